@@ -1,0 +1,48 @@
+"""PEP 517 backend: maturin, with the Cython codec compiled first.
+
+maturin has no build hook and would silently omit the codec, so every wheel is checked.
+"""
+
+import pathlib
+import subprocess
+import sys
+import zipfile
+
+import maturin
+from maturin import (  # noqa: F401  (the hooks a PEP 517 front end looks up)
+    build_sdist,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
+
+ROOT = pathlib.Path(__file__).parent
+
+
+def build_codec() -> None:
+    """Compile csrc/_codec.pyx next to the Python package mqstore."""
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    subprocess.run(command, cwd=ROOT, check=True)
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    """Build the wheel; it must hold exactly one of each extension."""
+    build_codec()
+    name = maturin.build_wheel(wheel_directory, config_settings, metadata_directory)
+    with zipfile.ZipFile(pathlib.Path(wheel_directory) / name) as wheel:
+        names = wheel.namelist()
+    for module in ("_core", "_codec"):
+        found = [
+            n for n in names if n.startswith(f"mqstore/{module}.") and n.endswith((".so", ".pyd"))
+        ]
+        if len(found) != 1:
+            raise RuntimeError(f"wheel {name} must hold one mqstore/{module}, has {found}")
+    return name
+
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    """Build the codec in the tree, then maturin's editable wheel."""
+    build_codec()
+    return maturin.build_editable(wheel_directory, config_settings, metadata_directory)

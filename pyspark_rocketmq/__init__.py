@@ -1,0 +1,1 @@
+"""Spark finds the format "rocketmq" in this module."""

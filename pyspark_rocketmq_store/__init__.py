@@ -1,0 +1,1 @@
+"""Spark finds the format "rocketmq-store" in this module."""

@@ -1,0 +1,27 @@
+"""Compiles the Cython codec in place; the wheel itself is maturin's (see build_backend.py)."""
+
+import sys
+import sysconfig
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")  # no abi3 on free-threaded Python
+
+codec = Extension(
+    "mqstore._codec",
+    ["csrc/_codec.pyx"],
+    include_dirs=["csrc"],
+    depends=["csrc/endian.h", "setup.py"],  # else a changed header or flag does not rebuild
+    py_limited_api=STABLE_ABI,
+    define_macros=[("Py_LIMITED_API", "0x030b0000")] if STABLE_ABI else [],
+    extra_compile_args=["-O2", "-g0"] if sys.platform != "win32" else [],
+    extra_link_args=["-s"] if sys.platform == "linux" else [],
+)
+
+if __name__ == "__main__":
+    setup(
+        name="mqstack-codec",
+        packages=[],
+        ext_modules=cythonize([codec], build_dir="build/cython"),
+    )
