@@ -1,0 +1,1 @@
+//! The client engine: connections, and opaque numbers to waiters.

@@ -1,0 +1,1 @@
+//! Formats of the wire and the disk: pure functions over bytes, no IO, no clocks.

@@ -1,0 +1,1 @@
+//! Bytes and offsets on disk; knows no messages.

@@ -1,0 +1,1 @@
+//! Framing and sockets: one wire under the server and the client.

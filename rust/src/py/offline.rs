@@ -1,0 +1,1 @@
+//! Python door of `offline`.

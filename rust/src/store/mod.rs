@@ -1,0 +1,11 @@
+//! The message store: the commit log and everything derived from it. Knows no sockets.
+
+#[allow(clippy::module_inception)]
+mod store;
+mod types;
+
+pub use store::Store;
+pub use types::{
+    AckOutcome, Arrival, GetRequest, GetResult, GetStatus, Put, PutRequest, PutResult, PutStatus,
+    QueryResult, ReadMode, Settings, StoreError, TagFilter, Ticket, WouldBlock,
+};

@@ -1,0 +1,359 @@
+//! What goes into the store and comes out of it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+/// A message to append. Properties are the final stored text (`WAIT` already stripped).
+#[derive(Debug, Clone, Copy)]
+pub struct PutRequest<'a> {
+    /// Topic name, at most 127 bytes.
+    pub topic: &'a str,
+    /// Queue of the topic, from 0.
+    pub queue_id: i32,
+    /// The user's flag, stored as it is.
+    pub flag: i32,
+    /// RocketMQ's system flag; the store adds the IPv6 bits of the two hosts.
+    pub sys_flag: i32,
+    /// When the producer made the message, milliseconds since the epoch.
+    pub born_timestamp_ms: i64,
+    /// The producer's address.
+    pub born_host: SocketAddr,
+    /// The broker's advertised address.
+    pub store_host: SocketAddr,
+    /// How often the message was consumed and failed.
+    pub reconsume_times: i32,
+    /// Physical offset of the half message, else 0.
+    pub prepared_transaction_offset: i64,
+    /// The body as stored (compressed if `sys_flag` says so).
+    pub body: &'a [u8],
+    /// The properties text, at most 32767 bytes.
+    pub properties: &'a [u8],
+    /// False when the producer sent `WAIT=false`: acknowledge before the flush.
+    pub wait_store_ok: bool,
+    /// `DELAY` level, 0 for none; a level above 0 is stored in SCHEDULE_TOPIC_XXXX.
+    pub delay_level: i32,
+}
+
+/// RocketMQ's PutMessageStatus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum PutStatus {
+    Ok,
+    FlushDiskTimeout,
+    SlaveNotAvailable,
+    FlushSlaveTimeout,
+    CreateMappedFileFailed,
+    MessageIllegal,
+    PropertiesSizeExceeded,
+    ServiceNotAvailable,
+    OsPageCacheBusy,
+    UnknownError,
+}
+
+/// Where a message (or a batch) went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PutResult {
+    /// What became of it.
+    pub status: PutStatus,
+    /// Physical offset of the first record, bytes from the start of the log.
+    pub physical_offset: i64,
+    /// Bytes of all records together.
+    pub size_bytes: i32,
+    /// Queue offset of the first record.
+    pub queue_offset: i64,
+    /// When it was stored, milliseconds since the epoch.
+    pub store_timestamp_ms: i64,
+    /// Physical offset of each record; one entry for a single message.
+    pub record_offsets: Vec<i64>,
+}
+
+impl PutResult {
+    /// A result that stored nothing.
+    pub fn refused(status: PutStatus) -> Self {
+        Self {
+            status,
+            physical_offset: -1,
+            size_bytes: 0,
+            queue_offset: -1,
+            store_timestamp_ms: 0,
+            record_offsets: Vec::new(),
+        }
+    }
+}
+
+/// The answer to a put: final now, or final once its watermark passes.
+#[derive(Debug)]
+pub enum Put {
+    /// Nothing to wait for.
+    Done(PutResult),
+    /// Appended; hand the ticket to [`crate::store::Store::park`] or
+    /// [`crate::store::Store::wait`] to learn when it is as durable as configured.
+    Parked(PutResult, Ticket),
+}
+
+/// Names what a parked put waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket {
+    /// The log must be flushed up to here, bytes from its start.
+    pub end_offset: i64,
+    /// Monotonic milliseconds after which the outcome is a timeout.
+    pub deadline_ms: i64,
+}
+
+/// How a parked put ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AckOutcome {
+    /// As durable as configured.
+    Durable,
+    /// The flush did not come in time: FLUSH_DISK_TIMEOUT.
+    FlushTimeout,
+    /// A write or fsync failed; nothing is acknowledged any more.
+    Poisoned,
+}
+
+/// Which consume-queue entries a reader wants.
+#[derive(Debug, Clone, Default)]
+pub enum TagFilter {
+    /// Every entry (`*`).
+    #[default]
+    All,
+    /// Entries whose tags code, low 32 bits, is one of these Java string hashes.
+    Codes(Arc<[i32]>),
+}
+
+impl TagFilter {
+    /// Whether an entry with this tags code passes (RocketMQ compares the low 32 bits).
+    pub fn matches(&self, tags_code: i64) -> bool {
+        match self {
+            Self::All => true,
+            #[expect(clippy::cast_possible_truncation, reason = "RocketMQ compares as int")]
+            Self::Codes(codes) => codes.contains(&(tags_code as i32)),
+        }
+    }
+}
+
+/// Whether a read may wait for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadMode {
+    /// Answer [`WouldBlock`] rather than wait for the disk.
+    NoWait,
+    /// Wait; only for threads that may block.
+    Wait,
+}
+
+/// The bytes are not in memory; ask again with [`ReadMode::Wait`] on a thread that may block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WouldBlock;
+
+/// A pull from one queue.
+#[derive(Debug, Clone)]
+pub struct GetRequest<'a> {
+    /// Topic name.
+    pub topic: &'a str,
+    /// Queue of the topic.
+    pub queue_id: i32,
+    /// First queue offset wanted.
+    pub offset: i64,
+    /// Most messages wanted.
+    pub max_count: i32,
+    /// Entries wanted.
+    pub filter: &'a TagFilter,
+    /// May the read wait for the disk?
+    pub mode: ReadMode,
+}
+
+/// RocketMQ's GetMessageStatus; `as_str` is the remark of a pull reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum GetStatus {
+    Found,
+    NoMatchedMessage,
+    MessageWasRemoving,
+    OffsetFoundNull,
+    OffsetOverflowBadly,
+    OffsetOverflowOne,
+    OffsetTooSmall,
+    NoMatchedLogicQueue,
+    NoMessageInQueue,
+}
+
+impl GetStatus {
+    /// RocketMQ's name of the status.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Found => "FOUND",
+            Self::NoMatchedMessage => "NO_MATCHED_MESSAGE",
+            Self::MessageWasRemoving => "MESSAGE_WAS_REMOVING",
+            Self::OffsetFoundNull => "OFFSET_FOUND_NULL",
+            Self::OffsetOverflowBadly => "OFFSET_OVERFLOW_BADLY",
+            Self::OffsetOverflowOne => "OFFSET_OVERFLOW_ONE",
+            Self::OffsetTooSmall => "OFFSET_TOO_SMALL",
+            Self::NoMatchedLogicQueue => "NO_MATCHED_LOGIC_QUEUE",
+            Self::NoMessageInQueue => "NO_MESSAGE_IN_QUEUE",
+        }
+    }
+}
+
+/// What a pull found; the records themselves are appended to the caller's buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GetResult {
+    /// RocketMQ's status.
+    pub status: GetStatus,
+    /// Where the next pull should begin.
+    pub next_begin_offset: i64,
+    /// First readable queue offset.
+    pub min_offset: i64,
+    /// One past the last queue offset.
+    pub max_offset: i64,
+    /// Messages appended to the buffer.
+    pub message_count: i32,
+    /// The reader is so far behind that a slave should serve it.
+    pub suggest_slave: bool,
+}
+
+/// Records found by key, appended to the caller's buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueryResult {
+    /// Messages appended to the buffer.
+    pub message_count: i32,
+    /// End timestamp of the newest index file, milliseconds since the epoch.
+    pub index_last_update_timestamp_ms: i64,
+    /// End physical offset of the newest index file.
+    pub index_last_update_physical_offset: i64,
+}
+
+/// A message became readable in a queue (also once per multi-dispatch queue, later).
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival<'a> {
+    /// Topic of the queue.
+    pub topic: &'a str,
+    /// The queue.
+    pub queue_id: i32,
+    /// The queue's new maximum offset: the message's own offset + 1.
+    pub max_offset: i64,
+    /// The message's tags code.
+    pub tags_code: i64,
+}
+
+/// The store cannot do what was asked; the text says what, which value, and what to do.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// Another process has the store open.
+    #[error(
+        "store {root} is locked by another broker; stop it first, or read it with `mqstore ls {root}`"
+    )]
+    Locked {
+        /// Root directory.
+        root: String,
+    },
+    /// The directory does not look like a RocketMQ store of the configured sizes.
+    #[error("store {root}: {what}")]
+    UnknownLayout {
+        /// Root directory.
+        root: String,
+        /// What was found, what was expected, what to do.
+        what: String,
+    },
+    /// A file operation failed.
+    #[error("{path}: {source}")]
+    Io {
+        /// File or directory.
+        path: String,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
+    /// Damage that is not a torn tail, and the policy is to refuse.
+    #[error("store {root} is damaged: {what}")]
+    Damaged {
+        /// Root directory.
+        root: String,
+        /// Where and what.
+        what: String,
+    },
+    /// A write or fsync failed earlier; the store only reads until it is reopened.
+    #[error(
+        "store is poisoned: {0}; it acknowledges nothing more, restart it once the disk is well"
+    )]
+    Poisoned(String),
+    /// A setting is out of its range.
+    #[error("{key} = {value}: {what}")]
+    Setting {
+        /// RocketMQ's key.
+        key: &'static str,
+        /// The value given.
+        value: String,
+        /// The allowed range and unit.
+        what: &'static str,
+    },
+}
+
+/// What the store is told at open; names follow RocketMQ's keys, with units.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `mappedFileSizeCommitLog`; None adopts what the store has, else 1 GiB.
+    pub commit_log_file_bytes: Option<u64>,
+    /// `mappedFileSizeConsumeQueue`; None adopts what the store has, else 6,000,000.
+    pub consume_queue_file_bytes: Option<u64>,
+    /// `maxHashSlotNum`; None adopts what the store has, else 5,000,000.
+    pub index_slots: Option<u32>,
+    /// `maxIndexNum`; None adopts what the store has, else 20,000,000.
+    pub index_entries: Option<u32>,
+    /// `flushDiskType` = SYNC_FLUSH.
+    pub sync_flush: bool,
+    /// `flushIntervalCommitLog`.
+    pub flush_interval_ms: u64,
+    /// `flushCommitLogLeastPages`, pages of 4 KiB.
+    pub flush_least_pages: u32,
+    /// `flushCommitLogThoroughInterval`.
+    pub flush_thorough_interval_ms: u64,
+    /// `syncFlushTimeout`.
+    pub sync_flush_timeout_ms: i64,
+    /// `maxMessageSize`: most bytes of a body.
+    pub max_message_bytes: usize,
+    /// `messageDelayLevel`, e.g. "1s 5s 10s".
+    pub delay_levels: String,
+    /// `messageIndexEnable`.
+    pub index_enabled: bool,
+    /// Blocks allocated ahead of the write position, in steps of this many bytes.
+    pub allocate_step_bytes: u64,
+    /// Refuse sends when less than this many bytes are free; None uses RocketMQ's ratio (0.90).
+    pub min_free_bytes: Option<u64>,
+    /// `damagePolicy` = heal (true) or refuse (false).
+    pub heal_damage: bool,
+    /// `flushConsumerOffsetInterval`.
+    pub flush_offsets_interval_ms: u64,
+    /// `maxTransferCountOnMessageInMemory`, `...BytesOnMessageInMemory`, and the same in disk.
+    pub max_transfer_memory: (i32, usize),
+    /// See `max_transfer_memory`.
+    pub max_transfer_disk: (i32, usize),
+    /// `accessMessageInMemoryMaxRatio`, percent of the machine's memory deemed hot.
+    pub hot_memory_percent: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            commit_log_file_bytes: None,
+            consume_queue_file_bytes: None,
+            index_slots: None,
+            index_entries: None,
+            sync_flush: false,
+            flush_interval_ms: 500,
+            flush_least_pages: 4,
+            flush_thorough_interval_ms: 10_000,
+            sync_flush_timeout_ms: 5_000,
+            max_message_bytes: 4 << 20,
+            delay_levels: "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".into(),
+            index_enabled: true,
+            allocate_step_bytes: 64 << 20,
+            min_free_bytes: None,
+            heal_damage: true,
+            flush_offsets_interval_ms: 5_000,
+            max_transfer_memory: (32, 256 << 10),
+            max_transfer_disk: (8, 64 << 10),
+            hot_memory_percent: 40,
+        }
+    }
+}
