@@ -1,0 +1,57 @@
+# Every target sets up what it needs. Needs: Python 3.11+, a Rust toolchain, a C compiler.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+CARGO := cargo --config term.quiet=true
+
+.PHONY: setup quickstart test test-rust test-python lint format wheel bench bench-smoke stubtest clean
+
+$(VENV)/.installed: pyproject.toml setup.py build_backend.py rust/Cargo.toml rust/Cargo.lock
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=24'
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+# The compiled parts follow their sources; cargo and Cython decide what is stale.
+setup: $(VENV)/.installed
+	. $(BIN)/activate && python setup.py -q build_ext --inplace && maturin develop --quiet --skip-install
+
+quickstart: setup
+	$(BIN)/mqserver quickstart
+
+test: setup test-rust test-python bench-smoke
+
+test-rust:
+	cd rust && $(CARGO) test
+
+test-python: setup
+	scripts/system-packages
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+bench-smoke: setup
+	$(BIN)/python -m benches --smoke
+
+bench: setup
+	$(BIN)/python -m benches
+
+lint: setup
+	cd rust && cargo fmt --check
+	cd rust && cargo clippy --quiet --all-targets --features python --target-dir target/lint -- -D warnings
+	cd rust && ! cargo tree --edges normal | grep pyo3
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest mqstore._core mqstore._codec --allowlist scripts/stubtest-allowlist.txt
+
+format:
+	cd rust && cargo fmt
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+wheel: setup
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	scripts/smoke-wheel $(PYTHON)
+
+clean:
+	rm -rf build dist $(VENV) rust/target mqstore/*.so
