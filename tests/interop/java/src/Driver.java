@@ -1,0 +1,82 @@
+import com.alibaba.fastjson.JSON;
+import com.alibaba.fastjson.JSONObject;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+
+/**
+ * One JVM that drives RocketMQ's Java client for the interop tests.
+ *
+ * <p>Each line of standard input is a command in JSON with an "id"; each line of standard output is an
+ * event in JSON: {"id", "event": "done"|"failed"|"message", ...}. The JVM ends when standard input closes.
+ */
+public final class Driver {
+    static final PrintStream EVENTS = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+    private final ConcurrentHashMap<String, DefaultMQProducer> producers = new ConcurrentHashMap<>();
+    private final ConcurrentHashMap<String, Consuming> consumers = new ConcurrentHashMap<>();
+
+    public static void main(String[] args) throws Exception {
+        System.setOut(System.err); // what RocketMQ prints by itself is not an event
+        BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        Driver driver = new Driver();
+        emit("ready", "ready", new JSONObject());
+        for (String line = commands.readLine(); line != null; line = commands.readLine()) {
+            driver.obey(JSON.parseObject(line));
+        }
+        Runtime.getRuntime().halt(0);
+    }
+
+    /** Print one event; safe from any thread. */
+    static void emit(String id, String event, JSONObject fields) {
+        fields.put("id", id);
+        fields.put("event", event);
+        synchronized (EVENTS) {
+            EVENTS.println(fields.toJSONString());
+        }
+    }
+
+    private void obey(JSONObject command) {
+        String id = command.getString("id");
+        try {
+            emit(id, "done", answer(command));
+        } catch (Throwable error) {
+            JSONObject fields = new JSONObject();
+            fields.put("error", error.toString());
+            emit(id, "failed", fields);
+        }
+    }
+
+    private JSONObject answer(JSONObject command) throws Exception {
+        switch (command.getString("do")) {
+            case "produce":
+                return Producing.run(producer(command.getString("namesrv")), command);
+            case "consume":
+                consumers.put(command.getString("id"), new Consuming(command));
+                return new JSONObject();
+            case "stop":
+                consumers.remove(command.getString("consumer")).close();
+                return new JSONObject();
+            case "admin":
+                return Admin.run(command);
+            default:
+                throw new IllegalArgumentException("unknown command: " + command);
+        }
+    }
+
+    private DefaultMQProducer producer(String namesrv) throws Exception {
+        DefaultMQProducer known = producers.get(namesrv);
+        if (known != null) {
+            return known;
+        }
+        DefaultMQProducer producer = new DefaultMQProducer("interop_producer");
+        producer.setNamesrvAddr(namesrv);
+        producer.setInstanceName("producer@" + namesrv.replace(':', '_'));
+        producer.setSendMsgTimeout(10_000);
+        producer.start();
+        producers.put(namesrv, producer);
+        return producer;
+    }
+}

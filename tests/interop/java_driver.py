@@ -1,0 +1,106 @@
+"""RocketMQ's Java client in one JVM: `JavaDriver` gives it commands and hears its events."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from .java_servers import java_command, prepare_home
+from .processes import ServerProcess
+
+Event = dict[str, Any]
+
+
+class JavaConsumer:
+    """A concurrent push consumer inside the driver's JVM; `messages` grows as they arrive."""
+
+    def __init__(self, driver: JavaDriver, command_id: str) -> None:
+        self._driver = driver
+        self._id = command_id
+
+    @property
+    def messages(self) -> list[Event]:
+        return self._driver.events(self._id, "message")
+
+    def await_messages(self, count: int, timeout: float = 40.0) -> list[Event]:
+        """At least `count` messages; fails, showing what came, when they do not come in time."""
+        return self._driver.await_events(self._id, "message", count, timeout)
+
+    def stop(self) -> None:
+        self._driver.call("stop", consumer=self._id)
+
+
+class JavaDriver(ServerProcess):
+    """A JVM running `Driver.java`; `serialize` is the header form its client speaks."""
+
+    def __init__(self, home: Path, serialize: str = "JSON") -> None:
+        self.serialize = serialize
+        self._events: list[Event] = []
+        self._ids = itertools.count(1)
+        self._arrival = threading.Condition()
+        prepare_home(home)
+        flags = (f"-Drocketmq.serialize.type={serialize}",)
+        super().__init__(java_command(home, "Driver", flags=flags), cwd=home)
+        self.await_events("ready", "ready", 1, 30.0)
+
+    def produce(self, namesrv: str, topic: str, count: int, **options: object) -> list[Event]:
+        """Send messages "Hello RocketMQ i"; the SendResults. Options: Producing.java's."""
+        values = {"body": "Hello RocketMQ ", "tags": "TagA", **options}
+        done = self.call("produce", namesrv=namesrv, topic=topic, count=count, **values)
+        results: list[Event] = done["results"]
+        return results
+
+    def consume(
+        self, namesrv: str, group: str, topic: str, *, tags: str = "*", **options: object
+    ) -> JavaConsumer:
+        """Start a push consumer that begins at the earliest message."""
+        values = {"namesrv": namesrv, "group": group, "topic": topic, "tags": tags, **options}
+        return JavaConsumer(self, self.call("consume", **values)["id"])
+
+    def admin(self, *arguments: str) -> str:
+        """What one mqadmin command prints."""
+        printed: str = self.call("admin", arguments=list(arguments))["printed"]
+        return printed
+
+    def call(self, command: str, *, timeout: float = 60.0, **fields: object) -> Event:
+        """Run one command to its end; an AssertionError with Java's words when it failed."""
+        command_id = str(next(self._ids))
+        self.write_line(json.dumps({"id": command_id, "do": command, **fields}))
+        event = self.await_events(command_id, ("done", "failed"), 1, timeout)[0]
+        assert event["event"] == "done", f"{command} {fields}: {event.get('error')}"
+        return event
+
+    def events(self, command_id: str, kinds: str | tuple[str, ...]) -> list[Event]:
+        """The events of one command so far."""
+        wanted = (kinds,) if isinstance(kinds, str) else kinds
+        with self._arrival:
+            found = [event for event in self._events if event["id"] == command_id]
+        return [event for event in found if event["event"] in wanted]
+
+    def await_events(
+        self, command_id: str, kinds: str | tuple[str, ...], count: int, timeout: float
+    ) -> list[Event]:
+        """Wait until a command has had `count` events of these kinds."""
+        deadline = time.monotonic() + timeout
+        with self._arrival:
+            while len(found := self.events(command_id, kinds)) < count:
+                left = deadline - time.monotonic()
+                if left <= 0 or self._ended:
+                    raise AssertionError(
+                        f"{len(found)} of {count} {kinds} in {timeout} s: {found}\n{self.output}"
+                    )
+                self._arrival.wait(min(left, 0.5))
+        return found
+
+    def _heard(self, line: str) -> None:
+        if not line.startswith("{"):
+            return super()._heard(line)
+        event = json.loads(line)
+        with self._arrival:
+            self._events.append(event)
+            self._arrival.notify_all()
+        return None

@@ -1,0 +1,128 @@
+"""Server processes for the interop tests: started, awaited by their boot line, always stopped."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+
+def free_triple() -> int:
+    """A port P such that P, P − 2 (the VIP listener) and P + 1 (replication) are all free.
+
+    Below the kernel's ephemeral range, so that no outgoing connection takes one meanwhile.
+    """
+    for _ in range(200):
+        port = random.randrange(20_000, 32_000)
+        with ExitStack() as held:
+            try:
+                for candidate in (port, port - 2, port + 1):
+                    held.enter_context(socket.socket()).bind(("127.0.0.1", candidate))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no three free ports between 20000 and 32000 in 200 tries")
+
+
+class ServerProcess:
+    """A child process whose output is kept, line by line, and which never outlives its test."""
+
+    def __init__(
+        self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.command = list(command)
+        self.lines: list[str] = []
+        self._news = threading.Condition()
+        self._ended = False
+        self._child = subprocess.Popen(
+            self.command,
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            bufsize=1,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def output(self) -> str:
+        """Everything printed so far."""
+        with self._news:
+            return "\n".join(self.lines)
+
+    def await_line(self, text: str, timeout: float = 30.0) -> str:
+        """The first printed line that contains `text`; fails if the process ends before."""
+        deadline = time.monotonic() + timeout
+        seen = 0
+        with self._news:
+            while True:
+                for line in self.lines[seen:]:
+                    if text in line:
+                        return line
+                seen = len(self.lines)
+                left = deadline - time.monotonic()
+                if self._ended or left <= 0:
+                    why = "it ended" if self._ended else f"not in {timeout} s"
+                    printed = "\n".join(self.lines[-40:])
+                    raise AssertionError(
+                        f"no line {text!r} from {self.command[:6]}…: {why}\n{printed}"
+                    )
+                self._news.wait(left)
+
+    def write_line(self, line: str) -> None:
+        """Send one line to the process's standard input."""
+        assert self._child.stdin is not None
+        self._child.stdin.write(line + "\n")
+        self._child.stdin.flush()
+
+    def stop(self, timeout: float = 20.0) -> int:
+        """SIGTERM, then wait; SIGKILL when it does not end in time. Returns the exit code."""
+        if self._child.poll() is None:
+            self._child.send_signal(signal.SIGTERM)
+            try:
+                self._child.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        return self._reap()
+
+    def kill(self) -> int:
+        """SIGKILL: a crash."""
+        if self._child.poll() is None:
+            self._child.kill()
+            self._child.wait(10)
+        return self._reap()
+
+    def _reap(self) -> int:
+        self._reader.join(10)
+        for pipe in (self._child.stdin, self._child.stdout):
+            if pipe is not None:
+                pipe.close()
+        return self._child.returncode
+
+    def _read(self) -> None:
+        assert self._child.stdout is not None
+        for line in self._child.stdout:
+            self._heard(line.rstrip("\n"))
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
+
+    def _heard(self, line: str) -> None:
+        with self._news:
+            self.lines.append(line)
+            self._news.notify_all()
