@@ -14,11 +14,12 @@ from .java_servers import JavaBroker, JavaNamesrv
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything here is an interop test."""
+    """Everything here is an interop test, run by one worker: JVMs are shared."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.interop)
+            item.add_marker(pytest.mark.xdist_group("interop"))
 
 
 @pytest.fixture(scope="session")

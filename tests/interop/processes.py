@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def free_triple() -> int:
-    """A port P such that P, P − 2 (the VIP listener) and P + 1 (replication) are all free.
+    """A port P such that P, P-2 (the VIP listener) and P+1 (replication) are all free.
 
     Below the kernel's ephemeral range, so that no outgoing connection takes one meanwhile.
     """
