@@ -1,5 +1,9 @@
 //! The message store: the commit log and everything derived from it. Knows no sockets.
 
+mod checkpoint;
+mod files;
+mod lock;
+mod state;
 #[allow(clippy::module_inception)]
 mod store;
 mod types;

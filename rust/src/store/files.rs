@@ -1,0 +1,88 @@
+//! Small things the derived files share: errors that name the file, synced directories, names.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::types::StoreError;
+
+/// Turns an IO error into one that names the file.
+pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    move |source| StoreError::Io {
+        path: path.display().to_string(),
+        source,
+    }
+}
+
+/// Makes creations, renames and removals in a directory durable.
+pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
+    File::open(path)
+        .and_then(|directory| directory.sync_all())
+        .map_err(io_error(path))
+}
+
+/// Creates a directory and its parents, durably.
+pub(crate) fn create_directory(path: &Path) -> Result<(), StoreError> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(path).map_err(io_error(path))?;
+    path.parent().map_or(Ok(()), sync_directory)
+}
+
+/// RocketMQ's name of the file that starts at `offset`: 20 decimal digits.
+pub(crate) fn offset_name(offset: u64) -> String {
+    format!("{offset:020}")
+}
+
+/// A file whose name is an offset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OffsetFile {
+    /// Offset of the first byte, from the name.
+    pub offset: u64,
+    /// Length on disk, bytes.
+    pub bytes: u64,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+/// The files of a directory whose names are 20-digit offsets, in order; a missing directory has
+/// none. Other names are not RocketMQ's and are left alone.
+pub(crate) fn offset_files(directory: &Path) -> Result<Vec<OffsetFile>, StoreError> {
+    let mut found = Vec::new();
+    for (name, path) in list(directory)? {
+        let is_offset = name.len() == 20 && name.bytes().all(|byte| byte.is_ascii_digit());
+        let Some(offset) = name.parse().ok().filter(|_| is_offset) else {
+            continue;
+        };
+        let metadata = fs::metadata(&path).map_err(io_error(&path))?;
+        if metadata.is_file() {
+            let bytes = metadata.len();
+            found.push(OffsetFile {
+                offset,
+                bytes,
+                path,
+            });
+        }
+    }
+    found.sort_by_key(|file| file.offset);
+    Ok(found)
+}
+
+/// Names and paths in a directory; a missing directory has none, names that are not UTF-8 are
+/// not RocketMQ's.
+pub(crate) fn list(directory: &Path) -> Result<Vec<(String, PathBuf)>, StoreError> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(io_error(directory)(error)),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(io_error(directory))?;
+        if let Ok(name) = entry.file_name().into_string() {
+            found.push((name, entry.path()));
+        }
+    }
+    Ok(found)
+}

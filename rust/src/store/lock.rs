@@ -1,0 +1,141 @@
+//! The store's lock: one broker per directory, ours or Java's.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Once;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use super::files::io_error;
+use super::types::StoreError;
+
+/// What Java writes into the file.
+const CONTENT: &[u8] = b"lock";
+
+/// An exclusive lock on byte 0 of `{root}/lock`, held until dropped.
+///
+/// It belongs to the open file (OFD), because a POSIX lock is lost as soon as any code of the
+/// process closes that file. Java's POSIX lock conflicts with it, as it should.
+#[derive(Debug)]
+pub struct StoreLock {
+    file: File,
+}
+
+impl StoreLock {
+    /// Takes the lock, creating the file if needed; [`StoreError::Locked`] when it is held.
+    pub fn acquire(root: &Path) -> Result<Self, StoreError> {
+        let path = root.join("lock");
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(io_error(&path))?;
+        match lock_first_byte(&file) {
+            Ok(()) => {}
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
+                return Err(StoreError::Locked {
+                    root: root.display().to_string(),
+                });
+            }
+            Err(error) => return Err(io_error(&path)(error)),
+        }
+        file.write_all_at(CONTENT, 0).map_err(io_error(&path))?;
+        held::add(file.as_raw_fd());
+        Ok(Self { file })
+    }
+}
+
+impl Drop for StoreLock {
+    fn drop(&mut self) {
+        held::remove(self.file.as_raw_fd());
+    }
+}
+
+fn lock_first_byte(file: &File) -> io::Result<()> {
+    // SAFETY: an all-zero `flock` is a valid value of this plain C struct.
+    let mut request: libc::flock = unsafe { std::mem::zeroed() };
+    request.l_type = libc::F_WRLCK as libc::c_short;
+    request.l_whence = libc::SEEK_SET as libc::c_short;
+    request.l_len = 1;
+    // SAFETY: the descriptor is open for the call, and the kernel only reads `request`.
+    let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &request) };
+    match answer {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Descriptors of held locks. A forked child shares the open file and with it the lock, and
+/// would keep it after the broker has gone; so the child gives it up.
+mod held {
+    use super::{AtomicI32, Once, Ordering, RawFd};
+
+    const FREE: RawFd = -1;
+    /// More stores than a process opens; one beyond them is locked all the same.
+    static DESCRIPTORS: [AtomicI32; 64] = [const { AtomicI32::new(FREE) }; 64];
+    static REGISTER: Once = Once::new();
+
+    pub(super) fn add(descriptor: RawFd) {
+        REGISTER.call_once(|| {
+            // SAFETY: the handler only reads atomics and makes system calls, both allowed after fork.
+            unsafe { libc::pthread_atfork(None, None, Some(close_in_child)) };
+        });
+        replace(FREE, descriptor);
+    }
+
+    pub(super) fn remove(descriptor: RawFd) {
+        replace(descriptor, FREE);
+    }
+
+    fn replace(old: RawFd, new: RawFd) {
+        let _ = DESCRIPTORS.iter().find(|slot| {
+            slot.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        });
+    }
+
+    /// Puts /dev/null in the lock's place, so that the number stays valid for its owner's drop.
+    extern "C" fn close_in_child() {
+        for slot in &DESCRIPTORS {
+            let descriptor = slot.swap(FREE, Ordering::AcqRel);
+            if descriptor != FREE {
+                // SAFETY: open, dup2 and close are allowed after fork; `descriptor` is the
+                // child's copy of one that the parent's `StoreLock` owns.
+                unsafe {
+                    let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+                    libc::dup3(null, descriptor, libc::O_CLOEXEC);
+                    libc::close(null);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_holder_is_refused_until_the_first_is_gone() {
+        let root = tempfile::tempdir().unwrap();
+        let first = StoreLock::acquire(root.path()).unwrap();
+        let refused = StoreLock::acquire(root.path()).unwrap_err();
+        assert!(matches!(refused, StoreError::Locked { .. }), "{refused}");
+        drop(first);
+        StoreLock::acquire(root.path()).unwrap();
+        let content = std::fs::read(root.path().join("lock")).unwrap();
+        assert_eq!(content, CONTENT);
+    }
+
+    #[test]
+    fn closing_the_file_elsewhere_does_not_lose_the_lock() {
+        let root = tempfile::tempdir().unwrap();
+        let _first = StoreLock::acquire(root.path()).unwrap();
+        drop(File::open(root.path().join("lock")).unwrap());
+        StoreLock::acquire(root.path()).unwrap_err();
+    }
+}
