@@ -1,3 +1,31 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
 # cython: auto_pickle=False, autotestdict=False
 """Turns bytes on the wire and on disk into Python objects."""
+
+cimport cython
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp
+
+from datetime import datetime as _datetime, timedelta as _timedelta, timezone as _timezone
+from io import BytesIO as _BytesIO
+from socket import AF_INET6 as _AF_INET6, inet_ntop as _inet_ntop
+
+__all__ = [
+    "BODY_BYTES_MAX",
+    "DecodeError",
+    "ReceivedMessage",
+    "decode_messages",
+    "decode_properties",
+    "decompress_body",
+    "encode_properties",
+]
+
+
+class DecodeError(ValueError):
+    """Bytes that should be a stored message are not; the text says where and why."""
+
+
+include "cursor.pxd"
+include "properties.pyx"
+include "body.pyx"
+include "message.pyx"

@@ -1,1 +1,67 @@
-"""mqstore."""
+"""RocketMQ's store on disk: messages, the engine that writes them, tools that only read.
+
+`open(path)` reads a store directory, live or dead, without touching it; `Store` is the engine
+of a broker. Names load on first use, so that importing the package is cheap.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mqstore.message import (
+        DecodeError,
+        Message,
+        MessageQueue,
+        OffsetMessageId,
+        ReceivedMessage,
+        decode_messages,
+        decode_properties,
+        decompress_body,
+        encode_properties,
+        offset_msg_id,
+        parse_offset_msg_id,
+        unique_id,
+    )
+
+_HOMES = {
+    "DecodeError": "message",
+    "Message": "message",
+    "MessageQueue": "message",
+    "OffsetMessageId": "message",
+    "ReceivedMessage": "message",
+    "decode_messages": "message",
+    "decode_properties": "message",
+    "decompress_body": "message",
+    "encode_properties": "message",
+    "offset_msg_id": "message",
+    "parse_offset_msg_id": "message",
+    "unique_id": "message",
+}
+
+__all__ = [
+    "DecodeError",
+    "Message",
+    "MessageQueue",
+    "OffsetMessageId",
+    "ReceivedMessage",
+    "decode_messages",
+    "decode_properties",
+    "decompress_body",
+    "encode_properties",
+    "offset_msg_id",
+    "parse_offset_msg_id",
+    "unique_id",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"mqstore.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,79 @@
+# The properties text: name 0x01 value, pairs separated by 0x02.
+
+cdef extern from "Python.h":
+    char *PyBytes_AsString(object text) except NULL
+    object PyUnicode_DecodeUTF8(const char *s, Py_ssize_t size, const char *errors)
+
+
+cdef inline const uint8_t *bytes_pointer(bytes text) except NULL:
+    return <const uint8_t *>PyBytes_AsString(text)
+
+
+cdef inline object text_of(const uint8_t *p, Py_ssize_t size):
+    """Text as Java reads it: bytes that are not UTF-8 become U+FFFD."""
+    return PyUnicode_DecodeUTF8(<const char *>p, size, b"replace")
+
+
+cdef inline const uint8_t *find_byte(const uint8_t *p, const uint8_t *end,
+                                     int byte) noexcept nogil:
+    """First occurrence of a byte in [p, end), else end."""
+    cdef const void *found = memchr(p, byte, end - p) if p < end else NULL
+    return end if found == NULL else <const uint8_t *>found
+
+
+cdef dict read_properties(const uint8_t *p, Py_ssize_t size):
+    """Every pair with a name and a value; as in RocketMQ the last of equal names wins."""
+    cdef dict pairs = {}
+    cdef const uint8_t *end = p + size
+    cdef const uint8_t *pair_end
+    cdef const uint8_t *middle
+    while p < end:
+        pair_end = find_byte(p, end, 2)
+        middle = find_byte(p, pair_end, 1)
+        if middle > p and middle + 1 < pair_end:
+            pairs[text_of(p, middle - p)] = text_of(middle + 1, pair_end - middle - 1)
+        p = pair_end + 1
+    return pairs
+
+
+cdef object find_property(const uint8_t *p, Py_ssize_t size, bytes name):
+    """The value of one property without decoding the others, or None."""
+    cdef const uint8_t *wanted = bytes_pointer(name)
+    cdef Py_ssize_t length = len(name)
+    cdef const uint8_t *end = p + size
+    cdef const uint8_t *value = NULL
+    cdef const uint8_t *value_end = NULL
+    cdef const uint8_t *pair_end
+    while p < end:
+        pair_end = find_byte(p, end, 2)
+        if pair_end - p > length + 1 and p[length] == 1 and memcmp(p, wanted, length) == 0:
+            value = p + length + 1
+            value_end = pair_end
+        p = pair_end + 1
+    return None if value == NULL else text_of(value, value_end - value)
+
+
+def decode_properties(bytes text not None):
+    """Read the properties text of a message into a dict, in stored order.
+
+    Pairs without a name or without a value are skipped, as RocketMQ does. Never raises.
+    """
+    return read_properties(bytes_pointer(text), len(text))
+
+
+def encode_properties(properties):
+    """Write properties as stored text: `name 0x01 value`, separated by 0x02, UTF-8.
+
+    A pair whose value is None is left out. Raises ValueError for a name or value that holds
+    a separator, since it would damage its neighbours, and TypeError for what is not text.
+    """
+    cdef list parts = []
+    for name, value in properties.items():
+        if value is None:
+            continue
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"property {name!r}={value!r}: name and value must be str")
+        if "\x01" in name or "\x02" in name or "\x01" in value or "\x02" in value:
+            raise ValueError(f"property {name!r} holds 0x01 or 0x02, which separate properties")
+        parts.append(f"{name}\x01{value}")
+    return "\x02".join(parts).encode()

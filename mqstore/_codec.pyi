@@ -1,0 +1,136 @@
+"""Turns bytes on the wire and on disk into Python objects (compiled; see csrc/)."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final, Never, final
+
+__all__ = [
+    "BODY_BYTES_MAX",
+    "DecodeError",
+    "ReceivedMessage",
+    "decode_messages",
+    "decode_properties",
+    "decompress_body",
+    "encode_properties",
+]
+
+BODY_BYTES_MAX: Final[int]
+"""A body may not be larger than this when decompressed: 64 MiB."""
+
+class DecodeError(ValueError):
+    """Bytes that should be a stored message are not; the text says where and why."""
+
+@final
+class ReceivedMessage:
+    """A message as stored: RocketMQ's MessageExt, decoded lazily.
+
+    Numbers are read at once. Topic, properties and body are decoded when first read and then
+    kept; until then the object keeps the whole buffer it came from alive. `detach()` and
+    pickle copy the record out of it. `topic` may be assigned, and `properties` is an ordinary
+    dict of the message's own.
+    """
+
+    broker_name: str
+    """Name of the broker it was read from, "" when read from disk."""
+    transaction_id: str | None
+    """Set by the client on transactional messages, else None."""
+
+    def __init__(self, *args: Never, **kwargs: Never) -> None:
+        """Messages are made by decode_messages()."""
+    @property
+    def topic(self) -> str:
+        """Name of the topic."""
+    @topic.setter
+    def topic(self, value: str) -> None: ...
+    @property
+    def queue_id(self) -> int:
+        """Queue of the topic."""
+    @property
+    def queue_offset(self) -> int:
+        """Position in the queue, in messages."""
+    @property
+    def commit_log_offset(self) -> int:
+        """Physical offset: bytes from the start of the log."""
+    @property
+    def store_size(self) -> int:
+        """Bytes of the whole record."""
+    @property
+    def body(self) -> bytes:
+        """The body as sent, decompressed; DecodeError if that fails."""
+    @property
+    def stored_body(self) -> bytes:
+        """The body as stored, perhaps compressed; `body_crc` covers these bytes."""
+    @property
+    def body_crc(self) -> int:
+        """CRC-32 of the stored body, with the top bit cleared."""
+    @property
+    def properties(self) -> dict[str, str]:
+        """Every property by name, the system's too, in stored order."""
+    @property
+    def stored_properties(self) -> bytes:
+        """The properties text as stored."""
+    @property
+    def tags(self) -> str | None:
+        """The tag, or None."""
+    @property
+    def keys(self) -> str | None:
+        """The index keys, separated by spaces, or None."""
+    @property
+    def msg_id(self) -> str:
+        """The producer's unique id; the offset id for a message without one."""
+    @property
+    def offset_msg_id(self) -> str:
+        """Store host and physical offset as upper-case hex."""
+    @property
+    def flag(self) -> int:
+        """The user's flag."""
+    @property
+    def sys_flag(self) -> int:
+        """RocketMQ's flag: compression, transaction type, IPv6 hosts."""
+    @property
+    def reconsume_times(self) -> int:
+        """How often it was consumed and failed."""
+    @property
+    def prepared_transaction_offset(self) -> int:
+        """Physical offset of the half message, else 0."""
+    @property
+    def born_timestamp_ms(self) -> int:
+        """When the producer made it, milliseconds since the epoch."""
+    @property
+    def born_timestamp(self) -> datetime:
+        """When the producer made it, aware, UTC."""
+    @property
+    def born_host(self) -> str:
+        """The producer as "ip:port"."""
+    @property
+    def store_timestamp_ms(self) -> int:
+        """When the broker stored it, milliseconds since the epoch."""
+    @property
+    def store_timestamp(self) -> datetime:
+        """When the broker stored it, aware, UTC."""
+    @property
+    def store_host(self) -> str:
+        """The broker as "ip:port"."""
+    def detach(self) -> ReceivedMessage:
+        """An equal message that holds a copy of its own record instead of the whole buffer."""
+
+def decode_messages(
+    body: bytes, broker_name: str = "", min_offset: int = -1, max_offset: int = -1
+) -> list[ReceivedMessage]:
+    """Decode the concatenated records of a pull, query or view reply.
+
+    min_offset, max_offset: of the queue, when the messages shall carry them as properties.
+    Raises DecodeError naming the byte where a record is malformed; then nothing is returned.
+    """
+
+def decode_properties(text: bytes) -> dict[str, str]:
+    """Read the properties text of a message, in stored order; never raises."""
+
+def encode_properties(properties: Mapping[str, str | None]) -> bytes:
+    """Write properties as stored text; None values are left out.
+
+    Raises ValueError for a separator byte inside a name or value, TypeError for non-text.
+    """
+
+def decompress_body(body: bytes, sys_flag: int) -> bytes:
+    """Undo the compression that a system flag names; DecodeError if that fails."""

@@ -1,0 +1,294 @@
+"""Messages, queues and their ids: the words that store, client and broker share.
+
+`Message` is what a producer sends, `ReceivedMessage` what a consumer or a log reader gets.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from mqstore._codec import (
+    DecodeError,
+    ReceivedMessage,
+    decode_messages,
+    decode_properties,
+    decompress_body,
+    encode_properties,
+)
+
+__all__ = [
+    "DecodeError",
+    "Message",
+    "MessageQueue",
+    "OffsetMessageId",
+    "ReceivedMessage",
+    "decode_messages",
+    "decode_properties",
+    "decompress_body",
+    "encode_properties",
+    "offset_msg_id",
+    "parse_offset_msg_id",
+    "unique_id",
+]
+
+_SYSTEM_PROPERTIES = (
+    "KEYS TAGS WAIT DELAY RETRY_TOPIC REAL_TOPIC REAL_QID TRAN_MSG PGROUP MIN_OFFSET MAX_OFFSET "
+    "BUYER_ID ORIGIN_MESSAGE_ID TRANSFER_FLAG CORRECTION_FLAG MQ2_FLAG RECONSUME_TIME MSG_REGION "
+    "TRACE_ON UNIQ_KEY MAX_RECONSUME_TIMES CONSUME_START_TIME TRAN_PREPARED_QUEUE_OFFSET "
+    "TRANSACTION_CHECK_TIMES CHECK_IMMUNITY_TIME_IN_SECONDS INSTANCE_ID CORRELATION_ID "
+    "REPLY_TO_CLIENT TTL ARRIVE_TIME PUSH_REPLY_TIME CLUSTER MSG_TYPE "
+    "INNER_MULTI_QUEUE_OFFSET"
+)
+SYSTEM_PROPERTIES = frozenset(_SYSTEM_PROPERTIES.split())
+"""Property names that RocketMQ keeps for itself; a user may not set them."""
+
+
+class Message:
+    """A message to send.
+
+    topic: where to. body: bytes, kept as they are. tags: one tag, matched by consumers'
+    subscriptions. keys: one key or several, to find the message by later; without spaces.
+    flag: a number of the application's own. properties: further text by name; RocketMQ's own
+    names are refused. delay_level: 1 to 18 (RocketMQ's default levels: 1 s to 2 h), 0 for none.
+    wait_store_ok: False acknowledges before the broker flushed.
+    Raises TypeError or ValueError naming the argument that cannot be sent.
+
+    >>> str(Message("TopicTest", b"Hi", tags="TagA", keys=["order-1", "user-7"]).keys)
+    'order-1 user-7'
+    """
+
+    __slots__ = ("body", "flag", "properties", "topic", "transaction_id")
+
+    topic: str
+    """Name of the topic."""
+    body: bytes
+    """What is sent."""
+    flag: int
+    """A number of the application's own, 32 bits."""
+    properties: dict[str, str]
+    """Every property that will be stored, tags and keys included, under RocketMQ's names."""
+    transaction_id: str | None
+    """Set by a transactional send."""
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] | None = None,
+        flag: int = 0,
+        properties: Mapping[str, str] | None = None,
+        delay_level: int = 0,
+        wait_store_ok: bool = True,
+    ) -> None:
+        if not isinstance(topic, str) or not topic.strip():
+            raise ValueError(f"topic must be a name, not {topic!r}")
+        if not isinstance(body, (bytes, bytearray, memoryview)):
+            hint = "; encode it: body.encode()" if isinstance(body, str) else ""
+            raise TypeError(f"body must be bytes, not {type(body).__name__}{hint}")
+        self.topic = topic
+        self.body = bytes(body)
+        self.flag = flag
+        self.transaction_id = None
+        self.properties = {}
+        for name, value in (properties or {}).items():
+            self.put_property(name, value)
+        if keys is not None:
+            self.properties["KEYS"] = _joined_keys(keys)
+        if tags is not None:
+            self.properties["TAGS"] = _checked_tag(tags)
+        self.properties["WAIT"] = "true" if wait_store_ok else "false"
+        self.delay_level = delay_level
+
+    @property
+    def tags(self) -> str | None:
+        """The tag, or None."""
+        return self.properties.get("TAGS")
+
+    @property
+    def keys(self) -> str | None:
+        """The keys, separated by spaces, or None."""
+        return self.properties.get("KEYS")
+
+    @property
+    def wait_store_ok(self) -> bool:
+        """Whether the acknowledgement waits for the broker's flush."""
+        return self.properties.get("WAIT", "true") != "false"
+
+    @property
+    def delay_level(self) -> int:
+        """RocketMQ's delay level, 0 for none."""
+        return int(self.properties.get("DELAY", "0"))
+
+    @delay_level.setter
+    def delay_level(self, level: int) -> None:
+        if not isinstance(level, int) or level < 0:
+            raise ValueError(f"delay_level must be 0 (none) or a level, not {level!r}")
+        if level:
+            self.properties["DELAY"] = str(level)
+        else:
+            self.properties.pop("DELAY", None)
+
+    def put_property(self, name: str, value: str) -> None:
+        """Set a property of the user's own.
+
+        Raises ValueError for one of RocketMQ's names, an empty name or value, or the bytes
+        0x01 and 0x02, which separate stored properties.
+        """
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"property {name!r}={value!r}: name and value must be str")
+        if name in SYSTEM_PROPERTIES:
+            raise ValueError(f"property {name!r} is used by RocketMQ itself; take another name")
+        if not name.strip() or not value.strip():
+            raise ValueError(f"property {name!r}={value!r}: name and value must not be blank")
+        encode_properties({name: value})  # refuses separators
+        self.properties[name] = value
+
+    def __repr__(self) -> str:
+        return f"<Message {self.topic} tags={self.tags!r} keys={self.keys!r} {len(self.body)} B>"
+
+
+def _joined_keys(keys: str | Iterable[str]) -> str:
+    """Several keys as RocketMQ stores them; each must be findable on its own."""
+    words = [keys] if isinstance(keys, str) else list(keys)
+    for word in words:
+        if not isinstance(word, str):
+            raise TypeError(f"key {word!r} must be str")
+        if not word or " " in word:
+            raise ValueError(
+                f"key {word!r} is empty or holds a space, which separates keys; "
+                f"pass several keys as a list"
+            )
+    encode_properties({"KEYS": " ".join(words)})
+    return " ".join(words)
+
+
+def _checked_tag(tags: str) -> str:
+    if not isinstance(tags, str):
+        raise TypeError(f"tags {tags!r} must be str")
+    if not tags.strip() or "||" in tags:
+        raise ValueError(f"a message has one tag, not {tags!r}; '||' belongs in subscriptions")
+    encode_properties({"TAGS": tags})
+    return tags
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MessageQueue:
+    """One queue of a topic on one broker; ordered by topic, broker name, queue id.
+
+    >>> print(MessageQueue("TopicTest", "broker-a", 3))
+    MessageQueue [topic=TopicTest, brokerName=broker-a, queueId=3]
+    """
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+    def __str__(self) -> str:
+        return (
+            f"MessageQueue [topic={self.topic}, brokerName={self.broker_name}, "
+            f"queueId={self.queue_id}]"
+        )
+
+
+class OffsetMessageId(NamedTuple):
+    """What an offset message id says."""
+
+    host: str
+    """The broker's IP address."""
+    port: int
+    """The broker's port."""
+    physical_offset: int
+    """Where the record starts, bytes from the start of the log."""
+
+
+def offset_msg_id(host: str, port: int, physical_offset: int) -> str:
+    """The id a broker gives a message: its own address and where the record starts.
+
+    host: an IP address, not a name. Gives 32 upper-case hex digits, 56 with IPv6.
+
+    >>> offset_msg_id("127.0.0.1", 10911, 190)
+    '7F00000100002A9F00000000000000BE'
+    """
+    address = ipaddress.ip_address(host).packed
+    return (address + struct.pack(">iq", port, physical_offset)).hex().upper()
+
+
+def parse_offset_msg_id(text: str) -> OffsetMessageId:
+    """Read an offset message id; raises ValueError for text that is none.
+
+    >>> parse_offset_msg_id("7F00000100002A9F00000000000000BE").physical_offset
+    190
+    """
+    try:
+        raw = bytes.fromhex(text)
+    except ValueError:
+        raw = b""
+    if len(raw) not in (16, 28) or len(text) != 2 * len(raw):
+        raise ValueError(f"offset message id {text!r} is not 32 or 56 hex digits")
+    port, physical_offset = struct.unpack(">iq", raw[-12:])
+    return OffsetMessageId(str(ipaddress.ip_address(raw[:-12])), port, physical_offset)
+
+
+class _UniqueIds:
+    """Makes UNIQ_KEY ids: IP, pid, random (Java: class loader), time of the month, counter."""
+
+    def __init__(self) -> None:
+        self._pid = -1
+        self._prefix = ""
+        self._month_ms = self._month_end_ms = 0
+        self._counter = itertools.count()  # next() is atomic: no lock
+
+    def next(self) -> str:
+        if self._pid != os.getpid():  # a forked child must not repeat its parent's ids
+            self._renew()
+        now_ms = time.time_ns() // 1_000_000
+        if now_ms >= self._month_end_ms:
+            self._month_ms, self._month_end_ms = _month_of(now_ms)
+        elapsed = (now_ms - self._month_ms) & 0xFFFFFFFF
+        return f"{self._prefix}{elapsed:08X}{next(self._counter) & 0xFFFF:04X}"
+
+    def _renew(self) -> None:
+        pid = os.getpid()
+        parts = ipaddress.ip_address(_own_address()).packed, struct.pack(">H", pid & 0xFFFF)
+        self._prefix = (b"".join(parts) + os.urandom(4)).hex().upper()
+        self._pid = pid
+
+
+def _month_of(now_ms: int) -> tuple[int, int]:
+    """Start of the local month of a time, and of the next one, in milliseconds."""
+    local = datetime.fromtimestamp(now_ms / 1000).astimezone()
+    start = local.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    later = start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
+    return int(start.timestamp() * 1000), int(later.timestamp() * 1000)
+
+
+def _own_address() -> str:
+    """This machine's address towards the world; loopback when it has none. Sends nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # documentation network: never answers
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
+_unique_ids = _UniqueIds()
+
+
+def unique_id() -> str:
+    """A new client message id (RocketMQ's UNIQ_KEY): 32 upper-case hex digits.
+
+    Unique in practice among the producers of a cluster. Safe from any thread.
+    """
+    return _unique_ids.next()
