@@ -1,4 +1,8 @@
 //! Formats of the wire and the disk: pure functions over bytes, no IO, no clocks.
 
 pub mod consume_queue;
+pub mod delay_levels;
 pub mod index;
+pub mod message;
+pub mod message_id;
+pub mod properties;

@@ -1,0 +1,127 @@
+//! The properties text of a message: `name \x01 value \x02 name \x01 value …`.
+//!
+//! The last pair may or may not end in `\x02`. The first `\x01` of a pair splits it, so values
+//! may hold `\x01`. A pair with an empty name or an empty value does not count. If a name
+//! comes twice, the last pair wins. Order means nothing.
+
+use std::borrow::Cow;
+
+/// Between name and value.
+pub const NAME_END: u8 = 1;
+/// Between pairs.
+pub const PAIR_END: u8 = 2;
+
+/// Space-separated keys for the index.
+pub const KEYS: &str = "KEYS";
+/// The tag.
+pub const TAGS: &str = "TAGS";
+/// The delay level.
+pub const DELAY: &str = "DELAY";
+/// Topic a delayed or half message is meant for.
+pub const REAL_TOPIC: &str = "REAL_TOPIC";
+/// Queue a delayed or half message is meant for.
+pub const REAL_QUEUE_ID: &str = "REAL_QID";
+/// The client's unique message id.
+pub const UNIQ_KEY: &str = "UNIQ_KEY";
+
+/// The pairs that count, in text order.
+pub fn iterate(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    text.split(|byte| *byte == PAIR_END).filter_map(|pair| {
+        let split = pair.iter().position(|byte| *byte == NAME_END)?;
+        let (name, value) = (&pair[..split], &pair[split + 1..]);
+        (!name.is_empty() && !value.is_empty()).then_some((name, value))
+    })
+}
+
+/// The value of a property.
+pub fn get<'a>(text: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    iterate(text)
+        .filter(|(found, _)| *found == name.as_bytes())
+        .last()
+        .map(|(_, value)| value)
+}
+
+/// The value of a property as text; bytes that are not UTF-8 are replaced, as Java does.
+pub fn get_str<'a>(text: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
+    get(text, name).map(String::from_utf8_lossy)
+}
+
+/// Appends a pair.
+pub fn append(text: &mut Vec<u8>, name: &str, value: &[u8]) {
+    separate(text);
+    text.extend_from_slice(name.as_bytes());
+    text.push(NAME_END);
+    text.extend_from_slice(value);
+    text.push(PAIR_END);
+}
+
+/// Appends the pairs of another text.
+pub fn merge(text: &mut Vec<u8>, more: &[u8]) {
+    if !more.is_empty() {
+        separate(text);
+        text.extend_from_slice(more);
+    }
+}
+
+/// Sets a property, replacing an earlier value.
+pub fn set(text: &mut Vec<u8>, name: &str, value: &[u8]) {
+    remove(text, name);
+    append(text, name, value);
+}
+
+/// Removes a property; other bytes stay as they are.
+pub fn remove(text: &mut Vec<u8>, name: &str) {
+    if get(text, name).is_none() {
+        return;
+    }
+    let mut kept = Vec::with_capacity(text.len());
+    for pair in text.split_inclusive(|byte| *byte == PAIR_END) {
+        let is_named = pair.strip_prefix(name.as_bytes());
+        if !is_named.is_some_and(|rest| rest.first() == Some(&NAME_END)) {
+            kept.extend_from_slice(pair);
+        }
+    }
+    *text = kept;
+}
+
+fn separate(text: &mut Vec<u8>) {
+    if text.last().is_some_and(|byte| *byte != PAIR_END) {
+        text.push(PAIR_END);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_without_name_or_value_do_not_count() {
+        let text = b"a\x01b\x02\x01x\x02c\x01\x02\x02d\x02e\x01f\x01g";
+        let pairs: Vec<_> = iterate(text).collect();
+        assert_eq!(pairs, [(&b"a"[..], &b"b"[..]), (&b"e"[..], &b"f\x01g"[..])]);
+    }
+
+    #[test]
+    fn the_last_value_wins_and_setting_replaces_all() {
+        let mut text = b"a\x011\x02ab\x019\x02a\x012".to_vec();
+        assert_eq!(get(&text, "a"), Some(&b"2"[..]));
+        assert_eq!(get(&text, "b"), None);
+        set(&mut text, "a", b"3");
+        assert_eq!(text, b"ab\x019\x02a\x013\x02");
+        remove(&mut text, "ab");
+        remove(&mut text, "none");
+        assert_eq!(text, b"a\x013\x02");
+    }
+
+    #[test]
+    fn merging_inserts_the_missing_separator() {
+        let mut text = b"a\x011".to_vec();
+        merge(&mut text, b"b\x012");
+        assert_eq!(text, b"a\x011\x02b\x012");
+        merge(&mut text, b"");
+        assert_eq!(text, b"a\x011\x02b\x012");
+        let mut empty = Vec::new();
+        merge(&mut empty, b"b\x012");
+        assert_eq!(empty, b"b\x012");
+    }
+}
