@@ -1,0 +1,175 @@
+"""The broker's settings: RocketMQ's BrokerConfig and Netty configs, and our own keys.
+
+Defaults and names: server.md 0.2 and B.2, checked against `mqadmin getBrokerConfig` of 4.9.7.
+The store's keys are in `store_table.py`; `BROKER` holds both.
+"""
+
+from __future__ import annotations
+
+import os
+
+from mqserver.config.store_table import STORE_ROWS
+from mqserver.config.table import LONG_MAX, Setting, Table, inert
+
+_CPUS = os.cpu_count() or 1
+_POOL = "the compiled plane and a few hand-off threads serve all requests"
+_NETTY = "the compiled plane has no such knob"
+_CLIENT = "the broker's outgoing connections have no such knob"
+_LATER = "not built yet"
+_COMMERCIAL = "a hook of a commercial product"
+
+
+_IDENTITY = (
+    Setting("brokerName", "", "name of the master and its slaves; empty: the host's name",
+            important=True),
+    Setting("brokerClusterName", "DefaultCluster", "cluster the broker belongs to",
+            important=True),
+    Setting("brokerId", 0, "0 is the master", ceiling=LONG_MAX, important=True),
+    Setting("brokerIP1", "", "address clients are told; empty: the interface's", important=True),
+    Setting("brokerIP2", "", "address slaves are told; empty: as brokerIP1"),
+    Setting("listenPort", 10911, "port of the listener; 0 picks a free one", ceiling=65535,
+            important=True),
+    Setting("bindAddress", "0.0.0.0", "address of the listener", important=True),
+    Setting("advertisedPort", 0, "port clients are told; 0: the listener's", ceiling=65535),
+    Setting("fastPortEnable", True, "also listen on listenPort-2 (VIP), without pull"),
+    Setting("namesrvAddr", "", "NameServers, host:port;host:port", important=True),
+    Setting("rocketmqHome", "", "RocketMQ's home, only shown"),
+    Setting("regionId", "DefaultRegion", "told to producers as MSG_REGION", online=True),
+)  # fmt: skip
+
+_TOPICS = (
+    Setting("brokerPermission", 6, "4 read + 2 write", ceiling=15, online=True),
+    Setting("defaultTopicQueueNums", 8, "queues of the template TBW102", unit="queues", floor=1,
+            ceiling=65536),
+    Setting("autoCreateTopicEnable", True, "create a topic at the first send", online=True,
+            important=True),
+    Setting("autoCreateSubscriptionGroup", True, "create a group at its first heartbeat or pull",
+            online=True, important=True),
+    Setting("clusterTopicEnable", True, "the cluster's topic is a template"),
+    Setting("brokerTopicEnable", True, "the broker's topic is a template"),
+    Setting("traceTopicEnable", False, "create the trace topic"),
+    Setting("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC", "the trace topic"),
+    Setting("traceOn", True, "told to producers as TRACE_ON", online=True),
+    Setting("rejectTransactionMessage", False, "refuse half messages", online=True,
+            important=True),
+    Setting("startAcceptSendRequestTimeStamp", 0, "refuse sends before this time", unit="ms",
+            ceiling=LONG_MAX, online=True),
+)  # fmt: skip
+
+_CONSUMERS = (
+    Setting("longPollingEnable", True, "hold pulls that find nothing", online=True),
+    Setting("shortPollingTimeMills", 1000, "hold time without long polling", unit="ms",
+            online=True),
+    Setting("notifyConsumerIdsChangedEnable", True, "send 40 when a group changes", online=True),
+    Setting("flushConsumerOffsetInterval", 5000, "persist committed offsets", unit="ms", floor=100),
+    Setting("slaveReadEnable", False, "suggest slaves to slow consumers", online=True),
+    Setting("enablePropertyFilter", False, "allow SQL92 subscriptions", online=True),
+)  # fmt: skip
+
+_REGISTRATION = (
+    Setting("registerNameServerPeriod", 30000, "register again; clamped to 10,000-60,000",
+            unit="ms"),
+    Setting("registerBrokerTimeoutMills", 6000, "wait for a NameServer's answer", unit="ms",
+            floor=1),
+    Setting("forceRegister", True, "register even if nothing changed"),
+    Setting("compressedRegister", False, "compress registrations"),
+)  # fmt: skip
+
+_OURS = (
+    Setting("dataPlane", "native", "who serves send and pull",
+            choices=("native", "python")),
+    Setting("workerThreads", 0, "threads of the compiled plane; 0: cores + 2", ceiling=1024),
+    Setting("handoffThreads", 2, "Python threads for each family of requests", floor=1,
+            ceiling=64),
+    Setting("adminAllowAddresses", "", "networks, CIDR, besides loopback, that may administer",
+            online=True),
+    Setting("maxFrameBytes", 16 << 20, "largest frame taken", unit="bytes", floor=64 << 10,
+            ceiling=1 << 30),
+    Setting("maxConnections", 100_000, "most connections", floor=1),
+    Setting("serverChannelMaxIdleTimeSeconds", 120, "close silent connections", unit="s", floor=1,
+            ceiling=86400),
+    Setting("queryThreadPoolQueueCapacity", 20_000, "queries that may wait", floor=1),
+    Setting("sendThreadPoolQueueCapacity", 10_000, "sends that may wait", floor=1),
+    Setting("pullThreadPoolQueueCapacity", 100_000, "pulls that may wait", floor=1),
+    Setting("heartbeatThreadPoolQueueCapacity", 50_000, "heartbeats that may wait", floor=1),
+    Setting("clientManagerThreadPoolQueueCapacity", 1_000_000, "client calls that may wait",
+            floor=1),
+    Setting("consumerManagerThreadPoolQueueCapacity", 1_000_000, "offset calls that may wait",
+            floor=1),
+)  # fmt: skip
+
+_INERT = (
+    inert("aclEnable", False, _LATER),
+    inert("transactionTimeOut", 6000, _LATER),
+    inert("transactionCheckMax", 15, _LATER),
+    inert("transactionCheckInterval", 60000, _LATER),
+    inert("storeReplyMessageEnable", True, _LATER),
+    inert("disableConsumeIfConsumerReadSlowly", False, _LATER),
+    inert("consumerFallbehindThreshold", 16 << 30, _LATER),
+    inert("enableCalcFilterBitMap", False, _LATER),
+    inert("expectConsumerNumUseFilter", 32, _LATER),
+    inert("maxErrorRateOfBloomFilter", 20, _LATER),
+    inert("filterDataCleanTimeSpan", 86400000, _LATER),
+    inert("filterSupportRetry", False, _LATER),
+    inert("brokerFastFailureEnable", True, _LATER),
+    inert("waitTimeMillsInSendQueue", 200, _LATER),
+    inert("waitTimeMillsInPullQueue", 5000, _LATER),
+    inert("waitTimeMillsInHeartbeatQueue", 31000, _LATER),
+    inert("waitTimeMillsInTransactionQueue", 3000, _LATER),
+    inert("fetchNamesrvAddrByAddressServer", False, _LATER),
+    inert("rmqAddressServerDomain", "", _LATER),
+    inert("rmqAddressServerSubGroup", "", _LATER),
+    inert("enableDetailStat", True, _LATER),
+    inert("autoDeleteUnusedStats", False, _LATER),
+    inert("flushConsumerOffsetHistoryInterval", 60000, "the history is not kept"),
+    inert("maxDelayTime", 40, "unused by RocketMQ too"),
+    inert("isolateLogEnable", False, "unused by RocketMQ too"),
+    inert("transferMsgByHeap", True, "messages are always copied once, to the socket"),
+    inert("highSpeedMode", False, "unused by RocketMQ too"),
+    inert("filterServerNums", 0, "filter servers are gone since 4.9"),
+    inert("messageStorePlugIn", "", "there is no JVM to load it"),
+    inert("commercialEnable", True, _COMMERCIAL),
+    inert("commercialTimerCount", 1, _COMMERCIAL),
+    inert("commercialTransCount", 1, _COMMERCIAL),
+    inert("commercialBigCount", 1, _COMMERCIAL),
+    inert("commercialBaseCount", 1, _COMMERCIAL),
+    inert("sendMessageThreadPoolNums", min(_CPUS, 4), _POOL),
+    inert("putMessageFutureThreadPoolNums", min(_CPUS, 4), _POOL),
+    inert("putThreadPoolQueueCapacity", 10000, _POOL),
+    inert("pullMessageThreadPoolNums", 16 + 2 * _CPUS, _POOL),
+    inert("processReplyMessageThreadPoolNums", 16 + 2 * _CPUS, _POOL),
+    inert("replyThreadPoolQueueCapacity", 10000, _POOL),
+    inert("queryMessageThreadPoolNums", 8 + _CPUS, _POOL),
+    inert("clientManageThreadPoolNums", 32, _POOL),
+    inert("consumerManageThreadPoolNums", 32, _POOL),
+    inert("heartbeatThreadPoolNums", min(32, _CPUS), _POOL),
+    inert("endTransactionThreadPoolNums", max(8 + 2 * _CPUS, 4 * min(_CPUS, 4)), _POOL),
+    inert("endTransactionPoolQueueCapacity", 100000, _POOL),
+    inert("adminBrokerThreadPoolNums", 16, _POOL),
+    inert("serverWorkerThreads", 8, _NETTY),
+    inert("serverCallbackExecutorThreads", 0, _NETTY),
+    inert("serverSelectorThreads", 3, _NETTY),
+    inert("serverOnewaySemaphoreValue", 256, _NETTY),
+    inert("serverAsyncSemaphoreValue", 64, _NETTY),
+    inert("serverSocketSndBufSize", 0, _NETTY),
+    inert("serverSocketRcvBufSize", 0, _NETTY),
+    inert("serverSocketBacklog", 1024, _NETTY),
+    inert("serverPooledByteBufAllocatorEnable", True, _NETTY),
+    inert("writeBufferHighWaterMark", 0, _NETTY),
+    inert("writeBufferLowWaterMark", 0, _NETTY),
+    inert("useEpollNativeSelector", False, _NETTY),
+    inert("useTLS", False, _LATER),
+    inert("clientWorkerThreads", 4, _CLIENT),
+    inert("clientCallbackExecutorThreads", _CPUS, _CLIENT),
+    inert("clientOnewaySemaphoreValue", 65535, _CLIENT),
+    inert("clientAsyncSemaphoreValue", 65535, _CLIENT),
+    inert("connectTimeoutMillis", 3000, _CLIENT),
+    inert("channelNotActiveInterval", 60000, _CLIENT),
+    inert("clientChannelMaxIdleTimeSeconds", 120, _CLIENT),
+    inert("clientSocketSndBufSize", 0, _CLIENT),
+    inert("clientSocketRcvBufSize", 0, _CLIENT),
+    inert("clientPooledByteBufAllocatorEnable", False, _CLIENT),
+    inert("clientCloseSocketIfTimeout", True, _CLIENT),
+)
+
+BROKER = Table((*_IDENTITY, *_TOPICS, *_CONSUMERS, *_REGISTRATION, *_OURS, *STORE_ROWS, *_INERT))

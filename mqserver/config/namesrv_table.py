@@ -1,0 +1,53 @@
+"""The NameServer's settings: RocketMQ's NamesrvConfig and NettyServerConfig, and our own keys."""
+
+from __future__ import annotations
+
+from mqserver.config.table import Setting, Table, inert
+
+_NETTY = "the compiled plane has no such knob"
+
+
+NAMESRV = Table(
+    (
+        Setting("listenPort", 9876, "port of the listener; 0 picks a free one", ceiling=65535,
+                important=True),
+        Setting("bindAddress", "0.0.0.0", "address of the listener", important=True),
+        Setting("kvConfigPath", "~/namesrv/kvConfig.json", "file of the key-value tables",
+                important=True),
+        Setting("configStorePath", "", "the configuration file, only shown"),
+        Setting("rocketmqHome", "", "RocketMQ's home, only shown"),
+        Setting("orderMessageEnable", False, "attach ordered-topic configuration to routes",
+                online=True),
+        Setting("adminAllowAddresses", "",
+                "networks, CIDR, besides loopback, that may administer", online=True),
+        Setting("brokerAllowAddresses", "", "networks, CIDR, that may register; empty: all",
+                online=True),
+        Setting("scanNotActiveBrokerInterval", 5000, "look for dead brokers", unit="ms",
+                floor=10),
+        Setting("brokerExpiry", 120_000, "a silent broker is dead after this", unit="ms",
+                floor=100),
+        Setting("workerThreads", 0, "threads of the compiled plane; 0: cores + 2", ceiling=1024),
+        Setting("handoffThreads", 2, "Python threads", floor=1, ceiling=64),
+        Setting("maxFrameBytes", 16 << 20, "largest frame taken", unit="bytes", floor=64 << 10,
+                ceiling=1 << 30),
+        Setting("maxConnections", 100_000, "most connections", floor=1),
+        Setting("serverChannelMaxIdleTimeSeconds", 120, "close silent connections", unit="s",
+                floor=1, ceiling=86400),
+        inert("productEnvName", "center", "test clusters are not built"),
+        inert("clusterTest", False, "test clusters are not built"),
+        inert("configBlackList", "configBlackList;configStorePath;kvConfigPath",
+               "only listed keys change online"),
+        inert("serverWorkerThreads", 8, _NETTY),
+        inert("serverCallbackExecutorThreads", 0, _NETTY),
+        inert("serverSelectorThreads", 3, _NETTY),
+        inert("serverOnewaySemaphoreValue", 256, _NETTY),
+        inert("serverAsyncSemaphoreValue", 64, _NETTY),
+        inert("serverSocketSndBufSize", 0, _NETTY),
+        inert("serverSocketRcvBufSize", 0, _NETTY),
+        inert("serverSocketBacklog", 1024, _NETTY),
+        inert("writeBufferHighWaterMark", 0, _NETTY),
+        inert("writeBufferLowWaterMark", 0, _NETTY),
+        inert("serverPooledByteBufAllocatorEnable", True, _NETTY),
+        inert("useEpollNativeSelector", False, _NETTY),
+    )
+)  # fmt: skip

@@ -1,0 +1,95 @@
+"""Online update (codes 25 and 318): an allow-list of typed keys, saved beside the state files.
+
+The operator's own file is never written. Unknown and inert keys are ignored, as RocketMQ does;
+a known key that cannot change while running is refused with code 16, a bad value with code 1.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from mqserver.config.load import Loaded, SettingsError, read_text
+from mqserver.config.table import Setting, shown
+from mqserver.config.text import parse, render
+from mqserver.replies import Refused
+
+SYSTEM_ERROR = 1
+NO_PERMISSION = 16
+PATHS = frozenset({"kvConfigPath", "configStorePath"})
+"""RocketMQ's words for these two are checked by clients' tests."""
+
+
+class OnlineSettings:
+    """The loaded values of a running server, and the file its changes are saved in.
+
+    changed: called with the new values after each accepted update, before it is saved.
+    """
+
+    def __init__(self, loaded: Loaded, path: Path, changed: Callable[[Loaded], None]) -> None:
+        self._loaded = loaded
+        self._path = path
+        self._changed = changed
+        self._lock = threading.Lock()
+
+    def text(self) -> str:
+        """Every setting as properties text (codes 26, 319)."""
+        return "".join(f"{key}={shown(self._loaded.values[key])}\n" for key in self._loaded.table)
+
+    def update(self, text: str) -> bool:
+        """Apply properties text to the keys that may change; whether any did.
+
+        Raises Refused: 16 for a key that needs a restart, 1 for a value out of range.
+        """
+        with self._lock:
+            accepted: dict[str, str] = {}
+            for entry in parse(text):
+                setting = self._loaded.table.get(entry.key)
+                if setting is None or setting.inert:
+                    continue
+                self._check(setting, entry.value)
+                accepted[setting.key] = entry.value
+            if accepted:
+                self._accept(accepted)
+            return bool(accepted)
+
+    def _check(self, setting: Setting, text: str) -> None:
+        key = setting.key
+        if key in PATHS:
+            raise Refused(NO_PERMISSION, "Can not update config path")
+        try:
+            value = setting.read(text)
+        except ValueError as error:
+            raise Refused(SYSTEM_ERROR, f"{key}={text}: must be {error}") from None
+        if not setting.online and value != self._loaded.values[key]:
+            raise Refused(
+                NO_PERMISSION,
+                f"{key} cannot change while running; set it in the configuration file and restart",
+            )
+
+    def _accept(self, accepted: dict[str, str]) -> None:
+        before = dict(self._loaded.values), dict(self._loaded.origins)
+        for key, text in accepted.items():
+            self._loaded.apply(key, text, str(self._path))
+        try:
+            self._changed(self._loaded)
+        except SettingsError as error:
+            self._loaded.values, self._loaded.origins = before
+            raise Refused(SYSTEM_ERROR, str(error)) from None
+        self._save(accepted)
+
+    def _save(self, accepted: dict[str, str]) -> None:
+        """Merge into the saved changes: temporary file, fsync, rename."""
+        saved: dict[str, str] = {}
+        if self._path.exists():
+            saved = {entry.key: entry.value for entry in parse(read_text(self._path))}
+        saved.update(accepted)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self._path.with_suffix(".tmp")
+        with temporary.open("w") as file:
+            file.write(render(saved))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._path)

@@ -1,0 +1,203 @@
+"""The frozen objects the servers use, made from loaded values.
+
+A field is named after RocketMQ's key, in snake_case: `brokerIP1` is `broker_ip1`,
+`storePathRootDir` is `store_path_root_dir`. Keys that change nothing here have no field.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Any
+
+from mqserver.config.load import Loaded, SettingsError
+from mqserver.config.table import Value
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """What the broker is told. Units and ranges: `broker_table.py`."""
+
+    broker_name: str
+    broker_cluster_name: str
+    broker_id: int
+    broker_ip1: str
+    broker_ip2: str
+    listen_port: int
+    bind_address: str
+    advertised_port: int
+    fast_port_enable: bool
+    namesrv_addr: str
+    region_id: str
+    broker_permission: int
+    default_topic_queue_nums: int
+    auto_create_topic_enable: bool
+    auto_create_subscription_group: bool
+    cluster_topic_enable: bool
+    broker_topic_enable: bool
+    trace_topic_enable: bool
+    msg_trace_topic_name: str
+    trace_on: bool
+    reject_transaction_message: bool
+    start_accept_send_request_time_stamp: int
+    long_polling_enable: bool
+    short_polling_time_mills: int
+    notify_consumer_ids_changed_enable: bool
+    flush_consumer_offset_interval: int
+    slave_read_enable: bool
+    enable_property_filter: bool
+    register_name_server_period: int
+    register_broker_timeout_mills: int
+    force_register: bool
+    compressed_register: bool
+    data_plane: str
+    worker_threads: int
+    handoff_threads: int
+    admin_allow_addresses: str
+    max_frame_bytes: int
+    max_connections: int
+    server_channel_max_idle_time_seconds: int
+    query_thread_pool_queue_capacity: int
+    send_thread_pool_queue_capacity: int
+    pull_thread_pool_queue_capacity: int
+    heartbeat_thread_pool_queue_capacity: int
+    client_manager_thread_pool_queue_capacity: int
+    consumer_manager_thread_pool_queue_capacity: int
+    store_path_root_dir: str
+    max_message_size: int
+    message_delay_level: str
+    default_query_max_num: int
+    max_msgs_num_batch: int
+    os_page_cache_busy_time_out_mills: int
+
+    @property
+    def namesrv_addresses(self) -> list[str]:
+        """The NameServers, "host:port" each."""
+        return [part.strip() for part in self.namesrv_addr.split(";") if part.strip()]
+
+
+@dataclass(frozen=True, slots=True)
+class NamesrvSettings:
+    """What the NameServer is told. Units and ranges: `namesrv_table.py`."""
+
+    listen_port: int
+    bind_address: str
+    kv_config_path: str
+    order_message_enable: bool
+    admin_allow_addresses: str
+    broker_allow_addresses: str
+    scan_not_active_broker_interval: int
+    broker_expiry: int
+    worker_threads: int
+    handoff_threads: int
+    max_frame_bytes: int
+    max_connections: int
+    server_channel_max_idle_time_seconds: int
+
+
+def broker_settings(loaded: Loaded) -> BrokerSettings:
+    """Freeze loaded values; SettingsError if they do not fit together."""
+    values: dict[str, Any] = _fields_of(BrokerSettings, loaded)
+    values["broker_name"] = values["broker_name"] or socket.gethostname() or "DEFAULT_BROKER"
+    values["store_path_root_dir"] = str(Path(values["store_path_root_dir"]).expanduser())
+    _check_broker(loaded, values)
+    return BrokerSettings(**values)
+
+
+def namesrv_settings(loaded: Loaded) -> NamesrvSettings:
+    """Freeze loaded values; SettingsError if they do not fit together."""
+    values: dict[str, Any] = _fields_of(NamesrvSettings, loaded)
+    values["kv_config_path"] = str(Path(values["kv_config_path"]).expanduser())
+    for key in ("adminAllowAddresses", "brokerAllowAddresses"):
+        _check_networks(loaded, key)
+    return NamesrvSettings(**values)
+
+
+def store_settings(loaded: Loaded) -> dict[str, object]:
+    """What `mqstore.Store.open` is told; a file size only if somebody chose it."""
+    values = loaded.values
+
+    def chosen(key: str) -> Value | None:
+        return values[key] if loaded.is_set(key) else None
+
+    return {
+        "commit_log_file_bytes": chosen("mappedFileSizeCommitLog"),
+        "consume_queue_file_bytes": chosen("mappedFileSizeConsumeQueue"),
+        "index_slots": chosen("maxHashSlotNum"),
+        "index_entries": chosen("maxIndexNum"),
+        "index_enabled": values["messageIndexEnable"],
+        "sync_flush": values["flushDiskType"] == "SYNC_FLUSH",
+        "flush_interval_ms": values["flushIntervalCommitLog"],
+        "flush_least_pages": values["flushCommitLogLeastPages"],
+        "flush_thorough_interval_ms": values["flushCommitLogThoroughInterval"],
+        "sync_flush_timeout_ms": values["syncFlushTimeout"],
+        "flush_offsets_interval_ms": values["flushConsumerOffsetInterval"],
+        "max_message_bytes": values["maxMessageSize"],
+        "delay_levels": values["messageDelayLevel"],
+        "allocate_step_bytes": values["allocateStepBytes"],
+        "min_free_bytes": values["minFreeBytes"] or None,
+        "heal_damage": values["damagePolicy"] == "heal",
+        "max_transfer_memory": (
+            values["maxTransferCountOnMessageInMemory"],
+            values["maxTransferBytesOnMessageInMemory"],
+        ),
+        "max_transfer_disk": (
+            values["maxTransferCountOnMessageInDisk"],
+            values["maxTransferBytesOnMessageInDisk"],
+        ),
+        "hot_memory_percent": values["accessMessageInMemoryMaxRatio"],
+    }
+
+
+def networks(text: str) -> list[IPv4Network | IPv6Network]:
+    """The networks of a list of CIDRs or addresses; ValueError names a bad one."""
+    return [
+        ip_network(part.strip(), strict=False)
+        for part in text.replace(";", ",").split(",")
+        if part.strip()
+    ]
+
+
+def snake(key: str) -> str:
+    """`brokerIP1` to `broker_ip1`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower()
+
+
+def _fields_of(
+    kind: type[BrokerSettings] | type[NamesrvSettings], loaded: Loaded
+) -> dict[str, Any]:
+    keys = {snake(key): key for key in loaded.table}
+    return {field.name: loaded.values[keys[field.name]] for field in fields(kind)}
+
+
+def _check_broker(loaded: Loaded, values: Mapping[str, Any]) -> None:
+    """Relations between settings that RocketMQ checks at start, or should."""
+    _check_networks(loaded, "adminAllowAddresses")
+    if loaded.values["brokerRole"] != "ASYNC_MASTER":
+        raise _refusal(loaded, "brokerRole", "replication is not built yet; use ASYNC_MASTER")
+    if values["broker_id"] != 0:
+        raise _refusal(loaded, "brokerId", "a master has id 0, and slaves are not built yet")
+    log = str(loaded.values["storePathCommitLog"])
+    if log and Path(log).expanduser() != Path(values["store_path_root_dir"]) / "commitlog":
+        raise _refusal(loaded, "storePathCommitLog", "must be {storePathRootDir}/commitlog")
+    if int(loaded.values["mappedFileSizeConsumeQueue"]) % 20:
+        raise _refusal(loaded, "mappedFileSizeConsumeQueue", "must be a multiple of 20 bytes")
+    for address in (part for part in values["namesrv_addr"].split(";") if part.strip()):
+        host, _, port = address.strip().rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise _refusal(loaded, "namesrvAddr", "must be host:port, more separated by ;")
+
+
+def _check_networks(loaded: Loaded, key: str) -> None:
+    try:
+        networks(str(loaded.values[key]))
+    except ValueError as error:
+        raise _refusal(loaded, key, f"must be networks like 10.0.0.0/8: {error}") from None
+
+
+def _refusal(loaded: Loaded, key: str, what: str) -> SettingsError:
+    return SettingsError(f"{loaded.origins[key]}: {key}={loaded.values[key]}: {what}")

@@ -1,0 +1,124 @@
+"""The store's settings: RocketMQ's MessageStoreConfig (store.md 11), and our own keys."""
+
+from __future__ import annotations
+
+from mqserver.config.table import LONG_MAX, Setting, inert
+
+_GIB = 1 << 30
+_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+_LATER = "not built yet"
+_OWN_WAY = "the store flushes and allocates in its own way"
+
+
+_PLACE = (
+    Setting("storePathRootDir", "~/store", "the store's directory", important=True),
+    Setting("storePathCommitLog", "", "must be {storePathRootDir}/commitlog; empty: that"),
+    Setting("mappedFileSizeCommitLog", _GIB, "size of a commit-log file; an existing store's is "
+            "adopted unless this is set", unit="bytes", floor=4096, ceiling=4 * _GIB,
+            aliases=("mapedFileSizeCommitLog",)),
+    Setting("mappedFileSizeConsumeQueue", 6_000_000, "size of a consume-queue file, a multiple "
+            "of 20; adopted like the commit log's", unit="bytes", floor=20, ceiling=_GIB,
+            aliases=("mapedFileSizeConsumeQueue",)),
+    Setting("maxHashSlotNum", 5_000_000, "slots of an index file; adopted", floor=1,
+            ceiling=100_000_000),
+    Setting("maxIndexNum", 20_000_000, "entries of an index file; adopted", floor=2,
+            ceiling=500_000_000),
+    Setting("messageIndexEnable", True, "index KEYS and unique ids"),
+    Setting("maxMsgsNumBatch", 64, "most messages of a query", floor=1, ceiling=4096),
+    Setting("minFreeBytes", 0, "refuse sends below this much free space; 0: above 90 % used",
+            unit="bytes", ceiling=LONG_MAX),
+    Setting("allocateStepBytes", 64 << 20, "blocks allocated ahead of the write position",
+            unit="bytes", floor=4096, ceiling=4 * _GIB),
+    Setting("damagePolicy", "heal", "what a damaged log gets", choices=("heal", "refuse")),
+)  # fmt: skip
+
+_DURABILITY = (
+    Setting("brokerRole", "ASYNC_MASTER", "role of the broker",
+            choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"), important=True),
+    Setting("flushDiskType", "ASYNC_FLUSH", "acknowledge before or after the flush",
+            choices=("ASYNC_FLUSH", "SYNC_FLUSH"), important=True),
+    Setting("syncFlushTimeout", 5000, "give up waiting for a flush", unit="ms", floor=1,
+            online=True),
+    Setting("flushIntervalCommitLog", 500, "period of the asynchronous flush", unit="ms", floor=1),
+    Setting("flushCommitLogLeastPages", 4, "least to flush", unit="pages of 4 KiB"),
+    Setting("flushCommitLogThoroughInterval", 10_000, "flush everything this often", unit="ms",
+            floor=1),
+    Setting("maxMessageSize", 4 << 20, "largest body", unit="bytes", floor=1024,
+            ceiling=1 << 30),
+    Setting("messageDelayLevel", _LEVELS, "the delay levels"),
+)  # fmt: skip
+
+_READING = (
+    Setting("maxTransferBytesOnMessageInMemory", 262_144, "reply size of a pull, hot messages",
+            unit="bytes", floor=1),
+    Setting("maxTransferCountOnMessageInMemory", 32, "messages of a pull, hot", floor=1),
+    Setting("maxTransferBytesOnMessageInDisk", 65_536, "reply size of a pull, cold messages",
+            unit="bytes", floor=1),
+    Setting("maxTransferCountOnMessageInDisk", 8, "messages of a pull, cold", floor=1),
+    Setting("accessMessageInMemoryMaxRatio", 40, "share of the memory deemed hot", unit="%",
+            floor=1, ceiling=100),
+    Setting("defaultQueryMaxNum", 32, "most messages of a unique-key query", floor=1,
+            ceiling=4096),
+    Setting("osPageCacheBusyTimeOutMills", 1000, "refuse sends while the log lock is held longer",
+            unit="ms", floor=1),
+)  # fmt: skip
+
+_INERT = (
+    inert("readOnlyCommitLogStorePaths", "", _LATER),
+    inert("storePathDLedgerCommitLog", "", "DLedger is not built"),
+    inert("enableDLegerCommitLog", False, "DLedger is not built"),
+    inert("dLegerGroup", "", "DLedger is not built"),
+    inert("dLegerPeers", "", "DLedger is not built"),
+    inert("dLegerSelfId", "", "DLedger is not built"),
+    inert("preferredLeaderId", "", "DLedger is not built"),
+    inert("isEnableBatchPush", False, "DLedger is not built"),
+    inert("fileReservedTime", 72, _LATER),
+    inert("deleteWhen", "04", _LATER),
+    inert("diskMaxUsedSpaceRatio", 75, _LATER),
+    inert("cleanFileForciblyEnable", True, _LATER),
+    inert("cleanResourceInterval", 10000, _LATER),
+    inert("deleteCommitLogFilesInterval", 100, _LATER),
+    inert("deleteConsumeQueueFilesInterval", 100, _LATER),
+    inert("destroyMapedFileIntervalForcibly", 120000, _LATER),
+    inert("redeleteHangedFileInterval", 120000, _LATER),
+    inert("enableConsumeQueueExt", False, _LATER),
+    inert("mappedFileSizeConsumeQueueExt", 50331648, _LATER),
+    inert("bitMapLengthConsumeQueueExt", 64, _LATER),
+    inert("enableLmq", False, _LATER),
+    inert("enableMultiDispatch", False, _LATER),
+    inert("maxLmqConsumeQueueNum", 20000, _LATER),
+    inert("flushDelayOffsetInterval", 10000, _LATER),
+    inert("enableScheduleMessageStats", True, _LATER),
+    inert("enableScheduleAsyncDeliver", False, _LATER),
+    inert("scheduleAsyncDeliverMaxPendingLimit", 2000, _LATER),
+    inert("scheduleAsyncDeliverMaxResendNum2Blocked", 3, _LATER),
+    inert("haListenPort", 10912, "replication is not built yet"),
+    inert("haSendHeartbeatInterval", 5000, "replication is not built yet"),
+    inert("haHousekeepingInterval", 20000, "replication is not built yet"),
+    inert("haTransferBatchSize", 32768, "replication is not built yet"),
+    inert("haMasterAddress", "", "replication is not built yet"),
+    inert("haSlaveFallbehindMax", 268435456, "replication is not built yet"),
+    inert("slaveTimeout", 3000, "replication is not built yet"),
+    inert("offsetCheckInSlave", False, "replication is not built yet"),
+    inert("duplicationEnable", False, "replication is not built yet"),
+    inert("checkCRCOnRecover", True, "recovery always checks"),
+    inert("messageIndexSafe", False, "recovery always rebuilds what it must"),
+    inert("commitIntervalCommitLog", 200, _OWN_WAY),
+    inert("commitCommitLogLeastPages", 4, _OWN_WAY),
+    inert("commitCommitLogThoroughInterval", 200, _OWN_WAY),
+    inert("flushCommitLogTimed", True, _OWN_WAY),
+    inert("flushIntervalConsumeQueue", 1000, _OWN_WAY),
+    inert("flushConsumeQueueLeastPages", 2, _OWN_WAY),
+    inert("flushConsumeQueueThoroughInterval", 60000, _OWN_WAY),
+    inert("flushLeastPagesWhenWarmMapedFile", 4096, _OWN_WAY),
+    inert("warmMapedFileEnable", False, _OWN_WAY),
+    inert("transientStorePoolEnable", False, _OWN_WAY),
+    inert("transientStorePoolSize", 5, _OWN_WAY),
+    inert("fastFailIfNoBufferInStorePool", False, _OWN_WAY),
+    inert("useReentrantLockWhenPutMessage", True, _OWN_WAY),
+    inert("putMsgIndexHightWater", 600000, "unused by RocketMQ too"),
+    inert("diskFallRecorded", True, "unused by RocketMQ too"),
+    inert("debugLockEnable", False, "there is no such lock"),
+)
+
+STORE_ROWS = (*_PLACE, *_DURABILITY, *_READING, *_INERT)

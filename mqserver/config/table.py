@@ -1,0 +1,98 @@
+"""What a setting is: RocketMQ's key, its default, unit and range, and what it does here."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+Value = bool | int | float | str
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of a settings table. The kind of value is that of the default.
+
+    unit: what a number counts ("ms", "bytes", "%"). floor, ceiling: allowed range, inclusive.
+    choices: the words allowed. inert: why a key known to Java has no effect here. online: may be
+    changed while running. important: shown by `-m`. aliases: older spellings of the key.
+    """
+
+    key: str
+    default: Value
+    about: str = ""
+    unit: str = ""
+    floor: int = 0
+    ceiling: int = INT_MAX
+    choices: tuple[str, ...] = ()
+    inert: str = ""
+    online: bool = False
+    important: bool = False
+    aliases: tuple[str, ...] = ()
+
+    def read(self, text: str) -> Value:
+        """Turn text into a value of this setting; ValueError says what is allowed."""
+        if isinstance(self.default, bool):
+            return self._read_bool(text)
+        if isinstance(self.default, int):
+            return self._read_int(text)
+        if isinstance(self.default, float):
+            return float(text)
+        if self.choices and text not in self.choices:
+            raise ValueError(f"one of {', '.join(self.choices)}")
+        return text
+
+    def _read_bool(self, text: str) -> bool:
+        if text.lower() not in ("true", "false"):
+            raise ValueError("true or false")
+        return text.lower() == "true"
+
+    def _read_int(self, text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError(self.allowed()) from None
+        if not self.floor <= value <= self.ceiling:
+            raise ValueError(self.allowed())
+        return value
+
+    def allowed(self) -> str:
+        """The allowed values in words."""
+        unit = f" {self.unit}" if self.unit else ""
+        return f"a whole number from {self.floor} to {self.ceiling}{unit}"
+
+
+def inert(key: str, default: Value, why: str) -> Setting:
+    """A key an existing file may hold, which changes nothing here; any number is taken."""
+    return Setting(key, default, inert=why, floor=-LONG_MAX, ceiling=LONG_MAX)
+
+
+def shown(value: Value) -> str:
+    """A value as RocketMQ's properties text shows it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class Table(Mapping[str, Setting]):
+    """The settings of one server, by key, in their declared order."""
+
+    def __init__(self, rows: Iterable[Setting]) -> None:
+        self._rows = {row.key: row for row in rows}
+        self._aliases = {alias: row.key for row in self._rows.values() for alias in row.aliases}
+
+    def __getitem__(self, key: str) -> Setting:
+        return self._rows[self._aliases.get(key, key)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def nearest(self, key: str) -> str | None:
+        """The known key that looks most like an unknown one."""
+        lower = {known.lower(): known for known in self._rows}
+        close = difflib.get_close_matches(key.lower(), lower, n=1, cutoff=0.75)
+        return lower[close[0]] if close else None

@@ -1,0 +1,194 @@
+"""The settings tables, the properties reader, precedence, and online update."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from mqserver.config.broker_table import BROKER
+from mqserver.config.load import Loaded, SettingsError, load, pairs
+from mqserver.config.namesrv_table import NAMESRV
+from mqserver.config.online import OnlineSettings
+from mqserver.config.settings import (
+    BrokerSettings,
+    NamesrvSettings,
+    broker_settings,
+    namesrv_settings,
+    snake,
+    store_settings,
+)
+from mqserver.config.text import Entry, parse, render
+from mqserver.replies import Refused
+
+
+def broker(tmp_path: Path, text: str = "", **flags: str) -> Loaded:
+    file = tmp_path / "broker.conf"
+    file.write_text(text)
+    return load(BROKER, file=file, flags=pairs(flags, "--set"))
+
+
+@pytest.mark.parametrize(
+    ("text", "entries"),
+    [
+        ("a=1\n b : 2\nc 3\nd", [("a", "1"), ("b", "2"), ("c", "3"), ("d", "")]),
+        ("# no\n! no\n\n a = x y \n", [("a", "x y")]),
+        ("a=1,\\\n   2,\\\n   3\n", [("a", "1,2,3")]),
+        ("a=C:\\\\dir\\tx\\u0041\n", [("a", "C:\\dir\txA")]),
+        ("a\\=b=c\\:d", [("a=b", "c:d")]),
+        ("a=even\\\\\nb=2", [("a", "even\\"), ("b", "2")]),
+    ],
+)
+def test_properties_text_is_read_as_java_reads_it(
+    text: str, entries: list[tuple[str, str]]
+) -> None:
+    assert [(entry.key, entry.value) for entry in parse(text)] == entries
+
+
+def test_line_numbers_are_those_of_the_first_line() -> None:
+    assert parse("# c\na=1\\\n2\n\nb=3") == [Entry("a", "12", 2), Entry("b", "3", 5)]
+
+
+@pytest.mark.parametrize("value", ["plain", " lead", "a\\b", "two\nlines", "x=y:z #!"])
+def test_rendered_text_reads_back(value: str) -> None:
+    assert parse(render({"key": value})) == [Entry("key", value, 1)]
+
+
+@pytest.mark.parametrize(("kind", "table"), [(BrokerSettings, BROKER), (NamesrvSettings, NAMESRV)])
+def test_every_field_has_a_row_that_has_an_effect(kind: type, table: object) -> None:
+    rows = {snake(key): setting for key, setting in table.items()}  # type: ignore[attr-defined]
+    for field in fields(kind):
+        setting = rows[field.name]
+        assert not setting.inert
+        assert type(setting.default).__name__ == field.type
+
+
+def test_defaults_are_rocketmqs(tmp_path: Path) -> None:
+    settings = broker_settings(broker(tmp_path))
+    assert (settings.listen_port, settings.default_topic_queue_nums) == (10911, 8)
+    assert (settings.max_message_size, settings.register_name_server_period) == (4194304, 30000)
+    assert store_settings(broker(tmp_path))["commit_log_file_bytes"] is None
+
+
+def test_the_file_wins_over_the_environment_and_flags_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "b.conf"
+    file.write_text("namesrvAddr=file:1\nbrokerName=file\n")
+    loaded = load(
+        BROKER,
+        file=file,
+        environment=[("namesrvAddr", "env:1", "environment NAMESRV_ADDR")],
+        flags=[("brokerName", "flag", "--set")],
+    )
+    assert loaded.values["namesrvAddr"] == "file:1"
+    assert (loaded.values["brokerName"], loaded.origins["brokerName"]) == ("flag", "--set")
+    assert loaded.origins["namesrvAddr"] == f"{file}:1"
+
+
+def test_saved_online_changes_come_after_the_file(tmp_path: Path) -> None:
+    (tmp_path / "o.properties").write_text("brokerPermission=4\n")
+    file = tmp_path / "b.conf"
+    file.write_text("brokerPermission=2\n")
+    loaded = load(BROKER, file=file, override=lambda _: tmp_path / "o.properties")
+    assert loaded.values["brokerPermission"] == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("listenPort=99999", [":1:", "listenPort=99999", "0 to 65535"]),
+        ("\nsyncFlushTimeout=soon", [":2:", "a whole number", "ms"]),
+        ("autoCreateTopicEnable=yes", ["true or false"]),
+        ("flushDiskType=SOMETIMES", ["ASYNC_FLUSH, SYNC_FLUSH"]),
+    ],
+)
+def test_a_bad_value_names_file_line_key_value_and_range(
+    tmp_path: Path, text: str, words: list[str]
+) -> None:
+    with pytest.raises(SettingsError) as error:
+        broker(tmp_path, text)
+    assert "broker.conf" in str(error.value)
+    assert all(word in str(error.value) for word in words), error.value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "brokerRole=SLAVE",
+        "brokerId=3",
+        "namesrvAddr=host-without-port",
+        "adminAllowAddresses=10.0.0.0/99",
+        "mappedFileSizeConsumeQueue=6001",
+        "storePathCommitLog=/elsewhere",
+    ],
+)
+def test_values_that_do_not_fit_together_are_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SettingsError, match=r"broker\.conf:1: "):
+        broker_settings(broker(tmp_path, text))
+
+
+def test_unknown_and_inert_keys_only_warn(tmp_path: Path) -> None:
+    loaded = broker(tmp_path, "brokerNmae=x\nhighSpeedMode=true\nmaxDelayTime=40\n")
+    assert len(loaded.warnings) == 2
+    assert "did you mean brokerName?" in loaded.warnings[0]
+    assert "highSpeedMode has no effect here" in loaded.warnings[1]
+
+
+def test_older_spellings_are_known(tmp_path: Path) -> None:
+    loaded = broker(tmp_path, "mapedFileSizeCommitLog=65536")
+    assert store_settings(loaded)["commit_log_file_bytes"] == 65536
+    assert not loaded.warnings
+
+
+def test_origins_are_listed(tmp_path: Path) -> None:
+    loaded = broker(tmp_path, "brokerName=a", listenPort="1234")
+    assert f"brokerName=a  # {tmp_path / 'broker.conf'}:1" in loaded.lines()
+    assert "listenPort=1234  # --set" in loaded.lines(important_only=True)
+    assert "brokerPermission=6  # default" not in loaded.lines(important_only=True)
+
+
+class TestOnlineUpdate:
+    def make(self, tmp_path: Path) -> tuple[OnlineSettings, list[int]]:
+        seen: list[int] = []
+        loaded = broker(tmp_path)
+
+        def changed(now: Loaded) -> None:
+            seen.append(broker_settings(now).broker_permission)
+
+        return OnlineSettings(loaded, tmp_path / "config/o.properties", changed), seen
+
+    def test_an_allowed_key_changes_and_is_saved(self, tmp_path: Path) -> None:
+        online, seen = self.make(tmp_path)
+        assert online.update("brokerPermission=4\nnoSuchKey=1\n")
+        assert seen == [4]
+        assert "brokerPermission=4\n" in online.text()
+        assert (tmp_path / "config/o.properties").read_text() == "brokerPermission=4\n"
+
+    def test_what_cannot_change_is_refused(self, tmp_path: Path) -> None:
+        online, seen = self.make(tmp_path)
+        with pytest.raises(Refused) as refused:
+            online.update("listenPort=1")
+        assert refused.value.response.code == 16
+        assert "listenPort cannot change" in (refused.value.response.remark or "")
+        with pytest.raises(Refused) as refused:
+            online.update("brokerPermission=99")
+        assert refused.value.response.code == 1
+        assert not seen
+
+    def test_nothing_to_change_is_fine(self, tmp_path: Path) -> None:
+        online, seen = self.make(tmp_path)
+        assert not online.update("")
+        assert not online.update("noSuchKey=1\nflushDelayOffsetInterval=10000\n")
+        assert online.update("listenPort=10911")
+        assert seen == [6]
+
+    def test_a_change_that_does_not_fit_is_undone(self, tmp_path: Path) -> None:
+        online, _ = self.make(tmp_path)
+        with pytest.raises(Refused):
+            online.update("adminAllowAddresses=nonsense")
+        assert "adminAllowAddresses=\n" in online.text()
+
+
+def test_namesrv_settings(tmp_path: Path) -> None:
+    settings = namesrv_settings(load(NAMESRV))
+    assert settings.listen_port == 9876
+    assert settings.kv_config_path.endswith("/namesrv/kvConfig.json")
+    assert not settings.kv_config_path.startswith("~")
