@@ -6,3 +6,5 @@ pub mod index;
 pub mod message;
 pub mod message_id;
 pub mod properties;
+pub mod fastjson;
+pub mod remoting;
