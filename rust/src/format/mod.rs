@@ -2,9 +2,9 @@
 
 pub mod consume_queue;
 pub mod delay_levels;
+pub mod fastjson;
 pub mod index;
 pub mod message;
 pub mod message_id;
 pub mod properties;
-pub mod fastjson;
 pub mod remoting;
