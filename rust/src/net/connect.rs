@@ -1,0 +1,74 @@
+//! Opening a TCP connection, with a limit on the time and an error that says what failed.
+
+use std::io;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Why there is no connection.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// The name resolves to nothing, the port is closed, the network says no.
+    #[error("cannot connect to {address}: {cause}")]
+    Failed {
+        /// "host:port" as given.
+        address: String,
+        /// The system's answer.
+        cause: io::Error,
+    },
+    /// Nobody answered in time.
+    #[error("cannot connect to {address}: no answer within {after:?}")]
+    Timeout {
+        /// "host:port" as given.
+        address: String,
+        /// How long it was tried.
+        after: Duration,
+    },
+}
+
+/// Connects to "host:port" (or "[v6]:port") and turns Nagle's algorithm off.
+///
+/// # Errors
+/// `ConnectError` when no address of the host answers within `limit`.
+pub async fn connect(address: &str, limit: Duration) -> Result<TcpStream, ConnectError> {
+    let failed = |cause| ConnectError::Failed {
+        address: address.to_owned(),
+        cause,
+    };
+    let stream = match timeout(limit, TcpStream::connect(address)).await {
+        Ok(connected) => connected.map_err(failed)?,
+        Err(_) => {
+            return Err(ConnectError::Timeout {
+                address: address.to_owned(),
+                after: limit,
+            });
+        }
+    };
+    // A request is written whole: waiting for an earlier segment's ACK would only add delay.
+    stream.set_nodelay(true).map_err(failed)?;
+    Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_closed_port_and_a_bad_name_are_said() {
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = closed.local_addr().unwrap().to_string();
+        drop(closed);
+        let error = connect(&address, Duration::from_secs(5)).await.unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with(&format!("cannot connect to {address}: "))
+        );
+        let error = connect("no port here", Duration::from_secs(5))
+            .await
+            .unwrap_err();
+        assert!(matches!(error, ConnectError::Failed { .. }));
+    }
+}
