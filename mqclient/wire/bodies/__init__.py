@@ -1,0 +1,1 @@
+"""Request and response bodies that are JSON, one dataclass each, by family."""

@@ -1,0 +1,38 @@
+"""Small bodies that several families use."""
+
+from dataclasses import dataclass, field
+
+from mqclient.wire.bodies.base import Body
+
+
+@dataclass
+class DataVersion(Body):
+    """Version of a table. Two are the same only if both fields are equal.
+
+    counter: bumped with each change. timestamp: milliseconds of that change.
+    """
+
+    counter: int = 0
+    timestamp: int = 0
+
+
+@dataclass
+class KVTable(Body):
+    """Text to text: broker runtime, order configuration."""
+
+    table: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class TopicList(Body):
+    """Topic names; broker_addr is set in the answer to 304 only."""
+
+    topic_list: list[str] = field(default_factory=list)
+    broker_addr: str | None = None
+
+
+@dataclass
+class GroupList(Body):
+    """Group names, the answer to 300."""
+
+    group_list: list[str] = field(default_factory=list)

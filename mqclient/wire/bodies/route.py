@@ -1,0 +1,70 @@
+"""Bodies of the NameServer: routes, clusters."""
+
+from dataclasses import dataclass, field
+
+from mqclient.wire.bodies.base import Body
+
+PERM_PRIORITY, PERM_READ, PERM_WRITE, PERM_INHERIT = 8, 4, 2, 1
+"""Bits of a topic's perm."""
+
+MASTER_ID = 0
+"""Broker id of the master among the brokers of one name."""
+
+
+@dataclass
+class QueueData(Body):
+    """How many queues of a topic one broker name has, and what is allowed there.
+
+    topic_sys_flag: 1 unit, 2 unit subscription.
+    """
+
+    broker_name: str
+    read_queue_nums: int = 16
+    write_queue_nums: int = 16
+    perm: int = 6
+    topic_sys_flag: int = 0
+
+    @property
+    def readable(self) -> bool:
+        """True when consumers may pull here."""
+        return bool(self.perm & PERM_READ)
+
+    @property
+    def writable(self) -> bool:
+        """True when producers may send here."""
+        return bool(self.perm & PERM_WRITE)
+
+
+@dataclass
+class BrokerData(Body):
+    """The addresses of one broker name: broker id (0 = master) to "host:port"."""
+
+    broker_name: str
+    cluster: str | None = None
+    broker_addrs: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def master(self) -> str | None:
+        """Address of the master, None when it is away."""
+        return self.broker_addrs.get(MASTER_ID)
+
+
+@dataclass
+class TopicRouteData(Body):
+    """Where a topic lives: the answer to 105.
+
+    order_topic_conf: "brokerA:4;brokerB:8" when the topic is ordered.
+    """
+
+    broker_datas: list[BrokerData] = field(default_factory=list)
+    queue_datas: list[QueueData] = field(default_factory=list)
+    filter_server_table: dict[str, list[str]] = field(default_factory=dict)
+    order_topic_conf: str | None = None
+
+
+@dataclass
+class ClusterInfo(Body):
+    """All clusters: the answer to 106. Cluster name to broker names, broker name to data."""
+
+    broker_addr_table: dict[str, BrokerData] = field(default_factory=dict)
+    cluster_addr_table: dict[str, list[str]] = field(default_factory=dict)

@@ -1,0 +1,163 @@
+"""Bodies about topics: configuration, registration at a NameServer, statistics."""
+
+import struct
+import zlib
+from dataclasses import dataclass, field
+from typing import Self
+
+from mqclient.wire.bodies.base import Body, BodyError
+from mqclient.wire.bodies.common import DataVersion
+from mqstore import fastjson
+from mqstore.message import MessageQueue
+
+_INT32 = struct.Struct(">i")
+REGISTRATION_BYTES_MAX = 64 * 1024 * 1024
+"""A compressed registration may not grow beyond this when it is unpacked."""
+
+
+@dataclass
+class TopicConfig(Body):
+    """A topic as its broker keeps it. perm: 4 read + 2 write + 1 inherit."""
+
+    topic_name: str
+    read_queue_nums: int = 16
+    write_queue_nums: int = 16
+    perm: int = 6
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    order: bool = False
+
+
+@dataclass
+class TopicConfigSerializeWrapper(Body):
+    """All topics of a broker, or those that changed, with the version of its table."""
+
+    topic_config_table: dict[str, TopicConfig] = field(default_factory=dict)
+    data_version: DataVersion = field(default_factory=DataVersion)
+
+
+@dataclass
+class RegisterBrokerBody(Body):
+    """Body of REGISTER_BROKER (103)."""
+
+    topic_config_serialize_wrapper: TopicConfigSerializeWrapper = field(
+        default_factory=TopicConfigSerializeWrapper
+    )
+    filter_server_list: list[str] = field(default_factory=list)
+
+    def encode(self, compressed: bool = False) -> bytes:
+        """Write the body as the header's `compressed` says.
+
+        The compressed form is one zlib stream of length-prefixed pieces: data version, topics
+        as `name reads writes perm filterType`, filter servers. It loses topic_sys_flag and order.
+        """
+        if not compressed:
+            return self.to_json()
+        wrapper = self.topic_config_serialize_wrapper
+        pieces = [wrapper.data_version.to_json()]
+        topics = [_topic_line(config) for config in wrapper.topic_config_table.values()]
+        tail = fastjson.dumps(self.filter_server_list)
+        stream = (
+            b"".join(map(_with_length, pieces))
+            + _INT32.pack(len(topics))
+            + b"".join(map(_with_length, [*topics, tail.encode()]))
+        )
+        return zlib.compress(stream, 9)
+
+    @classmethod
+    def decode(cls, data: bytes, compressed: bool = False) -> Self:
+        """Read what `encode` wrote; raises BodyError on anything else."""
+        if not compressed:
+            return cls.from_json(data)
+        try:
+            return cls._from_stream(_inflate(data))
+        except (zlib.error, struct.error, UnicodeDecodeError, IndexError) as error:
+            raise BodyError(f"compressed registration: {error}") from error
+
+    @classmethod
+    def _from_stream(cls, stream: bytes) -> Self:
+        version, position = _take(stream, 0)
+        (count,) = _INT32.unpack_from(stream, position)
+        position += 4
+        table = {}
+        for _ in range(count):
+            line, position = _take(stream, position)
+            config = _topic_of(line.decode())
+            table[config.topic_name] = config
+        servers, _ = _take(stream, position)
+        names = fastjson.loads(servers)
+        return cls(
+            TopicConfigSerializeWrapper(table, DataVersion.from_json(version)),
+            [str(name) for name in names] if isinstance(names, list) else [],
+        )
+
+
+def _topic_line(config: TopicConfig) -> bytes:
+    return (
+        f"{config.topic_name} {config.read_queue_nums} {config.write_queue_nums} "
+        f"{config.perm} {config.topic_filter_type}"
+    ).encode()
+
+
+def _topic_of(line: str) -> TopicConfig:
+    """Read a topic's line; 5.x appends a sixth word of attributes, which we ignore."""
+    name, reads, writes, perm, kind = line.split(" ")[:5]
+    return TopicConfig(name, int(reads), int(writes), int(perm), kind)
+
+
+def _with_length(piece: bytes) -> bytes:
+    return _INT32.pack(len(piece)) + piece
+
+
+def _take(stream: bytes, position: int) -> tuple[bytes, int]:
+    (length,) = _INT32.unpack_from(stream, position)
+    end = position + 4 + length
+    if length < 0 or end > len(stream):
+        raise IndexError(f"piece of {length} bytes at {position} does not fit {len(stream)}")
+    return stream[position + 4 : end], end
+
+
+def _inflate(data: bytes) -> bytes:
+    """Unpack with a cap, so that a small registration cannot take all memory."""
+    unpacker = zlib.decompressobj()
+    stream = unpacker.decompress(data, REGISTRATION_BYTES_MAX)
+    if unpacker.unconsumed_tail:
+        raise BodyError(f"compressed registration grows over {REGISTRATION_BYTES_MAX} bytes")
+    return stream
+
+
+@dataclass
+class TopicOffset(Body):
+    """Extent of one queue. last_update_timestamp: ms of the last message, 0 if there is none."""
+
+    min_offset: int = 0
+    max_offset: int = 0
+    last_update_timestamp: int = 0
+
+
+@dataclass
+class TopicStatsTable(Body):
+    """Extent of each queue of a topic: the answer to 202."""
+
+    offset_table: dict[MessageQueue, TopicOffset] = field(default_factory=dict)
+
+
+@dataclass
+class QueueTimeSpan(Body):
+    """Times of one queue as a group sees it, in ms; the *_str fields say the same as text."""
+
+    message_queue: MessageQueue
+    min_time_stamp: int = 0
+    max_time_stamp: int = 0
+    consume_time_stamp: int = 0
+    delay_time: int = 0
+    min_time_stamp_str: str | None = None
+    max_time_stamp_str: str | None = None
+    consume_time_stamp_str: str | None = None
+
+
+@dataclass
+class QueryConsumeTimeSpanBody(Body):
+    """The answer to 303."""
+
+    consume_time_span_set: list[QueueTimeSpan] = field(default_factory=list)

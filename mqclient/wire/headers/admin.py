@@ -1,0 +1,128 @@
+"""Headers of administration: topics, groups, statistics, access control."""
+
+from mqclient.wire.headers.base import Header, header
+
+
+@header
+class CreateTopicRequestHeader(Header):
+    """UPDATE_AND_CREATE_TOPIC (17). perm: 4 read + 2 write + 1 inherit."""
+
+    topic: str
+    default_topic: str
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int
+    topic_filter_type: str
+    topic_sys_flag: int | None = None
+    order: bool = False
+
+
+@header
+class TopicRequestHeader(Header):
+    """One topic: codes 202, 215 and 300."""
+
+    topic: str
+
+
+@header
+class DeleteSubscriptionGroupRequestHeader(Header):
+    """DELETE_SUBSCRIPTIONGROUP (207)."""
+
+    group_name: str
+    remove_offset: bool | None = None
+
+
+@header
+class GetConsumeStatsRequestHeader(Header):
+    """GET_CONSUME_STATS (208). topic: blank means all."""
+
+    consumer_group: str
+    topic: str | None = None
+
+
+@header
+class QueryConsumeTimeSpanRequestHeader(Header):
+    """QUERY_CONSUME_TIME_SPAN (303)."""
+
+    topic: str
+    group: str
+
+
+@header
+class ViewBrokerStatsDataRequestHeader(Header):
+    """VIEW_BROKER_STATS_DATA (315)."""
+
+    stats_name: str
+    stats_key: str
+
+
+@header
+class GetConsumeStatsInBrokerHeader(Header):
+    """GET_BROKER_CONSUME_STATS (317)."""
+
+    is_order: bool
+
+
+@header
+class QueryConsumeQueueRequestHeader(Header):
+    """QUERY_CONSUME_QUEUE (321)."""
+
+    topic: str | None = None
+    queue_id: int | None = None
+    index: int | None = None
+    count: int | None = None
+    consumer_group: str | None = None
+
+
+@header
+class ResumeCheckHalfMessageRequestHeader(Header):
+    """RESUME_CHECK_HALF_MESSAGE (323). msg_id: offset message id."""
+
+    msg_id: str | None = None
+
+
+@header
+class GetBrokerConfigResponseHeader(Header):
+    """Answer to GET_BROKER_CONFIG (26). version: DataVersion as JSON text."""
+
+    version: str
+
+
+@header
+class CreateAccessConfigRequestHeader(Header):
+    """UPDATE_AND_CREATE_ACL_CONFIG (50). topic_perms, group_perms: "a=PUB,b=SUB"."""
+
+    access_key: str
+    secret_key: str | None = None
+    white_remote_address: str | None = None
+    admin: bool | None = None
+    default_topic_perm: str | None = None
+    default_group_perm: str | None = None
+    topic_perms: str | None = None
+    group_perms: str | None = None
+
+
+@header
+class DeleteAccessConfigRequestHeader(Header):
+    """DELETE_ACL_CONFIG (51)."""
+
+    access_key: str
+
+
+@header
+class UpdateGlobalWhiteAddrsConfigRequestHeader(Header):
+    """UPDATE_GLOBAL_WHITE_ADDRS_CONFIG (53). global_white_addrs: comma list."""
+
+    global_white_addrs: str
+    acl_file_full_path: str | None = None
+
+
+@header
+class GetBrokerAclConfigResponseHeader(Header):
+    """Answer to GET_BROKER_CLUSTER_ACL_INFO (52)."""
+
+    version: str
+    all_acl_file_version: str | None = None
+    broker_name: str
+    broker_addr: str
+    cluster_name: str

@@ -1,0 +1,105 @@
+"""What all headers share: a frozen dataclass that becomes a frame's string fields and back.
+
+A field's wire name is its attribute in camelCase unless the class's `wire_names` says otherwise.
+None is left out, booleans are "true" and "false", numbers are decimal. A field without a default
+is mandatory. Class names are RocketMQ's; `reference` of every rule: its `*Header.java`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform, get_args
+
+_T = TypeVar("_T")
+
+
+class HeaderError(ValueError):
+    """A mandatory header field is missing, or a value does not have the field's type."""
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+def header(cls: type[_T]) -> type[_T]:
+    """Make a class a header: a frozen, keyword-only dataclass with slots."""
+    return dataclass(frozen=True, kw_only=True, slots=True)(cls)
+
+
+class Header:
+    """Base of all headers."""
+
+    __slots__ = ()
+    wire_names: ClassVar[Mapping[str, str]] = {}
+
+    def to_fields(self) -> dict[str, str]:
+        """Write the extension fields of a frame, leaving out what is None."""
+        result = {}
+        for column in _columns(type(self)):
+            value = getattr(self, column.attribute)
+            if value is not None:
+                result[column.name] = column.write(value)
+        return result
+
+    @classmethod
+    def from_fields(cls, source: Mapping[str, str]) -> Self:
+        """Read a header from the extension fields of a frame; unknown fields are ignored.
+
+        Raises HeaderError when a mandatory field is missing or a number is not one. An empty
+        number counts as absent, because the binary header cannot tell them apart.
+        """
+        values = {}
+        for column in _columns(cls):
+            text = source.get(column.name)
+            if text is None or (text == "" and column.write is not str):
+                if column.mandatory:
+                    raise HeaderError(f"{cls.__name__}: field {column.name} is missing")
+                continue
+            try:
+                values[column.attribute] = column.read(text)
+            except ValueError:
+                raise HeaderError(f"{cls.__name__}: {column.name}={text!r} is bad") from None
+        return cls(**values)
+
+
+class _Column(NamedTuple):
+    attribute: str
+    name: str
+    mandatory: bool
+    read: Callable[[str], Any]
+    write: Callable[[Any], str]
+
+
+_READ: dict[type, Callable[[str], Any]] = {
+    str: str,
+    int: int,
+    bool: lambda text: text.lower() == "true",
+}
+_WRITE: dict[type, Callable[[Any], str]] = {
+    str: str,
+    int: lambda value: format(value, "d"),
+    bool: lambda value: "true" if value else "false",
+}
+
+
+_plans: dict[type[Header], tuple[_Column, ...]] = {}
+
+
+def _columns(cls: type[Header]) -> tuple[_Column, ...]:
+    """Work out once per class how each field is read and written."""
+    plan = _plans.get(cls)
+    if plan is None:
+        plan = _plans[cls] = _plan(cls)
+    return plan
+
+
+def _plan(cls: type[Header]) -> tuple[_Column, ...]:
+    columns = []
+    for item in fields(cls):  # type: ignore[arg-type]
+        kind: Any = next((t for t in get_args(item.type) if t is not type(None)), item.type)
+        name = cls.wire_names.get(item.name) or camel(item.name)
+        mandatory = item.default is MISSING and item.default_factory is MISSING
+        columns.append(_Column(item.name, name, mandatory, _READ[kind], _WRITE[kind]))
+    return tuple(columns)
+
+
+def camel(name: str) -> str:
+    """Turn snake_case into RocketMQ's camelCase: "queue_id" to "queueId"."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -1,0 +1,60 @@
+"""Headers of messages on their way out: pull, query by key, view by offset."""
+
+from mqclient.wire.headers.base import Header, header
+
+
+@header
+class PullMessageRequestHeader(Header):
+    """PULL_MESSAGE (11). sys_flag: bits of PullSysFlag; suspend_timeout_millis: broker's hold."""
+
+    wire_names = {"broker_name": "bname"}
+    consumer_group: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    max_msg_nums: int
+    sys_flag: int
+    commit_offset: int
+    suspend_timeout_millis: int
+    subscription: str | None = None
+    sub_version: int
+    expression_type: str | None = None
+    broker_name: str | None = None
+
+
+@header
+class PullMessageResponseHeader(Header):
+    """Answer to a pull; present with codes 0, 19, 20 and 21."""
+
+    suggest_which_broker_id: int
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+
+
+@header
+class QueryMessageRequestHeader(Header):
+    """QUERY_MESSAGE (12): search the index by key, or by unique id when `unique_key` is set."""
+
+    wire_names = {"unique_key": "_UNIQUE_KEY_QUERY"}
+    topic: str
+    key: str
+    max_num: int
+    begin_timestamp: int
+    end_timestamp: int
+    unique_key: bool | None = None
+
+
+@header
+class QueryMessageResponseHeader(Header):
+    """Answer to QUERY_MESSAGE: how far the broker's index reaches."""
+
+    index_last_update_timestamp: int
+    index_last_update_phyoffset: int
+
+
+@header
+class ViewMessageRequestHeader(Header):
+    """VIEW_MESSAGE_BY_ID (33). offset: physical offset, taken from an offset message id."""
+
+    offset: int

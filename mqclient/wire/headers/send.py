@@ -1,0 +1,130 @@
+"""Headers of messages on their way in: send, send back, reply, transaction end and check."""
+
+from mqclient.wire.headers.base import Header, header
+
+
+@header
+class SendMessageRequestHeader(Header):
+    """SEND_MESSAGE (10) and SEND_REPLY_MESSAGE (324), with long field names."""
+
+    wire_names = {"broker_name": "bname"}
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: int
+    queue_id: int
+    sys_flag: int
+    born_timestamp: int
+    flag: int
+    properties: str | None = None
+    reconsume_times: int | None = None
+    unit_mode: bool = False
+    max_reconsume_times: int | None = None
+    batch: bool = False
+    broker_name: str | None = None
+
+
+@header
+class SendMessageRequestHeaderV2(SendMessageRequestHeader):
+    """SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320), 325: the same fields as single letters."""
+
+    wire_names = {
+        "producer_group": "a",
+        "topic": "b",
+        "default_topic": "c",
+        "default_topic_queue_nums": "d",
+        "queue_id": "e",
+        "sys_flag": "f",
+        "born_timestamp": "g",
+        "flag": "h",
+        "properties": "i",
+        "reconsume_times": "j",
+        "unit_mode": "k",
+        "max_reconsume_times": "l",
+        "batch": "m",
+        "broker_name": "n",
+    }
+
+
+@header
+class SendMessageResponseHeader(Header):
+    """Answer to every kind of send.
+
+    msg_id: offset message id, a comma list for a batch. MSG_REGION and TRACE_ON come with every
+    answer, errors included, when the broker traces.
+    """
+
+    wire_names = {"region_id": "MSG_REGION", "trace_on": "TRACE_ON"}
+    msg_id: str
+    queue_id: int
+    queue_offset: int
+    transaction_id: str | None = None
+    region_id: str | None = None
+    trace_on: bool | None = None
+
+
+@header
+class ConsumerSendMsgBackRequestHeader(Header):
+    """CONSUMER_SEND_MSG_BACK (36): put a message into the group's retry topic.
+
+    offset: physical offset of the message. delay_level: 0 lets the broker choose, below 0 sends
+    the message to the dead-letter topic.
+    """
+
+    wire_names = {"broker_name": "bname"}
+    offset: int
+    group: str
+    delay_level: int
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool = False
+    max_reconsume_times: int | None = None
+    broker_name: str | None = None
+
+
+@header
+class EndTransactionRequestHeader(Header):
+    """END_TRANSACTION (37). commit_or_rollback: 8 commit, 12 rollback, 0 not decided."""
+
+    wire_names = {"broker_name": "bname"}
+    producer_group: str
+    tran_state_table_offset: int
+    commit_log_offset: int
+    commit_or_rollback: int
+    from_transaction_check: bool = False
+    msg_id: str
+    transaction_id: str | None = None
+    broker_name: str | None = None
+
+
+@header
+class CheckTransactionStateRequestHeader(Header):
+    """CHECK_TRANSACTION_STATE (39), broker to producer."""
+
+    wire_names = {"broker_name": "bname"}
+    tran_state_table_offset: int
+    commit_log_offset: int
+    msg_id: str | None = None
+    transaction_id: str | None = None
+    offset_msg_id: str | None = None
+    broker_name: str | None = None
+
+
+@header
+class ReplyMessageRequestHeader(Header):
+    """PUSH_REPLY_MESSAGE_TO_CLIENT (326), broker to the client that waits for a reply."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: int
+    queue_id: int
+    sys_flag: int
+    born_timestamp: int
+    flag: int
+    properties: str | None = None
+    reconsume_times: int | None = None
+    unit_mode: bool = False
+    born_host: str
+    store_host: str
+    store_timestamp: int
