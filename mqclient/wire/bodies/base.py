@@ -7,7 +7,7 @@ with raw object keys (`{{"brokerName":...}:1}`), the only form that Java and Go 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
@@ -129,8 +129,8 @@ def reader(hint: Any) -> _Reader:
         return lambda plain: {key(k): value(v) for k, v in plain.items()}
     if hint is MessageQueue:
         return queue_from_plain
-    if is_dataclass(hint) and issubclass(hint, Body):
-        return lambda plain: hint.from_plain(plain)
+    if isinstance(hint, type) and issubclass(hint, Body):
+        return hint.from_plain
     return _SCALARS[hint]
 
 
