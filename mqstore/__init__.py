@@ -10,6 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mqstore.errors import (
+        SettingError,
+        StoreDamaged,
+        StoreError,
+        StoreLocked,
+        StorePoisoned,
+        UnknownLayout,
+    )
     from mqstore.message import (
         DecodeError,
         Message,
@@ -24,13 +32,25 @@ if TYPE_CHECKING:
         parse_offset_msg_id,
         unique_id,
     )
+    from mqstore.store import GetResult, PutResult, QueryResult, Settings, Store
 
 _HOMES = {
     "DecodeError": "message",
+    "GetResult": "store",
     "Message": "message",
     "MessageQueue": "message",
     "OffsetMessageId": "message",
+    "PutResult": "store",
+    "QueryResult": "store",
     "ReceivedMessage": "message",
+    "SettingError": "errors",
+    "Settings": "store",
+    "Store": "store",
+    "StoreDamaged": "errors",
+    "StoreError": "errors",
+    "StoreLocked": "errors",
+    "StorePoisoned": "errors",
+    "UnknownLayout": "errors",
     "decode_messages": "message",
     "decode_properties": "message",
     "decompress_body": "message",
@@ -42,10 +62,21 @@ _HOMES = {
 
 __all__ = [
     "DecodeError",
+    "GetResult",
     "Message",
     "MessageQueue",
     "OffsetMessageId",
+    "PutResult",
+    "QueryResult",
     "ReceivedMessage",
+    "SettingError",
+    "Settings",
+    "Store",
+    "StoreDamaged",
+    "StoreError",
+    "StoreLocked",
+    "StorePoisoned",
+    "UnknownLayout",
     "decode_messages",
     "decode_properties",
     "decompress_body",

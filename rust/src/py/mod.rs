@@ -6,9 +6,20 @@ mod fastjson;
 mod offline;
 mod server;
 mod store;
+mod store_results;
+mod store_settings;
 
 use pyo3::prelude::*;
 
 /// The compiled core of mqstack.
 #[pymodule(gil_used = false)]
-mod _core {}
+mod _core {
+    #[pymodule_export]
+    use super::errors::{
+        SettingError, StoreDamaged, StoreError, StoreLocked, StorePoisoned, UnknownLayout,
+    };
+    #[pymodule_export]
+    use super::store::Store;
+    #[pymodule_export]
+    use super::store_results::{GetResult, PutResult, QueryResult};
+}

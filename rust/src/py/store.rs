@@ -1,1 +1,327 @@
-//! Python door of `store`.
+//! Python door of the store engine: arguments in, one call with the GIL released, results out.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use super::errors::raise;
+use super::store_results::{GetResult, PutResult, QueryResult};
+use super::store_settings::read_settings;
+use crate::clock::SystemClock;
+use crate::store::{self, GetRequest, PutRequest, ReadMode, TagFilter, WouldBlock};
+
+/// An open store directory: one writer, any number of readers. Methods may be called from any
+/// thread; each releases the GIL while it works.
+#[pyclass(frozen, subclass, module = "mqstore._core")]
+pub struct Store {
+    inner: Arc<store::Store>,
+    process_id: u32,
+}
+
+impl Store {
+    /// The engine, for the server that runs beside Python.
+    #[allow(dead_code, reason = "py/server.rs uses it")]
+    pub(crate) fn store(&self) -> Arc<store::Store> {
+        Arc::clone(&self.inner)
+    }
+
+    /// Runs `work` with the GIL released; threads of the store do not survive a fork.
+    fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&store::Store) -> T + Send,
+    ) -> PyResult<T> {
+        if self.process_id != std::process::id() {
+            return Err(PyRuntimeError::new_err(
+                "this store was opened before a fork; open it in the child, or read it there \
+                 with mqstore.open()",
+            ));
+        }
+        Ok(py.detach(|| work(&self.inner)))
+    }
+}
+
+#[pymethods]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "keyword arguments of the Python signature"
+)]
+impl Store {
+    /// Opens the store at `root`, recovering it if needed, and starts its threads.
+    #[new]
+    #[pyo3(signature = (root, settings, create))]
+    fn new(
+        py: Python<'_>,
+        root: PathBuf,
+        settings: &Bound<'_, PyDict>,
+        create: bool,
+    ) -> PyResult<Self> {
+        let settings = read_settings(settings)?;
+        let inner = py
+            .detach(|| store::Store::open(&root, settings, SystemClock::shared(), create))
+            .map_err(raise)?;
+        Ok(Self {
+            inner,
+            process_id: std::process::id(),
+        })
+    }
+
+    /// Appends one message (or a batch body) and waits until it is as durable as configured.
+    #[pyo3(signature = (topic, body, *, queue_id=0, flag=0, sys_flag=0, properties=b"" as &[u8],
+        born_timestamp_ms=None, born_host="127.0.0.1:0", store_host="127.0.0.1:10911",
+        reconsume_times=0, prepared_transaction_offset=0, wait_store_ok=true, delay_level=0,
+        batch=false))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        body: &[u8],
+        queue_id: i32,
+        flag: i32,
+        sys_flag: i32,
+        properties: &[u8],
+        born_timestamp_ms: Option<i64>,
+        born_host: &str,
+        store_host: &str,
+        reconsume_times: i32,
+        prepared_transaction_offset: i64,
+        wait_store_ok: bool,
+        delay_level: i32,
+        batch: bool,
+    ) -> PyResult<PutResult> {
+        let request = PutRequest {
+            topic,
+            queue_id,
+            flag,
+            sys_flag,
+            born_timestamp_ms: born_timestamp_ms.unwrap_or_else(wall_ms),
+            born_host: address(born_host)?,
+            store_host: address(store_host)?,
+            reconsume_times,
+            prepared_transaction_offset,
+            body,
+            properties,
+            wait_store_ok,
+            delay_level,
+        };
+        let result = self.run(py, |store| {
+            let put = if batch {
+                store.put_batch(&request)
+            } else {
+                store.put(&request)
+            };
+            store.wait(put)
+        })?;
+        Ok(PutResult::from(result))
+    }
+
+    /// Reads messages of one queue from an offset on.
+    #[pyo3(signature = (topic, queue_id, offset, max_count=32, tag_codes=None))]
+    fn get(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        max_count: i32,
+        tag_codes: Option<Vec<i32>>,
+    ) -> PyResult<GetResult> {
+        let filter = tag_codes.map_or(TagFilter::All, |codes| TagFilter::Codes(codes.into()));
+        let (result, body) = self.run(py, |store| {
+            let request = GetRequest {
+                topic,
+                queue_id,
+                offset,
+                max_count,
+                filter: &filter,
+                mode: ReadMode::Wait,
+            };
+            let mut body = Vec::new();
+            (store.get(&request, &mut body), body)
+        })?;
+        Ok(GetResult::new(py, &waited(result)?, &body))
+    }
+
+    /// The record that starts at a physical offset, or None.
+    fn get_at<'py>(
+        &self,
+        py: Python<'py>,
+        physical_offset: i64,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let found = self.run(py, |store| store.get_at(physical_offset, ReadMode::Wait))?;
+        Ok(waited(found)?.map(|record| PyBytes::new(py, &record)))
+    }
+
+    /// Records whose index key is `topic#key`, newest first.
+    #[pyo3(signature = (topic, key, max_count=32, begin_ms=0, end_ms=i64::MAX))]
+    fn query(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        key: &str,
+        max_count: i32,
+        begin_ms: i64,
+        end_ms: i64,
+    ) -> PyResult<QueryResult> {
+        let (result, body) = self.run(py, |store| {
+            let mut body = Vec::new();
+            let result = store.query(topic, key, max_count, begin_ms, end_ms, &mut body);
+            (result, body)
+        })?;
+        Ok(QueryResult::new(py, &result, &body))
+    }
+
+    /// First readable offset of a queue, 0 when unknown.
+    fn min_offset(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<i64> {
+        self.run(py, |store| store.min_offset(topic, queue_id))
+    }
+
+    /// One past the last offset of a queue, 0 when unknown.
+    fn max_offset(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<i64> {
+        self.run(py, |store| store.max_offset(topic, queue_id))
+    }
+
+    /// RocketMQ's offset of a queue by store time.
+    fn offset_by_time(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        timestamp_ms: i64,
+    ) -> PyResult<i64> {
+        self.run(py, |store| {
+            store.offset_by_time(topic, queue_id, timestamp_ms)
+        })
+    }
+
+    /// Store time of the message at a queue offset in milliseconds, -1 if there is none.
+    fn store_time_at(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+    ) -> PyResult<i64> {
+        self.run(py, |store| store.store_time_at(topic, queue_id, offset))
+    }
+
+    /// Whether the message at a queue offset lies beyond what RocketMQ deems in memory.
+    fn is_on_disk(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+    ) -> PyResult<bool> {
+        self.run(py, |store| store.is_on_disk(topic, queue_id, offset))
+    }
+
+    /// Start of the log in bytes.
+    fn min_physical_offset(&self, py: Python<'_>) -> PyResult<i64> {
+        self.run(py, store::Store::min_physical_offset)
+    }
+
+    /// End of the log in bytes.
+    fn max_physical_offset(&self, py: Python<'_>) -> PyResult<i64> {
+        self.run(py, store::Store::max_physical_offset)
+    }
+
+    /// The committed offset of a group in a queue, or None.
+    fn committed(
+        &self,
+        py: Python<'_>,
+        group: &str,
+        topic: &str,
+        queue_id: i32,
+    ) -> PyResult<Option<i64>> {
+        self.run(py, |store| store.committed(group, topic, queue_id))
+    }
+
+    /// Commits an offset; persisted on the interval and at close.
+    fn commit(
+        &self,
+        py: Python<'_>,
+        group: &str,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+    ) -> PyResult<()> {
+        self.run(py, |store| store.commit(group, topic, queue_id, offset))
+    }
+
+    /// Every committed offset: "topic@group" to queue to offset.
+    fn committed_all(&self, py: Python<'_>) -> PyResult<BTreeMap<String, BTreeMap<i32, i64>>> {
+        self.run(py, store::Store::committed_all)
+    }
+
+    /// Forgets the committed offsets of a group; returns how many queues had one.
+    fn remove_group(&self, py: Python<'_>, group: &str) -> PyResult<usize> {
+        self.run(py, |store| store.remove_group(group))
+    }
+
+    /// Writes `config/{name}` atomically and durably, keeping the previous copy as .bak.
+    fn save_state(&self, py: Python<'_>, name: &str, text: &[u8]) -> PyResult<()> {
+        self.run(py, |store| store.save_state(name, text))?
+            .map_err(raise)
+    }
+
+    /// Reads `config/{name}`, or its .bak when it is missing or empty, or None.
+    fn load_state<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let text = self
+            .run(py, |store| store.load_state(name))?
+            .map_err(raise)?;
+        Ok(text.map(|text| PyBytes::new(py, &text)))
+    }
+
+    /// Figures of the store by RocketMQ's runtime keys.
+    fn runtime(&self, py: Python<'_>) -> PyResult<BTreeMap<String, String>> {
+        self.run(py, store::Store::runtime)
+    }
+
+    /// Milliseconds the put lock has been held by its present owner, 0 when free.
+    fn lock_held_ms(&self, py: Python<'_>) -> PyResult<i64> {
+        self.run(py, store::Store::lock_held_ms)
+    }
+
+    /// Why the store accepts no more puts (poisoned, or the disk is full), or None.
+    fn refusal(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        self.run(py, store::Store::refusal)
+    }
+
+    /// Flushes everything appended so far, log and derived files.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, store::Store::flush)?.map_err(raise)
+    }
+
+    /// Stops the threads, flushes and dispatches to the end, writes offsets and checkpoint.
+    /// Closing twice is fine.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, store::Store::close)?.map_err(raise)
+    }
+}
+
+fn wall_ms() -> i64 {
+    SystemClock::shared().wall_ms()
+}
+
+fn address(text: &str) -> PyResult<SocketAddr> {
+    text.parse().map_err(|_| {
+        PyValueError::new_err(format!(
+            "host {text:?} must be ip:port, e.g. 127.0.0.1:10911 or [::1]:10911"
+        ))
+    })
+}
+
+/// A read that was allowed to wait has no reason to say that it would block.
+fn waited<T>(result: Result<T, WouldBlock>) -> PyResult<T> {
+    result.map_err(|_| PyRuntimeError::new_err("the store refused to wait for the disk"))
+}

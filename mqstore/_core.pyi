@@ -1,0 +1,188 @@
+"""The compiled core: typed doors of the Rust side. Everything that waits releases the GIL."""
+
+from os import PathLike
+from typing import Self, final
+
+from typing_extensions import disjoint_base
+
+# --- errors (see mqstore/errors.py)
+
+class StoreError(Exception):
+    """The store cannot do what was asked; the text says what, which value, what to do next."""
+
+class StoreLocked(StoreError):
+    """Another process has the store open."""
+
+class UnknownLayout(StoreError):
+    """The directory is no store, or one of other file sizes or of an unknown version."""
+
+class StoreDamaged(StoreError):
+    """Damage that is not a torn tail, and the policy is to refuse."""
+
+class StorePoisoned(StoreError):
+    """A write or fsync failed earlier; the store only reads until it is reopened."""
+
+class SettingError(ValueError):
+    """A setting is unknown, of the wrong type or out of its range."""
+
+# --- the store engine (see mqstore/store.py)
+
+@final
+class PutResult:
+    """Where a message (or a batch) went."""
+
+    @property
+    def status(self) -> str:
+        """RocketMQ's name of the outcome, "PUT_OK" when all is well."""
+    @property
+    def physical_offset(self) -> int:
+        """Start of the first record, bytes from the start of the log; -1 if refused."""
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all records together."""
+    @property
+    def queue_offset(self) -> int:
+        """Queue offset of the first record."""
+    @property
+    def store_timestamp_ms(self) -> int:
+        """When it was stored, milliseconds since the epoch."""
+    @property
+    def record_offsets(self) -> list[int]:
+        """Physical offset of each record; one for a single message."""
+
+@final
+class GetResult:
+    """What a read of a queue found."""
+
+    @property
+    def status(self) -> str:
+        """RocketMQ's GetMessageStatus, "FOUND" when there are messages."""
+    @property
+    def next_begin_offset(self) -> int:
+        """Where the next read should begin."""
+    @property
+    def min_offset(self) -> int:
+        """First readable offset of the queue."""
+    @property
+    def max_offset(self) -> int:
+        """One past the last offset of the queue."""
+    @property
+    def message_count(self) -> int:
+        """Messages in `body`."""
+    @property
+    def suggest_slave(self) -> bool:
+        """The reader is so far behind that a slave should serve it."""
+    @property
+    def body(self) -> bytes:
+        """Whole records one after another; see `decode_messages`."""
+
+@final
+class QueryResult:
+    """What a query by key found."""
+
+    @property
+    def message_count(self) -> int:
+        """Messages in `body`."""
+    @property
+    def index_last_update_timestamp_ms(self) -> int:
+        """End timestamp of the newest index file, milliseconds since the epoch."""
+    @property
+    def index_last_update_physical_offset(self) -> int:
+        """End physical offset of the newest index file."""
+    @property
+    def body(self) -> bytes:
+        """Whole records one after another; see `decode_messages`."""
+
+@disjoint_base
+class Store:
+    """An open store directory; safe from any thread. `mqstore.Store` is the documented face.
+
+    Every method raises RuntimeError in a process forked after the store was opened.
+    """
+
+    def __new__(
+        cls, root: str | PathLike[str], settings: dict[str, object], create: bool
+    ) -> Self: ...
+    def put(
+        self,
+        topic: str,
+        body: bytes,
+        *,
+        queue_id: int = 0,
+        flag: int = 0,
+        sys_flag: int = 0,
+        properties: bytes = ...,
+        born_timestamp_ms: int | None = None,
+        born_host: str = "127.0.0.1:0",
+        store_host: str = "127.0.0.1:10911",
+        reconsume_times: int = 0,
+        prepared_transaction_offset: int = 0,
+        wait_store_ok: bool = True,
+        delay_level: int = 0,
+        batch: bool = False,
+    ) -> PutResult:
+        """Append one message, or with `batch` a batch body, and wait until it is durable.
+
+        body: as stored. properties: stored text, WAIT already stripped. Hosts are "ip:port".
+        Blocks until the message is as durable as configured, at most `sync_flush_timeout_ms`.
+        A refusal is a status, not an exception; ValueError for a host that is no ip:port.
+        """
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int = 32,
+        tag_codes: list[int] | None = None,
+    ) -> GetResult:
+        """Read messages of one queue from an offset on; waits for the disk, never for messages.
+
+        tag_codes: Java string hashes of the tags wanted, None for all.
+        """
+    def get_at(self, physical_offset: int) -> bytes | None:
+        """The record that starts at a physical offset, or None."""
+    def query(
+        self,
+        topic: str,
+        key: str,
+        max_count: int = 32,
+        begin_ms: int = 0,
+        end_ms: int = ...,
+    ) -> QueryResult:
+        """Records stored in a time range whose index key is `topic#key`, newest first."""
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """First readable offset of a queue, 0 when unknown."""
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """One past the last offset of a queue, 0 when unknown."""
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        """RocketMQ's offset of a queue by store time."""
+    def store_time_at(self, topic: str, queue_id: int, offset: int) -> int:
+        """Store time of the message at a queue offset in milliseconds, -1 if there is none."""
+    def is_on_disk(self, topic: str, queue_id: int, offset: int) -> bool:
+        """Whether a message lies beyond what RocketMQ deems in memory."""
+    def min_physical_offset(self) -> int:
+        """Start of the log in bytes."""
+    def max_physical_offset(self) -> int:
+        """End of the log in bytes."""
+    def committed(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The committed offset of a group in a queue, or None."""
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Commit an offset; persisted on the interval and at close."""
+    def committed_all(self) -> dict[str, dict[int, int]]:
+        """Every committed offset: "topic@group" to queue to offset."""
+    def remove_group(self, group: str) -> int:
+        """Forget the committed offsets of a group; returns how many queues had one."""
+    def save_state(self, name: str, text: bytes) -> None:
+        """Write `config/{name}` atomically and durably, keeping the previous copy as .bak."""
+    def load_state(self, name: str) -> bytes | None:
+        """Read `config/{name}`, or its .bak when it is missing or empty, or None."""
+    def runtime(self) -> dict[str, str]:
+        """Figures of the store by RocketMQ's runtime keys."""
+    def lock_held_ms(self) -> int:
+        """Milliseconds the put lock has been held by its present owner, 0 when free."""
+    def refusal(self) -> str | None:
+        """Why the store accepts no more puts (poisoned, or the disk is full), or None."""
+    def flush(self) -> None:
+        """Flush everything appended so far, log and derived files."""
+    def close(self) -> None:
+        """Stop the threads, flush, dispatch to the end, write offsets and checkpoint."""

@@ -1,0 +1,35 @@
+"""Errors of the store and of the offline tools.
+
+    Exception
+      StoreError           cannot do what was asked; says what, which value, what to do next
+        StoreLocked        another process has the store open
+        UnknownLayout      no store, or file sizes or a version that do not fit
+        StoreDamaged       damage that is not a torn tail, and the policy is to refuse
+        StorePoisoned      a write or fsync failed earlier; reads only until reopened
+    ValueError
+      SettingError         a setting is unknown, of the wrong type or out of its range
+      DecodeError          bytes that should be a stored message are not
+
+A failing file operation is the OSError of its kind (FileNotFoundError, PermissionError, ...)
+with errno and file name.
+"""
+
+from mqstore._core import (
+    SettingError,
+    StoreDamaged,
+    StoreError,
+    StoreLocked,
+    StorePoisoned,
+    UnknownLayout,
+)
+from mqstore.message import DecodeError
+
+__all__ = [
+    "DecodeError",
+    "SettingError",
+    "StoreDamaged",
+    "StoreError",
+    "StoreLocked",
+    "StorePoisoned",
+    "UnknownLayout",
+]

@@ -1,0 +1,122 @@
+"""The store engine: appends messages, keeps queues and index, recovers after a crash."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from typing import Self, TypeVar
+
+from mqstore import _core
+from mqstore._core import GetResult, PutResult, QueryResult
+
+__all__ = ["GetResult", "PutResult", "QueryResult", "Settings", "Store"]
+
+T = TypeVar("T")
+
+
+def _setting(default: T, key: str, unit: str = "") -> T:
+    """A field with RocketMQ's key and its unit in the metadata."""
+    field: T = dataclasses.field(default=default, metadata={"key": key, "unit": unit})
+    return field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the store is told at open.
+
+    Each field's metadata names RocketMQ's key and the unit (`key`, `unit`; key "" where
+    RocketMQ has none). None for a file size adopts what the store has, else RocketMQ's
+    default; a size that differs from the files found is refused with UnknownLayout.
+
+    >>> {f.name: f.metadata["key"] for f in dataclasses.fields(Settings)}["sync_flush"]
+    'flushDiskType'
+    """
+
+    commit_log_file_bytes: int | None = _setting(None, "mappedFileSizeCommitLog", "bytes")
+    """Length of a commit-log file; default 1 GiB."""
+    consume_queue_file_bytes: int | None = _setting(None, "mappedFileSizeConsumeQueue", "bytes")
+    """Length of a consume-queue file, rounded up to 20; default 6,000,000."""
+    index_slots: int | None = _setting(None, "maxHashSlotNum", "slots")
+    """Hash slots of an index file; default 5,000,000."""
+    index_entries: int | None = _setting(None, "maxIndexNum", "entries")
+    """Entries of an index file; default 20,000,000."""
+    sync_flush: bool = _setting(False, "flushDiskType")
+    """True is SYNC_FLUSH: a put is acknowledged when it is on the disk."""
+    flush_interval_ms: int = _setting(500, "flushIntervalCommitLog", "ms")
+    """How often the asynchronous flush runs."""
+    flush_least_pages: int = _setting(4, "flushCommitLogLeastPages", "pages of 4 KiB")
+    """Fewer dirty pages than this wait for the thorough flush."""
+    flush_thorough_interval_ms: int = _setting(10_000, "flushCommitLogThoroughInterval", "ms")
+    """How often everything is flushed, whatever its size."""
+    sync_flush_timeout_ms: int = _setting(5_000, "syncFlushTimeout", "ms")
+    """How long a put waits for its flush before it says FLUSH_DISK_TIMEOUT."""
+    max_message_bytes: int = _setting(4 << 20, "maxMessageSize", "bytes")
+    """Most bytes of a body."""
+    delay_levels: str = _setting(
+        "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h", "messageDelayLevel"
+    )
+    """Delays of the levels 1, 2, ..., each a number and s, m, h or d."""
+    index_enabled: bool = _setting(True, "messageIndexEnable")
+    """Whether messages can be found by key."""
+    allocate_step_bytes: int = _setting(64 << 20, "", "bytes")
+    """Blocks are allocated ahead of the write position in steps of this size."""
+    min_free_bytes: int | None = _setting(None, "", "bytes")
+    """Refuse puts when less than this is free; None uses RocketMQ's ratio (0.90 used)."""
+    heal_damage: bool = _setting(True, "damagePolicy")
+    """Whether recovery replaces damage in the middle of the log (heal) or refuses to open."""
+    flush_offsets_interval_ms: int = _setting(5_000, "flushConsumerOffsetInterval", "ms")
+    """How often committed offsets are persisted."""
+    max_transfer_memory_count: int = _setting(32, "maxTransferCountOnMessageInMemory", "messages")
+    """Most messages of one read while they are in memory."""
+    max_transfer_memory_bytes: int = _setting(
+        256 << 10, "maxTransferBytesOnMessageInMemory", "bytes"
+    )
+    """Most bytes of one read while they are in memory."""
+    max_transfer_disk_count: int = _setting(8, "maxTransferCountOnMessageInDisk", "messages")
+    """Most messages of one read from disk."""
+    max_transfer_disk_bytes: int = _setting(64 << 10, "maxTransferBytesOnMessageInDisk", "bytes")
+    """Most bytes of one read from disk."""
+    hot_memory_percent: int = _setting(40, "accessMessageInMemoryMaxRatio", "%")
+    """Share of the machine's memory whose newest messages are deemed in memory."""
+
+    def as_dict(self) -> dict[str, object]:
+        """Every field by name, as the compiled engine takes them."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+
+class Store(_core.Store):
+    """A store directory opened for writing: one process at a time, any number of threads.
+
+    path: the store's root. settings: see `Settings`. create: make the directory if missing.
+    Opening recovers what a crash left behind. Use it as a context manager, or call `close()`;
+    a store that is not closed is recovered at the next open. To read without the lock, see
+    `mqstore.open`.
+    Raises StoreLocked, UnknownLayout, StoreDamaged, SettingError, and OSError of file errors
+    (FileNotFoundError when the directory is missing and `create` is False).
+
+    >>> import tempfile
+    >>> root = tempfile.TemporaryDirectory()
+    >>> with Store(root.name, Settings(commit_log_file_bytes=1 << 20), create=True) as store:
+    ...     put = store.put("TopicTest", b"Hello RocketMQ")
+    ...     print(put.status, put.queue_offset)
+    PUT_OK 0
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        path: str | os.PathLike[str],
+        settings: Settings | None = None,
+        create: bool = False,
+    ) -> Self:
+        """Open the store at a path."""
+        fields = (settings or Settings()).as_dict()
+        return super().__new__(cls, os.fspath(path), fields, create)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
