@@ -1,8 +1,12 @@
 //! Small things the derived files share: errors that name the file, synced directories, names.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IoSliceMut};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::types::StoreError;
 
@@ -85,4 +89,37 @@ pub(crate) fn list(directory: &Path) -> Result<Vec<(String, PathBuf)>, StoreErro
         }
     }
     Ok(found)
+}
+
+/// Creates a file of `bytes` zeros that take no blocks.
+///
+/// It gets its length under `{root}/mqstack` and is moved into place then: a crash in between
+/// must not leave a file of the wrong length where RocketMQ would refuse it.
+pub(crate) fn create_sparse(root: &Path, path: &Path, bytes: u64) -> Result<File, StoreError> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let workshop = root.join("mqstack");
+    create_directory(&workshop)?;
+    let unfinished = workshop.join(format!("new-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&unfinished)
+        .map_err(io_error(&unfinished))?;
+    file.set_len(bytes).map_err(io_error(&unfinished))?;
+    fs::rename(&unfinished, path).map_err(io_error(path))?;
+    Ok(file)
+}
+
+/// Reads what is in memory at `offset`; None when the disk would have to be asked.
+pub(crate) fn read_nowait(file: &File, out: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+    let mut slices = [IoSliceMut::new(out)];
+    match preadv2(file, &mut slices, offset, ReadWriteFlags::NOWAIT) {
+        Ok(count) => Ok(Some(count)),
+        Err(Errno::AGAIN) => Ok(None),
+        // A file system without the flag, such as an old tmpfs.
+        Err(Errno::OPNOTSUPP) => file.read_at(out, offset).map(Some),
+        Err(error) => Err(error.into()),
+    }
 }

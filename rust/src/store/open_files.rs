@@ -1,0 +1,107 @@
+//! A bounded set of open files: a store has more queues than a process may have descriptors.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+/// Names a file: the queue's number in this process, and the offset in the file's name.
+pub(crate) type FileKey = (u64, u64);
+
+/// Open files, the least recently used closed first. Whoever holds an `Arc` of a closed-over
+/// file still reads and writes it.
+#[derive(Debug)]
+pub(crate) struct OpenFiles {
+    limit: usize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    files: HashMap<FileKey, (Arc<File>, u64)>,
+    uses: u64,
+}
+
+impl OpenFiles {
+    /// At most `limit` files stay open.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            inner: Mutex::default(),
+        }
+    }
+
+    /// The open file, opened by `open` if it is not.
+    pub(crate) fn get(
+        &self,
+        key: FileKey,
+        open: impl FnOnce() -> io::Result<File>,
+    ) -> io::Result<Arc<File>> {
+        let mut inner = self.inner.lock();
+        inner.uses += 1;
+        let uses = inner.uses;
+        if let Some((file, used)) = inner.files.get_mut(&key) {
+            *used = uses;
+            return Ok(Arc::clone(file));
+        }
+        drop(inner);
+        let file = Arc::new(open()?);
+        let mut inner = self.inner.lock();
+        if inner.files.len() >= self.limit {
+            inner.close_oldest(self.limit / 8 + 1);
+        }
+        inner.files.insert(key, (Arc::clone(&file), uses));
+        Ok(file)
+    }
+
+    /// Closes every file of a queue at or beyond `from`, because they are about to be removed.
+    pub(crate) fn forget(&self, queue: u64, from: u64) {
+        let mut inner = self.inner.lock();
+        inner.files.retain(|key, _| key.0 != queue || key.1 < from);
+    }
+}
+
+impl Inner {
+    /// Closes a batch, so that the search for the oldest is not paid by every open.
+    fn close_oldest(&mut self, count: usize) {
+        let mut uses: Vec<u64> = self.files.values().map(|(_, used)| *used).collect();
+        let at = count.min(uses.len()).saturating_sub(1);
+        let (_, oldest, _) = uses.select_nth_unstable(at);
+        let oldest = *oldest;
+        self.files.retain(|_, (_, used)| *used > oldest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_recently_used_are_closed() {
+        let files = OpenFiles::new(8);
+        let open = |key| files.get(key, || File::open("/dev/null")).unwrap();
+        let first = open((0, 0));
+        for start in 1..8 {
+            open((0, start));
+        }
+        open((0, 0));
+        open((0, 8));
+        let is_open = |key| files.inner.lock().files.contains_key(&key);
+        assert!(is_open((0, 0)), "used last but one");
+        assert!(!is_open((0, 1)) && !is_open((0, 2)), "used first");
+        assert!(files.inner.lock().files.len() <= 8);
+        files.forget(0, 0);
+        assert!(files.inner.lock().files.is_empty());
+        first.metadata().unwrap();
+    }
+
+    #[test]
+    fn a_failed_open_is_not_kept() {
+        let files = OpenFiles::new(8);
+        let failed = files.get((0, 0), || Err(io::Error::other("no")));
+        assert!(failed.is_err());
+        files.get((0, 0), || File::open("/dev/null")).unwrap();
+    }
+}
