@@ -267,12 +267,7 @@ impl ConsumeQueue {
         }
     }
 
-    fn read_at(
-        &self,
-        position: u64,
-        mode: ReadMode,
-        out: &mut [u8],
-    ) -> io::Result<Option<usize>> {
+    fn read_at(&self, position: u64, mode: ReadMode, out: &mut [u8]) -> io::Result<Option<usize>> {
         let start = position - position % self.files.file_bytes;
         let file = self.open(start)?;
         match mode {
@@ -295,7 +290,8 @@ impl ConsumeQueue {
     /// Like [`Self::entry`], below `min_offset` too.
     pub(super) fn unit(&self, offset: i64) -> Option<QueueEntry> {
         let mut bytes = Vec::with_capacity(ENTRY_BYTES);
-        self.read(offset, ENTRY_BYTES, ReadMode::Wait, &mut bytes).ok()?;
+        self.read(offset, ENTRY_BYTES, ReadMode::Wait, &mut bytes)
+            .ok()?;
         QueueEntry::decode_all(&bytes).next()
     }
 

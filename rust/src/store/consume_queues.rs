@@ -90,7 +90,11 @@ impl ConsumeQueues {
     /// Every queue, in no order.
     pub(crate) fn all(&self) -> Vec<Arc<ConsumeQueue>> {
         let queues = self.queues.read();
-        queues.values().flat_map(BTreeMap::values).cloned().collect()
+        queues
+            .values()
+            .flat_map(BTreeMap::values)
+            .cloned()
+            .collect()
     }
 
     /// Bytes of every file.

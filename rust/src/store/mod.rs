@@ -1,8 +1,14 @@
 //! The message store: the commit log and everything derived from it. Knows no sockets.
 
 mod checkpoint;
+mod consume_queue;
+mod consume_queues;
 mod files;
 mod lock;
+mod offsets;
+mod open_files;
+mod recover;
+pub mod scan;
 mod state;
 #[allow(clippy::module_inception)]
 mod store;

@@ -70,9 +70,8 @@ impl Offsets {
     pub fn all(&self) -> BTreeMap<String, ByQueue> {
         let groups = self.groups.read();
         let of_group = |(group, topics): (&String, &HashMap<String, ByQueue>)| {
-            let joined = |(topic, queues): (&String, &ByQueue)| {
-                (format!("{topic}@{group}"), queues.clone())
-            };
+            let joined =
+                |(topic, queues): (&String, &ByQueue)| (format!("{topic}@{group}"), queues.clone());
             topics.iter().map(joined).collect::<Vec<_>>()
         };
         groups.iter().flat_map(of_group).collect()
@@ -179,7 +178,8 @@ mod tests {
             ("A@g".to_owned(), BTreeMap::from([(0, 5), (1, 7)])),
             ("B@g".to_owned(), BTreeMap::from([(0, 0)])),
         ]);
-        let text = "{\n\t\"offsetTable\":{\n\t\t\"A@g\":{0:5,1:7\n\t\t},\n\t\t\"B@g\":{0:0\n\t\t}\n\t}\n}";
+        let text =
+            "{\n\t\"offsetTable\":{\n\t\t\"A@g\":{0:5,1:7\n\t\t},\n\t\t\"B@g\":{0:0\n\t\t}\n\t}\n}";
         assert_eq!(render(&table), text);
         assert_eq!(render(&BTreeMap::new()), "{\n\t\"offsetTable\":{}\n}");
         assert_eq!(parse(text.as_bytes()).unwrap()["g"]["A"][&1], 7);

@@ -204,7 +204,10 @@ fn zero(file: &fs::File, from: u64, length: u64) -> std::io::Result<()> {
     let mut done = 0;
     while done < length {
         let count = (length - done).min(WALK_BYTES as u64);
-        file.write_all_at(&zeros[..usize::try_from(count).unwrap_or(WALK_BYTES)], from + done)?;
+        file.write_all_at(
+            &zeros[..usize::try_from(count).unwrap_or(WALK_BYTES)],
+            from + done,
+        )?;
         done += count;
     }
     Ok(())

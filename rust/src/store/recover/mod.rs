@@ -1,0 +1,3 @@
+//! Opening a store: find the end of the log, mend or rebuild what is derived from it.
+
+mod queue;
