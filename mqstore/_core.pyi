@@ -186,3 +186,11 @@ class Store:
         """Flush everything appended so far, log and derived files."""
     def close(self) -> None:
         """Stop the threads, flush, dispatch to the end, write offsets and checkpoint."""
+
+# --- fastjson (see mqstore/fastjson.py)
+
+def fastjson_to_strict(text: str) -> str:
+    """Rewrite fastjson's dialect as strict JSON. ValueError on bad text. Holds the GIL."""
+
+def fastjson_dumps(value: object, pretty: bool, raw_key: type[str]) -> str:
+    """Write `value` as fastjson does; see `mqstore.fastjson.dumps`. Holds the GIL."""

@@ -22,4 +22,5 @@ mod _core {
     use super::store::Store;
     #[pymodule_export]
     use super::store_results::{GetResult, PutResult, QueryResult};
+    use super::fastjson::{fastjson_dumps, fastjson_to_strict};
 }

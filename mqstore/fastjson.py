@@ -1,0 +1,52 @@
+"""fastjson's dialect of JSON, which RocketMQ writes into bodies and config files.
+
+It is nearly JSON: keys may be bare numbers (`{0:"a"}`), words, or whole objects
+(`{{"brokerName":"b","queueId":0,"topic":"t"}:5}`), and commas may be repeated.
+"""
+
+import json
+
+from mqstore import _core
+
+__all__ = ["RawKey", "dumps", "loads"]
+
+
+class RawKey(str):
+    """The JSON text of an object that is a key; `dumps` writes it without quotes.
+
+    RocketMQ's maps keyed by a message queue are written like that, and the Go client reads
+    nothing else.
+    """
+
+    __slots__ = ()
+
+
+def loads(text: bytes | str) -> object:
+    """Read fastjson's text.
+
+    Keys are always `str`: a bare number becomes its digits, an object key becomes the string of
+    that object's JSON (read it with `loads` again). Bytes that are not UTF-8 are replaced.
+    Nesting is limited to 120 levels and text to 64 MiB; ValueError beyond that and on bad text.
+
+    >>> loads('{0:"a",{"queueId":1}:2}')
+    {'0': 'a', '{"queueId":1}': 2}
+    """
+    if not isinstance(text, str):
+        text = text.decode("utf-8", "replace")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return json.loads(_core.fastjson_to_strict(text))
+
+
+def dumps(value: object, *, pretty: bool = False) -> str:
+    """Write as fastjson does: sorted keys, members that are None left out, non-ASCII as it is.
+
+    value: dict, list, tuple, set, str, int, float, bool, None. Keys are str, int or `RawKey`.
+    pretty: as RocketMQ's config files: TAB indent, LF, number keys bare and on one line; a list
+    goes line by line, a tuple or set (Java's arrays and sets) on one.
+
+    >>> dumps({"b": [1, 2.0], "a": None, "c": {1: True}})
+    '{"b":[1,2.0],"c":{"1":true}}'
+    """
+    return _core.fastjson_dumps(value, pretty, RawKey)
