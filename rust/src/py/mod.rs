@@ -22,5 +22,6 @@ mod _core {
     use super::store::Store;
     #[pymodule_export]
     use super::store_results::{GetResult, PutResult, QueryResult};
+    #[pymodule_export]
     use super::fastjson::{fastjson_dumps, fastjson_to_strict};
 }
