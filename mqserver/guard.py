@@ -1,0 +1,70 @@
+"""Who may administer: loopback and the configured networks, nobody else (design.md 6).
+
+Trust is never learned from registrations. A refusal is code 16 and names the key to set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
+
+from mqclient.wire.codes import ResponseCode
+from mqserver.config.settings import networks
+from mqserver.replies import Processor, Refused, Reply, Request
+
+ADMIN_CODES = frozenset(
+    (17, 25, 50, 51, 53, 54, 100, 102, 200, 205, 207, 215, 216, 222)
+    + (306, 308, 314, 316, 318, 323, 327, 329)
+)
+"""Request codes that change a server or show its secrets."""
+
+
+class Guard:
+    """A list of trusted networks; `allow` replaces it while the server runs."""
+
+    def __init__(self, key: str, addresses: str) -> None:
+        self.key = key
+        self._networks: list[IPv4Network | IPv6Network] = []
+        self.allow(addresses)
+
+    def allow(self, addresses: str) -> None:
+        """Take a new list of networks; ValueError names a bad one and changes nothing."""
+        self._networks = networks(addresses)
+
+    @property
+    def is_open(self) -> bool:
+        """No network was configured."""
+        return not self._networks
+
+    def trusts(self, remote: str) -> bool:
+        """Whether a peer, "ip:port", is on this machine or in a configured network."""
+        address = ip_address(host_of(remote))
+        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        return address.is_loopback or any(address in network for network in self._networks)
+
+
+def host_of(remote: str) -> str:
+    """The host of "ip:port" or "[ip6]:port"."""
+    return remote.rpartition(":")[0].strip("[]")
+
+
+def guarded(processors: Mapping[int, Processor], guard: Guard) -> dict[int, Processor]:
+    """The same processors, with the administrative ones kept for trusted peers."""
+    return {
+        code: _for_trusted(processor, guard) if code in ADMIN_CODES else processor
+        for code, processor in processors.items()
+    }
+
+
+def _for_trusted(processor: Processor, guard: Guard) -> Processor:
+    def checked(request: Request) -> Reply:
+        if not guard.trusts(request.remote):
+            raise Refused(
+                ResponseCode.NO_PERMISSION,
+                f"request {request.code} from {request.remote} is not trusted; "
+                f"add its network to {guard.key} on this server",
+            )
+        return processor(request)
+
+    return checked

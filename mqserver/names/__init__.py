@@ -1,0 +1,1 @@
+"""The NameServer: which broker has which topic (server.md A)."""

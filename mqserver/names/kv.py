@@ -1,0 +1,77 @@
+"""The key-value tables of the NameServer, by namespace, kept in one JSON file."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+from mqserver.config.load import SettingsError
+from mqstore import fastjson
+
+ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
+"""Its entries say on which brokers an ordered topic lives."""
+
+
+class KeyValues:
+    """Namespace to key to value; every change is on disk before it is answered."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._tables = _loaded(path)
+
+    def get(self, namespace: str, key: str) -> str | None:
+        """One value, None if there is none."""
+        with self._lock:
+            return self._tables.get(namespace, {}).get(key)
+
+    def table(self, namespace: str) -> dict[str, str] | None:
+        """A copy of a namespace, None if it does not exist."""
+        with self._lock:
+            table = self._tables.get(namespace)
+            return None if table is None else dict(table)
+
+    def put(self, namespace: str, key: str, value: str) -> None:
+        """Set a value and save."""
+        with self._lock:
+            self._tables.setdefault(namespace, {})[key] = value
+            self._save()
+
+    def delete(self, namespace: str, key: str) -> None:
+        """Remove a value if it is there, and save. An empty namespace stays, as in RocketMQ."""
+        with self._lock:
+            self._tables.get(namespace, {}).pop(key, None)
+            self._save()
+
+    def _save(self) -> None:
+        """Temporary file, fsync, previous copy to `.bak`, rename."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self._path.with_name(self._path.name + ".tmp")
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(fastjson.dumps({"configTable": self._tables}))
+            file.flush()
+            os.fsync(file.fileno())
+        if self._path.exists():
+            backup = self._path.with_name(self._path.name + ".bak")
+            backup.write_bytes(self._path.read_bytes())
+        temporary.replace(self._path)
+
+
+def _loaded(path: Path) -> dict[str, dict[str, str]]:
+    """Read the file; none is an empty table, a broken one stops the start."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise SettingsError(f"cannot read kvConfigPath {path}: {error.strerror}") from error
+    try:
+        plain = fastjson.loads(text) if text.strip() else {}
+    except ValueError as error:
+        raise SettingsError(f"kvConfigPath {path} is not RocketMQ's JSON: {error}") from error
+    tables = plain.get("configTable", {}) if isinstance(plain, dict) else {}
+    return {
+        str(namespace): {str(key): str(value) for key, value in table.items()}
+        for namespace, table in tables.items()
+    }

@@ -1,0 +1,285 @@
+"""What the NameServer answers, one function a request code (server.md A.3 to A.6).
+
+A code that is not in `PROCESSORS` gets no answer at all, as in RocketMQ 4.9.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from zlib import crc32
+
+from mqclient.wire.bodies.common import DataVersion, KVTable, TopicList
+from mqclient.wire.bodies.route import TopicRouteData
+from mqclient.wire.bodies.topics import RegisterBrokerBody, TopicConfigSerializeWrapper
+from mqclient.wire.codes import RequestCode, ResponseCode
+from mqclient.wire.headers.namesrv import (
+    AddWritePermResponseHeader,
+    BrokerIdentityRequestHeader,
+    BrokerNameRequestHeader,
+    GetTopicsByClusterRequestHeader,
+    QueryDataVersionResponseHeader,
+    RegisterBrokerRequestHeader,
+    RegisterBrokerResponseHeader,
+    WipeWritePermResponseHeader,
+)
+from mqserver.config.online import OnlineSettings
+from mqserver.config.settings import NamesrvSettings
+from mqserver.guard import Guard, host_of
+from mqserver.names.answers import answer_key, cluster_body, route_body, style_of
+from mqserver.names.kv import ORDER_NAMESPACE, KeyValues
+from mqserver.names.routes import AddressTaken, Registration, Routes
+from mqserver.replies import NO_REPLY, Processor, Refused, Reply, Request, Response
+
+log = logging.getLogger("mqserver.names")
+_VERSION_3_0_11 = 37
+_FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
+
+
+@dataclass(slots=True)
+class Names:
+    """Everything the processors ask. publish: gives the compiled plane a ready body."""
+
+    settings: NamesrvSettings
+    routes: Routes
+    kv: KeyValues
+    online: OnlineSettings
+    brokers: Guard
+    publish: Callable[[str, bytes | None], None]
+
+
+def put_kv(names: Names, request: Request) -> Reply:
+    """PUT_KV_CONFIG (100)."""
+    namespace, key = request.fields.get("namespace"), request.fields.get("key")
+    if namespace is None or key is None:
+        return Response(ResponseCode.SYSTEM_ERROR, "namespace or key is null")
+    names.kv.put(namespace, key, request.fields.get("value", ""))
+    return Response()
+
+
+def get_kv(names: Names, request: Request) -> Reply:
+    """GET_KV_CONFIG (101)."""
+    namespace, key = request.fields.get("namespace", ""), request.fields.get("key", "")
+    value = names.kv.get(namespace, key)
+    if value is None:
+        remark = f"No config item, Namespace: {namespace} Key: {key}"
+        return Response(ResponseCode.QUERY_NOT_FOUND, remark, {})
+    return Response(fields={"value": value})
+
+
+def delete_kv(names: Names, request: Request) -> Reply:
+    """DELETE_KV_CONFIG (102): always a success."""
+    names.kv.delete(request.fields.get("namespace", ""), request.fields.get("key", ""))
+    return Response()
+
+
+def list_kv(names: Names, request: Request) -> Reply:
+    """GET_KVLIST_BY_NAMESPACE (219)."""
+    namespace = request.fields.get("namespace", "")
+    table = names.kv.table(namespace)
+    if table is None:
+        remark = f"No config item, Namespace: {namespace}"
+        return Response(ResponseCode.QUERY_NOT_FOUND, remark)
+    return Response(body=KVTable(table).to_json())
+
+
+def register_broker(names: Names, request: Request) -> Reply:
+    """REGISTER_BROKER (103)."""
+    _check_source(names, request)
+    header = RegisterBrokerRequestHeader.from_fields(request.fields)
+    if header.body_crc32 and header.body_crc32 != crc32(request.body) & 0x7FFFFFFF:
+        return Response(ResponseCode.SYSTEM_ERROR, "crc32 not match", {})
+    topics, filters = _registered(request, header.compressed)
+    try:
+        master = names.routes.register(
+            Registration(
+                header.cluster_name,
+                header.broker_name,
+                header.broker_id,
+                header.broker_addr,
+                header.ha_server_addr,
+                topics.topic_config_table,
+                topics.data_version,
+                filters,
+                request.connection,
+                host_of(request.remote),
+            )
+        )
+    except AddressTaken as taken:
+        log.error("refused a registration: %s", taken)
+        return Response(ResponseCode.NO_PERMISSION, str(taken), {})
+    orders = names.kv.table(ORDER_NAMESPACE)
+    answer = RegisterBrokerResponseHeader(
+        ha_server_addr=master.ha_address if master else None,
+        master_addr=names.routes.master_address(header.broker_name) if master else None,
+    )
+    return Response(
+        fields=answer.to_fields(), body=KVTable(orders).to_json() if orders is not None else None
+    )
+
+
+def _registered(
+    request: Request, compressed: bool
+) -> tuple[TopicConfigSerializeWrapper, list[str] | None]:
+    """The topics and filter servers of a registration; older brokers send topics alone."""
+    if not request.body:
+        return TopicConfigSerializeWrapper(), None
+    if request.version < _VERSION_3_0_11:
+        return TopicConfigSerializeWrapper.from_json(request.body), None
+    body = RegisterBrokerBody.decode(request.body, compressed)
+    return body.topic_config_serialize_wrapper, body.filter_server_list
+
+
+def unregister_broker(names: Names, request: Request) -> Reply:
+    """UNREGISTER_BROKER (104)."""
+    _check_source(names, request)
+    header = BrokerIdentityRequestHeader.from_fields(request.fields)
+    names.routes.unregister(
+        header.broker_name, header.broker_id, header.broker_addr, header.cluster_name
+    )
+    return Response()
+
+
+def query_data_version(names: Names, request: Request) -> Reply:
+    """QUERY_DATA_VERSION (322): a broker asks whether it must register again."""
+    _check_source(names, request)
+    header = BrokerIdentityRequestHeader.from_fields(request.fields)
+    asked = DataVersion.from_json(request.body)
+    changed, known = names.routes.query_version(header.broker_addr, asked)
+    answer = QueryDataVersionResponseHeader(changed=changed)
+    return Response(fields=answer.to_fields(), body=known.to_json() if known else None)
+
+
+def get_route(names: Names, request: Request) -> Reply:
+    """GET_ROUTEINFO_BY_TOPIC (105); the body is published before the lock is given up."""
+    topic = request.fields.get("topic")
+    standard = request.fields.get("acceptStandardJsonOnly", "").lower() == "true"
+    style = style_of(request.version, standard)
+    with names.routes.lock:
+        found = names.routes.route(topic or "")
+        if found is None:
+            remark = f"No topic route info in name server for the topic: {topic or 'null'}{_FAQ}"
+            return Response(ResponseCode.TOPIC_NOT_EXIST, remark)
+        brokers, queues, filters = found
+        order = names.kv.get(ORDER_NAMESPACE, topic or "") if _ordered(names) else None
+        body = route_body(TopicRouteData(brokers, queues, filters, order), style)
+        if not _ordered(names):
+            names.publish(answer_key(style, topic or ""), body)
+    return Response(body=body)
+
+
+def _ordered(names: Names) -> bool:
+    return names.settings.order_message_enable
+
+
+def get_clusters(names: Names, request: Request) -> Reply:
+    """GET_BROKER_CLUSTER_INFO (106)."""
+    return Response(body=cluster_body(names.routes.clusters()))
+
+
+def wipe_write(names: Names, request: Request) -> Reply:
+    """WIPE_WRITE_PERM_OF_BROKER (205): in memory, until the broker registers a change."""
+    header = BrokerNameRequestHeader.from_fields(request.fields)
+    count = names.routes.wipe_write(header.broker_name)
+    return Response(fields=WipeWritePermResponseHeader(wipe_topic_count=count).to_fields())
+
+
+def add_write(names: Names, request: Request) -> Reply:
+    """ADD_WRITE_PERM_OF_BROKER (327)."""
+    header = BrokerNameRequestHeader.from_fields(request.fields)
+    count = names.routes.add_write(header.broker_name)
+    return Response(fields=AddWritePermResponseHeader(add_topic_count=count).to_fields())
+
+
+def get_topics(names: Names, request: Request) -> Reply:
+    """GET_ALL_TOPIC_LIST_FROM_NAMESERVER (206)."""
+    return Response(body=TopicList(names.routes.topics()).to_json())
+
+
+def get_topics_of_cluster(names: Names, request: Request) -> Reply:
+    """GET_TOPICS_BY_CLUSTER (224)."""
+    header = GetTopicsByClusterRequestHeader.from_fields(request.fields)
+    return Response(body=TopicList(names.routes.topics_of_cluster(header.cluster)).to_json())
+
+
+def get_system_topics(names: Names, request: Request) -> Reply:
+    """GET_SYSTEM_TOPIC_LIST_FROM_NS (304)."""
+    topics, address = names.routes.system_topics()
+    return Response(body=TopicList(topics, address).to_json())
+
+
+def get_unit_topics(names: Names, request: Request) -> Reply:
+    """GET_UNIT_TOPIC_LIST (311), GET_HAS_UNIT_SUB_... (312), and that but not unit (313)."""
+    wanted: dict[int, Callable[[int], bool]] = {
+        RequestCode.GET_UNIT_TOPIC_LIST: lambda flag: bool(flag & 1),
+        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: lambda flag: bool(flag & 2),
+        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: lambda flag: flag & 3 == 2,
+    }
+    return Response(body=TopicList(names.routes.unit_topics(wanted[request.code])).to_json())
+
+
+def delete_topic(names: Names, request: Request) -> Reply:
+    """DELETE_TOPIC_IN_NAMESRV (216)."""
+    topic = request.fields.get("topic", "")
+    names.routes.delete_topic(topic, request.fields.get("clusterName"))
+    return Response()
+
+
+def update_config(names: Names, request: Request) -> Reply:
+    """UPDATE_NAMESRV_CONFIG (318)."""
+    names.online.update(request.body.decode())
+    return Response()
+
+
+def get_config(names: Names, request: Request) -> Reply:
+    """GET_NAMESRV_CONFIG (319)."""
+    return Response(body=names.online.text().encode())
+
+
+def silence(request: Request) -> Reply:
+    """Any other code: the caller times out, as with RocketMQ 4.9."""
+    log.warning("request %d from %s is unknown here; no answer", request.code, request.remote)
+    return NO_REPLY
+
+
+def _check_source(names: Names, request: Request) -> None:
+    if not names.brokers.is_open and not names.brokers.trusts(request.remote):
+        log.error("refused request %d of %s", request.code, request.remote)
+        raise Refused(
+            ResponseCode.NO_PERMISSION,
+            f"brokers may not register from {request.remote}; "
+            f"add its network to {names.brokers.key} on this NameServer",
+            {},
+        )
+
+
+PROCESSORS: Mapping[int, Callable[[Names, Request], Reply]] = {
+    RequestCode.PUT_KV_CONFIG: put_kv,
+    RequestCode.GET_KV_CONFIG: get_kv,
+    RequestCode.DELETE_KV_CONFIG: delete_kv,
+    RequestCode.GET_KVLIST_BY_NAMESPACE: list_kv,
+    RequestCode.REGISTER_BROKER: register_broker,
+    RequestCode.UNREGISTER_BROKER: unregister_broker,
+    RequestCode.QUERY_DATA_VERSION: query_data_version,
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: get_route,
+    RequestCode.GET_BROKER_CLUSTER_INFO: get_clusters,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: wipe_write,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: add_write,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: get_topics,
+    RequestCode.GET_TOPICS_BY_CLUSTER: get_topics_of_cluster,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: get_system_topics,
+    RequestCode.GET_UNIT_TOPIC_LIST: get_unit_topics,
+    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: get_unit_topics,
+    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: get_unit_topics,
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: delete_topic,
+    RequestCode.UPDATE_NAMESRV_CONFIG: update_config,
+    RequestCode.GET_NAMESRV_CONFIG: get_config,
+}
+"""Request code to the function that answers it: the codes of RocketMQ 4.9's NameServer."""
+
+
+def processors_of(names: Names) -> dict[int, Processor]:
+    """The processors of one NameServer."""
+    return {int(code): partial(processor, names) for code, processor in PROCESSORS.items()}

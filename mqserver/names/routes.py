@@ -1,0 +1,317 @@
+"""The route tables of the NameServer (server.md A.2 to A.4), without sockets or clocks.
+
+Every public method takes the one lock. Whoever caches what the tables say is told which topics
+changed while that lock is held (`changed`), so that nothing older can be cached afterwards.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from mqclient.wire.bodies.common import DataVersion
+from mqclient.wire.bodies.route import PERM_WRITE, BrokerData, ClusterInfo, QueueData
+from mqclient.wire.bodies.topics import TopicConfig
+
+log = logging.getLogger("mqserver.names")
+MASTER = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """One REGISTER_BROKER (103), decoded. source: the peer's host, without port."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+    ha_address: str
+    topics: dict[str, TopicConfig]
+    version: DataVersion
+    filter_servers: list[str] | None
+    connection: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBroker:
+    """A broker that is heard of. seen: monotonic seconds of its last sign of life."""
+
+    broker_name: str
+    version: DataVersion
+    connection: int
+    ha_address: str
+    source: str
+    seen: float
+
+
+class AddressTaken(Exception):
+    """A registration from a new place would replace the address of a live broker."""
+
+
+class Routes:
+    """Topics, brokers and clusters.
+
+    now: a monotonic clock in seconds. expiry: seconds after which a silent broker is dead.
+    changed: called with topic names, under the lock.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        expiry: float,
+        changed: Callable[[Iterable[str]], None],
+    ) -> None:
+        self.lock = threading.RLock()
+        self._now = now
+        self._expiry = expiry
+        self._changed = changed
+        self._topics: dict[str, dict[str, QueueData]] = {}
+        self._brokers: dict[str, BrokerData] = {}
+        self._clusters: dict[str, dict[str, None]] = {}
+        self._live: dict[str, LiveBroker] = {}
+        self._filters: dict[str, list[str]] = {}
+
+    def register(self, new: Registration) -> LiveBroker | None:
+        """Take a registration; returns the live master if this is its slave (A.3).
+
+        Raises AddressTaken; then nothing has changed.
+        """
+        with self.lock:
+            self._refuse_takeover(new)
+            touched: set[str] = set()
+            self._clusters.setdefault(new.cluster, {})[new.broker_name] = None
+            first = self._place(new, touched)
+            if new.broker_id == MASTER:
+                known = self._live.get(new.address)
+                if first or known is None or known.version != new.version:
+                    self._take_topics(new, touched)
+            self._live[new.address] = LiveBroker(
+                new.broker_name,
+                new.version,
+                new.connection,
+                new.ha_address,
+                new.source,
+                self._now(),
+            )
+            self._take_filters(new)
+            if touched:
+                self._changed(touched)
+            return self._master_of(new)
+
+    def _refuse_takeover(self, new: Registration) -> None:
+        broker = self._brokers.get(new.broker_name)
+        holder = broker.broker_addrs.get(new.broker_id) if broker else None
+        if holder is None or holder == new.address:
+            return
+        live = self._live.get(holder)
+        if live and live.source != new.source and self._now() - live.seen <= self._expiry:
+            raise AddressTaken(
+                f"{new.broker_name} id {new.broker_id} is live at {holder}; "
+                f"{new.address} from {new.source} cannot replace it"
+            )
+
+    def _place(self, new: Registration, touched: set[str]) -> bool:
+        """Put the address under its id; whether that broker or id is new (A.3, steps 2 and 3)."""
+        broker = self._brokers.get(new.broker_name)
+        first = broker is None
+        if broker is None:
+            broker = BrokerData(new.broker_name, new.cluster)
+            self._brokers[new.broker_name] = broker
+        addresses = {
+            broker_id: address
+            for broker_id, address in broker.broker_addrs.items()
+            if address != new.address or broker_id == new.broker_id
+        }
+        first = first or new.broker_id not in addresses
+        addresses[new.broker_id] = new.address
+        if addresses != broker.broker_addrs:
+            ordered = dict(sorted(addresses.items()))
+            self._brokers[new.broker_name] = replace(broker, broker_addrs=ordered)
+            touched.update(self._topics_of(new.broker_name))
+        return first
+
+    def _take_topics(self, new: Registration, touched: set[str]) -> None:
+        for topic, config in new.topics.items():
+            row = QueueData(
+                new.broker_name,
+                config.read_queue_nums,
+                config.write_queue_nums,
+                config.perm,
+                config.topic_sys_flag,
+            )
+            queues = self._topics.setdefault(topic, {})
+            if queues.get(new.broker_name) != row:
+                queues[new.broker_name] = row
+                touched.add(topic)
+
+    def _take_filters(self, new: Registration) -> None:
+        if new.filter_servers:
+            self._filters[new.address] = new.filter_servers
+        elif new.filter_servers is not None:
+            self._filters.pop(new.address, None)
+
+    def _master_of(self, new: Registration) -> LiveBroker | None:
+        if new.broker_id == MASTER:
+            return None
+        address = self.master_address(new.broker_name)
+        return self._live.get(address) if address else None
+
+    def master_address(self, broker_name: str) -> str | None:
+        """Address of the master of a broker name, None if it has none."""
+        with self.lock:
+            broker = self._brokers.get(broker_name)
+            return broker.master if broker else None
+
+    def query_version(self, address: str, version: DataVersion) -> tuple[bool, DataVersion | None]:
+        """Whether a broker's topics changed, and the version known; an unchanged one lives on."""
+        with self.lock:
+            live = self._live.get(address)
+            if live is None:
+                return True, None
+            if live.version == version:
+                self._live[address] = replace(live, seen=self._now())
+            return live.version != version, live.version
+
+    def unregister(self, broker_name: str, broker_id: int, address: str, cluster: str) -> None:
+        """Forget one broker address and what only it held (A.4)."""
+        with self.lock:
+            self._live.pop(address, None)
+            self._filters.pop(address, None)
+            touched: set[str] = set()
+            broker = self._brokers.get(broker_name)
+            if broker is not None:
+                self._drop_address(broker, broker_id, cluster, touched)
+            if touched:
+                self._changed(touched)
+
+    def _drop_address(
+        self, broker: BrokerData, broker_id: int, cluster: str, touched: set[str]
+    ) -> None:
+        name = broker.broker_name
+        touched.update(self._topics_of(name))
+        rest = {key: value for key, value in broker.broker_addrs.items() if key != broker_id}
+        if rest:
+            self._brokers[name] = replace(broker, broker_addrs=rest)
+            return
+        del self._brokers[name]
+        members = self._clusters.get(cluster, {})
+        members.pop(name, None)
+        if not members:
+            self._clusters.pop(cluster, None)
+        for topic in self._topics_of(name):
+            del self._topics[topic][name]
+            if not self._topics[topic]:
+                del self._topics[topic]
+
+    def close(self, connection: int, remote: str) -> None:
+        """A connection ended: its broker is gone; else the peer's address may be a broker's."""
+        with self.lock:
+            gone = [a for a, live in self._live.items() if live.connection == connection]
+            for address in gone or [remote]:
+                self._forget(address)
+
+    def _forget(self, address: str) -> None:
+        for broker in list(self._brokers.values()):
+            for broker_id, known in list(broker.broker_addrs.items()):
+                if known == address:
+                    log.warning("%s id %d at %s is gone", broker.broker_name, broker_id, address)
+                    self.unregister(broker.broker_name, broker_id, address, broker.cluster or "")
+        self._live.pop(address, None)
+        self._filters.pop(address, None)
+
+    def expire(self) -> list[int]:
+        """Forget the brokers that were silent too long; returns their connections to close."""
+        with self.lock:
+            limit = self._now() - self._expiry
+            dead = [(a, live) for a, live in self._live.items() if live.seen < limit]
+            for address, _ in dead:
+                self._forget(address)
+            return [live.connection for _, live in dead]
+
+    def route(
+        self, topic: str
+    ) -> tuple[list[BrokerData], list[QueueData], dict[str, list[str]]] | None:
+        """Brokers, queues and filter servers of a topic; None unless it has both (A.5)."""
+        with self.lock:
+            queues = self._topics.get(topic, {})
+            brokers = [self._brokers[name] for name in queues if name in self._brokers]
+            if not queues or not brokers:
+                return None
+            filters = {
+                address: self._filters[address]
+                for broker in brokers
+                for address in broker.broker_addrs.values()
+                if address in self._filters
+            }
+            return brokers, list(queues.values()), filters
+
+    def wipe_write(self, broker_name: str) -> int:
+        """Take the write permission from all queues of a broker; returns how many topics."""
+        with self.lock:
+            return self._set_perm(broker_name, lambda perm: perm & ~PERM_WRITE)
+
+    def add_write(self, broker_name: str) -> int:
+        """Set read and write, and nothing else, on all queues of a broker; how many topics."""
+        with self.lock:
+            return self._set_perm(broker_name, lambda _: 6)
+
+    def _set_perm(self, broker_name: str, change: Callable[[int], int]) -> int:
+        topics = self._topics_of(broker_name)
+        for topic in topics:
+            row = self._topics[topic][broker_name]
+            self._topics[topic][broker_name] = replace(row, perm=change(row.perm))
+        if topics:
+            self._changed(topics)
+        return len(topics)
+
+    def delete_topic(self, topic: str, cluster: str | None) -> None:
+        """Forget a topic, everywhere or only on a cluster's brokers."""
+        with self.lock:
+            queues = self._topics.pop(topic, {})
+            members = self._clusters.get(cluster, {}) if cluster else queues
+            rest = {name: row for name, row in queues.items() if name not in members}
+            if rest:
+                self._topics[topic] = rest
+            self._changed([topic])
+
+    def _topics_of(self, broker_name: str) -> list[str]:
+        return [topic for topic, queues in self._topics.items() if broker_name in queues]
+
+    def topics(self) -> list[str]:
+        """All topic names."""
+        with self.lock:
+            return list(self._topics)
+
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        """Topics with a queue on a broker of the cluster; a topic appears once."""
+        with self.lock:
+            members = self._clusters.get(cluster, {})
+            return [t for t, queues in self._topics.items() if members.keys() & queues.keys()]
+
+    def unit_topics(self, wanted: Callable[[int], bool]) -> list[str]:
+        """Topics whose first queue row has a system flag that is wanted (311 to 313)."""
+        with self.lock:
+            return [
+                topic
+                for topic, queues in self._topics.items()
+                if wanted(next(iter(queues.values())).topic_sys_flag)
+            ]
+
+    def system_topics(self) -> tuple[list[str], str | None]:
+        """Cluster and broker names, which are topics too, and some broker's address (304)."""
+        with self.lock:
+            names = dict.fromkeys(name for m in self._clusters.values() for name in m)
+            names.update(dict.fromkeys(self._clusters))
+            first = next(iter(self._brokers.values()), None)
+            return list(names), next(iter(first.broker_addrs.values())) if first else None
+
+    def clusters(self) -> ClusterInfo:
+        """All brokers and clusters (106)."""
+        with self.lock:
+            return ClusterInfo(
+                dict(self._brokers),
+                {name: list(members) for name, members in self._clusters.items()},
+            )

@@ -1,0 +1,121 @@
+"""Builds, starts and stops a NameServer."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from mqserver.config.load import Loaded
+from mqserver.config.online import OnlineSettings
+from mqserver.config.settings import NamesrvSettings, namesrv_settings
+from mqserver.guard import Guard, guarded
+from mqserver.listener import Listener
+from mqserver.names.answers import LEGACY, STANDARD, answer_key
+from mqserver.names.kv import KeyValues
+from mqserver.names.processors import Names, processors_of, silence
+from mqserver.names.routes import Routes
+from mqserver.plane import Event, Tables
+from mqserver.replies import Family
+
+log = logging.getLogger("mqserver.names")
+FAMILY = "names"
+_REQUESTS_WAITING_MAX = 50_000
+
+
+def override_path(loaded: Loaded) -> Path:
+    """Where online changes of a NameServer are saved: beside its key-value file."""
+    home = Path(str(loaded.values["kvConfigPath"])).expanduser().parent
+    return home / "config" / "namesrv.override.properties"
+
+
+class NameServer:
+    """A NameServer in this process.
+
+    Raises OSError when it cannot listen, SettingsError when its key-value file is broken.
+    """
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.settings = namesrv_settings(loaded)
+        self._tables = Tables()
+        self._admin = Guard("adminAllowAddresses", self.settings.admin_allow_addresses)
+        self.names = Names(
+            settings=self.settings,
+            routes=Routes(time.monotonic, self.settings.broker_expiry / 1000, self._forget_answers),
+            kv=KeyValues(Path(self.settings.kv_config_path)),
+            online=OnlineSettings(loaded, override_path(loaded), self._changed),
+            brokers=Guard("brokerAllowAddresses", self.settings.broker_allow_addresses),
+            publish=lambda key, body: self._tables.publish("answers", {key: body}),
+        )
+        self._listener = Listener(
+            _plane_settings(self.settings),
+            None,
+            processors=guarded(processors_of(self.names), self._admin),
+            families={FAMILY: Family(FAMILY, _REQUESTS_WAITING_MAX, self.settings.handoff_threads)},
+            code_families={},
+            default=(FAMILY, silence),
+            on_event=self._on_event,
+        )
+        self._stopping = threading.Event()
+        self._scanner = threading.Thread(target=self._scan, name="dead-brokers", daemon=True)
+        self.port = self.settings.listen_port
+
+    @property
+    def address(self) -> str:
+        """Where clients on this machine reach it, "host:port"."""
+        host = self.settings.bind_address
+        return f"{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{self.port}"
+
+    def start(self) -> None:
+        """Listen. Raises OSError when the port is taken."""
+        self.port, _ = self._listener.start()
+        self._tables.attach(self._listener)
+        self._scanner.start()
+
+    def stop(self) -> None:
+        """Stop listening and join all threads."""
+        self._stopping.set()
+        self._listener.stop_accepting()
+        self._listener.stop(timeout=5.0)
+        if self._scanner.ident is not None:
+            self._scanner.join(timeout=5.0)
+
+    def _scan(self) -> None:
+        """Forget silent brokers and close what is left of their connections."""
+        while not self._stopping.wait(self.settings.scan_not_active_broker_interval / 1000):
+            for connection in self.names.routes.expire():
+                self._listener.close_connection(connection)
+
+    def _on_event(self, event: Event) -> None:
+        if event.kind == "closed":
+            self.names.routes.close(event.connection, event.remote)
+
+    def _forget_answers(self, topics: Iterable[str]) -> None:
+        keys = [answer_key(style, topic) for topic in topics for style in (STANDARD, LEGACY)]
+        self._tables.publish("answers", dict.fromkeys(keys))
+
+    def _changed(self, loaded: Loaded) -> None:
+        """Take an online update: permissions, and whether routes carry order configuration."""
+        settings = namesrv_settings(loaded)
+        self._admin.allow(settings.admin_allow_addresses)
+        self.names.brokers.allow(settings.broker_allow_addresses)
+        with self.names.routes.lock:
+            self.names.settings = self.settings = settings
+            self._forget_answers(self.names.routes.topics())
+
+
+def _plane_settings(settings: NamesrvSettings) -> dict[str, object]:
+    return {
+        "kind": "namesrv",
+        "host": settings.bind_address,
+        "port": settings.listen_port,
+        "fast_port": None,
+        "worker_threads": settings.worker_threads or None,
+        "data_plane": "native",
+        "max_frame_bytes": settings.max_frame_bytes,
+        "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
+        "max_connections": settings.max_connections,
+        "store_host": f"127.0.0.1:{settings.listen_port}",
+    }

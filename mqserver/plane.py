@@ -1,0 +1,92 @@
+"""What the servers use of the compiled plane; `listener.Listener` is the real one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+Queue = tuple[str, str, int]
+"""A queue as the lock table knows it: topic, broker name, queue id."""
+
+
+class Event(Protocol):
+    """A connection was opened, closed or fell idle."""
+
+    @property
+    def kind(self) -> str:
+        """ "opened", "closed" or "idle"."""
+        ...
+
+    @property
+    def connection(self) -> int:
+        """The connection's number."""
+        ...
+
+    @property
+    def remote(self) -> str:
+        """The peer's address, "ip:port"."""
+        ...
+
+
+class Plane(Protocol):
+    """Sockets, published tables and queue locks."""
+
+    def publish(
+        self, table: str, version: int, rows: Mapping[str, object | None], replace: bool = False
+    ) -> None:
+        """Give the plane rows of a table; None deletes one."""
+        ...
+
+    def send(self, connection: int, frame: bytes) -> bool:
+        """Send a one-way request to a client; False if it is gone."""
+        ...
+
+    def close_connection(self, connection: int) -> None:
+        """Close a connection; unknown ones are ignored."""
+        ...
+
+    def lock_batch(self, group: str, client_id: str, queues: Sequence[Queue]) -> list[Queue]:
+        """Lock queues for a client; returns those it holds now."""
+        ...
+
+    def unlock_batch(self, group: str, client_id: str, queues: Sequence[Queue]) -> None:
+        """Unlock the queues that the client holds."""
+        ...
+
+    def counters(self) -> dict[str, int]:
+        """What the plane counted since its start."""
+        ...
+
+
+class Tables:
+    """Publishes with rising versions. Until `attach`, changes are kept and sent then."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._versions: dict[str, int] = {}
+        self._waiting: list[tuple[str, dict[str, object | None], bool]] = []
+        self._plane: Plane | None = None
+
+    def attach(self, plane: Plane) -> None:
+        """Send everything published so far, and all later changes at once."""
+        with self._lock:
+            self._plane = plane
+            for table, rows, replace in self._waiting:
+                self._send(plane, table, rows, replace)
+            self._waiting.clear()
+
+    def publish(self, table: str, rows: Mapping[str, object | None], replace: bool = False) -> None:
+        """Publish rows of one table, atomically; None deletes a row."""
+        with self._lock:
+            if self._plane is None:
+                self._waiting.append((table, dict(rows), replace))
+            else:
+                self._send(self._plane, table, rows, replace)
+
+    def _send(
+        self, plane: Plane, table: str, rows: Mapping[str, object | None], replace: bool
+    ) -> None:
+        version = self._versions.get(table, 0) + 1
+        self._versions[table] = version
+        plane.publish(table, version, rows, replace)
