@@ -13,8 +13,8 @@ from mqserver.config.settings import networks
 from mqserver.replies import Processor, Refused, Reply, Request
 
 ADMIN_CODES = frozenset(
-    (17, 25, 50, 51, 53, 54, 100, 102, 200, 205, 207, 215, 216, 222)
-    + (306, 308, 314, 316, 318, 323, 327, 329)
+    {17, 25, 50, 51, 53, 54, 100, 102, 200, 205, 207, 215, 216, 222}
+    | {306, 308, 314, 316, 318, 323, 327, 329}
 )
 """Request codes that change a server or show its secrets."""
 

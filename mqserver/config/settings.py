@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mqserver.config.load import Loaded, SettingsError
-from mqserver.config.table import Value
+from mqstore import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,40 +117,19 @@ def namesrv_settings(loaded: Loaded) -> NamesrvSettings:
     return NamesrvSettings(**values)
 
 
-def store_settings(loaded: Loaded) -> dict[str, object]:
-    """What `mqstore.Store.open` is told; a file size only if somebody chose it."""
-    values = loaded.values
-
-    def chosen(key: str) -> Value | None:
-        return values[key] if loaded.is_set(key) else None
-
-    return {
-        "commit_log_file_bytes": chosen("mappedFileSizeCommitLog"),
-        "consume_queue_file_bytes": chosen("mappedFileSizeConsumeQueue"),
-        "index_slots": chosen("maxHashSlotNum"),
-        "index_entries": chosen("maxIndexNum"),
-        "index_enabled": values["messageIndexEnable"],
-        "sync_flush": values["flushDiskType"] == "SYNC_FLUSH",
-        "flush_interval_ms": values["flushIntervalCommitLog"],
-        "flush_least_pages": values["flushCommitLogLeastPages"],
-        "flush_thorough_interval_ms": values["flushCommitLogThoroughInterval"],
-        "sync_flush_timeout_ms": values["syncFlushTimeout"],
-        "flush_offsets_interval_ms": values["flushConsumerOffsetInterval"],
-        "max_message_bytes": values["maxMessageSize"],
-        "delay_levels": values["messageDelayLevel"],
-        "allocate_step_bytes": values["allocateStepBytes"],
-        "min_free_bytes": values["minFreeBytes"] or None,
-        "heal_damage": values["damagePolicy"] == "heal",
-        "max_transfer_memory": (
-            values["maxTransferCountOnMessageInMemory"],
-            values["maxTransferBytesOnMessageInMemory"],
-        ),
-        "max_transfer_disk": (
-            values["maxTransferCountOnMessageInDisk"],
-            values["maxTransferBytesOnMessageInDisk"],
-        ),
-        "hot_memory_percent": values["accessMessageInMemoryMaxRatio"],
+def store_settings(loaded: Loaded) -> Settings:
+    """What the store is told; a file size only if somebody chose it, else it is adopted."""
+    values: dict[str, Any] = {
+        "sync_flush": loaded.values["flushDiskType"] == "SYNC_FLUSH",
+        "heal_damage": loaded.values["damagePolicy"] == "heal",
+        "allocate_step_bytes": loaded.values["allocateStepBytes"],
+        "min_free_bytes": loaded.values["minFreeBytes"] or None,
     }
+    for field in fields(Settings):
+        key = field.metadata["key"]
+        if field.name not in values and (field.default is not None or loaded.is_set(key)):
+            values[field.name] = loaded.values[key]
+    return Settings(**values)
 
 
 def networks(text: str) -> list[IPv4Network | IPv6Network]:

@@ -19,6 +19,7 @@ from mqserver.config.settings import (
 )
 from mqserver.config.text import Entry, parse, render
 from mqserver.replies import Refused
+from mqstore import Settings
 
 
 def broker(tmp_path: Path, text: str = "", **flags: str) -> Loaded:
@@ -66,7 +67,7 @@ def test_defaults_are_rocketmqs(tmp_path: Path) -> None:
     settings = broker_settings(broker(tmp_path))
     assert (settings.listen_port, settings.default_topic_queue_nums) == (10911, 8)
     assert (settings.max_message_size, settings.register_name_server_period) == (4194304, 30000)
-    assert store_settings(broker(tmp_path))["commit_log_file_bytes"] is None
+    assert store_settings(broker(tmp_path)) == Settings()
 
 
 def test_the_file_wins_over_the_environment_and_flags_over_the_file(tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ def test_unknown_and_inert_keys_only_warn(tmp_path: Path) -> None:
 
 def test_older_spellings_are_known(tmp_path: Path) -> None:
     loaded = broker(tmp_path, "mapedFileSizeCommitLog=65536")
-    assert store_settings(loaded)["commit_log_file_bytes"] == 65536
+    assert store_settings(loaded).commit_log_file_bytes == 65536
     assert not loaded.warnings
 
 

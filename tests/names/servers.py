@@ -1,0 +1,56 @@
+"""A NameServer's state and processors without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from mqserver.config.load import Loaded, load, pairs
+from mqserver.config.namesrv_table import NAMESRV
+from mqserver.config.online import OnlineSettings
+from mqserver.config.settings import namesrv_settings
+from mqserver.guard import Guard, guarded
+from mqserver.names.kv import KeyValues
+from mqserver.names.processors import Names, processors_of, silence
+from mqserver.names.routes import Routes
+from mqserver.replies import Reply
+from tests.fakes import FakeRequest, answer
+
+
+class SocketlessNames:
+    """Processors over real state; time stands still until moved."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self.time = 1000.0
+        self.answers: dict[str, bytes] = {}
+        self.changed_topics: list[str] = []
+        loaded = load(
+            NAMESRV, flags=pairs({"kvConfigPath": str(folder / "kv.json"), **settings}, "--set")
+        )
+        frozen = namesrv_settings(loaded)
+        self.names = Names(
+            settings=frozen,
+            routes=Routes(lambda: self.time, frozen.broker_expiry / 1000, self._forget),
+            kv=KeyValues(folder / "kv.json"),
+            online=OnlineSettings(loaded, folder / "config/namesrv.properties", self._changed),
+            brokers=Guard("brokerAllowAddresses", frozen.broker_allow_addresses),
+            publish=self._publish,
+        )
+        admin = Guard("adminAllowAddresses", frozen.admin_allow_addresses)
+        self.processors = guarded(processors_of(self.names), admin)
+
+    def __call__(self, request: FakeRequest) -> Reply:
+        return answer(self.processors.get(request.code, silence), request)
+
+    def _publish(self, key: str, body: bytes | None) -> None:
+        if body is not None:
+            self.answers[key] = body
+
+    def _forget(self, topics: Iterable[str]) -> None:
+        self.changed_topics += topics
+        for topic in topics:
+            for style in ("std", "legacy"):
+                self.answers.pop(f"105|{style}|{topic}", None)
+
+    def _changed(self, loaded: Loaded) -> None:
+        self.names.settings = namesrv_settings(loaded)

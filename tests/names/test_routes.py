@@ -1,0 +1,185 @@
+"""Registration, liveness and removal at the NameServer; who may do what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mqclient.wire.bodies.common import DataVersion
+from mqclient.wire.bodies.topics import (
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
+from mqserver.replies import Response
+from mqstore import fastjson
+from tests.fakes import FakeRequest
+from tests.names.servers import SocketlessNames
+
+
+def registration(
+    *,
+    address: str = "127.0.0.1:10911",
+    broker_id: int = 0,
+    topics: tuple[str, ...] = ("T",),
+    counter: int = 1,
+    queues: int = 4,
+    compressed: bool = False,
+    **request: object,
+) -> FakeRequest:
+    configs = {topic: TopicConfig(topic, queues, queues) for topic in topics}
+    body = RegisterBrokerBody(TopicConfigSerializeWrapper(configs, DataVersion(counter, 5)))
+    fields = {
+        "brokerName": "a",
+        "brokerAddr": address,
+        "clusterName": "C",
+        "haServerAddr": address.replace("911", "912"),
+        "brokerId": str(broker_id),
+        "compressed": str(compressed).lower(),
+    }
+    return FakeRequest(103, fields, body.encode(compressed), **request)  # type: ignore[arg-type]
+
+
+def route(names: SocketlessNames, topic: str = "T") -> dict[str, object] | None:
+    reply = names(FakeRequest(105, {"topic": topic}))
+    assert isinstance(reply, Response)
+    return fastjson.loads(reply.body) if reply.code == 0 and reply.body else None  # type: ignore[return-value]
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> SocketlessNames:
+    return SocketlessNames(tmp_path)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_registration_makes_a_route(names: SocketlessNames, compressed: bool) -> None:
+    assert route(names) is None
+    assert names(registration(compressed=compressed)) == Response(fields={})
+    found = route(names)
+    assert found is not None
+    assert found["brokerDatas"] == [
+        {"brokerAddrs": {"0": "127.0.0.1:10911"}, "brokerName": "a", "cluster": "C"}
+    ]
+
+
+def test_the_same_version_changes_nothing_and_a_new_one_does(names: SocketlessNames) -> None:
+    names(registration(queues=4))
+    names(registration(queues=8))
+    assert route(names)["queueDatas"][0]["readQueueNums"] == 4  # type: ignore[index]
+    names(registration(queues=8, counter=2))
+    assert route(names)["queueDatas"][0]["readQueueNums"] == 8  # type: ignore[index]
+
+
+def test_topics_absent_from_a_later_registration_stay(names: SocketlessNames) -> None:
+    names(registration(topics=("T", "U")))
+    names(registration(topics=("V",), counter=2))
+    assert all(route(names, topic) for topic in "TUV")
+
+
+def test_a_ready_body_is_published_and_forgotten_when_the_topic_changes(
+    names: SocketlessNames,
+) -> None:
+    names(registration())
+    route(names)
+    assert "105|std|T" in names.answers
+    names(registration())
+    assert "105|std|T" in names.answers, "an unchanged registration must not cost the cache"
+    names(registration(counter=2, queues=5))
+    assert "105|std|T" not in names.answers
+
+
+def test_a_broker_that_is_silent_too_long_is_forgotten(names: SocketlessNames) -> None:
+    names(registration(connection=7))
+    names.time += 119
+    assert names.names.routes.expire() == []
+    names.time += 2
+    assert names.names.routes.expire() == [7]
+    assert route(names) is None
+
+
+def test_query_data_version_keeps_an_unchanged_broker_alive(names: SocketlessNames) -> None:
+    names(registration())
+    names.time += 100
+    fields = dict(registration().fields)
+    body = DataVersion(1, 5).to_json()
+    assert names(FakeRequest(322, fields, body)) == Response(fields={"changed": "false"}, body=body)
+    names.time += 100
+    assert names.names.routes.expire() == []
+
+
+def test_a_closed_connection_takes_its_broker_away(names: SocketlessNames) -> None:
+    names(registration(connection=3))
+    names.names.routes.close(4, "10.0.0.9:1")
+    assert route(names)
+    names.names.routes.close(3, "127.0.0.1:50000")
+    assert route(names) is None
+
+
+def test_a_slave_learns_its_master_and_keeps_the_route_without_it(names: SocketlessNames) -> None:
+    names(registration())
+    reply = names(registration(address="127.0.0.1:20911", broker_id=1, topics=("S",)))
+    assert reply == Response(
+        fields={"haServerAddr": "127.0.0.1:10912", "masterAddr": "127.0.0.1:10911"}
+    )
+    assert route(names, "S") is None, "a slave contributes no topics"
+    names.names.routes.unregister("a", 0, "127.0.0.1:10911", "C")
+    assert route(names)["brokerDatas"][0]["brokerAddrs"] == {"1": "127.0.0.1:20911"}  # type: ignore[index]
+
+
+def test_a_slave_promoted_keeps_one_address(names: SocketlessNames) -> None:
+    names(registration(broker_id=1))
+    names(registration(broker_id=0))
+    assert route(names)["brokerDatas"][0]["brokerAddrs"] == {"0": "127.0.0.1:10911"}  # type: ignore[index]
+
+
+def test_a_stranger_cannot_replace_a_live_broker(names: SocketlessNames) -> None:
+    names(registration(remote="10.0.0.1:5000"))
+    reply = names(registration(address="10.6.6.6:10911", remote="10.6.6.6:5000"))
+    assert isinstance(reply, Response)
+    assert reply.code == 16
+    assert "a id 0 is live at 127.0.0.1:10911" in (reply.remark or "")
+    moved = registration(address="10.0.0.1:20911", remote="10.0.0.1:6000")
+    assert names(moved) == Response(fields={}), "the same machine may move its broker"
+    names.time += 121
+    late = registration(address="10.6.6.6:10911", remote="10.6.6.6:5000")
+    assert names(late) == Response(fields={}), "a dead broker's name is free"
+
+
+@pytest.mark.parametrize(
+    ("remote", "allowed"), [("127.0.0.1:1", True), ("10.1.2.3:1", True), ("192.0.2.1:1", False)]
+)
+def test_administration_and_registration_by_network(
+    tmp_path: Path, remote: str, allowed: bool
+) -> None:
+    names = SocketlessNames(
+        tmp_path, adminAllowAddresses="10.1.0.0/16", brokerAllowAddresses="10.1.0.0/16"
+    )
+    wipe = names(FakeRequest(205, {"brokerName": "a"}, remote=remote))
+    register = names(registration(remote=remote))
+    for reply, key in ((wipe, "adminAllowAddresses"), (register, "brokerAllowAddresses")):
+        assert isinstance(reply, Response)
+        assert reply.code == (0 if allowed else 16)
+        assert allowed or key in (reply.remark or "")
+
+
+def test_reading_is_for_everybody(names: SocketlessNames) -> None:
+    for code in (106, 206, 319):
+        reply = names(FakeRequest(code, remote="192.0.2.1:1"))
+        assert isinstance(reply, Response) and reply.code == 0
+
+
+def test_key_values_survive_a_restart(tmp_path: Path) -> None:
+    names = SocketlessNames(tmp_path)
+    names(FakeRequest(100, {"namespace": "ORDER_TOPIC_CONFIG", "key": "T", "value": "a:4"}))
+    again = SocketlessNames(tmp_path)
+    reply = again(registration())
+    assert reply == Response(fields={}, body=b'{"table":{"T":"a:4"}}')
+
+
+def test_order_configuration_comes_with_the_route_only_if_enabled(names: SocketlessNames) -> None:
+    names(FakeRequest(100, {"namespace": "ORDER_TOPIC_CONFIG", "key": "T", "value": "a:4"}))
+    names(registration())
+    assert "orderTopicConf" not in (route(names) or {})
+    names(FakeRequest(318, body=b"orderMessageEnable=true"))
+    assert (route(names) or {})["orderTopicConf"] == "a:4"
