@@ -1,1 +1,22 @@
 //! Bytes and offsets on disk; knows no messages.
+
+mod allocate;
+mod directory;
+mod disk;
+mod faulting;
+mod file_disk;
+mod memory;
+mod recording;
+mod segment;
+mod segments;
+mod writer;
+
+pub use allocate::Allocator;
+pub use directory::Directory;
+pub use disk::{Access, Disk, FileInfo, Files};
+pub use faulting::{Faulting, FaultingDisk, Faults};
+pub use file_disk::{FileDisk, WriteMode};
+pub use memory::{Memory, MemoryDisk};
+pub use recording::{Event, Recording, RecordingDisk};
+pub use segments::Segments;
+pub use writer::{WriteError, Writer};

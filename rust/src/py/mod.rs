@@ -19,9 +19,9 @@ mod _core {
         SettingError, StoreDamaged, StoreError, StoreLocked, StorePoisoned, UnknownLayout,
     };
     #[pymodule_export]
+    use super::fastjson::{fastjson_dumps, fastjson_to_strict};
+    #[pymodule_export]
     use super::store::Store;
     #[pymodule_export]
     use super::store_results::{GetResult, PutResult, QueryResult};
-    #[pymodule_export]
-    use super::fastjson::{fastjson_dumps, fastjson_to_strict};
 }

@@ -1,0 +1,196 @@
+//! The allocation thread: blocks, warm pages and the next file, ready before the writer comes.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::disk::{Disk, Files};
+use super::segment::Segment;
+use super::segments::Segments;
+use super::writer::Writer;
+
+/// Pages kept warm ahead of the writer, bytes: 10 ms at the speed of memory. They are dirty, so
+/// an idle log should not have more of them.
+const WARM_BYTES: u64 = 16 << 20;
+
+/// What the writer and the allocation thread tell each other.
+#[derive(Debug)]
+pub(super) struct Ahead<D> {
+    /// The writer wakes the thread when it passes this log offset.
+    wake_at: AtomicU64,
+    state: Mutex<State<D>>,
+    changed: Condvar,
+    /// Held while a file is made, so that the writer and the thread do not both make it.
+    making: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct State<D> {
+    /// The next file, made before it is needed.
+    prepared: Option<Arc<Segment<D>>>,
+    is_awake: bool,
+    is_stopped: bool,
+}
+
+impl<D> Default for Ahead<D> {
+    fn default() -> Self {
+        let state = State {
+            prepared: None,
+            is_awake: false,
+            is_stopped: false,
+        };
+        Self {
+            wake_at: AtomicU64::new(0),
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            making: Mutex::new(()),
+        }
+    }
+}
+
+impl<D: Disk> Ahead<D> {
+    /// Called by the writer after each write; cheap unless there is work for the thread.
+    pub(super) fn passed(&self, offset: u64) {
+        if offset >= self.wake_at.load(Ordering::Relaxed) {
+            self.wake_at.store(u64::MAX, Ordering::Relaxed);
+            self.state.lock().is_awake = true;
+            self.changed.notify_one();
+        }
+    }
+
+    /// The prepared file, else one from `make`.
+    pub(super) fn next_file(
+        &self,
+        make: impl FnOnce() -> io::Result<Segment<D>>,
+    ) -> io::Result<Arc<Segment<D>>> {
+        let _one_maker = self.making.lock();
+        let prepared = self.state.lock().prepared.take();
+        match prepared {
+            Some(prepared) => Ok(prepared),
+            None => make().map(Arc::new),
+        }
+    }
+}
+
+/// The running thread; dropping it stops the thread and discards the prepared file.
+pub struct Allocator<F: Files> {
+    segments: Arc<Segments<F>>,
+    ahead: Arc<Ahead<F::Disk>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<F: Files> Allocator<F> {
+    /// Starts the thread that works ahead of `writer`.
+    pub fn start(writer: &Writer<F>) -> io::Result<Self> {
+        let segments = Arc::clone(writer.segments());
+        let ahead = Arc::clone(writer.ahead());
+        let mut worker = Worker {
+            segments: Arc::clone(&segments),
+            ahead: Arc::clone(&ahead),
+            step: writer.step(),
+            warm_to: 0,
+        };
+        let thread = thread::Builder::new().name("mq-allocate".into());
+        let thread = Some(thread.spawn(move || worker.run())?);
+        Ok(Self {
+            segments,
+            ahead,
+            thread,
+        })
+    }
+}
+
+impl<F: Files> Drop for Allocator<F> {
+    fn drop(&mut self) {
+        self.ahead.state.lock().is_stopped = true;
+        self.ahead.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was printed when it happened.
+            let _ = thread.join();
+        }
+        let prepared = self.ahead.state.lock().prepared.take();
+        if let Some(prepared) = prepared
+            && let Err(error) = self.segments.files().discard(prepared.start())
+        {
+            tracing::warn!(%error, "the prepared log file could not be removed");
+        }
+    }
+}
+
+struct Worker<F: Files> {
+    segments: Arc<Segments<F>>,
+    ahead: Arc<Ahead<F::Disk>>,
+    step: u64,
+    /// Log offset up to which pages are warm.
+    warm_to: u64,
+}
+
+impl<F: Files> Worker<F> {
+    fn run(&mut self) {
+        while self.wait() {
+            if let Err(error) = self.work() {
+                // The writer meets the same error when it gets there, and answers with it.
+                tracing::warn!(%error, "no blocks ahead of the commit log's writer");
+            }
+        }
+    }
+
+    /// Waits for the writer; false when stopped.
+    fn wait(&self) -> bool {
+        let mut state = self.ahead.state.lock();
+        while !state.is_awake && !state.is_stopped {
+            self.ahead.changed.wait(&mut state);
+        }
+        state.is_awake = false;
+        !state.is_stopped
+    }
+
+    fn work(&mut self) -> io::Result<()> {
+        let Some(last) = self.segments.last() else {
+            return Ok(());
+        };
+        let position = self.segments.max_offset().max(last.start());
+        if last.allocated() < (position + self.step / 2).min(last.end()) {
+            last.allocate_to((position + self.step).min(last.end()))?;
+        }
+        self.warm(&last, position)?;
+        let near_end = self.step.min(self.segments.file_size() / 4);
+        if last.end() - position <= near_end {
+            self.prepare(last.end())?;
+        }
+        let wake_at = position + WARM_BYTES.min(self.step).min(near_end) / 2;
+        self.ahead.wake_at.store(wake_at, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn warm(&mut self, segment: &Segment<F::Disk>, position: u64) -> io::Result<()> {
+        let from = self.warm_to.max(position);
+        let to = (position + WARM_BYTES).min(segment.allocated());
+        if from < to {
+            segment
+                .disk()
+                .populate(from - segment.start(), to - segment.start())?;
+            self.warm_to = to;
+        }
+        Ok(())
+    }
+
+    /// Makes the file that starts at `start`, unless it exists.
+    fn prepare(&mut self, start: u64) -> io::Result<()> {
+        let one_maker = self.ahead.making.lock();
+        let is_rolled = self.segments.last().is_none_or(|last| last.end() != start);
+        if is_rolled || self.ahead.state.lock().prepared.is_some() {
+            return Ok(());
+        }
+        let size = self.segments.file_size();
+        let disk = self.segments.files().prepare(start, size)?;
+        let segment = Arc::new(Segment::new(start, size, disk, true));
+        segment.allocate_to((start + self.step).min(segment.end()))?;
+        self.ahead.state.lock().prepared = Some(Arc::clone(&segment));
+        drop(one_maker);
+        self.warm(&segment, start)
+    }
+}

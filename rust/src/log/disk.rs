@@ -1,0 +1,82 @@
+//! The disk seam: every byte of the log passes one of these methods.
+//!
+//! Static dispatch: [`crate::log::FileDisk`] is the real one; memory, recording and faulting
+//! disks are for tests.
+
+use std::io;
+
+/// One file of fixed length. Offsets are bytes from its start.
+pub trait Disk: Send + Sync + 'static {
+    /// Reads into `out`, as many bytes as there are; waits for the disk.
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize>;
+
+    /// Reads what is in memory; None if the disk would have to be waited for. May read less than
+    /// asked for.
+    fn read_at_nowait(&self, offset: u64, out: &mut [u8]) -> io::Result<Option<usize>>;
+
+    /// Writes the slices one behind the other. Readers see the bytes at once; they are durable
+    /// after [`Disk::sync`]. The caller has allocated the range.
+    fn write_at(&self, offset: u64, slices: &[&[u8]]) -> io::Result<()>;
+
+    /// Reserves blocks, so that writing there cannot fail for lack of space. Repeating is harmless.
+    fn allocate(&self, from: u64, to: u64) -> io::Result<()>;
+
+    /// Makes coming writes to an allocated range fast; a hint.
+    fn populate(&self, from: u64, to: u64) -> io::Result<()>;
+
+    /// Makes a range read as zeros; its blocks may be given back.
+    fn zero(&self, from: u64, to: u64) -> io::Result<()>;
+
+    /// Makes what was written to a range durable.
+    fn sync(&self, from: u64, to: u64) -> io::Result<()>;
+
+    /// Length of the file, allocated or not.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether the file has no byte.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+/// What a file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reading only; such a file costs no map.
+    Read,
+    /// Appending at the end of the log.
+    Append,
+}
+
+/// A file of a set: the offset its name states, and its length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileInfo {
+    /// Offset of the file's first byte, bytes from the start of the log.
+    pub start: u64,
+    /// Length, bytes.
+    pub length: u64,
+}
+
+/// Opens, creates and removes the files of a set, each named by the offset of its first byte.
+pub trait Files: Send + Sync + 'static {
+    /// What a file is.
+    type Disk: Disk;
+
+    /// Every file, lowest offset first.
+    fn list(&self) -> io::Result<Vec<FileInfo>>;
+
+    /// Opens an existing file.
+    fn open(&self, start: u64, access: Access) -> io::Result<Self::Disk>;
+
+    /// Makes a file of `length` zeros, not allocated, that is not yet seen under its name.
+    fn prepare(&self, start: u64, length: u64) -> io::Result<Self::Disk>;
+
+    /// Puts a prepared file under its name.
+    fn publish(&self, start: u64, disk: &Self::Disk) -> io::Result<()>;
+
+    /// Throws a prepared file away.
+    fn discard(&self, start: u64) -> io::Result<()>;
+
+    /// Removes a file; durable on return.
+    fn remove(&self, start: u64) -> io::Result<()>;
+}

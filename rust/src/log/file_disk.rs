@@ -1,0 +1,189 @@
+//! A real file, written through a map or by pwrite, always read by pread.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use memmap2::{Advice, MmapOptions, MmapRaw};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+use super::disk::Disk;
+
+const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// How bytes get into a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteMode {
+    /// Copied into a map: the cheapest append, made durable in the background.
+    Map,
+    /// `pwrite` and `fdatasync`: the cheapest small flush. A map marks a whole folio (up to
+    /// 1 MiB) dirty for one byte; pwrite only the blocks it touches.
+    Write,
+}
+
+/// A file of the log.
+#[derive(Debug)]
+pub struct FileDisk {
+    file: File,
+    map: Option<MmapRaw>,
+    /// The directory, synced with the first sync of a file that is new in it.
+    directory: Arc<File>,
+    name_is_durable: AtomicBool,
+}
+
+impl FileDisk {
+    /// A file to read.
+    pub(super) fn for_reading(file: File, directory: Arc<File>) -> Self {
+        Self {
+            file,
+            map: None,
+            directory,
+            name_is_durable: AtomicBool::new(true),
+        }
+    }
+
+    /// A file to append to; `is_new` if its name is not yet durable in its directory.
+    pub(super) fn for_appending(
+        file: File,
+        directory: Arc<File>,
+        mode: WriteMode,
+        is_new: bool,
+    ) -> io::Result<Self> {
+        let map = match mode {
+            WriteMode::Map => {
+                let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+                Some(MmapOptions::new().len(length).map_raw(&file)?)
+            }
+            WriteMode::Write => None,
+        };
+        Ok(Self {
+            file,
+            map,
+            directory,
+            name_is_durable: AtomicBool::new(!is_new),
+        })
+    }
+
+    /// Copies into the map. Concurrent calls must not overlap: the log has one writer.
+    fn copy_into_map(map: &MmapRaw, offset: u64, slices: &[&[u8]]) -> io::Result<()> {
+        let total: usize = slices.iter().map(|slice| slice.len()).sum();
+        let start = usize::try_from(offset).map_err(io::Error::other)?;
+        if start.checked_add(total).is_none_or(|end| end > map.len()) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "write beyond the file's end",
+            ));
+        }
+        let mut at = start;
+        for slice in slices {
+            // SAFETY: the range was checked against the map's length above. The map is raw, so no
+            // reference to it exists; all reading goes through pread. The blocks are allocated, so
+            // the store cannot fault for lack of space.
+            unsafe {
+                let target = map.as_mut_ptr().add(at);
+                std::ptr::copy_nonoverlapping(slice.as_ptr(), target, slice.len());
+            }
+            at += slice.len();
+        }
+        Ok(())
+    }
+
+    fn write_zeros(&self, from: u64, to: u64) -> io::Result<()> {
+        let mut at = from;
+        while at < to {
+            let count = (to - at).min(ZEROS.len() as u64);
+            self.file.write_all_at(&ZEROS[..count as usize], at)?;
+            at += count;
+        }
+        Ok(())
+    }
+}
+
+impl Disk for FileDisk {
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < out.len() {
+            match self
+                .file
+                .read_at(&mut out[filled..], offset + filled as u64)
+            {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn read_at_nowait(&self, offset: u64, out: &mut [u8]) -> io::Result<Option<usize>> {
+        let mut parts = [io::IoSliceMut::new(out)];
+        match preadv2(&self.file, &mut parts, offset, ReadWriteFlags::NOWAIT) {
+            Ok(count) => Ok(Some(count)),
+            // A file system that cannot tell is treated as one that would wait.
+            Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn write_at(&self, offset: u64, slices: &[&[u8]]) -> io::Result<()> {
+        if let Some(map) = &self.map {
+            return Self::copy_into_map(map, offset, slices);
+        }
+        let mut at = offset;
+        for slice in slices {
+            self.file.write_all_at(slice, at)?;
+            at += slice.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
+        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, from, to - from) {
+            Ok(()) => Ok(()),
+            // File systems without fallocate get their blocks by being written.
+            Err(Errno::OPNOTSUPP) => self.write_zeros(from, to),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn populate(&self, from: u64, to: u64) -> io::Result<()> {
+        let Some(map) = &self.map else { return Ok(()) };
+        let start = usize::try_from(from).map_err(io::Error::other)?;
+        let length = usize::try_from(to - from).map_err(io::Error::other)?;
+        map.advise_range(Advice::PopulateWrite, start, length)
+    }
+
+    fn zero(&self, from: u64, to: u64) -> io::Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match fallocate(&self.file, flags, from, to - from) {
+            Ok(()) => Ok(()),
+            Err(Errno::OPNOTSUPP) => self.write_zeros(from, to),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn sync(&self, from: u64, to: u64) -> io::Result<()> {
+        match &self.map {
+            // Only the range: pages populated ahead of the writer need not reach the disk.
+            Some(map) if to > from => {
+                let start = usize::try_from(from).map_err(io::Error::other)?;
+                map.flush_range(start, usize::try_from(to - from).map_err(io::Error::other)?)?;
+            }
+            Some(_) => {}
+            None => self.file.sync_data()?,
+        }
+        if !self.name_is_durable.load(Ordering::Acquire) {
+            self.directory.sync_all()?;
+            self.name_is_durable.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+}

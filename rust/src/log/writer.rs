@@ -1,0 +1,137 @@
+//! The one writer at the end of the log.
+
+use std::io;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use super::allocate::Ahead;
+use super::disk::{Disk, Files};
+use super::segment::Segment;
+use super::segments::Segments;
+
+/// Why an append did not happen.
+#[derive(Debug, Error)]
+pub enum WriteError {
+    /// There are no blocks or no file for it; the log is as it was, a later try may succeed.
+    #[error("no room: {0}")]
+    NoRoom(#[source] io::Error),
+    /// Bytes may be half written: nothing may be appended after them.
+    #[error("write failed: {0}")]
+    Failed(#[source] io::Error),
+}
+
+/// Appends to the log. `&mut self` makes sure that there is one at a time.
+pub struct Writer<F: Files> {
+    segments: Arc<Segments<F>>,
+    last: Option<Arc<Segment<F::Disk>>>,
+    position: u64,
+    step: u64,
+    ahead: Arc<Ahead<F::Disk>>,
+}
+
+impl<F: Files> Writer<F> {
+    /// A writer at the end of the log. Blocks are allocated `step` bytes at a time.
+    pub fn new(segments: Arc<Segments<F>>, step: u64) -> Self {
+        let position = segments.max_offset();
+        // A log that ends with its last file goes on in a new one.
+        let last = segments.last().filter(|last| position < last.end());
+        Self {
+            segments,
+            last,
+            position,
+            step,
+            ahead: Arc::default(),
+        }
+    }
+
+    /// Where the next byte goes.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Bytes left in the file that is written; a whole file's before the first write.
+    pub fn remaining(&self) -> u64 {
+        self.last
+            .as_ref()
+            .map_or(self.segments.file_size(), |last| last.end() - self.position)
+    }
+
+    /// The log.
+    pub fn segments(&self) -> &Arc<Segments<F>> {
+        &self.segments
+    }
+
+    /// Bytes allocated at a time.
+    pub(super) fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// What the allocation thread shares with this writer.
+    pub(super) fn ahead(&self) -> &Arc<Ahead<F::Disk>> {
+        &self.ahead
+    }
+
+    /// Writes the slices one behind the other into the current file and advances the log's end.
+    /// The caller has seen that they fit [`Writer::remaining`].
+    pub fn write(&mut self, slices: &[&[u8]]) -> Result<(), WriteError> {
+        let count = total(slices);
+        let last = self.reserve(count).map_err(WriteError::NoRoom)?;
+        let at = self.position - last.start();
+        last.disk()
+            .write_at(at, slices)
+            .map_err(WriteError::Failed)?;
+        self.advance_to(self.position + count);
+        Ok(())
+    }
+
+    /// Ends the current file with `filler` and goes on in a new one.
+    pub fn roll(&mut self, filler: &[&[u8]]) -> Result<(), WriteError> {
+        let full = self.reserve(total(filler)).map_err(WriteError::NoRoom)?;
+        // The new file first: if it cannot be had, nothing has happened.
+        let next = self
+            .publish_new_file(full.end())
+            .map_err(WriteError::NoRoom)?;
+        let at = self.position - full.start();
+        full.disk()
+            .write_at(at, filler)
+            .map_err(WriteError::Failed)?;
+        self.last = Some(next);
+        self.advance_to(full.end());
+        Ok(())
+    }
+
+    fn advance_to(&mut self, position: u64) {
+        self.position = position;
+        self.segments.advance_to(position);
+        self.ahead.passed(position);
+    }
+
+    /// The current file with `count` bytes allocated behind the writer's position.
+    fn reserve(&mut self, count: u64) -> io::Result<Arc<Segment<F::Disk>>> {
+        let last = match &self.last {
+            Some(last) => Arc::clone(last),
+            None => self.publish_new_file(self.position)?,
+        };
+        let end = self.position + count;
+        if end > last.allocated() {
+            last.allocate_to((self.position + self.step.max(count)).min(last.end()))?;
+        }
+        self.last = Some(Arc::clone(&last));
+        Ok(last)
+    }
+
+    fn publish_new_file(&self, start: u64) -> io::Result<Arc<Segment<F::Disk>>> {
+        let files = self.segments.files();
+        let size = self.segments.file_size();
+        let make = || Ok(Segment::new(start, size, files.prepare(start, size)?, true));
+        let segment = self.ahead.next_file(make)?;
+        files.publish(start, segment.disk())?;
+        self.segments.push(Arc::clone(&segment));
+        Ok(segment)
+    }
+}
+
+fn total(slices: &[&[u8]]) -> u64 {
+    slices.iter().map(|slice| slice.len() as u64).sum()
+}
