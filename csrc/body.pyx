@@ -3,23 +3,18 @@
 BODY_BYTES_MAX = 64 << 20  # a decompressed body may not be larger
 
 
+cdef object _whole(object unpacker, object unpacked, str name):
+    """Demand that a decompressor saw the end of its stream, unless the cap stopped it."""
+    if len(unpacked) <= BODY_BYTES_MAX and not unpacker.eof:
+        raise ValueError(f"the {name} stream is cut short")
+    return unpacked
+
+
 cdef object _unpack_zlib(object body):
     import zlib
 
     unpacker = zlib.decompressobj()
-    unpacked = unpacker.decompress(body, BODY_BYTES_MAX + 1)
-    if len(unpacked) <= BODY_BYTES_MAX and not unpacker.eof:
-        raise ValueError("the zlib stream is cut short")
-    return unpacked
-
-
-cdef object _unpack_zstd(object body):
-    try:
-        import zstandard
-    except ImportError:
-        raise DecodeError("the body is zstd: install the package zstandard to read it") from None
-    with zstandard.ZstdDecompressor().stream_reader(body) as reader:
-        return reader.read(BODY_BYTES_MAX + 1)
+    return _whole(unpacker, unpacker.decompress(body, BODY_BYTES_MAX + 1), "zlib")
 
 
 cdef object _unpack_lz4(object body):
@@ -27,8 +22,23 @@ cdef object _unpack_lz4(object body):
         import lz4.frame
     except ImportError:
         raise DecodeError("the body is LZ4: install the package lz4 to read it") from None
-    with lz4.frame.open(_BytesIO(body)) as reader:
-        return reader.read(BODY_BYTES_MAX + 1)
+    unpacker = lz4.frame.LZ4FrameDecompressor()
+    return _whole(unpacker, unpacker.decompress(body, BODY_BYTES_MAX + 1), "LZ4")
+
+
+cdef object _unpack_zstd(object body):
+    try:
+        import zstandard
+    except ImportError:
+        raise DecodeError("the body is zstd: install the package zstandard to read it") from None
+    unpacker = zstandard.ZstdDecompressor().decompressobj()
+    unpacked = bytearray()
+    cdef Py_ssize_t at
+    for at in range(0, len(body), 512):  # a block of 4 bytes may become 128 KiB: small steps
+        unpacked += unpacker.decompress(body[at:at + 512])
+        if unpacker.eof or len(unpacked) > BODY_BYTES_MAX:
+            break
+    return _whole(unpacker, bytes(unpacked), "zstd")
 
 
 def decompress_body(bytes body not None, int32_t sys_flag):

@@ -100,6 +100,6 @@ cdef inline const char *parse_record(const uint8_t *p, Py_ssize_t available,
         return b"the topic length reaches beyond the record"
     r.properties_length = mq_load_u16(p + at)
     r.properties_at = <int32_t>at + 2
-    if r.properties_at + r.properties_length != end:
+    if r.properties_length > 0x7FFF or r.properties_at + r.properties_length != end:
         return b"the properties do not end where the record ends"
     return NULL
