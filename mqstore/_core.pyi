@@ -1,5 +1,6 @@
 """The compiled core: typed doors of the Rust side. Everything that waits releases the GIL."""
 
+from collections.abc import Callable
 from os import PathLike
 from typing import Self, final
 
@@ -194,3 +195,55 @@ def fastjson_to_strict(text: str) -> str:
 
 def fastjson_dumps(value: object, pretty: bool, raw_key: type[str]) -> str:
     """Write `value` as fastjson does; see `mqstore.fastjson.dumps`. Holds the GIL."""
+
+# --- a store directory read as it is (see mqstore/offline.py)
+
+@final
+class Scan:
+    """A store directory, read as it is: no lock, no recovery, nothing created."""
+
+    def __new__(cls, root: str | PathLike[str]) -> Self: ...
+    def layout(self) -> tuple[int | None, int | None, int | None, int | None]:
+        """Bytes of a log file, of a queue file; slots, entries of an index file; None: no file."""
+    def min_physical_offset(self) -> int:
+        """Start of the log in bytes."""
+    def max_physical_offset(self) -> int:
+        """End of the last log file, at or beyond the end of the last record."""
+    def records(self, offset: int, max_bytes: int, check_crc: bool) -> tuple[bytes, list[int], int]:
+        """The next whole records: bytes, where each starts, where the next chunk begins.
+
+        At least one record; nothing and `offset` itself at the end of the log or at damage.
+        """
+    def record_at(self, physical_offset: int) -> bytes | None:
+        """The record that starts at a physical offset, or None."""
+    def queues(self) -> list[tuple[str, int, int, int]]:
+        """Every consume queue: topic, queue id, first readable offset, one past the last."""
+    def queue_entries(self, topic: str, queue_id: int, offset: int, max_count: int) -> bytes:
+        """Raw 20-byte units of a queue from a queue offset on."""
+    def lookup(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
+        """Physical offsets of records whose index key may be `topic#key`, newest first."""
+    def verify(self, progress: Callable[[int], None] | None) -> Report:
+        """Check every record, queue unit and index entry; Ctrl-C and exceptions stop it."""
+
+@final
+class Report:
+    """What a check of a store counted."""
+
+    @property
+    def records(self) -> int:
+        """Good records."""
+    @property
+    def record_bytes(self) -> int:
+        """Their bytes."""
+    @property
+    def queue_entries(self) -> int:
+        """Queue units looked at."""
+    @property
+    def index_entries(self) -> int:
+        """Index entries looked at."""
+    @property
+    def finding_count(self) -> int:
+        """Findings in all."""
+    @property
+    def findings(self) -> list[tuple[str, str, int, str]]:
+        """Kind, place, offset (-1 for none) and words of the first thousand findings."""

@@ -21,6 +21,8 @@ mod _core {
     #[pymodule_export]
     use super::fastjson::{fastjson_dumps, fastjson_to_strict};
     #[pymodule_export]
+    use super::offline::{Report, Scan};
+    #[pymodule_export]
     use super::store::Store;
     #[pymodule_export]
     use super::store_results::{GetResult, PutResult, QueryResult};
