@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from os import PathLike
-from typing import Self, final
+from typing import Any, Self, final
 
 from typing_extensions import disjoint_base
 
@@ -247,3 +247,33 @@ class Report:
     @property
     def findings(self) -> list[tuple[str, str, int, str]]:
         """Kind, place, offset (-1 for none) and words of the first thousand findings."""
+
+# --- the client engine (see mqclient/transport.py)
+
+@final
+class Connector:
+    """A connection per address, threads inside. RuntimeError in a forked child.
+
+    Outcomes are fetched with `drain` after a byte arrives on the other end of `wake_fd`.
+    settings (all optional): connect_timeout, idle_timeout (seconds), max_frame_bytes,
+    in_flight_max (requests), outbound_limit_bytes (per connection).
+    """
+
+    def __new__(cls, wake_fd: int, settings: dict[str, float]) -> Self: ...
+    def submit(self, address: str, frame: bytes, token: int, timeout: float, oneway: bool) -> None:
+        """Send a whole frame from any thread, without waiting. Its opaque is replaced.
+
+        timeout: seconds to the reply, connecting included. Each token gets one outcome.
+        """
+    def drain(self) -> list[tuple[int, int, Any]]:
+        """Take what happened: (token, kind, payload).
+
+        kind 0: reply, its frame. 1: no reply, (category, text) with category "unreachable",
+        "timeout", "busy", "bad_frame" or "closed". 2: one-way request written, None.
+        3: a server's request, (address, frame). 4: connection closed, its address. Token 0 in
+        the last two.
+        """
+    def reply(self, address: str, frame: bytes) -> None:
+        """Send a reply to a server's request; dropped if the connection is gone."""
+    def close(self, timeout: float) -> None:
+        """Fail everything in flight, close, wait up to `timeout` seconds for the threads."""

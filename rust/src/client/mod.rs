@@ -1,1 +1,9 @@
-//! The client engine: connections, and opaque numbers to waiters.
+//! The client engine: a connection per address, and requests matched with their replies.
+
+pub mod events;
+mod line;
+pub mod pool;
+mod waiters;
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,8 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
+    use super::client::Connector;
+    #[pymodule_export]
     use super::errors::{
         SettingError, StoreDamaged, StoreError, StoreLocked, StorePoisoned, UnknownLayout,
     };

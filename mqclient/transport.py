@@ -1,0 +1,195 @@
+"""The engine's door: requests out, replies in, on the running event loop.
+
+Sockets and timers live in the compiled core (`_core.Connector`), which wakes the loop through a
+socket pair; frames are matched with their requests here by token.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mqclient.errors import ClientTimeout, ClosedError, RocketMQError, UnreachableError
+from mqclient.wire.frame import Frame, FrameError, decode, encode
+from mqstore._core import Connector
+
+__all__ = ["CloseCallback", "RequestCallback", "Transport"]
+
+log = logging.getLogger(__name__)
+
+RequestCallback = Callable[[str, Frame], Awaitable[Frame | None]]
+"""Gets (address, request) of a server; what it returns is sent as the reply, None is nothing."""
+
+CloseCallback = Callable[[str], None]
+"""Gets the address of a connection that is gone."""
+
+_REPLY, _FAILED, _WRITTEN, _REQUEST, _CLOSED = range(5)
+_WAKE_BYTES = 4096
+
+
+class Transport:
+    """Calls servers by address over one connection each.
+
+    May be built without a running loop; it belongs to the loop of its first call, and to this
+    process. settings: see `_core.Connector`, times in seconds.
+    """
+
+    def __init__(self, **settings: float) -> None:
+        self._settings = settings
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._connector: Connector | None = None
+        self._wake: socket.socket | None = None
+        self._waiting: dict[int, tuple[asyncio.Future[Any], str]] = {}
+        self._next_token = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._request_callback: RequestCallback | None = None
+        self._close_callback: CloseCallback | None = None
+        self._closed = False
+        self._process = 0
+
+    async def call(self, address: str, request: Frame, timeout: float) -> Frame:
+        """Send a request and wait for its reply.
+
+        address: "host:port". timeout: seconds, connecting included. The request's opaque is
+        chosen by the connection. Raises UnreachableError, ClientTimeout, ClosedError.
+        """
+        reply: Frame = await self._submit(address, request, timeout, oneway=False)
+        return reply
+
+    async def oneway(self, address: str, request: Frame, timeout: float) -> None:
+        """Send a request that gets no reply; returns when the system has taken it.
+
+        The caller sets the frame's one-way flag. Raises as `call` does.
+        """
+        await self._submit(address, request, timeout, oneway=True)
+
+    def on_request(self, callback: RequestCallback) -> None:
+        """Set who answers requests of servers; runs as a task of its own."""
+        self._request_callback = callback
+
+    def on_close(self, callback: CloseCallback) -> None:
+        """Set who hears of connections that are gone; called on the loop, must not block."""
+        self._close_callback = callback
+
+    async def aclose(self) -> None:
+        """Close every connection; calls that wait raise ClosedError. Twice is fine."""
+        self._closed = True
+        connector, self._connector = self._connector, None
+        if connector is None or self._process != os.getpid():
+            return
+        assert self._loop is not None and self._wake is not None
+        self._loop.remove_reader(self._wake)
+        await asyncio.to_thread(connector.close, 1.0)
+        self._handle(connector.drain())
+        self._wake.close()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _submit(
+        self, address: str, request: Frame, timeout: float, *, oneway: bool
+    ) -> asyncio.Future[Any]:
+        connector = self._connector
+        if connector is None or self._process != os.getpid():
+            connector = self._start()
+        assert self._loop is not None
+        self._next_token += 1
+        token = self._next_token
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._waiting[token] = (future, address)
+        connector.submit(address, encode(request), token, timeout, oneway)
+        return future
+
+    def _start(self) -> Connector:
+        """Make the connector on the running loop."""
+        if self._closed:
+            raise ClosedError("the client is closed")
+        if self._connector is not None:
+            raise ClosedError(
+                "the client was started in another process; make a new one after a fork"
+            )
+        self._loop = asyncio.get_running_loop()
+        near, far = socket.socketpair()
+        near.setblocking(False)
+        far.setblocking(False)
+        with far:  # the connector keeps a duplicate
+            self._connector = Connector(far.fileno(), self._settings)
+        self._wake = near
+        self._process = os.getpid()
+        self._loop.add_reader(near, self._on_wake)
+        return self._connector
+
+    def _on_wake(self) -> None:
+        connector, wake = self._connector, self._wake
+        if connector is None or wake is None:
+            return
+        with contextlib.suppress(BlockingIOError):
+            wake.recv(_WAKE_BYTES)
+        self._handle(connector.drain())
+
+    def _handle(self, events: list[tuple[int, int, Any]]) -> None:
+        for token, kind, payload in events:
+            if kind == _REQUEST:
+                self._answer(*payload)
+            elif kind == _CLOSED:
+                if self._close_callback is not None:
+                    self._close_callback(payload)
+            else:
+                future, address = self._waiting.pop(token)
+                if future.done():  # the caller was cancelled
+                    continue
+                if kind == _REPLY:
+                    _resolve(future, payload, address)
+                elif kind == _FAILED:
+                    future.set_exception(_error(address, *payload))
+                else:
+                    future.set_result(None)
+
+    def _answer(self, address: str, data: bytes) -> None:
+        """Give a server's request to the callback, as a task that is kept until it ends."""
+        if self._request_callback is None or self._closed:
+            return
+        try:
+            request = decode(data)
+        except FrameError as error:
+            log.warning("%s sent a request that cannot be read: %s", address, error)
+            return
+        assert self._loop is not None
+        task = self._loop.create_task(self._run_callback(self._request_callback, address, request))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run_callback(self, callback: RequestCallback, address: str, request: Frame) -> None:
+        try:
+            reply = await callback(address, request)
+        except Exception:
+            log.exception("request %d of %s failed", request.code, address)
+            return
+        if reply is not None and not request.is_oneway and self._connector is not None:
+            self._connector.reply(address, encode(reply))
+
+
+def _resolve(future: asyncio.Future[Any], data: bytes, address: str) -> None:
+    try:
+        future.set_result(decode(data))
+    except FrameError as error:
+        text = f"{address} sent a reply that cannot be read: {error}"
+        future.set_exception(UnreachableError(text, address))
+
+
+def _error(address: str, category: str, text: str) -> Exception:
+    """The one place that turns the core's failures into the client's errors."""
+    match category:
+        case "timeout":
+            return ClientTimeout(text)
+        case "unreachable":
+            return UnreachableError(text, address)
+        case "closed":
+            return ClosedError(text)
+        case "bad_frame":
+            return ValueError(text)
+        case _:
+            return RocketMQError(text)

@@ -1,0 +1,255 @@
+//! One address: its connection, being made or open, and the requests in flight on it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::events::Failure;
+use super::pool::Shared;
+use super::waiters::{Waiter, Waiters};
+use crate::format::remoting::Frame;
+use crate::net::connect::connect;
+use crate::net::connection::{Connection, Receiver, SendError};
+use crate::net::frame::FrameSplitter;
+
+/// A request on its way to the socket; numbered, encoded.
+pub(super) struct Outgoing {
+    pub token: u64,
+    pub opaque: i32,
+    pub bytes: Vec<u8>,
+    pub oneway: bool,
+}
+
+enum State {
+    /// Requests wait for the connection, in order.
+    Connecting(Vec<Outgoing>),
+    Open(Arc<Connection>),
+    /// Failed or closed: a new line takes its place in the pool.
+    Gone,
+}
+
+/// A connection to one address and its requests.
+pub(super) struct Line {
+    pub address: String,
+    state: Mutex<State>,
+    waiters: Mutex<Waiters>,
+    /// When bytes last went either way, milliseconds on the pool's clock.
+    last_used_ms: AtomicI64,
+}
+
+impl Line {
+    /// A line whose connection is about to be made by `run`.
+    pub fn new(address: &str, now_ms: i64) -> Self {
+        Self {
+            address: address.to_owned(),
+            state: Mutex::new(State::Connecting(Vec::new())),
+            waiters: Mutex::default(),
+            last_used_ms: AtomicI64::new(now_ms),
+        }
+    }
+
+    /// Takes a request; `waiter` is None for a one-way one. Gives both back if the line is gone.
+    ///
+    /// The waiter is entered before the bytes leave, since a reply may be faster than we are.
+    pub fn submit(
+        &self,
+        shared: &Shared,
+        outgoing: Outgoing,
+        waiter: Option<Waiter>,
+    ) -> Result<(), Outgoing> {
+        let mut state = self.state.lock();
+        if matches!(*state, State::Gone) {
+            return Err(outgoing);
+        }
+        if let Some(waiter) = waiter {
+            self.waiters.lock().insert(outgoing.opaque, waiter);
+        }
+        match &mut *state {
+            State::Connecting(waiting) => waiting.push(outgoing),
+            State::Open(connection) => {
+                let connection = connection.clone();
+                drop(state);
+                self.last_used_ms.store(shared.now_ms(), Ordering::Relaxed);
+                self.send(shared, &connection, outgoing);
+            }
+            State::Gone => {}
+        }
+        Ok(())
+    }
+
+    /// Sends a frame that is a reply of ours; dropped if the connection is gone.
+    pub fn reply(&self, frame: Vec<u8>) {
+        if let State::Open(connection) = &*self.state.lock() {
+            // A peer that is gone or too slow does not get its reply.
+            let _ = connection.send(frame);
+        }
+    }
+
+    fn send(&self, shared: &Shared, connection: &Connection, outgoing: Outgoing) {
+        let Outgoing {
+            token,
+            opaque,
+            bytes,
+            oneway,
+        } = outgoing;
+        let sent = connection.send(bytes);
+        if oneway {
+            match sent {
+                Ok(()) => shared.events.written(token),
+                Err(error) => shared.events.failed(token, self.failure_of(error)),
+            }
+            return shared.release(1);
+        }
+        // The receiver may have failed the waiter meanwhile: whoever takes it out tells.
+        if let Err(error) = sent
+            && let Some(waiter) = self.waiters.lock().remove(opaque)
+        {
+            shared.events.failed(waiter.token, self.failure_of(error));
+            shared.release(1);
+        }
+    }
+
+    fn failure_of(&self, error: SendError) -> Failure {
+        let text = format!("cannot send to {}: {error}", self.address);
+        match error {
+            SendError::Closed => Failure::Unreachable(text),
+            SendError::Full { .. } => Failure::Busy(text),
+        }
+    }
+
+    /// The line's life: connect, send what waited, receive until the end, fail what is left.
+    pub async fn run(self: Arc<Self>, shared: Arc<Shared>) {
+        let failure = match self.open(&shared).await {
+            Ok((connection, receiver)) => {
+                let writer = tokio::spawn({
+                    let connection = connection.clone();
+                    async move { connection.drive_writes().await }
+                });
+                let end = self.receive(&shared, receiver).await;
+                connection.close();
+                writer.abort();
+                let text = format!("connection to {} closed: {end}", self.address);
+                Failure::Unreachable(text)
+            }
+            Err(failure) => failure,
+        };
+        self.end(&shared, failure);
+    }
+
+    async fn open(&self, shared: &Shared) -> Result<(Arc<Connection>, Receiver), Failure> {
+        let settings = &shared.settings;
+        let stream = connect(&self.address, settings.connect_timeout)
+            .await
+            .map_err(|error| Failure::Unreachable(error.to_string()))?;
+        let (connection, receiver) = Connection::new(stream, settings.outbound_limit_bytes)
+            .map_err(|error| Failure::Unreachable(format!("{}: {error}", self.address)))?;
+        let mut state = self.state.lock();
+        if let State::Connecting(waiting) = &mut *state {
+            // Under the lock, so that later requests cannot overtake these.
+            for outgoing in std::mem::take(waiting) {
+                if outgoing.oneway || self.waiters.lock().contains(outgoing.opaque) {
+                    self.send(shared, &connection, outgoing);
+                }
+            }
+            *state = State::Open(connection.clone());
+        } else {
+            connection.close(); // the pool was closed meanwhile
+        }
+        drop(state);
+        shared.events.settled();
+        Ok((connection, receiver))
+    }
+
+    /// Receives until the connection ends; why it did.
+    async fn receive(&self, shared: &Shared, mut receiver: Receiver) -> String {
+        let mut splitter = FrameSplitter::new(shared.settings.max_frame_bytes);
+        loop {
+            match receiver.receive(&mut splitter).await {
+                Ok(0) => return "end of stream".to_owned(),
+                Ok(_) => self.last_used_ms.store(shared.now_ms(), Ordering::Relaxed),
+                Err(error) => return error.to_string(),
+            }
+            loop {
+                match splitter.next_frame() {
+                    Ok(Some(frame)) => {
+                        if let Err(error) = self.take_frame(shared, frame) {
+                            return error;
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(error) => return error.to_string(),
+                }
+            }
+            shared.events.settled();
+        }
+    }
+
+    fn take_frame(&self, shared: &Shared, frame: &[u8]) -> Result<(), String> {
+        let head = Frame::decode(frame).map_err(|error| error.to_string())?;
+        if !head.is_response() {
+            shared.events.request(&self.address, frame);
+            return Ok(());
+        }
+        // A reply that nobody waits for came after its deadline.
+        if let Some(waiter) = self.waiters.lock().remove(head.opaque) {
+            shared.events.reply(waiter.token, frame);
+            shared.release(1);
+        }
+        Ok(())
+    }
+
+    /// Fails what is past its deadline; the next deadline.
+    pub fn expire(&self, shared: &Shared, now: Instant) -> Option<Instant> {
+        let (expired, next) = self.waiters.lock().take_expired(now);
+        shared.release(expired.len());
+        for waiter in expired {
+            let failure = Failure::Timeout {
+                address: self.address.clone(),
+                after: waiter.timeout,
+            };
+            shared.events.failed(waiter.token, failure);
+        }
+        next
+    }
+
+    /// Whether nothing was sent, received or awaited since `since_ms`.
+    pub fn is_idle(&self, since_ms: i64) -> bool {
+        self.last_used_ms.load(Ordering::Relaxed) < since_ms
+            && self.waiters.lock().is_empty()
+            && matches!(*self.state.lock(), State::Open(_))
+    }
+
+    /// Ends the connection; `run` then finishes by itself.
+    pub fn close(&self) {
+        if let State::Open(connection) = &*self.state.lock() {
+            connection.close();
+        }
+    }
+
+    /// Marks the line gone and fails everything on it, once.
+    pub fn end(&self, shared: &Shared, failure: Failure) {
+        let before = std::mem::replace(&mut *self.state.lock(), State::Gone);
+        let oneways = match before {
+            State::Gone => return,
+            State::Connecting(waiting) => waiting.into_iter().filter(|o| o.oneway).collect(),
+            State::Open(connection) => {
+                connection.close();
+                Vec::new()
+            }
+        };
+        shared.forget(self);
+        let waiters = self.waiters.lock().take_all();
+        shared.release(waiters.len() + oneways.len());
+        let tokens = oneways
+            .iter()
+            .map(|o| o.token)
+            .chain(waiters.iter().map(|w| w.token));
+        for token in tokens {
+            shared.events.failed(token, failure.clone());
+        }
+        shared.events.closed(&self.address);
+        shared.events.settled();
+    }
+}
