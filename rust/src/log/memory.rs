@@ -13,7 +13,14 @@ use super::disk::{Access, Disk, FileInfo, Files};
 #[derive(Debug, Clone)]
 pub struct MemoryDisk {
     content: Arc<Mutex<Content>>,
-    syncs_left: Arc<AtomicUsize>,
+    durability: Arc<Durability>,
+}
+
+/// How many syncs there were, and how many of them count.
+#[derive(Debug)]
+struct Durability {
+    syncs: AtomicUsize,
+    limit: AtomicUsize,
 }
 
 #[derive(Debug, Clone)]
@@ -26,14 +33,19 @@ struct Content {
 #[derive(Debug, Clone)]
 pub struct Memory {
     published: Arc<Mutex<BTreeMap<u64, MemoryDisk>>>,
-    syncs_left: Arc<AtomicUsize>,
+    durability: Arc<Durability>,
 }
 
 impl Default for Memory {
     fn default() -> Self {
+        let limit = AtomicUsize::new(usize::MAX);
+        let durability = Durability {
+            syncs: AtomicUsize::new(0),
+            limit,
+        };
         Self {
             published: Arc::default(),
-            syncs_left: Arc::new(AtomicUsize::new(usize::MAX)),
+            durability: Arc::new(durability),
         }
     }
 }
@@ -48,24 +60,24 @@ impl Memory {
                 live: durable.clone(),
                 durable,
             };
-            let syncs_left = Arc::clone(&crashed.syncs_left);
+            let durability = Arc::clone(&crashed.durability);
             let disk = MemoryDisk {
                 content: Arc::new(Mutex::new(content)),
-                syncs_left,
+                durability,
             };
             crashed.published.lock().insert(*start, disk);
         }
         crashed
     }
 
-    /// Lets only `syncs` more syncs count; later ones say that all is well and keep nothing.
-    pub fn freeze_after(&self, syncs: usize) {
-        self.syncs_left.store(syncs, Ordering::SeqCst);
+    /// Lets only the first `limit` syncs count; later ones say that all is well and keep nothing.
+    pub fn freeze_after(&self, limit: usize) {
+        self.durability.limit.store(limit, Ordering::SeqCst);
     }
 
-    /// Syncs that still count.
-    pub fn syncs_left(&self) -> usize {
-        self.syncs_left.load(Ordering::SeqCst)
+    /// Syncs so far, whether they count or not.
+    pub fn syncs(&self) -> usize {
+        self.durability.syncs.load(Ordering::SeqCst)
     }
 }
 
@@ -97,10 +109,10 @@ impl Files for Memory {
             live: zeros.clone(),
             durable: zeros,
         };
-        let syncs_left = Arc::clone(&self.syncs_left);
+        let durability = Arc::clone(&self.durability);
         Ok(MemoryDisk {
             content: Arc::new(Mutex::new(content)),
-            syncs_left,
+            durability,
         })
     }
 
@@ -161,11 +173,8 @@ impl Disk for MemoryDisk {
     }
 
     fn sync(&self, from: u64, to: u64) -> io::Result<()> {
-        let spend = |left: usize| left.checked_sub(1);
-        let counts = self
-            .syncs_left
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, spend);
-        if counts.is_ok() {
+        let before = self.durability.syncs.fetch_add(1, Ordering::SeqCst);
+        if before < self.durability.limit.load(Ordering::SeqCst) {
             let mut content = self.content.lock();
             let Content { live, durable } = &mut *content;
             let range = from as usize..to as usize;

@@ -1,14 +1,22 @@
 //! The message store: the commit log and everything derived from it. Knows no sockets.
 
+mod ack;
+mod append;
 mod checkpoint;
 mod consume_queue;
 mod consume_queues;
+#[cfg(test)]
+mod durability_tests;
+mod encode;
 mod files;
+mod flush;
 mod lock;
 mod offsets;
 mod open_files;
+mod periodic;
 mod recover;
 pub mod scan;
+mod space;
 mod state;
 #[allow(clippy::module_inception)]
 mod store;

@@ -1,0 +1,236 @@
+//! Who waits for which watermark, and whose turn it is to flush.
+//!
+//! The log's end (written, and readable at once) is kept by the log itself; here is how much of it
+//! is durable. A waiter is an end offset, a deadline and a reply. Every change of the watermark
+//! releases the waiters it passes; poison releases all of them with bad news.
+//!
+//! Poison: after the first failed write or fsync nothing is acknowledged any more. A failed fsync
+//! may have dropped the pages and marked them clean, so a second one that succeeds proves nothing.
+//! Reading goes on; only reopening, with recovery rewriting the tail, heals.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::types::{AckOutcome, Ticket};
+use crate::clock::Clock;
+
+/// Called exactly once with how a put ended.
+pub(crate) type Reply = Box<dyn FnOnce(AckOutcome) + Send>;
+
+/// The watermark, the waiters and the turn to flush.
+pub(crate) struct Acks {
+    clock: Arc<dyn Clock>,
+    /// Why the store is poisoned. Set once, never cleared.
+    poison: OnceLock<String>,
+    /// Log offset below which everything is durable.
+    flushed: AtomicU64,
+    state: Mutex<State>,
+    /// Wakes the threads that flush.
+    for_flushers: Condvar,
+    /// Wakes the threads in [`Acks::next_step`].
+    for_blocked: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    parked: Vec<(Ticket, Reply)>,
+    /// Threads waiting in [`Acks::next_step`].
+    blocked: usize,
+    is_flushing: bool,
+    /// Somebody wants a flush without waiting for it.
+    is_wanted: bool,
+    is_stopped: bool,
+}
+
+/// What a blocked thread should do.
+pub(crate) enum Step {
+    /// The wait is over.
+    Done(AckOutcome),
+    /// Nobody flushes: flush, then call [`Acks::end_flush`], then ask again.
+    Flush,
+}
+
+/// What a flushing thread should do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Flush, then call [`Acks::end_flush`].
+    Flush,
+    /// End.
+    Stop,
+}
+
+impl Acks {
+    /// Nobody waits; everything below `flushed` is durable.
+    pub(crate) fn new(clock: Arc<dyn Clock>, flushed: u64) -> Self {
+        Self {
+            clock,
+            poison: OnceLock::new(),
+            flushed: AtomicU64::new(flushed),
+            state: Mutex::default(),
+            for_flushers: Condvar::new(),
+            for_blocked: Condvar::new(),
+        }
+    }
+
+    /// Log offset below which everything is durable.
+    pub(crate) fn flushed(&self) -> u64 {
+        self.flushed.load(Ordering::Acquire)
+    }
+
+    /// Calls `reply` once: when the ticket's end is durable, at its deadline, on poison.
+    pub(crate) fn park(&self, ticket: Ticket, reply: Reply) {
+        let mut state = self.state.lock();
+        if let Some(outcome) = self.outcome(&ticket) {
+            drop(state);
+            return reply(outcome);
+        }
+        state.parked.push((ticket, reply));
+        if !state.is_flushing {
+            self.for_flushers.notify_one();
+        }
+    }
+
+    /// Asks for a flush nobody waits for.
+    pub(crate) fn want_flush(&self) {
+        let mut state = self.state.lock();
+        state.is_wanted = true;
+        if !state.is_flushing {
+            self.for_flushers.notify_one();
+        }
+    }
+
+    /// Blocks until the ticket is settled or it is this thread's turn to flush, which saves the
+    /// lone waiter two thread switches.
+    pub(crate) fn next_step(&self, ticket: &Ticket) -> Step {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(outcome) = self.outcome(ticket) {
+                return Step::Done(outcome);
+            }
+            if !state.is_flushing {
+                state.is_flushing = true;
+                return Step::Flush;
+            }
+            state.blocked += 1;
+            let left = self.until(ticket.deadline_ms);
+            self.for_blocked.wait_for(&mut state, left);
+            state.blocked -= 1;
+        }
+    }
+
+    /// Blocks until somebody wants a flush and nobody is at it; meanwhile fails waiters whose
+    /// deadline passes, also while another thread hangs in its flush.
+    pub(crate) fn next_turn(&self) -> Turn {
+        let mut state = self.state.lock();
+        loop {
+            state = self.expire(state);
+            let is_work = state.is_wanted || !state.parked.is_empty();
+            if is_work && !state.is_flushing && self.poison().is_none() {
+                state.is_flushing = true;
+                state.is_wanted = false;
+                return Turn::Flush;
+            }
+            if state.is_stopped {
+                return Turn::Stop;
+            }
+            match state
+                .parked
+                .iter()
+                .map(|(ticket, _)| ticket.deadline_ms)
+                .min()
+            {
+                Some(deadline_ms) => {
+                    let left = self.until(deadline_ms);
+                    self.for_flushers.wait_for(&mut state, left);
+                }
+                None => self.for_flushers.wait(&mut state),
+            }
+        }
+    }
+
+    /// Takes the turn for a flush on the clock; false if another thread is at it.
+    pub(crate) fn try_turn(&self) -> bool {
+        let mut state = self.state.lock();
+        let is_free = !state.is_flushing;
+        state.is_flushing = true;
+        is_free
+    }
+
+    /// Ends a turn: everything below `flushed` is durable. Releases who is covered, on this
+    /// thread, when the next flush may begin already.
+    pub(crate) fn end_flush(&self, flushed: u64) {
+        let mut state = self.state.lock();
+        self.flushed.store(flushed, Ordering::Release);
+        state.is_flushing = false;
+        self.release(state);
+    }
+
+    /// Poisons the store and releases everybody with the bad news; the first reason stays.
+    pub(crate) fn fail(&self, reason: String) {
+        tracing::error!("store poisoned, it acknowledges nothing more: {reason}");
+        let mut state = self.state.lock();
+        self.poison.get_or_init(|| reason);
+        state.is_flushing = false;
+        self.release(state);
+    }
+
+    /// Why the store is poisoned, None while it is well.
+    pub(crate) fn poison(&self) -> Option<&str> {
+        self.poison.get().map(String::as_str)
+    }
+
+    fn release(&self, mut state: MutexGuard<'_, State>) {
+        let is_settled = |(ticket, _): &mut (Ticket, Reply)| self.outcome(ticket).is_some();
+        let settled: Vec<_> = state.parked.extract_if(.., is_settled).collect();
+        if state.is_wanted || !state.parked.is_empty() {
+            self.for_flushers.notify_one();
+        }
+        if state.blocked > 0 {
+            self.for_blocked.notify_all();
+        }
+        drop(state);
+        self.settle(settled);
+    }
+
+    /// Lets the flushing threads end once nothing waits.
+    pub(crate) fn stop(&self) {
+        self.state.lock().is_stopped = true;
+        self.for_flushers.notify_all();
+    }
+
+    fn outcome(&self, ticket: &Ticket) -> Option<AckOutcome> {
+        // Poison first: once it is there, nothing is acknowledged, durable or not.
+        if self.poison().is_some() {
+            return Some(AckOutcome::Poisoned);
+        }
+        if self.flushed().cast_signed() >= ticket.end_offset {
+            return Some(AckOutcome::Durable);
+        }
+        (self.clock.monotonic_ms() >= ticket.deadline_ms).then_some(AckOutcome::FlushTimeout)
+    }
+
+    fn settle(&self, settled: Vec<(Ticket, Reply)>) {
+        for (ticket, reply) in settled {
+            // Settled stays settled: the watermark and the clock only rise, poison stays.
+            reply(self.outcome(&ticket).unwrap_or(AckOutcome::FlushTimeout));
+        }
+    }
+
+    fn expire<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let now_ms = self.clock.monotonic_ms();
+        let is_late = |(ticket, _): &mut (Ticket, Reply)| ticket.deadline_ms <= now_ms;
+        let late: Vec<_> = state.parked.extract_if(.., is_late).collect();
+        if !late.is_empty() {
+            MutexGuard::unlocked(&mut state, || self.settle(late));
+        }
+        state
+    }
+
+    fn until(&self, deadline_ms: i64) -> Duration {
+        let left = deadline_ms.saturating_sub(self.clock.monotonic_ms());
+        Duration::from_millis(u64::try_from(left).unwrap_or(0))
+    }
+}

@@ -1,0 +1,241 @@
+//! The put lock and what happens under it.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::ack::Acks;
+use super::encode::{Encoded, Encoder, Target};
+use super::space::Space;
+use super::types::{PutRequest, PutResult, PutStatus};
+use crate::clock::Clock;
+use crate::format::message::{self, Assigned, BLANK_BYTES};
+use crate::log::{Files, WriteError, Writer};
+
+/// A clock that stepped back by less than this is waited out, not followed.
+const STEP_BACK_MAX_MS: i64 = 60_000;
+/// `osPageCacheBusyTimeOutMills`: the lock held longer means that the disk does not keep up.
+const BUSY_MS: i64 = 1_000;
+/// Encoded bytes a thread keeps for its next put.
+const SCRATCH_BYTES_MAX: usize = 1 << 20;
+
+thread_local! {
+    static SCRATCH: RefCell<Encoded> = RefCell::default();
+}
+
+/// Next offset of every queue.
+#[derive(Debug, Default)]
+pub(crate) struct QueueOffsets {
+    by_topic: HashMap<Box<str>, BTreeMap<i32, i64>>,
+}
+
+impl QueueOffsets {
+    /// The next offset of a queue, 0 for a new one.
+    pub(crate) fn entry(&mut self, topic: &str, queue_id: i32) -> &mut i64 {
+        if !self.by_topic.contains_key(topic) {
+            self.by_topic.insert(topic.into(), BTreeMap::new());
+        }
+        self.by_topic
+            .get_mut(topic)
+            .expect("inserted above")
+            .entry(queue_id)
+            .or_insert(0)
+    }
+}
+
+/// Appends records to the log.
+pub(crate) struct Appender<F: Files> {
+    pub(crate) encoder: Encoder,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) acks: Arc<Acks>,
+    pub(crate) space: Arc<Space>,
+    /// Store timestamp of the newest record.
+    pub(crate) last_store_timestamp_ms: Arc<AtomicI64>,
+    /// Monotonic time the put lock was taken, 0 when free.
+    pub(crate) locked_at_ms: AtomicI64,
+    /// The put lock.
+    pub(crate) tail: Mutex<Tail<F>>,
+}
+
+/// What the put lock guards: the end of the log.
+pub(crate) struct Tail<F: Files> {
+    pub(crate) writer: Writer<F>,
+    pub(crate) queue_offsets: QueueOffsets,
+    pub(crate) is_closed: bool,
+}
+
+impl<F: Files> Appender<F> {
+    /// Appends one message.
+    pub(crate) fn put_one(&self, request: &PutRequest<'_>) -> PutResult {
+        self.put(|encoded| self.encoder.encode_one(request, encoded))
+    }
+
+    /// Appends a batch body as consecutive records of one file, all or none.
+    pub(crate) fn put_batch(&self, request: &PutRequest<'_>) -> PutResult {
+        self.put(|encoded| self.encoder.encode_batch(request, encoded))
+    }
+
+    /// Milliseconds the put lock has been held by its present owner, 0 when free.
+    pub(crate) fn lock_held_ms(&self) -> i64 {
+        match self.locked_at_ms.load(Ordering::Relaxed) {
+            0 => 0,
+            locked_at_ms => (self.clock.monotonic_ms() - locked_at_ms).max(0),
+        }
+    }
+
+    /// Refuses every later put; returns when the last one is through.
+    pub(crate) fn close(&self) {
+        self.tail.lock().is_closed = true;
+    }
+
+    fn put<'a>(
+        &self,
+        encode: impl FnOnce(&mut Encoded) -> Result<Target<'a>, PutStatus>,
+    ) -> PutResult {
+        if self.space.is_full() {
+            return PutResult::refused(PutStatus::ServiceNotAvailable);
+        }
+        if self.lock_held_ms() > BUSY_MS {
+            return PutResult::refused(PutStatus::OsPageCacheBusy);
+        }
+        SCRATCH.with_borrow_mut(|encoded| {
+            let put = encode(encoded).and_then(|target| self.append(target, encoded));
+            let result = match put {
+                Ok(first) => put_result(first, &encoded.sizes),
+                Err(status) => PutResult::refused(status),
+            };
+            encoded.bytes.shrink_to(SCRATCH_BYTES_MAX);
+            result
+        })
+    }
+
+    /// The critical section. Its order: (1) refuse if poisoned or closed, (2) pick the file,
+    /// (3) store timestamp, (4) queue offset, (5) patch, (6) copy and advance the log's end,
+    /// (7) advance the queue's end and the newest timestamp.
+    fn append(&self, target: Target<'_>, encoded: &mut Encoded) -> Result<Assigned, PutStatus> {
+        let mut tail = self.tail.lock();
+        let _timer = LockTimer::start(&self.locked_at_ms, self.clock.monotonic_ms());
+        if tail.is_closed || self.acks.poison().is_some() {
+            return Err(PutStatus::ServiceNotAvailable);
+        }
+        let Tail {
+            writer,
+            queue_offsets,
+            ..
+        } = &mut *tail;
+        self.make_room(writer, encoded.bytes.len())?;
+        let store_timestamp_ms = self.store_timestamp_ms();
+        let mut unqueued = 0;
+        let next_offset = match target.is_queued {
+            true => queue_offsets.entry(target.topic, target.queue_id),
+            false => &mut unqueued,
+        };
+        let physical_offset = writer.position().cast_signed();
+        let first = Assigned {
+            queue_offset: *next_offset,
+            physical_offset,
+            store_timestamp_ms,
+        };
+        let count = patch_all(encoded, first);
+        writer
+            .write(&[&encoded.bytes])
+            .map_err(|error| self.write_failed(&error))?;
+        *next_offset += count;
+        // After the log's end moved: whoever reads this first, finds the record below the end.
+        self.last_store_timestamp_ms
+            .store(store_timestamp_ms, Ordering::Release);
+        Ok(first)
+    }
+
+    /// Ends the file with the filler if the records and another filler do not fit behind it.
+    fn make_room(&self, writer: &mut Writer<F>, bytes: usize) -> Result<(), PutStatus> {
+        let needed = (bytes + BLANK_BYTES) as u64;
+        if needed > writer.segments().file_size() {
+            return Err(PutStatus::MessageIllegal);
+        }
+        let remaining = writer.remaining();
+        if needed <= remaining {
+            return Ok(());
+        }
+        // RocketMQ's files are below 2 GiB: the filler states the rest as an int.
+        let filler = message::blank(u32::try_from(remaining).unwrap_or(u32::MAX));
+        writer
+            .roll(&[&filler])
+            .map_err(|error| self.write_failed(&error))
+    }
+
+    /// Now, or the newest record's time while the clock is a little behind it.
+    fn store_timestamp_ms(&self) -> i64 {
+        let now_ms = self.clock.wall_ms();
+        let last_ms = self.last_store_timestamp_ms.load(Ordering::Relaxed);
+        match last_ms - now_ms {
+            behind if behind <= 0 => now_ms,
+            behind if behind < STEP_BACK_MAX_MS => last_ms,
+            behind => {
+                tracing::warn!("the clock stepped back by {behind} ms; store timestamps follow it");
+                now_ms
+            }
+        }
+    }
+
+    fn write_failed(&self, error: &WriteError) -> PutStatus {
+        match error {
+            WriteError::NoRoom(cause) => self.space.note_full(cause),
+            WriteError::Failed(cause) => {
+                self.acks.fail(format!("append to the commit log: {cause}"))
+            }
+        }
+        PutStatus::ServiceNotAvailable
+    }
+}
+
+/// Patches consecutive records; returns how many there are.
+fn patch_all(encoded: &mut Encoded, first: Assigned) -> i64 {
+    let mut next = first;
+    let mut start = 0;
+    for size in &encoded.sizes {
+        message::patch(&mut encoded.bytes[start..start + size], next);
+        start += size;
+        next.physical_offset = first.physical_offset + start as i64;
+        next.queue_offset += 1;
+    }
+    next.queue_offset - first.queue_offset
+}
+
+fn put_result(first: Assigned, sizes: &[usize]) -> PutResult {
+    let mut end = first.physical_offset;
+    let offset_of = |size: &usize| {
+        let start = end;
+        end += *size as i64;
+        start
+    };
+    let record_offsets = sizes.iter().map(offset_of).collect();
+    PutResult {
+        status: PutStatus::Ok,
+        physical_offset: first.physical_offset,
+        // A file, and so a batch, is below 2 GiB.
+        size_bytes: i32::try_from(end - first.physical_offset).unwrap_or(i32::MAX),
+        queue_offset: first.queue_offset,
+        store_timestamp_ms: first.store_timestamp_ms,
+        record_offsets,
+    }
+}
+
+/// Tells others how long the put lock has been held.
+struct LockTimer<'a>(&'a AtomicI64);
+
+impl<'a> LockTimer<'a> {
+    fn start(locked_at_ms: &'a AtomicI64, now_ms: i64) -> Self {
+        locked_at_ms.store(now_ms.max(1), Ordering::Relaxed);
+        Self(locked_at_ms)
+    }
+}
+
+impl Drop for LockTimer<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}

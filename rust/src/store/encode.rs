@@ -1,0 +1,198 @@
+//! From a put request to encoded records: all the work that needs no lock.
+
+use std::borrow::Cow;
+
+use super::types::{PutRequest, PutStatus};
+use crate::bytes::{Cursor, CursorError};
+use crate::format::delay_levels::DelayLevels;
+use crate::format::message::{
+    PROPERTIES_BYTES_MAX, RecordView, SCHEDULE_TOPIC, TOPIC_BYTES_MAX, Version, body_crc, sys_flag,
+};
+use crate::format::properties;
+
+/// Encoded records, one behind the other; reused from put to put.
+#[derive(Debug, Default)]
+pub(crate) struct Encoded {
+    /// The records; queue offset, physical offset and store timestamp are still to be patched.
+    pub(crate) bytes: Vec<u8>,
+    /// Bytes of each record.
+    pub(crate) sizes: Vec<usize>,
+}
+
+impl Encoded {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.sizes.clear();
+    }
+
+    fn push(&mut self, record: &RecordView<'_>) {
+        record.encode(&mut self.bytes);
+        self.sizes.push(record.size());
+    }
+}
+
+/// The queue whose offsets the records take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Target<'a> {
+    /// Topic name; the schedule topic for a delayed message.
+    pub(crate) topic: &'a str,
+    /// Queue of the topic.
+    pub(crate) queue_id: i32,
+    /// Whether records of this transaction type enter the queue.
+    pub(crate) is_queued: bool,
+}
+
+/// Checks limits and encodes.
+#[derive(Debug)]
+pub(crate) struct Encoder {
+    /// Most bytes of a body, and of a batch.
+    pub(crate) max_message_bytes: usize,
+    /// The delay level table.
+    pub(crate) levels: DelayLevels,
+}
+
+impl Encoder {
+    /// Encodes one message; a delayed one goes to the schedule topic, its own topic and queue kept
+    /// in properties.
+    pub(crate) fn encode_one<'a>(
+        &self,
+        request: &PutRequest<'a>,
+        out: &mut Encoded,
+    ) -> Result<Target<'a>, PutStatus> {
+        out.clear();
+        let mut target = self.check(request)?;
+        let mut text = Cow::Borrowed(request.properties);
+        if request.delay_level > 0 && target.is_queued {
+            let level = self.levels.clamp(request.delay_level);
+            text = Cow::Owned(delayed_properties(request, level));
+            target = Target {
+                topic: SCHEDULE_TOPIC,
+                queue_id: level - 1,
+                is_queued: true,
+            };
+        }
+        check_properties(&text)?;
+        out.push(&record(request, target, &text));
+        Ok(target)
+    }
+
+    /// Encodes a batch body, `total | magic 0 | crc 0 | flag | body length | body | properties
+    /// length (2) | properties` per message, as one record each. The batch's properties are
+    /// appended to each message's own.
+    pub(crate) fn encode_batch<'a>(
+        &self,
+        request: &PutRequest<'a>,
+        out: &mut Encoded,
+    ) -> Result<Target<'a>, PutStatus> {
+        out.clear();
+        let target = self.check(request)?;
+        let transaction = request.sys_flag & sys_flag::TRANSACTION_MASK;
+        if transaction != 0 || request.delay_level > 0 || request.body.is_empty() {
+            return Err(PutStatus::MessageIllegal);
+        }
+        check_properties(request.properties)?;
+        let mut cursor = Cursor::new(request.body);
+        let mut text = Vec::new();
+        while cursor.remaining() > 0 {
+            let item = BatchItem::read(&mut cursor).map_err(|_| PutStatus::MessageIllegal)?;
+            text.clear();
+            text.extend_from_slice(item.properties);
+            properties::merge(&mut text, request.properties);
+            check_properties(&text)?;
+            let single = PutRequest {
+                flag: item.flag,
+                body: item.body,
+                prepared_transaction_offset: 0,
+                ..*request
+            };
+            out.push(&record(&single, target, &text));
+        }
+        Ok(target)
+    }
+
+    fn check<'a>(&self, request: &PutRequest<'a>) -> Result<Target<'a>, PutStatus> {
+        let is_body_fit = request.body.len() <= self.max_message_bytes;
+        if request.topic.is_empty() || request.topic.len() > TOPIC_BYTES_MAX || !is_body_fit {
+            return Err(PutStatus::MessageIllegal);
+        }
+        let is_queued = sys_flag::is_queued(request.sys_flag);
+        Ok(Target {
+            topic: request.topic,
+            queue_id: request.queue_id,
+            is_queued,
+        })
+    }
+}
+
+/// One message of a batch body.
+struct BatchItem<'a> {
+    flag: i32,
+    body: &'a [u8],
+    properties: &'a [u8],
+}
+
+impl<'a> BatchItem<'a> {
+    fn read(cursor: &mut Cursor<'a>) -> Result<Self, CursorError> {
+        let total = cursor.i32()?;
+        // The total counts itself; clamp to it and demand that nothing is left.
+        let mut item = Cursor::new(cursor.take_signed(i64::from(total) - 4)?);
+        let (_magic, _crc) = (item.i32()?, item.i32()?);
+        let flag = item.i32()?;
+        let body_length = item.i32()?;
+        let body = item.take_signed(body_length.into())?;
+        let properties_length = item.i16()?;
+        let properties = item.take_signed(properties_length.into())?;
+        item.finish()?;
+        Ok(Self {
+            flag,
+            body,
+            properties,
+        })
+    }
+}
+
+fn record<'a>(request: &PutRequest<'a>, target: Target<'a>, text: &'a [u8]) -> RecordView<'a> {
+    RecordView {
+        version: Version::V1,
+        body_crc: body_crc(request.body),
+        queue_id: target.queue_id,
+        flag: request.flag,
+        queue_offset: 0,
+        physical_offset: 0,
+        sys_flag: request.sys_flag,
+        born_timestamp_ms: request.born_timestamp_ms,
+        born_host: request.born_host,
+        store_timestamp_ms: 0,
+        store_host: request.store_host,
+        reconsume_times: request.reconsume_times,
+        prepared_transaction_offset: request.prepared_transaction_offset,
+        body: request.body,
+        topic: target.topic,
+        properties: text,
+    }
+}
+
+fn delayed_properties(request: &PutRequest<'_>, level: i32) -> Vec<u8> {
+    let mut text = request.properties.to_vec();
+    let level = level.to_string();
+    if properties::get(&text, properties::DELAY) != Some(level.as_bytes()) {
+        properties::set(&mut text, properties::DELAY, level.as_bytes());
+    }
+    properties::set(&mut text, properties::REAL_TOPIC, request.topic.as_bytes());
+    let queue_id = request.queue_id.to_string();
+    properties::set(&mut text, properties::REAL_QUEUE_ID, queue_id.as_bytes());
+    text
+}
+
+/// RocketMQ refuses too many characters as illegal and too many bytes as too long.
+fn check_properties(text: &[u8]) -> Result<(), PutStatus> {
+    if text.len() <= PROPERTIES_BYTES_MAX {
+        return Ok(());
+    }
+    let characters = String::from_utf8_lossy(text).encode_utf16().count();
+    Err(if characters > PROPERTIES_BYTES_MAX {
+        PutStatus::MessageIllegal
+    } else {
+        PutStatus::PropertiesSizeExceeded
+    })
+}

@@ -1,0 +1,168 @@
+//! Makes the log durable: by group commit, or on an interval.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::ack::{Acks, Step, Turn};
+use super::periodic::Periodic;
+use super::types::{AckOutcome, Ticket};
+use crate::clock::Clock;
+use crate::log::{Files, Segments};
+
+const PAGE_BYTES: u64 = 4096;
+/// Two, so that one syncs while the other sends the replies of the sync before.
+const GROUP_COMMIT_THREADS: usize = 2;
+
+/// Flushes the log; shared by everyone who may have to.
+pub(crate) struct Flusher<F: Files> {
+    pub(crate) log: Arc<Segments<F>>,
+    pub(crate) acks: Arc<Acks>,
+    /// Store timestamp of a record below the log's end, at least as old as any above it.
+    pub(crate) last_store_timestamp_ms: Arc<AtomicI64>,
+    /// Told the store timestamp up to which the log is durable.
+    pub(crate) on_flushed: Box<dyn Fn(i64) + Send + Sync>,
+}
+
+impl<F: Files> Flusher<F> {
+    /// Blocks until the ticket is settled, flushing on this thread if nobody else does.
+    pub(crate) fn wait(&self, ticket: &Ticket) -> AckOutcome {
+        loop {
+            match self.acks.next_step(ticket) {
+                Step::Done(outcome) => return outcome,
+                Step::Flush => self.run_turn(),
+            }
+        }
+    }
+
+    /// Makes everything written so far durable; false if the store is poisoned.
+    pub(crate) fn flush_all(&self) -> bool {
+        let end_offset = self.log.max_offset().cast_signed();
+        self.wait(&Ticket {
+            end_offset,
+            deadline_ms: i64::MAX,
+        }) == AckOutcome::Durable
+    }
+
+    /// One sync for all that is written; this thread has the turn.
+    fn run_turn(&self) {
+        // In this order: the timestamp's record lies below the end read after it.
+        let timestamp_ms = self.last_store_timestamp_ms.load(Ordering::Acquire);
+        let to = self.log.max_offset();
+        match self.sync(self.acks.flushed(), to) {
+            Ok(()) => {
+                (self.on_flushed)(timestamp_ms);
+                self.acks.end_flush(to);
+            }
+            Err(error) => self
+                .acks
+                .fail(format!("flush of the commit log up to {to}: {error}")),
+        }
+    }
+
+    fn sync(&self, from: u64, to: u64) -> io::Result<()> {
+        if from >= to {
+            return Ok(());
+        }
+        self.log.sync(from, to)?;
+        if self.log.next_file_start(from) <= to
+            && let Err(error) = self.log.retire_before(to)
+        {
+            // The bytes are durable; only memory stays in use.
+            tracing::warn!(%error, "a full commit-log file stays mapped");
+        }
+        Ok(())
+    }
+
+    /// Whether a flush on the interval has enough to do.
+    fn is_due(&self, least_pages: u64) -> bool {
+        let (from, to) = (self.acks.flushed(), self.log.max_offset());
+        if least_pages == 0 || self.log.next_file_start(from) <= to {
+            return to > from;
+        }
+        to / PAGE_BYTES >= from / PAGE_BYTES + least_pages
+    }
+}
+
+/// When an asynchronous flush happens, RocketMQ's settings.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interval {
+    /// `flushIntervalCommitLog`.
+    pub(crate) every: Duration,
+    /// `flushCommitLogLeastPages`: fewer dirty pages wait.
+    pub(crate) least_pages: u64,
+    /// `flushCommitLogThoroughInterval`: after this long one dirty byte is enough.
+    pub(crate) thorough_ms: i64,
+}
+
+/// The flushing threads. Dropping stops them; flush first.
+pub(crate) enum FlushThreads {
+    /// Group commit: whoever waits is served by the next sync, which begins as the last one ends.
+    GroupCommit {
+        acks: Arc<Acks>,
+        threads: Vec<JoinHandle<()>>,
+    },
+    /// A flush every so often.
+    OnInterval(Periodic),
+}
+
+impl FlushThreads {
+    /// Starts group commit.
+    pub(crate) fn group_commit<F: Files>(flusher: &Arc<Flusher<F>>) -> io::Result<Self> {
+        let mut threads = Vec::new();
+        for _ in 0..GROUP_COMMIT_THREADS {
+            let flusher = Arc::clone(flusher);
+            let run = move || {
+                while flusher.acks.next_turn() == Turn::Flush {
+                    flusher.run_turn();
+                }
+            };
+            threads.push(thread::Builder::new().name("mq-flush".into()).spawn(run)?);
+        }
+        Ok(Self::GroupCommit {
+            acks: Arc::clone(&flusher.acks),
+            threads,
+        })
+    }
+
+    /// Starts flushing on an interval.
+    pub(crate) fn on_interval<F: Files>(
+        flusher: &Arc<Flusher<F>>,
+        interval: Interval,
+        clock: Arc<dyn Clock>,
+    ) -> io::Result<Self> {
+        let flusher = Arc::clone(flusher);
+        let mut thorough_at_ms = clock.monotonic_ms() + interval.thorough_ms;
+        let flush = move || {
+            let now_ms = clock.monotonic_ms();
+            let is_thorough = now_ms >= thorough_at_ms;
+            if is_thorough {
+                thorough_at_ms = now_ms + interval.thorough_ms;
+            }
+            let least_pages = if is_thorough { 0 } else { interval.least_pages };
+            if flusher.is_due(least_pages) && flusher.acks.try_turn() {
+                flusher.run_turn();
+            }
+        };
+        Ok(Self::OnInterval(Periodic::start(
+            "mq-flush",
+            interval.every,
+            flush,
+        )?))
+    }
+}
+
+impl Drop for FlushThreads {
+    fn drop(&mut self) {
+        // The periodic thread stops by its own drop.
+        if let Self::GroupCommit { acks, threads } = self {
+            acks.stop();
+            for thread in threads.drain(..) {
+                // A panic of the thread was printed when it happened.
+                let _ = thread.join();
+            }
+        }
+    }
+}
