@@ -129,6 +129,27 @@ impl IndexLayout {
         self.entry_position(self.entries)
     }
 
+    /// The layout of a file of `file_bytes`, of which the caller may know slots, entries, both or
+    /// neither. The length is one equation for two numbers: where neither is known, RocketMQ's
+    /// ratio of four entries to a slot is tried. None where no layout has that length.
+    pub fn of_file(file_bytes: u64, slots: Option<u32>, entries: Option<u32>) -> Option<Self> {
+        const DEFAULT_RATIO: u64 = 4;
+        let (slot, entry) = (SLOT_BYTES as u64, ENTRY_BYTES as u64);
+        let body = file_bytes.checked_sub(HEADER_BYTES as u64)?;
+        let slots = match (slots, entries) {
+            (Some(slots), _) => u64::from(slots),
+            (None, Some(entries)) => body.checked_sub(u64::from(entries) * entry)? / slot,
+            (None, None) => body / (slot + DEFAULT_RATIO * entry),
+        };
+        let of_entries = body.checked_sub(slots * slot)?;
+        let found = Self {
+            slots: u32::try_from(slots).ok()?,
+            entries: u32::try_from(of_entries / entry).ok()?,
+        };
+        let is_known = entries.is_none_or(|entries| entries == found.entries);
+        (is_known && found.slots > 0 && found.file_bytes() == file_bytes).then_some(found)
+    }
+
     /// Position of a slot in the file, bytes.
     pub fn slot_position(&self, slot: u32) -> u64 {
         HEADER_BYTES as u64 + u64::from(slot) * SLOT_BYTES as u64
@@ -201,6 +222,21 @@ mod tests {
             entries: 20_000_000,
         };
         assert_eq!(layout.file_bytes(), 420_000_040);
+        assert_eq!(IndexLayout::of_file(420_000_040, None, None), Some(layout));
+    }
+
+    #[test]
+    fn the_layout_follows_from_the_length() {
+        let layout = IndexLayout {
+            slots: 100,
+            entries: 500,
+        };
+        let bytes = layout.file_bytes();
+        assert_eq!(IndexLayout::of_file(bytes, Some(100), None), Some(layout));
+        assert_eq!(IndexLayout::of_file(bytes, None, Some(500)), Some(layout));
+        assert_eq!(IndexLayout::of_file(bytes, Some(100), Some(400)), None);
+        assert_eq!(IndexLayout::of_file(bytes, None, None), None);
+        assert_eq!(IndexLayout::of_file(7, None, None), None);
     }
 
     #[test]

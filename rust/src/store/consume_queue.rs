@@ -99,6 +99,11 @@ impl ConsumeQueue {
         }
     }
 
+    /// The queue's number in this process.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     pub(crate) fn topic(&self) -> &str {
         &self.topic
     }

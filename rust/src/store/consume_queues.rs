@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::consume_queue::{Appended, ConsumeQueue, QueueFiles};
+use super::consume_queue::{ConsumeQueue, QueueFiles};
 use super::files::{list, offset_files};
 use super::open_files::OpenFiles;
 use super::types::StoreError;
-use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
+use crate::format::consume_queue::ENTRY_BYTES;
 
 /// `mappedFileSizeConsumeQueue` of a new store, bytes.
 const DEFAULT_FILE_BYTES: u64 = 6_000_000;
@@ -102,38 +102,27 @@ impl ConsumeQueues {
         self.files.file_bytes
     }
 
-    /// Adds a unit; see [`ConsumeQueue::append`]. Called by the dispatcher alone.
-    pub(crate) fn append(
-        &self,
-        topic: &str,
-        queue_id: i32,
-        queue_offset: i64,
-        entry: QueueEntry,
-        touched: &mut Vec<Arc<ConsumeQueue>>,
-    ) -> Result<Appended, StoreError> {
-        let queue = match self.get(topic, queue_id) {
-            Some(queue) => queue,
-            // Record headers have no checksum: a damaged topic must not leave the directory.
-            None if !is_directory_name(topic) || queue_id < 0 => return Ok(Appended::Refused),
-            None => self.insert(self.new_queue(topic, queue_id)),
-        };
-        let appended = queue.append(queue_offset, entry)?;
-        if appended == Appended::New && !touched.iter().any(|other| Arc::ptr_eq(other, &queue)) {
-            touched.push(queue);
+    /// The queue of a record, made if needed; None where no queue can have that name. Called by
+    /// the dispatcher alone.
+    pub(crate) fn for_record(&self, topic: &str, queue_id: i32) -> Option<Arc<ConsumeQueue>> {
+        if let Some(queue) = self.get(topic, queue_id) {
+            return Some(queue);
         }
-        Ok(appended)
+        // Record headers have no checksum: a damaged topic must not leave the directory.
+        let is_possible = is_directory_name(topic) && queue_id >= 0;
+        is_possible.then(|| self.insert(self.new_queue(topic, queue_id)))
     }
 
-    /// Writes what was appended to the touched queues and lets readers see it.
+    /// Writes what was appended to these queues and lets readers see it.
     pub(crate) fn write_pending(
         &self,
-        touched: &mut Vec<Arc<ConsumeQueue>>,
+        queues: impl Iterator<Item = Arc<ConsumeQueue>>,
     ) -> Result<(), StoreError> {
-        for queue in touched.iter() {
-            queue.write_pending()?;
-        }
         let mut dirty = self.dirty.lock();
-        dirty.extend(touched.drain(..).map(|queue| (queue.number, queue)));
+        for queue in queues {
+            queue.write_pending()?;
+            dirty.insert(queue.number(), queue);
+        }
         Ok(())
     }
 
@@ -149,7 +138,7 @@ impl ConsumeQueues {
         if let Some(of_topic) = queues.get_mut(queue.topic()) {
             of_topic.remove(&queue.queue_id());
         }
-        self.dirty.lock().remove(&queue.number);
+        self.dirty.lock().remove(&queue.number());
         queue.destroy()
     }
 }

@@ -5,22 +5,29 @@ mod append;
 mod checkpoint;
 mod consume_queue;
 mod consume_queues;
+mod dispatch;
 #[cfg(test)]
 mod durability_tests;
 mod encode;
 mod files;
 mod flush;
+mod index;
+mod index_file;
+mod index_name;
 mod lock;
 mod offsets;
 mod open_files;
 mod periodic;
+mod read;
 mod recover;
 pub mod scan;
 mod space;
 mod state;
 #[allow(clippy::module_inception)]
 mod store;
+mod time_search;
 mod types;
+mod walk;
 
 pub use store::Store;
 pub use types::{

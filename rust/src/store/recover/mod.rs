@@ -1,3 +1,268 @@
 //! Opening a store: find the end of the log, mend or rebuild what is derived from it.
+//!
+//! 1. Load queues and index; see where RocketMQ would start checking the log.
+//! 2. Check records from there; end the log at a torn tail, heal damage before valid records.
+//! 3. Cut the log, zeroing what follows in its file; after an unclean stop write and sync again
+//!    what lies beyond the checkpoint, because a failed fsync may have left clean-looking pages.
+//! 4. Cut queues and index to the log; take in what they miss.
 
+mod damage;
+mod heal;
+mod log_check;
 mod queue;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use self::log_check::LogCheck;
+use super::checkpoint::Checkpoint;
+use super::consume_queue::ConsumeQueue;
+use super::consume_queues::ConsumeQueues;
+use super::dispatch::Derived;
+use super::files::io_error;
+use super::index::{IndexFiles, IndexWriter};
+use super::types::{Settings, StoreError};
+use super::walk::Walk;
+use crate::clock::Clock;
+use crate::format::delay_levels::DelayLevels;
+use crate::format::message::{CheckCrc, RecordView, sys_flag};
+use crate::log::{Files, Segments};
+
+/// Files checked from the end after a clean stop, as RocketMQ does.
+const CHECKED_FILES: usize = 3;
+/// Bytes rewritten at once.
+const REWRITE_BYTES: usize = 4 << 20;
+
+/// What recovery is told.
+pub(crate) struct Recovery<'a, F: Files> {
+    /// Root directory of the store.
+    pub root: &'a Path,
+    /// The log, just opened.
+    pub log: &'a Segments<F>,
+    /// The checkpoint, just opened.
+    pub checkpoint: &'a Checkpoint,
+    /// What the store is opened with.
+    pub settings: &'a Settings,
+    /// Names new index files.
+    pub clock: &'a Arc<dyn Clock>,
+    /// Whether `abort` was missing.
+    pub was_clean: bool,
+}
+
+/// A store whose derived files are complete up to the end of its log.
+pub(crate) struct Recovered {
+    /// End of the log, where the first append goes.
+    pub log_end: u64,
+    /// The consume queues; their maxima are the next queue offsets.
+    pub queues: Arc<ConsumeQueues>,
+    /// The index, if enabled.
+    pub index: Option<Arc<IndexFiles>>,
+    /// What the dispatcher goes on with, from `log_end`.
+    pub derived: Derived,
+    /// Damaged ranges that were healed.
+    pub healed: usize,
+    /// Store time of the last record, milliseconds since the epoch, 0 for an empty log.
+    pub last_store_timestamp_ms: i64,
+}
+
+impl<F: Files> Recovery<'_, F> {
+    /// Brings the store into a state that can be appended to.
+    pub(crate) fn run(self) -> Result<Recovered, StoreError> {
+        let settings = self.settings;
+        let file_bytes = settings.consume_queue_file_bytes;
+        let queues = ConsumeQueues::load(self.root, file_bytes, !self.was_clean)?;
+        let index = IndexFiles::load(self.root, settings.index_slots, settings.index_entries)?;
+        let index = settings.index_enabled.then_some(index);
+
+        let mut check = LogCheck::new(self.root, self.log, settings.heal_damage);
+        let start = self.check_start()?;
+        let log_end = check.run(start, None, |offset, record| {
+            note_missing(&queues, offset, record)
+        })?;
+        self.log.truncate_to(log_end).map_err(log_io)?;
+        if !self.was_clean {
+            let unsafe_from = check.first_after(self.checkpoint.safe_timestamp_ms());
+            self.rewrite(unsafe_from.unwrap_or(log_end), log_end)?;
+        }
+
+        let log_start = self.log.min_offset();
+        let mut dispatch_from = self.settle_queues(&queues, start, log_end)?;
+        if let Some(missing) = check.missing_from() {
+            dispatch_from = dispatch_from.min(missing);
+        }
+        let queues = Arc::new(queues);
+        let index = index.map(Arc::new);
+        let writer = match &index {
+            Some(index) => {
+                let (writer, from) = self.settle_index(index, log_end)?;
+                dispatch_from = dispatch_from.min(from.unwrap_or(log_end));
+                Some(writer)
+            }
+            None => None,
+        };
+        let dispatch_from = dispatch_from.max(log_start);
+        if dispatch_from < start {
+            // Older files were not checked; what is read from them must be.
+            check.run(dispatch_from, Some(start), |_, _| None)?;
+        }
+        let levels = DelayLevels::parse(&settings.delay_levels).ok_or(StoreError::Setting {
+            key: "messageDelayLevel",
+            value: settings.delay_levels.clone(),
+            what: "delays with unit s, m, h or d, separated by spaces",
+        })?;
+        let mut derived = Derived::new(Arc::clone(&queues), writer, levels);
+        derived.follow(self.log, &mut Walk::from(dispatch_from), log_end, None)?;
+        queues.flush()?;
+        for queue in queues.all() {
+            queue.correct_min(log_start.cast_signed());
+        }
+        Ok(Recovered {
+            log_end,
+            queues,
+            index,
+            derived,
+            healed: check.healed(),
+            last_store_timestamp_ms: check.last_store_timestamp_ms(),
+        })
+    }
+
+    /// Where RocketMQ starts checking the log.
+    fn check_start(&self) -> Result<u64, StoreError> {
+        let starts = self.log.starts();
+        let Some(first) = starts.first() else {
+            return Ok(0);
+        };
+        if self.was_clean {
+            return Ok(starts[starts.len().saturating_sub(CHECKED_FILES)]);
+        }
+        let safe_ms = self.checkpoint.safe_timestamp_ms();
+        for start in starts.iter().rev() {
+            let store_timestamp_ms = first_store_timestamp(self.log, *start)?;
+            if store_timestamp_ms.is_some_and(|time| time > 0 && time <= safe_ms) {
+                return Ok(*start);
+            }
+        }
+        Ok(*first)
+    }
+
+    /// Writes and syncs a range again.
+    fn rewrite(&self, from: u64, to: u64) -> Result<(), StoreError> {
+        let mut bytes = vec![0; REWRITE_BYTES.min(usize::try_from(to - from).unwrap_or(0))];
+        let mut at = from;
+        while at < to {
+            let count = self.log.read_at(at, &mut bytes).map_err(log_io)?;
+            if count == 0 {
+                break;
+            }
+            self.log.overwrite(at, &bytes[..count]).map_err(log_io)?;
+            at += count as u64;
+        }
+        Ok(())
+    }
+
+    /// Cuts the queues to the log and drops what does not fit it; returns where dispatch must
+    /// start so that the queues are complete.
+    fn settle_queues(
+        &self,
+        queues: &ConsumeQueues,
+        check_start: u64,
+        log_end: u64,
+    ) -> Result<u64, StoreError> {
+        let mut newest = 0;
+        let mut is_rebuilding = false;
+        for queue in queues.all() {
+            queue.truncate(log_end.cast_signed())?;
+            if self.fits_log(&queue)? {
+                newest = newest.max(queue.end_physical().cast_unsigned());
+            } else {
+                tracing::warn!(
+                    topic = queue.topic(),
+                    queue_id = queue.queue_id(),
+                    "consume queue does not match the log, building it anew"
+                );
+                queues.remove(&queue)?;
+                is_rebuilding = true;
+            }
+            queue.flush()?;
+        }
+        if is_rebuilding || newest == 0 {
+            return Ok(self.log.min_offset());
+        }
+        // After a clean stop every queue is complete up to the newest unit of any.
+        Ok(if self.was_clean { newest } else { check_start })
+    }
+
+    /// Whether the last unit of a queue points to that queue's record.
+    fn fits_log(&self, queue: &ConsumeQueue) -> Result<bool, StoreError> {
+        let Some((offset, entry)) = queue.last_record() else {
+            return Ok(true);
+        };
+        if entry.end_offset() <= self.log.min_offset().cast_signed() {
+            // Everything in it has expired.
+            return Ok(true);
+        }
+        let mut bytes = vec![0; usize::try_from(entry.size_bytes).unwrap_or(0)];
+        let at = entry.physical_offset.cast_unsigned();
+        let read = self.log.read_at(at, &mut bytes).map_err(log_io)?;
+        let record = RecordView::parse(&bytes[..read], CheckCrc::No);
+        Ok(record.is_ok_and(|record| {
+            record.topic == queue.topic()
+                && record.queue_id == queue.queue_id()
+                && record.queue_offset == offset
+        }))
+    }
+
+    /// Drops index files that may be torn or point beyond the log; returns the writer and from
+    /// where it must be fed, if not from the end of the queues.
+    fn settle_index(
+        &self,
+        index: &Arc<IndexFiles>,
+        log_end: u64,
+    ) -> Result<(IndexWriter, Option<u64>), StoreError> {
+        let durable_ms = self.checkpoint.index_timestamp_ms();
+        let was_clean = self.was_clean;
+        index.remove_from(|header| {
+            let is_torn = !was_clean && header.end_timestamp_ms > durable_ms;
+            is_torn || header.end_physical_offset >= log_end.max(1).cast_signed()
+        })?;
+        let writer = IndexWriter::resume(Arc::clone(index), Arc::clone(self.clock))?;
+        let end = writer.end_physical_offset();
+        let from = match end {
+            Some(end) => (!was_clean).then_some(end.cast_unsigned()),
+            None => Some(self.log.min_offset()),
+        };
+        Ok((writer, from))
+    }
+}
+
+/// Where dispatch must start if a record is missing in its queue: at the queue's end, or at the
+/// start of the log for a queue that is not there at all.
+fn note_missing(queues: &ConsumeQueues, offset: u64, record: &RecordView<'_>) -> Option<u64> {
+    if !sys_flag::is_queued(record.sys_flag) {
+        return None;
+    }
+    match queues.get(record.topic, record.queue_id) {
+        None => Some(0),
+        Some(queue) if record.queue_offset >= queue.max_offset() => {
+            Some(offset.min(queue.end_physical().cast_unsigned()))
+        }
+        Some(_) => None,
+    }
+}
+
+fn first_store_timestamp<F: Files>(
+    log: &Segments<F>,
+    start: u64,
+) -> Result<Option<i64>, StoreError> {
+    let mut walk = Walk::from(start);
+    let step = walk.step(log, log.next_file_start(start)).map_err(log_io)?;
+    let super::walk::Step::Record(bytes) = step else {
+        return Ok(None);
+    };
+    let record = RecordView::parse(bytes, CheckCrc::No).ok();
+    Ok(record.map(|record| record.store_timestamp_ms))
+}
+
+fn log_io(source: std::io::Error) -> StoreError {
+    io_error("commit log".as_ref())(source)
+}

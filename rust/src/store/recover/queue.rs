@@ -114,12 +114,20 @@ impl ConsumeQueue {
 
     /// Derives the end in the log from the last unit that is no filler.
     fn settle_end(&self) {
-        let mut tail = self.tail.lock();
-        let units = (tail.first_offset..tail.next_offset).rev();
-        let last = units
-            .filter_map(|offset| self.unit(offset))
-            .find(|entry| !entry.is_filler());
-        tail.end_physical = last.map_or(0, |entry| entry.end_offset());
+        let last = self.last_record();
+        self.tail.lock().end_physical = last.map_or(0, |(_, entry)| entry.end_offset());
+    }
+
+    /// The last unit that is no filler, and its queue offset.
+    pub(in crate::store) fn last_record(&self) -> Option<(i64, QueueEntry)> {
+        let (first, end) = {
+            let tail = self.tail.lock();
+            (tail.first_offset, tail.next_offset)
+        };
+        (first..end)
+            .rev()
+            .filter_map(|offset| Some((offset, self.unit(offset)?)))
+            .find(|(_, entry)| !entry.is_filler())
     }
 
     /// Cuts off the units of records at or beyond `log_end`, which no longer exist.

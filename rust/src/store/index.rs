@@ -1,0 +1,347 @@
+//! The index: files of hash slots under `index/`, the newest one growing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+
+use super::checkpoint::Checkpoint;
+use super::files::{create_directory, create_sparse, io_error, list, sync_directory};
+use super::index_file::{ActiveIndexFile, IndexFile, Wanted};
+use super::index_name::IndexName;
+use super::types::StoreError;
+use crate::clock::Clock;
+use crate::format::index::{HEADER_BYTES, IndexHeader, IndexLayout, key_hash};
+use crate::format::message::{RecordView, sys_flag};
+use crate::format::properties;
+
+/// `maxMsgsNumBatch`: most hits of one look-up.
+const HITS_MAX: usize = 64;
+/// `maxHashSlotNum` and `maxIndexNum` of a new store.
+const DEFAULT_LAYOUT: IndexLayout = IndexLayout {
+    slots: 5_000_000,
+    entries: 20_000_000,
+};
+
+/// Every index file, oldest first.
+#[derive(Debug)]
+pub(crate) struct IndexFiles {
+    root: PathBuf,
+    layout: IndexLayout,
+    files: RwLock<Vec<Arc<IndexFile>>>,
+    /// Full files that are not yet durable.
+    unsynced: Mutex<Vec<Arc<IndexFile>>>,
+}
+
+/// What a look-up found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Hits {
+    /// Physical offsets, newest first.
+    pub physical_offsets: Vec<i64>,
+    /// End timestamp of the newest file, milliseconds since the epoch.
+    pub last_update_timestamp_ms: i64,
+    /// End physical offset of the newest file.
+    pub last_update_physical_offset: i64,
+}
+
+impl IndexFiles {
+    /// Opens every file. `slots` and `entries` None adopt what the files found say.
+    pub(crate) fn load(
+        root: &Path,
+        slots: Option<u32>,
+        entries: Option<u32>,
+    ) -> Result<Self, StoreError> {
+        let found = index_paths(root)?;
+        let adopted = match found.first() {
+            Some((_, path)) => Some(found_layout(root, path, slots, entries)?),
+            None => None,
+        };
+        let layout = adopted.unwrap_or(IndexLayout {
+            slots: slots.unwrap_or(DEFAULT_LAYOUT.slots),
+            entries: entries.unwrap_or(DEFAULT_LAYOUT.entries),
+        });
+        let open = |(_, path): &(IndexName, PathBuf)| {
+            let file = IndexFile::open(path, layout, true);
+            file.map(Arc::new).map_err(io_error(path))
+        };
+        let files = found.iter().map(open).collect::<Result<_, _>>()?;
+        Ok(Self {
+            root: root.to_owned(),
+            layout,
+            files: RwLock::new(files),
+            unsynced: Mutex::default(),
+        })
+    }
+
+    /// Sizes of every file.
+    pub(crate) fn layout(&self) -> IndexLayout {
+        self.layout
+    }
+
+    /// The files, oldest first.
+    pub(crate) fn files(&self) -> Vec<Arc<IndexFile>> {
+        self.files.read().clone()
+    }
+
+    /// Removes the files from the first one on for which `is_bad` holds, so that they are built
+    /// anew.
+    pub(crate) fn remove_from(
+        &self,
+        is_bad: impl Fn(&IndexHeader) -> bool,
+    ) -> Result<(), StoreError> {
+        let mut files = self.files.write();
+        let first = files.iter().position(|file| match file.header() {
+            Ok(header) => is_bad(&header),
+            Err(_) => true,
+        });
+        let Some(first) = first else { return Ok(()) };
+        for file in files.drain(first..) {
+            tracing::info!(path = %file.path().display(), "removing an index file to build it anew");
+            std::fs::remove_file(file.path()).map_err(io_error(file.path()))?;
+        }
+        sync_directory(&self.root.join("index"))
+    }
+
+    /// Physical offsets of messages with this key; other keys of the same hash are among them.
+    pub(crate) fn look_up(
+        &self,
+        topic: &str,
+        key: &str,
+        max_count: usize,
+        begin_ms: i64,
+        end_ms: i64,
+    ) -> Hits {
+        let files = self.files();
+        let mut hits = Hits::default();
+        if let Some(header) = files.last().and_then(|file| file.header().ok()) {
+            hits.last_update_timestamp_ms = header.end_timestamp_ms;
+            hits.last_update_physical_offset = header.end_physical_offset;
+        }
+        let wanted = Wanted {
+            key_hash: key_hash(topic, key),
+            begin_ms,
+            end_ms,
+            max_count: max_count.min(HITS_MAX),
+        };
+        for file in files.iter().rev() {
+            if let Err(error) = look_up_in(file, &wanted, &mut hits.physical_offsets) {
+                tracing::warn!(path = %file.path().display(), %error, "cannot read index file");
+            }
+            let begins_before = |file: &IndexFile| {
+                file.header()
+                    .is_ok_and(|found| found.begin_timestamp_ms < begin_ms)
+            };
+            if hits.physical_offsets.len() >= wanted.max_count || begins_before(file) {
+                break;
+            }
+        }
+        hits
+    }
+
+    /// Makes full files durable and says so in the checkpoint.
+    pub(crate) fn flush(&self, checkpoint: &Checkpoint) -> Result<(), StoreError> {
+        let full = std::mem::take(&mut *self.unsynced.lock());
+        for file in full {
+            file.sync()?;
+            let header = file.header().map_err(io_error(file.path()))?;
+            checkpoint.set_index_timestamp(header.end_timestamp_ms);
+        }
+        Ok(())
+    }
+
+    /// Makes every file durable, for a clean stop.
+    pub(crate) fn flush_all(&self, checkpoint: &Checkpoint) -> Result<(), StoreError> {
+        self.flush(checkpoint)?;
+        self.files.read().last().map_or(Ok(()), |last| last.sync())
+    }
+
+    /// Adds a file whose header continues `previous`, as RocketMQ's does.
+    fn create(&self, now_ms: i64, previous: IndexHeader) -> Result<Arc<IndexFile>, StoreError> {
+        let directory = self.root.join("index");
+        create_directory(&directory)?;
+        let mut files = self.files.write();
+        let last = files
+            .last()
+            .and_then(|file| IndexName::of_path(file.path()));
+        let path = directory.join(IndexName::at(now_ms).after(last).to_string());
+        let file = create_sparse(&self.root, &path, self.layout.file_bytes())?;
+        let header = IndexHeader {
+            begin_timestamp_ms: previous.end_timestamp_ms,
+            begin_physical_offset: previous.end_physical_offset,
+            hash_slot_count: 0,
+            index_count: 0,
+            ..previous
+        };
+        let written = std::os::unix::fs::FileExt::write_all_at(&file, &header.encode(), 0);
+        written.map_err(io_error(&path))?;
+        sync_directory(&directory)?;
+        let file = Arc::new(IndexFile::open(&path, self.layout, true).map_err(io_error(&path))?);
+        files.push(Arc::clone(&file));
+        Ok(file)
+    }
+}
+
+fn look_up_in(file: &IndexFile, wanted: &Wanted, hits: &mut Vec<i64>) -> std::io::Result<()> {
+    let header = file.header()?;
+    let overlaps =
+        header.begin_timestamp_ms <= wanted.end_ms && header.end_timestamp_ms >= wanted.begin_ms;
+    if overlaps {
+        file.look_up(wanted, hits)?;
+    }
+    Ok(())
+}
+
+/// Index files by name; other names are not RocketMQ's.
+pub(super) fn index_paths(root: &Path) -> Result<Vec<(IndexName, PathBuf)>, StoreError> {
+    let mut found = Vec::new();
+    for (name, path) in list(&root.join("index"))? {
+        if let Some(name) = IndexName::parse(&name).filter(|_| path.is_file()) {
+            found.push((name, path));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Slots and entries of the files found. The length gives one equation for two numbers; the
+/// ratio of RocketMQ's defaults gives the other where no setting does.
+fn found_layout(
+    root: &Path,
+    path: &Path,
+    slots: Option<u32>,
+    entries: Option<u32>,
+) -> Result<IndexLayout, StoreError> {
+    let bytes = std::fs::metadata(path).map_err(io_error(path))?.len();
+    IndexLayout::of_file(bytes, slots, entries).ok_or_else(|| StoreError::UnknownLayout {
+        root: root.display().to_string(),
+        what: format!(
+            "{} has {bytes} bytes, which is not {} bytes + 4 x maxHashSlotNum + 20 x maxIndexNum \
+             with the values set; set both keys to what the store was written with",
+            path.display(),
+            HEADER_BYTES,
+        ),
+    })
+}
+
+/// Adds records to the index; owned by the dispatcher.
+pub(crate) struct IndexWriter {
+    files: Arc<IndexFiles>,
+    active: Option<ActiveIndexFile>,
+    clock: Arc<dyn Clock>,
+    /// Hashes the last indexed message already has, when it is seen again after a restart.
+    seen_again: Vec<i32>,
+}
+
+impl IndexWriter {
+    /// Continues the newest file.
+    pub(crate) fn resume(
+        files: Arc<IndexFiles>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StoreError> {
+        let last = files.files();
+        let active = match last.last() {
+            Some(file) => {
+                let active = ActiveIndexFile::new(Arc::clone(file));
+                Some(active.map_err(io_error(file.path()))?)
+            }
+            None => None,
+        };
+        let end = active
+            .as_ref()
+            .map_or(0, |active| active.header().end_physical_offset);
+        let mut seen_again = Vec::new();
+        for file in last.iter().rev() {
+            if !trailing_hashes(file, end, &mut seen_again).map_err(io_error(file.path()))? {
+                break;
+            }
+        }
+        Ok(Self {
+            files,
+            active,
+            clock,
+            seen_again,
+        })
+    }
+
+    /// Physical offset of the last message indexed; None when nothing is.
+    pub(crate) fn end_physical_offset(&self) -> Option<i64> {
+        let header = self.active.as_ref()?.header();
+        Some(header.end_physical_offset)
+    }
+
+    /// Adds the keys of a record; records before the last one indexed are in already.
+    pub(crate) fn add_record(
+        &mut self,
+        physical_offset: i64,
+        record: &RecordView<'_>,
+    ) -> Result<(), StoreError> {
+        let is_in = |end| physical_offset < end;
+        let is_rollback = record.sys_flag & sys_flag::TRANSACTION_MASK == sys_flag::ROLLBACK;
+        if is_rollback || self.end_physical_offset().is_some_and(is_in) {
+            return Ok(());
+        }
+        let unique = properties::get_str(record.properties, properties::UNIQ_KEY);
+        let keys = properties::get_str(record.properties, properties::KEYS);
+        let keys = keys.as_deref().unwrap_or_default().split(' ');
+        for key in unique.as_deref().into_iter().chain(keys) {
+            if !key.is_empty() {
+                let hash = key_hash(record.topic, key);
+                self.add(hash, physical_offset, record.store_timestamp_ms)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        key_hash: i32,
+        physical_offset: i64,
+        store_timestamp_ms: i64,
+    ) -> Result<(), StoreError> {
+        if self.was_seen(key_hash, physical_offset) {
+            return Ok(());
+        }
+        let active = self.active_with_room()?;
+        let added = active.add(key_hash, physical_offset, store_timestamp_ms);
+        added.map_err(io_error(active.file().path()))
+    }
+
+    /// Whether the entry was written before the restart; each is met once.
+    fn was_seen(&mut self, key_hash: i32, physical_offset: i64) -> bool {
+        if self.seen_again.is_empty() || self.end_physical_offset() != Some(physical_offset) {
+            self.seen_again.clear();
+            return false;
+        }
+        let found = self.seen_again.iter().position(|seen| *seen == key_hash);
+        found.map(|at| self.seen_again.swap_remove(at)).is_some()
+    }
+
+    fn active_with_room(&mut self) -> Result<&mut ActiveIndexFile, StoreError> {
+        let is_full = self.active.as_ref().is_none_or(ActiveIndexFile::is_full);
+        if is_full {
+            let full = self.active.take();
+            let previous = full.as_ref().map(|active| *active.header());
+            if let Some(full) = full {
+                self.files.unsynced.lock().push(Arc::clone(full.file()));
+            }
+            let file = self
+                .files
+                .create(self.clock.wall_ms(), previous.unwrap_or_default())?;
+            let active = ActiveIndexFile::new(Arc::clone(&file));
+            self.active = Some(active.map_err(io_error(file.path()))?);
+        }
+        Ok(self.active.as_mut().expect("made above when missing"))
+    }
+}
+
+/// Collects the hashes of the last entries that point to `end`; true if the whole file does.
+fn trailing_hashes(file: &IndexFile, end: i64, hashes: &mut Vec<i32>) -> std::io::Result<bool> {
+    for index in (1..file.header()?.index_count).rev() {
+        let entry = file.entry(index)?;
+        if entry.physical_offset != end {
+            return Ok(false);
+        }
+        hashes.push(entry.key_hash);
+    }
+    Ok(true)
+}

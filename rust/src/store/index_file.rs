@@ -1,0 +1,231 @@
+//! One index file: appended to through a map by the dispatcher, read by pread by anyone.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use memmap2::MmapMut;
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::files::io_error;
+use super::types::StoreError;
+use crate::format::index::{
+    ENTRY_BYTES, HEADER_BYTES, IndexEntry, IndexHeader, IndexLayout, SLOT_BYTES,
+};
+
+/// Blocks of entries are allocated ahead in steps of this many bytes, so that storing through
+/// the map cannot fault on a full disk.
+const ALLOCATE_BYTES: u64 = 1 << 20;
+
+/// An index file as readers see it.
+#[derive(Debug)]
+pub(crate) struct IndexFile {
+    path: PathBuf,
+    file: File,
+    layout: IndexLayout,
+}
+
+/// The time span and number of hits a look-up is content with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub key_hash: i32,
+    pub begin_ms: i64,
+    pub end_ms: i64,
+    pub max_count: usize,
+}
+
+impl IndexFile {
+    /// Opens a file of the store's layout.
+    pub(crate) fn open(path: &Path, layout: IndexLayout, write: bool) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(write).open(path)?;
+        let bytes = file.metadata()?.len();
+        if bytes != layout.file_bytes() {
+            let expected = layout.file_bytes();
+            let what = format!("index file has {bytes} bytes, expected {expected}");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            layout,
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn header(&self) -> io::Result<IndexHeader> {
+        let mut bytes = [0; HEADER_BYTES];
+        self.file.read_exact_at(&mut bytes, 0)?;
+        Ok(IndexHeader::decode(&bytes))
+    }
+
+    /// Makes the file durable.
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+        self.file.sync_data().map_err(io_error(&self.path))
+    }
+
+    pub(crate) fn slot(&self, slot: u32) -> io::Result<i32> {
+        let mut bytes = [0; SLOT_BYTES];
+        let position = self.layout.slot_position(slot);
+        self.file.read_exact_at(&mut bytes, position)?;
+        Ok(i32::from_be_bytes(bytes))
+    }
+
+    pub(crate) fn entry(&self, index: i32) -> io::Result<IndexEntry> {
+        let mut bytes = [0; ENTRY_BYTES];
+        let position = self.layout.entry_position(index.unsigned_abs());
+        self.file.read_exact_at(&mut bytes, position)?;
+        Ok(IndexEntry::decode(&bytes))
+    }
+
+    /// Adds to `hits` the physical offsets of entries with the wanted hash, newest first.
+    pub(crate) fn look_up(&self, wanted: &Wanted, hits: &mut Vec<i64>) -> io::Result<()> {
+        let header = self.header()?;
+        let count = header.index_count;
+        let mut index = self.slot(self.layout.slot_of(wanted.key_hash))?;
+        if count <= 1 || index <= 0 || index > count {
+            return Ok(());
+        }
+        while hits.len() < wanted.max_count {
+            let entry = self.entry(index)?;
+            if entry.time_difference_seconds < 0 {
+                break;
+            }
+            let time_ms = header.entry_timestamp_ms(entry.time_difference_seconds);
+            let is_in_time = (wanted.begin_ms..=wanted.end_ms).contains(&time_ms);
+            if entry.key_hash == wanted.key_hash && is_in_time {
+                hits.push(entry.physical_offset);
+            }
+            // Entries link backwards; anything else is damage and would loop.
+            let is_linked = entry.previous > 0 && entry.previous < index;
+            if !is_linked || time_ms < wanted.begin_ms {
+                break;
+            }
+            index = entry.previous;
+        }
+        Ok(())
+    }
+}
+
+/// The file that entries are added to.
+#[derive(Debug)]
+pub(crate) struct ActiveIndexFile {
+    file: Arc<IndexFile>,
+    map: MmapMut,
+    header: IndexHeader,
+    /// Bytes from the start of the file that have blocks.
+    allocated: u64,
+}
+
+impl ActiveIndexFile {
+    /// Takes a file over for writing.
+    pub(crate) fn new(file: Arc<IndexFile>) -> io::Result<Self> {
+        let mut header = file.header()?;
+        // RocketMQ's count starts at 1 in memory and at 0 in a fresh file.
+        header.index_count = header.index_count.max(1);
+        // SAFETY: the file keeps its length while it is open (the store's lock keeps other
+        // writers away), and nobody else holds a reference into a map of it.
+        let map = unsafe { MmapMut::map_mut(&file.file)? };
+        let mut active = Self {
+            file,
+            map,
+            header,
+            allocated: 0,
+        };
+        active.allocate(active.entry_end(header.index_count))?;
+        Ok(active)
+    }
+
+    pub(crate) fn file(&self) -> &Arc<IndexFile> {
+        &self.file
+    }
+
+    pub(crate) fn header(&self) -> &IndexHeader {
+        &self.header
+    }
+
+    /// Whether the next entry needs a new file.
+    pub(crate) fn is_full(&self) -> bool {
+        self.header.index_count.unsigned_abs() >= self.file.layout.entries
+    }
+
+    /// Adds an entry; the file is not full. The order of the stores keeps chains sound for
+    /// readers: entry, slot, header.
+    pub(crate) fn add(
+        &mut self,
+        key_hash: i32,
+        physical_offset: i64,
+        store_timestamp_ms: i64,
+    ) -> io::Result<()> {
+        let index = self.header.index_count;
+        self.allocate(self.entry_end(index))?;
+        let slot_position = self
+            .file
+            .layout
+            .slot_position(self.file.layout.slot_of(key_hash));
+        let previous = self.chain_head(slot_position);
+        let entry = IndexEntry {
+            key_hash,
+            physical_offset,
+            time_difference_seconds: self.header.time_difference_seconds(store_timestamp_ms),
+            previous,
+        };
+        let entry_position = self.file.layout.entry_position(index.unsigned_abs());
+        self.store(entry_position, &entry.encode());
+        self.store(slot_position, &index.to_be_bytes());
+        if index <= 1 {
+            self.header.begin_physical_offset = physical_offset;
+            self.header.begin_timestamp_ms = store_timestamp_ms;
+        }
+        if previous == 0 {
+            self.header.hash_slot_count += 1;
+        }
+        self.header.index_count += 1;
+        self.header.end_physical_offset = physical_offset;
+        self.header.end_timestamp_ms = store_timestamp_ms;
+        let header = self.header.encode();
+        self.store(0, &header);
+        Ok(())
+    }
+
+    /// The newest entry of a slot's chain, 0 for none.
+    fn chain_head(&self, slot_position: u64) -> i32 {
+        let at = usize::try_from(slot_position).unwrap_or(usize::MAX);
+        let mut bytes = [0; SLOT_BYTES];
+        bytes.copy_from_slice(&self.map[at..at + SLOT_BYTES]);
+        let head = i32::from_be_bytes(bytes);
+        // Beyond the count: an entry whose header was never written.
+        if head < 0 || head >= self.header.index_count {
+            return 0;
+        }
+        head
+    }
+
+    fn entry_end(&self, index: i32) -> u64 {
+        self.file.layout.entry_position(index.unsigned_abs() + 1)
+    }
+
+    fn store(&mut self, position: u64, bytes: &[u8]) {
+        let at = usize::try_from(position).unwrap_or(usize::MAX);
+        self.map[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Sees to it that everything below `end` has blocks.
+    fn allocate(&mut self, end: u64) -> io::Result<()> {
+        if end <= self.allocated {
+            return Ok(());
+        }
+        let to = (end + ALLOCATE_BYTES).min(self.file.layout.file_bytes());
+        match fallocate(&self.file.file, FallocateFlags::KEEP_SIZE, 0, to) {
+            // Without fallocate a full disk faults; there is no better way on such a system.
+            Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.allocated = to;
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+//! Checking the log record by record, and finding where it ends.
+
+use std::path::Path;
+
+use super::damage::{self, LastSeen};
+use super::heal::heal;
+use super::log_io;
+use crate::format::message::{CheckCrc, RecordView};
+use crate::log::{Files, Segments};
+use crate::store::types::StoreError;
+use crate::store::walk::{Step, Walk};
+
+/// A walk over the log that checks every record.
+pub(super) struct LogCheck<'a, F: Files> {
+    root: &'a Path,
+    log: &'a Segments<F>,
+    heals: bool,
+    healed: usize,
+    last_seen: LastSeen,
+    missing_from: Option<u64>,
+    /// Offset and store time of records in log order, one per so many bytes of log.
+    marks: Vec<(u64, i64)>,
+}
+
+/// Bytes of log between two marks.
+const MARK_BYTES: u64 = 64 << 10;
+
+impl<'a, F: Files> LogCheck<'a, F> {
+    /// A check of `log`; damage is healed, or refused.
+    pub(super) fn new(root: &'a Path, log: &'a Segments<F>, heals: bool) -> Self {
+        Self {
+            root,
+            log,
+            heals,
+            healed: 0,
+            last_seen: LastSeen::default(),
+            missing_from: None,
+            marks: Vec::new(),
+        }
+    }
+
+    /// Checks from `start` to `limit`, or to where the log ends; returns that place.
+    /// `missing` says for a good record from where its queue must be completed.
+    pub(super) fn run(
+        &mut self,
+        start: u64,
+        limit: Option<u64>,
+        missing: impl Fn(u64, &RecordView<'_>) -> Option<u64>,
+    ) -> Result<u64, StoreError> {
+        let log = self.log;
+        let limit = limit.unwrap_or(log.max_offset());
+        let mut walk = Walk::from(start);
+        loop {
+            let offset = walk.offset();
+            let is_good = match walk.step(log, limit).map_err(log_io)? {
+                Step::End => return Ok(offset),
+                Step::Blank => {
+                    let next = walk.offset();
+                    if next >= limit {
+                        // RocketMQ ends the log at a filler that nothing follows, and so
+                        // overwrites it.
+                        return Ok(if limit == log.max_offset() {
+                            offset
+                        } else {
+                            next
+                        });
+                    }
+                    continue;
+                }
+                Step::Record(bytes) => match good_record(offset, bytes) {
+                    Some(record) => {
+                        self.note(offset, &record, missing(offset, &record));
+                        true
+                    }
+                    None => false,
+                },
+                Step::Neither => false,
+            };
+            if is_good {
+                continue;
+            }
+            let Some(resume) = damage::next_record(log, offset, limit, &self.last_seen)? else {
+                return Ok(offset);
+            };
+            self.mend(offset, resume)?;
+            walk = Walk::from(resume);
+        }
+    }
+
+    fn note(&mut self, offset: u64, record: &RecordView<'_>, missing_from: Option<u64>) {
+        self.last_seen.note(record);
+        self.missing_from = match (self.missing_from, missing_from) {
+            (Some(left), Some(right)) => Some(left.min(right)),
+            (left, right) => left.or(right),
+        };
+        let is_due = |(last, _): &(u64, i64)| offset - last.min(&offset) >= MARK_BYTES;
+        if self.marks.last().is_none_or(is_due) {
+            self.marks.push((offset, record.store_timestamp_ms));
+        }
+    }
+
+    /// Heals or refuses the damaged range before a valid record.
+    fn mend(&mut self, from: u64, to: u64) -> Result<(), StoreError> {
+        let what = format!("bytes {from} to {to} of the commit log are no records");
+        if !self.heals {
+            let root = self.root.display().to_string();
+            let what = format!("{what}; set damagePolicy=heal to save and overwrite them");
+            return Err(StoreError::Damaged { root, what });
+        }
+        tracing::error!("{what}; saving them to mqstack/quarantine and overwriting them");
+        heal(
+            self.root,
+            self.log,
+            from,
+            to,
+            self.last_seen.store_timestamp_ms,
+        )?;
+        self.healed += 1;
+        Ok(())
+    }
+
+    /// Damaged ranges that were healed.
+    pub(super) fn healed(&self) -> usize {
+        self.healed
+    }
+
+    /// Store time of the last good record, 0 for none.
+    pub(super) fn last_store_timestamp_ms(&self) -> i64 {
+        self.last_seen.store_timestamp_ms
+    }
+
+    /// Least offset from which a queue must be completed.
+    pub(super) fn missing_from(&self) -> Option<u64> {
+        self.missing_from
+    }
+
+    /// A place at or before the first record stored after `timestamp_ms`; None if none was.
+    pub(super) fn first_after(&self, timestamp_ms: i64) -> Option<u64> {
+        let after = self.marks.iter().position(|(_, time)| *time > timestamp_ms);
+        let at = after.unwrap_or(self.marks.len()).checked_sub(1);
+        at.or(after).map(|at| self.marks[at].0)
+    }
+}
+
+/// A record that is whole and where it says.
+pub(super) fn good_record(offset: u64, bytes: &[u8]) -> Option<RecordView<'_>> {
+    let record = RecordView::parse(bytes, CheckCrc::Yes).ok()?;
+    (record.physical_offset == offset.cast_signed()).then_some(record)
+}
