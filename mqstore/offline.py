@@ -65,7 +65,7 @@ class Finding:
     """Something wrong in a store."""
 
     kind: str
-    """A stable word: record, crc, physical_offset, queue_entry, queue_missing, index_entry, file."""
+    """A stable word: record, crc, physical_offset, queue_entry, queue_missing, index_entry, ..."""
     place: str
     """File or queue it is in."""
     offset: int
