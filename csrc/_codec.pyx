@@ -11,6 +11,8 @@ from socket import AF_INET6 as _AF_INET6, inet_ntop as _inet_ntop
 
 __all__ = [
     "BODY_BYTES_MAX",
+    "COLUMN_LAYOUTS",
+    "ColumnBuilder",
     "DecodeError",
     "ReceivedMessage",
     "decode_messages",
@@ -28,3 +30,5 @@ include "cursor.pxd"
 include "properties.pyx"
 include "body.pyx"
 include "message.pyx"
+include "sink.pyx"
+include "columns.pyx"

@@ -21,6 +21,12 @@ cdef str _java_host_text(const uint8_t *p, int32_t length):
     return f"/[{groups}]:{load_i32(p + 16)}"
 
 
+cdef str _offset_id(const uint8_t *p, int32_t host_at, int32_t host_length,
+                    int64_t physical_offset):
+    """Store host and physical offset as RocketMQ's offset message id."""
+    return p[host_at:host_at + host_length].hex().upper() + f"{<uint64_t>physical_offset:016X}"
+
+
 cdef object _instant(int64_t timestamp_ms):
     try:
         return _EPOCH + _timedelta(milliseconds=timestamp_ms)
@@ -124,8 +130,8 @@ cdef class ReceivedMessage:
     @property
     def offset_msg_id(self):
         """Store host and physical offset as upper-case hex: 32 digits, 56 with IPv6."""
-        host = self._record[self._store_host_at:self._store_host_at + self._store_host_length]
-        return host.hex().upper() + f"{<uint64_t>self.commit_log_offset:016X}"
+        return _offset_id(self._record, self._store_host_at, self._store_host_length,
+                          self.commit_log_offset)
 
     @property
     def born_host(self):

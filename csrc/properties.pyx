@@ -36,21 +36,65 @@ cdef dict read_properties(const uint8_t *p, Py_ssize_t size):
     return pairs
 
 
-cdef object find_property(const uint8_t *p, Py_ssize_t size, bytes name):
-    """The value of one property without decoding the others, or None."""
-    cdef const uint8_t *wanted = bytes_pointer(name)
-    cdef Py_ssize_t length = len(name)
+cdef const uint8_t *property_value(const uint8_t *p, Py_ssize_t size, const uint8_t *name,
+                                   Py_ssize_t name_size, Py_ssize_t *value_size) noexcept nogil:
+    """Where the value of one property is, NULL if there is none; the last of equal names."""
     cdef const uint8_t *end = p + size
     cdef const uint8_t *value = NULL
-    cdef const uint8_t *value_end = NULL
     cdef const uint8_t *pair_end
     while p < end:
         pair_end = find_byte(p, end, 2)
-        if pair_end - p > length + 1 and p[length] == 1 and memcmp(p, wanted, length) == 0:
-            value = p + length + 1
-            value_end = pair_end
+        if pair_end - p > name_size + 1 and p[name_size] == 1 and memcmp(p, name, name_size) == 0:
+            value = p + name_size + 1
+            value_size[0] = pair_end - value
         p = pair_end + 1
-    return None if value == NULL else text_of(value, value_end - value)
+    return value
+
+
+cdef object find_property(const uint8_t *p, Py_ssize_t size, bytes name):
+    """The value of one property without decoding the others, or None."""
+    cdef Py_ssize_t value_size = 0
+    cdef const uint8_t *value = property_value(p, size, bytes_pointer(name), len(name),
+                                               &value_size)
+    return None if value == NULL else text_of(value, value_size)
+
+
+cdef enum:
+    PAIRS_MAX = 128
+
+
+cdef struct Pair:
+    const uint8_t *name
+    const uint8_t *value
+    int32_t name_size, value_size
+
+
+cdef int32_t split_pairs(const uint8_t *p, Py_ssize_t size, Pair *pairs) noexcept nogil:
+    """Find every pair with a name and a value; how many, or -1 if that is not simple.
+
+    Not simple is a name that occurs twice, or more than PAIRS_MAX pairs.
+    """
+    cdef const uint8_t *end = p + size
+    cdef const uint8_t *pair_end
+    cdef const uint8_t *middle
+    cdef int32_t count = 0, name_size, i
+    while p < end:
+        pair_end = find_byte(p, end, 2)
+        middle = find_byte(p, pair_end, 1)
+        if middle > p and middle + 1 < pair_end:
+            name_size = <int32_t>(middle - p)
+            for i in range(count):
+                if pairs[i].name_size == name_size and pairs[i].name[0] == p[0] \
+                        and memcmp(pairs[i].name, p, name_size) == 0:
+                    return -1
+            if count == PAIRS_MAX:
+                return -1
+            pairs[count].name, pairs[count].name_size = p, name_size
+            pairs[count].value = middle + 1
+            pairs[count].value_size = <int32_t>(pair_end - middle - 1)
+            count += 1
+        p = pair_end + 1
+    return count
 
 
 def decode_properties(bytes text not None):
