@@ -258,12 +258,12 @@ cdef class ColumnBuilder:
             total += column.size()
         return total
 
-    def add(self, bytes body not None, *, str topic=None, int32_t queue_id=-1, tags=None,
+    def add(self, bytes body not None, *, str topic=None, queue_ids=None, tags=None,
             int64_t first_queue_offset=0, int64_t end_queue_offset=0x7FFFFFFFFFFFFFFF,
             int64_t end_physical_offset=0x7FFFFFFFFFFFFFFF):
         """Add the records of `body` that are wanted; returns how many were.
 
-        topic, queue_id, tags: only these (None and -1 for all). The offsets bound which
+        topic, queue_ids, tags: only these, None for all. The offsets bound which
         messages count: from first_queue_offset on, before the two ends.
         Raises DecodeError naming the byte where a record is malformed.
         """
@@ -271,6 +271,7 @@ cdef class ColumnBuilder:
         cdef Py_ssize_t size = len(body), at = 0, before = self.rows
         cdef bytes wanted_topic = None if topic is None else topic.encode()
         cdef frozenset wanted_tags = None if tags is None else frozenset(tags)
+        cdef frozenset wanted_queues = None if queue_ids is None else frozenset(queue_ids)
         cdef Record r
         cdef const uint8_t *p
         cdef _Column column
@@ -282,7 +283,7 @@ cdef class ColumnBuilder:
             at += r.total_size
             if r.queue_offset < first_queue_offset or r.queue_offset >= end_queue_offset \
                     or r.physical_offset >= end_physical_offset \
-                    or (queue_id >= 0 and r.queue_id != queue_id):
+                    or (wanted_queues is not None and r.queue_id not in wanted_queues):
                 continue
             if wanted_topic is not None and (
                     len(wanted_topic) != r.topic_length

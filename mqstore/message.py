@@ -17,6 +17,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from mqstore._codec import (
+    COLUMN_LAYOUTS,
+    ColumnBuilder,
     DecodeError,
     ReceivedMessage,
     decode_messages,
@@ -26,6 +28,8 @@ from mqstore._codec import (
 )
 
 __all__ = [
+    "COLUMN_LAYOUTS",
+    "ColumnBuilder",
     "DecodeError",
     "Message",
     "MessageQueue",

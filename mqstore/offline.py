@@ -119,6 +119,30 @@ class StoreReader:
         """End of the last log file, bytes: at or beyond the end of the last record."""
         return self._scan.max_physical_offset()
 
+    def end_physical_offset(self) -> int:
+        """End of the log now, bytes: where the last record ends and a broker would append.
+
+        Starts from what the queues know, so that only the newest records are read.
+        """
+        end = self.min_physical_offset
+        for queue in self.queues():
+            for unit in self.queue_units(queue.topic, queue.queue_id, queue.max_offset - 1, 1):
+                if unit["size"] != _HOLE_BYTES:
+                    end = max(end, int(unit["physical_offset"]) + int(unit["size"]))
+        for _, _, following in self._scan_from(end, check_crc=False):
+            end = following
+        return end
+
+    def _scan_from(self, offset: int, check_crc: bool) -> Iterator[tuple[bytes, list[int], int]]:
+        """Whole records, where each starts, and where the next chunk begins."""
+        while True:
+            chunk = self._scan.records(offset, CHUNK_BYTES, check_crc)
+            if chunk[0]:
+                yield chunk
+            if chunk[2] == offset:
+                return
+            offset = chunk[2]
+
     def chunks(
         self, start: int | None = None, *, check_crc: bool = False
     ) -> Iterator[tuple[bytes, list[int]]]:
@@ -128,13 +152,8 @@ class StoreReader:
         damaged; with `check_crc` also before a body that does not match its checksum.
         """
         offset = self.min_physical_offset if start is None else start
-        while True:
-            body, offsets, following = self._scan.records(offset, CHUNK_BYTES, check_crc)
-            if body:
-                yield body, offsets
-            if following == offset:
-                return
-            offset = following
+        for body, offsets, _ in self._scan_from(offset, check_crc):
+            yield body, offsets
 
     def records(
         self,

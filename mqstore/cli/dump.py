@@ -58,6 +58,10 @@ def dump(
 ) -> None:
     """Write the messages of the store in DIRECTORY, in the order they were stored."""
     reader = open_store(directory)
+    if offset is not None and reader.message_at(offset) is None:
+        raise click.ClickException(
+            f"no record starts at offset {offset}; mqstore dump {directory} lists them"
+        )
     if key is not None:
         messages = _by_key(reader, topic, key, queue)
     else:
