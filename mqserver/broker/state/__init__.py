@@ -1,0 +1,1 @@
+"""What the broker knows: topics, groups, members. No sockets, no store, no processors."""

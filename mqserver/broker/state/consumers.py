@@ -1,0 +1,175 @@
+"""Who consumes what: group to members and subscriptions (server.md B.5).
+
+Each change is published: "subscriptions" for the pull path, and the ready answer to code 38.
+`changed` tells which connections must be told (code 40); it is called outside the lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from mqclient.wire.bodies.groups import ConsumerConnection
+from mqclient.wire.bodies.heartbeat import (
+    ConsumerData,
+    GetConsumerListByGroupResponseBody,
+    SubscriptionData,
+)
+from mqserver.broker.state.members import Member
+from mqserver.plane import Tables
+
+BROADCASTING = "BROADCASTING"
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """The members and subscriptions of a group; the latest heartbeat decides type and model."""
+
+    consume_type: str | None = None
+    message_model: str | None = None
+    consume_from_where: str | None = None
+    members: dict[int, Member] = field(default_factory=dict)
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+
+    def client_ids(self) -> list[str]:
+        """The members' ids, each once."""
+        return list(dict.fromkeys(member.client_id for member in self.members.values()))
+
+
+class Consumers:
+    """The table of consumer groups.
+
+    notify: told a group and the connections of its members after a change of membership or
+    subscriptions; `always` is set when a connection was lost.
+    """
+
+    def __init__(self, tables: Tables, notify: Callable[[str, list[int], bool], None]) -> None:
+        self._lock = threading.Lock()
+        self._groups: dict[str, ConsumerGroup] = {}
+        self._tables = tables
+        self._notify = notify
+
+    def register(self, data: ConsumerData, member: Member) -> bool:
+        """Take one group of a heartbeat; whether members or topics changed."""
+        with self._lock:
+            group = self._groups.setdefault(data.group_name, ConsumerGroup())
+            known = group.members.get(member.connection)
+            joined = known is None or known.client_id != member.client_id
+            group.members[member.connection] = member
+            before = (group.consume_type, group.message_model, group.consume_from_where)
+            group.consume_type = data.consume_type
+            group.message_model = data.message_model
+            group.consume_from_where = data.consume_from_where
+            now = (group.consume_type, group.message_model, group.consume_from_where)
+            topics, newer = _subscribe(group, data.subscription_data_set)
+            if joined or topics or newer or before != now:
+                self._publish(data.group_name, group)
+            connections = list(group.members)
+        if joined or topics:
+            self._notify(data.group_name, connections, False)
+        return joined or topics
+
+    def unregister(self, name: str, connection: int) -> None:
+        """A client leaves a group (code 35)."""
+        self._remove([name], connection, lost=False)
+
+    def close(self, connection: int) -> None:
+        """A connection ended: its member leaves every group."""
+        with self._lock:
+            names = [name for name, g in self._groups.items() if connection in g.members]
+        self._remove(names, connection, lost=True)
+
+    def _remove(self, names: Iterable[str], connection: int, lost: bool) -> None:
+        for name in names:
+            with self._lock:
+                group = self._groups.get(name)
+                if group is None or group.members.pop(connection, None) is None:
+                    continue
+                if not group.members:
+                    del self._groups[name]
+                self._publish(name, group)
+                connections = list(group.members)
+            self._notify(name, connections, lost)
+
+    def get(self, name: str) -> ConsumerGroup | None:
+        """A copy of a group with members, None if nobody is there."""
+        with self._lock:
+            group = self._groups.get(name)
+            return _copy(group) if group else None
+
+    def connection(self, name: str) -> ConsumerConnection | None:
+        """A group as administration shows it (code 203), None if nobody is there."""
+        group = self.get(name)
+        if group is None:
+            return None
+        return ConsumerConnection(
+            [member.as_connection() for member in group.members.values()],
+            group.subscriptions,
+            group.consume_type,
+            group.message_model,
+            group.consume_from_where,
+        )
+
+    def groups_of_topic(self, topic: str) -> list[str]:
+        """Groups whose members subscribe to a topic."""
+        with self._lock:
+            return [name for name, group in self._groups.items() if topic in group.subscriptions]
+
+    def silent_since(self, limit: float) -> list[int]:
+        """Connections of members not heard of since a monotonic time."""
+        with self._lock:
+            return [
+                member.connection
+                for group in self._groups.values()
+                for member in group.members.values()
+                if member.seen < limit
+            ]
+
+    def _publish(self, name: str, group: ConsumerGroup) -> None:
+        """Under the lock, so that rows arrive in the order of the changes."""
+        online = bool(group.members)
+        self._tables.publish("subscriptions", {name: _row(group) if online else None})
+        ids = GetConsumerListByGroupResponseBody(group.client_ids())
+        self._tables.publish("answers", {f"38|{name}": ids.to_json() if online else None})
+
+
+def _subscribe(group: ConsumerGroup, data: list[SubscriptionData]) -> tuple[bool, bool]:
+    """Take a heartbeat's subscriptions; whether topics came or went, whether any is newer."""
+    topics = newer = False
+    for subscription in data:
+        known = group.subscriptions.get(subscription.topic)
+        if known is None:
+            topics = True
+        elif subscription.sub_version > known.sub_version:
+            newer = True
+        else:
+            continue
+        group.subscriptions[subscription.topic] = subscription
+    wanted = {subscription.topic for subscription in data}
+    for topic in [topic for topic in group.subscriptions if topic not in wanted]:
+        del group.subscriptions[topic]
+        topics = True
+    return topics, newer
+
+
+def _copy(group: ConsumerGroup) -> ConsumerGroup:
+    return ConsumerGroup(
+        group.consume_type,
+        group.message_model,
+        group.consume_from_where,
+        dict(group.members),
+        dict(group.subscriptions),
+    )
+
+
+def _row(group: ConsumerGroup) -> tuple[bool, dict[str, tuple[str, str, int, list[int]]]]:
+    return group.message_model == BROADCASTING, {
+        topic: (
+            subscription.expression_type or "TAG",
+            subscription.sub_string,
+            subscription.sub_version,
+            list(subscription.code_set),
+        )
+        for topic, subscription in group.subscriptions.items()
+    }

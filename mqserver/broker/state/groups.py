@@ -1,0 +1,94 @@
+"""The consumer groups of a broker and what each is allowed (server.md B.8)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from mqclient.wire.bodies.common import DataVersion
+from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from mqserver.broker import topic_names as names
+from mqserver.plane import Tables
+from mqstore import fastjson
+
+FILE = "subscriptionGroup.json"
+
+
+class Groups:
+    """The table of groups; every change is published and marked for saving.
+
+    auto_create: whether an unknown group is created when it is first met.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        now_ms: Callable[[], int],
+        save: Callable[[str], None],
+        auto_create: Callable[[], bool],
+    ) -> None:
+        self._lock = threading.Lock()
+        self._rows = {name: SubscriptionGroupConfig(name) for name in names.SYSTEM_GROUPS}
+        self._tables = tables
+        self._now_ms = now_ms
+        self._save = save
+        self._auto_create = auto_create
+        self.version = DataVersion(0, now_ms())
+
+    def load(self, text: bytes | None) -> None:
+        """Take what the file says on top of the system's groups, and publish all."""
+        with self._lock:
+            if text and text.strip():
+                wrapper = SubscriptionGroupWrapper.from_json(text)
+                self._rows.update(wrapper.subscription_group_table)
+                self.version = wrapper.data_version
+            self._publish(self._rows, replace_all=True)
+
+    def render(self) -> bytes:
+        """The file's text, as RocketMQ writes it."""
+        with self._lock:
+            wrapper = SubscriptionGroupWrapper(dict(self._rows), replace(self.version))
+        return fastjson.dumps(wrapper.to_plain(), pretty=True).encode()
+
+    def find(self, group: str) -> SubscriptionGroupConfig | None:
+        """A group, created with defaults if that is allowed; None if it is not."""
+        found = self._rows.get(group)
+        if found is not None:
+            return found
+        if not self._auto_create() and not group.startswith(names.SYSTEM_GROUP_PREFIX):
+            return None
+        if not names.is_legal_group(group):
+            return None
+        with self._lock:
+            if group not in self._rows:
+                self._change(SubscriptionGroupConfig(group))
+                self._save(FILE)
+            return self._rows[group]
+
+    def put(self, config: SubscriptionGroupConfig) -> None:
+        """Create or replace a group (code 200); the caller saves."""
+        with self._lock:
+            self._change(config)
+
+    def _change(self, config: SubscriptionGroupConfig) -> None:
+        self._rows[config.group_name] = config
+        self.version = DataVersion(self.version.counter + 1, self._now_ms())
+        self._publish({config.group_name: config})
+
+    def _publish(
+        self, rows: Mapping[str, SubscriptionGroupConfig], replace_all: bool = False
+    ) -> None:
+        published = {name: _row(config) for name, config in rows.items()}
+        self._tables.publish("groups", published, replace=replace_all)
+
+
+def _row(config: SubscriptionGroupConfig) -> tuple[bool, bool, int, int, int, int]:
+    return (
+        config.consume_enable,
+        config.consume_broadcast_enable,
+        config.retry_max_times,
+        config.retry_queue_nums,
+        config.broker_id,
+        config.which_broker_when_consume_slowly,
+    )

@@ -1,0 +1,32 @@
+"""A connected client, as a member of producer or consumer groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mqclient.wire.bodies.groups import Connection
+from mqclient.wire.codes import LanguageCode
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One client on one connection. seen: monotonic seconds of its last heartbeat."""
+
+    client_id: str
+    connection: int
+    remote: str
+    language: int
+    version: int
+    seen: float
+
+    def as_connection(self) -> Connection:
+        """The member as administration shows it (codes 203, 204)."""
+        return Connection(self.client_id, self.remote, language_name(self.language), self.version)
+
+
+def language_name(language: int) -> str:
+    """RocketMQ's word for a language ordinal."""
+    try:
+        return LanguageCode(language).name
+    except ValueError:
+        return LanguageCode.OTHER.name

@@ -1,0 +1,46 @@
+"""Who produces: group to members (server.md B.5). A group stays when its last member leaves."""
+
+from __future__ import annotations
+
+import threading
+
+from mqserver.broker.state.members import Member
+
+
+class Producers:
+    """The table of producer groups."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._groups: dict[str, dict[int, Member]] = {}
+
+    def register(self, group: str, member: Member) -> None:
+        """Add a member or refresh it."""
+        with self._lock:
+            self._groups.setdefault(group, {})[member.connection] = member
+
+    def unregister(self, group: str, connection: int) -> None:
+        """Remove a member."""
+        with self._lock:
+            self._groups.get(group, {}).pop(connection, None)
+
+    def close(self, connection: int) -> None:
+        """A connection ended: its member leaves every group."""
+        with self._lock:
+            for members in self._groups.values():
+                members.pop(connection, None)
+
+    def members(self, group: str) -> list[Member]:
+        """The members of a group; none for an unknown one."""
+        with self._lock:
+            return list(self._groups.get(group, {}).values())
+
+    def silent_since(self, limit: float) -> list[int]:
+        """Connections of members not heard of since a monotonic time."""
+        with self._lock:
+            return [
+                member.connection
+                for members in self._groups.values()
+                for member in members.values()
+                if member.seen < limit
+            ]

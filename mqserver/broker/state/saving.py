@@ -1,0 +1,73 @@
+"""Writes state files: at once when a reply depends on it, else within 100 ms, many changes as one."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+log = logging.getLogger("mqserver.broker")
+DELAY_S = 0.1
+"""A change is on the disk this long after it was made, at the latest."""
+
+
+class Saver:
+    """Renders and saves named state files.
+
+    save: writes one file atomically and durably (`Store.save_state`).
+    """
+
+    def __init__(self, save: Callable[[str, bytes], None]) -> None:
+        self._save = save
+        self._renders: dict[str, Callable[[], bytes]] = {}
+        self._dirty: set[str] = set()
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="state-saver", daemon=True)
+
+    def add(self, name: str, render: Callable[[], bytes]) -> None:
+        """Register a file and the function that renders it."""
+        self._renders[name] = render
+
+    def mark(self, name: str) -> None:
+        """Save this file soon."""
+        with self._lock:
+            self._dirty.add(name)
+        self._wake.set()
+
+    def save_now(self, name: str) -> None:
+        """Save this file before returning. Raises OSError."""
+        with self._lock:
+            self._dirty.discard(name)
+        with self._writing:
+            self._save(name, self._renders[name]())
+
+    def start(self) -> None:
+        """Start the thread that saves what was marked."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Save what is marked and end the thread."""
+        self._stopping.set()
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout=5.0)
+        self._save_dirty()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            self._stopping.wait(DELAY_S)
+            self._save_dirty()
+
+    def _save_dirty(self) -> None:
+        with self._lock:
+            names, self._dirty = sorted(self._dirty), set()
+        for name in names:
+            try:
+                self.save_now(name)
+            except OSError as error:
+                log.error("cannot save %s, will try again with its next change: %s", name, error)

@@ -1,0 +1,225 @@
+"""The topics of a broker: built-in ones, created ones, automatic creation (server.md B.3, B.8)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from mqclient.wire.bodies.common import DataVersion
+from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from mqserver.broker import topic_names as names
+from mqserver.config.settings import BrokerSettings
+from mqserver.plane import Tables
+from mqstore import fastjson
+
+FILE = "topics.json"
+READ, WRITE, INHERIT = 4, 2, 1
+READ_WRITE = READ | WRITE
+SCHEDULE_QUEUES = 18
+BENCHMARK_QUEUES = 1024
+CLUSTER_QUEUES = 16
+UNIT, UNIT_SUB = 1, 2
+DEAD_LETTER_QUEUES = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What a send says about a topic that does not exist yet.
+
+    topic: the topic to copy. queues: how many the client wants. unit: unit mode.
+    """
+
+    topic: str
+    queues: int
+    unit: bool
+
+
+def built_in(settings: BrokerSettings) -> dict[str, TopicConfig]:
+    """The topics every broker has."""
+    template = settings.default_topic_queue_nums
+    inherited = READ_WRITE | INHERIT
+    rows = [
+        _config(names.SELF_TEST_TOPIC, 1),
+        _config(names.BENCHMARK_TOPIC, BENCHMARK_QUEUES),
+        _config(
+            settings.broker_cluster_name,
+            CLUSTER_QUEUES,
+            inherited if settings.cluster_topic_enable else INHERIT,
+        ),
+        _config(settings.broker_name, 1, inherited if settings.broker_topic_enable else INHERIT),
+        _config(names.OFFSET_MOVED_TOPIC, 1),
+        _config(names.SCHEDULE_TOPIC, SCHEDULE_QUEUES),
+        _config(settings.broker_cluster_name + names.REPLY_SUFFIX, 1),
+    ]
+    if settings.auto_create_topic_enable:
+        rows.append(_config(names.AUTO_CREATE_TOPIC, template, inherited))
+    if settings.trace_topic_enable:
+        rows.append(_config(settings.msg_trace_topic_name, 1))
+    return {row.topic_name: row for row in rows}
+
+
+def _config(name: str, queues: int, perm: int = READ_WRITE) -> TopicConfig:
+    return TopicConfig(name, queues, queues, perm)
+
+
+class Topics:
+    """The table of topics; every change is published, saved and announced.
+
+    system: the built-in topics. now_ms: wall clock. save: marks the file. announce: tells the
+    registrar that topics were created.
+    """
+
+    def __init__(
+        self,
+        system: Mapping[str, TopicConfig],
+        tables: Tables,
+        now_ms: Callable[[], int],
+        save: Callable[[str], None],
+        announce: Callable[[], None],
+    ) -> None:
+        self._lock = threading.Lock()
+        self._rows = dict(system)
+        self._system = frozenset(system) | names.SYSTEM_TOPICS
+        self._tables = tables
+        self._now_ms = now_ms
+        self._save = save
+        self._announce = announce
+        self.version = DataVersion(0, now_ms())
+
+    def load(self, text: bytes | None) -> None:
+        """Take what the file says on top of the built-in topics, and publish all."""
+        with self._lock:
+            if text and text.strip():
+                wrapper = TopicConfigSerializeWrapper.from_json(text)
+                self._rows.update(wrapper.topic_config_table)
+                self.version = wrapper.data_version
+            self._publish(self._rows, replace_all=True)
+
+    def render(self) -> bytes:
+        """The file's text, as RocketMQ writes it."""
+        return fastjson.dumps(self.wrapper().to_plain(), pretty=True).encode()
+
+    def wrapper(self) -> TopicConfigSerializeWrapper:
+        """A copy of the table with its version (code 21)."""
+        with self._lock:
+            version = DataVersion(self.version.counter, self.version.timestamp)
+            return TopicConfigSerializeWrapper(dict(self._rows), version)
+
+    def get(self, topic: str) -> TopicConfig | None:
+        """One topic, None if it does not exist."""
+        return self._rows.get(topic)
+
+    def is_system(self, topic: str) -> bool:
+        """Whether only the system may create this topic."""
+        return topic in self._system or topic.startswith(names.SYSTEM_PREFIX)
+
+    def put(self, config: TopicConfig) -> None:
+        """Create or replace a topic (code 17); the caller saves and registers."""
+        with self._lock:
+            self._change({config.topic_name: config})
+
+    def create_for_send(
+        self, topic: str, template: Template, auto_create: bool
+    ) -> TopicConfig | None:
+        """Create a topic at its first send from the client's template, if that is inheritable."""
+        with self._lock:
+            if topic in self._rows:
+                return self._rows[topic]
+            base = self._rows.get(template.topic)
+            if base is None:
+                return None
+            perm = base.perm
+            if template.topic == names.AUTO_CREATE_TOPIC and not auto_create:
+                perm = READ_WRITE
+            if not perm & INHERIT:
+                return None
+            queues = max(0, min(template.queues, base.write_queue_nums))
+            return self._create(
+                replace(
+                    base,
+                    topic_name=topic,
+                    read_queue_nums=queues,
+                    write_queue_nums=queues,
+                    perm=perm & ~INHERIT,
+                    topic_sys_flag=unit_flag(topic, template.unit),
+                    order=False,
+                )
+            )
+
+    def ensure(self, topic: str, queues: int, sys_flag: int = 0) -> TopicConfig:
+        """A retry or dead-letter topic, created if missing."""
+        found = self._rows.get(topic)
+        if found is not None:
+            return found
+        with self._lock:
+            if topic in self._rows:
+                return self._rows[topic]
+            return self._create(
+                TopicConfig(topic, queues, queues, READ_WRITE, topic_sys_flag=sys_flag)
+            )
+
+    def set_ordered(self, topics: Iterable[str]) -> None:
+        """Exactly these topics are ordered, says the NameServer (B.1)."""
+        ordered = frozenset(topics)
+        with self._lock:
+            changed = {
+                name: replace(row, order=name in ordered)
+                for name, row in self._rows.items()
+                if row.order != (name in ordered)
+            }
+            if changed:
+                self._change(changed)
+                self._save(FILE)
+
+    def bump(self) -> None:
+        """A new version without a change of rows: the broker's permission changed."""
+        with self._lock:
+            self._next_version()
+
+    def _create(self, config: TopicConfig) -> TopicConfig:
+        self._change({config.topic_name: config})
+        self._save(FILE)
+        self._announce()
+        return config
+
+    def _change(self, rows: dict[str, TopicConfig]) -> None:
+        self._rows.update(rows)
+        self._next_version()
+        self._publish(rows)
+
+    def _next_version(self) -> None:
+        self.version = DataVersion(self.version.counter + 1, self._now_ms())
+
+    def _publish(self, rows: Mapping[str, TopicConfig], replace_all: bool = False) -> None:
+        published = {name: _row(config) for name, config in rows.items()}
+        self._tables.publish("topics", published, replace=replace_all)
+
+
+def unit_flag(topic: str, unit: bool) -> int:
+    """The system flag of a topic made in unit mode."""
+    if not unit:
+        return 0
+    return UNIT_SUB if topic.startswith(names.RETRY_PREFIX) else UNIT
+
+
+def shown(config: TopicConfig) -> str:
+    """A topic as RocketMQ writes it into remarks."""
+    letters = ((READ, "R"), (WRITE, "W"), (INHERIT, "X"))
+    perm = "".join(letter if config.perm & bit else "-" for bit, letter in letters)
+    return (
+        f"TopicConfig [topicName={config.topic_name}, readQueueNums={config.read_queue_nums}, "
+        f"writeQueueNums={config.write_queue_nums}, perm={perm}, "
+        f"topicFilterType={config.topic_filter_type}, topicSysFlag={config.topic_sys_flag}, "
+        f"order={str(config.order).lower()}]"
+    )
+
+
+def _row(config: TopicConfig) -> tuple[int, int, int, bool, bool]:
+    return (
+        config.perm,
+        config.read_queue_nums,
+        config.write_queue_nums,
+        config.topic_filter_type == "MULTI_TAG",
+        config.order,
+    )
