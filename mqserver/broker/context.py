@@ -1,0 +1,155 @@
+"""What every processor may ask: state, store, and the few doors out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from mqserver.broker.state.consumers import Consumers
+from mqserver.broker.state.groups import Groups
+from mqserver.broker.state.producers import Producers
+from mqserver.broker.state.saving import Saver
+from mqserver.broker.state.topics import Topics
+from mqserver.config.online import OnlineSettings
+from mqserver.config.settings import BrokerSettings
+from mqserver.plane import Queue
+from mqstore import GetResult, PutResult, QueryResult
+
+
+class StoreDoor(Protocol):
+    """What the processors use of `mqstore.Store`; see there."""
+
+    def put(
+        self,
+        topic: str,
+        body: bytes,
+        *,
+        queue_id: int = 0,
+        flag: int = 0,
+        sys_flag: int = 0,
+        properties: bytes = b"",
+        born_timestamp_ms: int | None = None,
+        born_host: str = "",
+        store_host: str = "",
+        reconsume_times: int = 0,
+        prepared_transaction_offset: int = 0,
+        wait_store_ok: bool = True,
+        delay_level: int = 0,
+        batch: bool = False,
+    ) -> PutResult:
+        """Append; wait until it is as durable as configured."""
+        ...
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int = 32,
+        tag_codes: list[int] | None = None,
+    ) -> GetResult:
+        """Read messages of one queue."""
+        ...
+
+    def get_at(self, physical_offset: int) -> bytes | None:
+        """The record at a physical offset."""
+        ...
+
+    def query(
+        self, topic: str, key: str, max_count: int = 32, begin_ms: int = 0, end_ms: int = 0
+    ) -> QueryResult:
+        """Records by key."""
+        ...
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """First readable offset."""
+        ...
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """One past the last offset."""
+        ...
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        """Offset by store time."""
+        ...
+
+    def store_time_at(self, topic: str, queue_id: int, offset: int) -> int:
+        """Store time at an offset, -1 if there is none."""
+        ...
+
+    def is_on_disk(self, topic: str, queue_id: int, offset: int) -> bool:
+        """Whether a message is cold."""
+        ...
+
+    def committed(self, group: str, topic: str, queue_id: int) -> int | None:
+        """A committed offset."""
+        ...
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Commit an offset."""
+        ...
+
+    def committed_all(self) -> dict[str, dict[int, int]]:
+        """Every committed offset."""
+        ...
+
+    def min_physical_offset(self) -> int:
+        """Start of the log."""
+        ...
+
+    def max_physical_offset(self) -> int:
+        """End of the log."""
+        ...
+
+    def runtime(self) -> dict[str, str]:
+        """Figures of the store."""
+        ...
+
+    def lock_held_ms(self) -> int:
+        """How long the put lock has been held."""
+        ...
+
+    def refusal(self) -> str | None:
+        """Why nothing is stored any more."""
+        ...
+
+
+class Announcer(Protocol):
+    """The registrar, as the processors see it."""
+
+    def announce(self) -> None:
+        """Register the whole table soon, without waiting."""
+        ...
+
+    def register_topics(self, topics: Iterable[str]) -> None:
+        """Register these topics with every NameServer and wait for the answers."""
+        ...
+
+
+@dataclass(slots=True)
+class BrokerContext:
+    """One broker, as its processors see it.
+
+    settings: replaced as a whole by an online update. store_host: "ip:port" told to clients.
+    accepting: False once the broker is stopping. lock, unlock: the plane's queue locks.
+    monotonic: seconds. now_ms: wall clock.
+    """
+
+    settings: BrokerSettings
+    store: StoreDoor
+    topics: Topics
+    groups: Groups
+    consumers: Consumers
+    producers: Producers
+    saver: Saver
+    online: OnlineSettings
+    registrar: Announcer
+    store_host: str
+    monotonic: Callable[[], float]
+    now_ms: Callable[[], int]
+    lock: Callable[[str, str, list[Queue]], list[Queue]]
+    unlock: Callable[[str, str, list[Queue]], None]
+    counters: Callable[[], dict[str, int]]
+    boot_ms: int
+    accepting: bool = True

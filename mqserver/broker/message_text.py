@@ -1,0 +1,44 @@
+"""The properties text of a message on its way from a send to the store (server.md B.3)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+NAME_END = "\x01"
+PAIR_END = "\x02"
+
+
+class Stored(NamedTuple):
+    """What is stored, and what the text said about storing.
+
+    wait: False with `WAIT=false`. delay_level: `DELAY`, 0 for none. half: a half message.
+    """
+
+    text: bytes
+    wait: bool
+    delay_level: int
+    half: bool
+
+
+def store_form(text: str, cluster: str, keep_wait: bool = False) -> Stored:
+    """Add CLUSTER and take WAIT out; pairs without a name or value are left out.
+
+    keep_wait: a batch keeps WAIT in its text. Raises ValueError when DELAY is no number.
+    """
+    wait, delay, half = True, 0, False
+    kept: list[str] = []
+    for pair in text.split(PAIR_END):
+        name, separator, value = pair.partition(NAME_END)
+        if not separator or not name or not value or name == "CLUSTER":
+            continue
+        if name == "WAIT":
+            wait = value.lower() == "true"
+            if not keep_wait:
+                continue
+        elif name == "TRAN_MSG":
+            half = value.lower() == "true"
+        elif name == "DELAY":
+            delay = int(value)
+        kept.append(pair)
+    kept.append(f"CLUSTER{NAME_END}{cluster}")
+    return Stored(PAIR_END.join(kept).encode(), wait, delay, half)

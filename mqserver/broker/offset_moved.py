@@ -1,0 +1,32 @@
+"""The notice that a group asked for an offset which is not there (server.md B.4)."""
+
+from __future__ import annotations
+
+from mqclient.wire.headers.pull import PullMessageRequestHeader
+from mqserver.broker import topic_names as names
+from mqserver.broker.context import BrokerContext
+from mqstore import encode_properties, fastjson
+
+
+def note_moved(broker: BrokerContext, header: PullMessageRequestHeader, new_offset: int) -> None:
+    """Store an OffsetMovedEvent in OFFSET_MOVED_EVENT, queue 0, tagged with the group."""
+    queue = {
+        "brokerName": broker.settings.broker_name,
+        "queueId": header.queue_id,
+        "topic": header.topic,
+    }
+    event = {
+        "consumerGroup": header.consumer_group,
+        "messageQueue": queue,
+        "offsetNew": new_offset,
+        "offsetRequest": header.queue_offset,
+    }
+    group = header.consumer_group
+    broker.store.put(
+        names.OFFSET_MOVED_TOPIC,
+        fastjson.dumps(event).encode(),
+        properties=encode_properties({"TAGS": group, "KEYS": group} if group else {}),
+        born_timestamp_ms=broker.now_ms(),
+        born_host=broker.store_host,
+        store_host=broker.store_host,
+    )

@@ -1,0 +1,67 @@
+"""Connected clients: 34, 35 and 38 (server.md B.5)."""
+
+from __future__ import annotations
+
+from mqclient.wire.bodies.heartbeat import (
+    ConsumerData,
+    GetConsumerListByGroupResponseBody,
+    HeartbeatData,
+)
+from mqclient.wire.codes import ResponseCode
+from mqclient.wire.headers.clients import (
+    ConsumerGroupRequestHeader,
+    UnregisterClientRequestHeader,
+)
+from mqserver.broker import topic_names as names
+from mqserver.broker.context import BrokerContext
+from mqserver.broker.state.members import Member
+from mqserver.broker.state.topics import unit_flag
+from mqserver.replies import Reply, Request, Response
+
+
+def heartbeat(broker: BrokerContext, request: Request) -> Reply:
+    """HEART_BEAT (34): always a success; a group that may not exist is skipped."""
+    data = HeartbeatData.from_json(request.body)
+    member = Member(
+        data.client_id,
+        request.connection,
+        request.remote,
+        request.language,
+        request.version,
+        broker.monotonic(),
+    )
+    for consumer in data.consumer_data_set:
+        _consumer(broker, consumer, member)
+    for producer in data.producer_data_set:
+        broker.producers.register(producer.group_name, member)
+    return Response()
+
+
+def _consumer(broker: BrokerContext, data: ConsumerData, member: Member) -> None:
+    group = broker.groups.find(data.group_name)
+    if group is None:
+        return
+    topic = names.retry_topic(data.group_name)
+    broker.topics.ensure(topic, group.retry_queue_nums, unit_flag(topic, data.unit_mode))
+    broker.consumers.register(data, member)
+
+
+def unregister(broker: BrokerContext, request: Request) -> Reply:
+    """UNREGISTER_CLIENT (35): leave the groups that the request names."""
+    header = UnregisterClientRequestHeader.from_fields(request.fields)
+    if header.producer_group:
+        broker.producers.unregister(header.producer_group, request.connection)
+    if header.consumer_group:
+        broker.consumers.unregister(header.consumer_group, request.connection)
+    return Response(fields={})
+
+
+def consumer_list(broker: BrokerContext, request: Request) -> Reply:
+    """GET_CONSUMER_LIST_BY_GROUP (38)."""
+    header = ConsumerGroupRequestHeader.from_fields(request.fields)
+    group = broker.consumers.get(header.consumer_group)
+    if group is None:
+        remark = f"no consumer for this group, {header.consumer_group}"
+        return Response(ResponseCode.SYSTEM_ERROR, remark, {})
+    body = GetConsumerListByGroupResponseBody(group.client_ids())
+    return Response(fields={}, body=body.to_json())

@@ -1,0 +1,28 @@
+"""Queue locks: 41 and 42. The locks live in the compiled plane (server.md B.5)."""
+
+from __future__ import annotations
+
+from mqclient.wire.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody
+from mqserver.broker.context import BrokerContext
+from mqserver.plane import Queue
+from mqserver.replies import Reply, Request, Response
+from mqstore import MessageQueue
+
+
+def lock(broker: BrokerContext, request: Request) -> Reply:
+    """LOCK_BATCH_MQ (41): the queues that the client holds now."""
+    body = LockBatchRequestBody.from_json(request.body)
+    held = broker.lock(body.consumer_group, body.client_id, _queues(body))
+    granted = [MessageQueue(topic, name, queue_id) for topic, name, queue_id in held]
+    return Response(body=LockBatchResponseBody(granted).to_json())
+
+
+def unlock(broker: BrokerContext, request: Request) -> Reply:
+    """UNLOCK_BATCH_MQ (42)."""
+    body = LockBatchRequestBody.from_json(request.body)
+    broker.unlock(body.consumer_group, body.client_id, _queues(body))
+    return Response()
+
+
+def _queues(body: LockBatchRequestBody) -> list[Queue]:
+    return [(queue.topic, queue.broker_name, queue.queue_id) for queue in body.mq_set]

@@ -1,0 +1,195 @@
+"""Sends: 10, 310 and 320, in the order of server.md B.3.
+
+Native code serves ordinary sends; what comes here is unusual, or everything with
+`dataPlane=python`. The replies are the same.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+
+from mqclient.wire.bodies.topics import TopicConfig
+from mqclient.wire.codes import MessageSysFlag, RequestCode, ResponseCode
+from mqclient.wire.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from mqserver.broker import topic_names as names
+from mqserver.broker.context import BrokerContext
+from mqserver.broker.message_text import store_form
+from mqserver.broker.remarks import FAQ, address, no_group, sending_forbidden
+from mqserver.broker.state.topics import DEAD_LETTER_QUEUES, WRITE, Template, shown
+from mqserver.replies import AGAIN, Refused, Reply, Request, Response
+from mqstore import PutResult, offset_msg_id
+
+REJECTED = "[REJECTREQUEST]system busy, start flow control for a while"
+LOCK_ABSURD_MS = 10_000_000
+"""A lock time beyond this is a clock's fault, says RocketMQ."""
+_VERSION_3_4_9 = 121
+
+_STORED = {"PUT_OK": 0, "FLUSH_DISK_TIMEOUT": 10, "SLAVE_NOT_AVAILABLE": 11}
+_STORED["FLUSH_SLAVE_TIMEOUT"] = 12
+_NOT_STORED = {
+    "CREATE_MAPPED_FILE_FAILED": "create mapped file failed, server is busy or broken.",
+    "OS_PAGECACHE_BUSY": "[PC_SYNCHRONIZED]broker busy, start flow control for a while",
+    "UNKNOWN_ERROR": "UNKNOWN_ERROR",
+}
+
+
+def send(broker: BrokerContext, request: Request) -> Reply:
+    """SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320)."""
+    settings = broker.settings
+    if settings.os_page_cache_busy_time_out_mills < broker.store.lock_held_ms() < LOCK_ABSURD_MS:
+        return Response(ResponseCode.SYSTEM_BUSY, REJECTED)
+    told = {
+        "MSG_REGION": settings.region_id,
+        "TRACE_ON": "true" if settings.trace_on else "false",
+    }
+    try:
+        return _send(broker, request, told)
+    except Refused as refused:
+        answer = refused.response
+        return Response(answer.code, answer.remark, told)
+
+
+def _send(broker: BrokerContext, request: Request, told: dict[str, str]) -> Reply:
+    short = request.code != RequestCode.SEND_MESSAGE
+    _check_time_and_name(broker, request.fields.get("b" if short else "topic"))
+    kind = SendMessageRequestHeaderV2 if short else SendMessageRequestHeader
+    header = kind.from_fields(request.fields)
+    config = broker.topics.get(header.topic)
+    if config is None:
+        config = _created(broker, header)
+        if request.attempt == 0:
+            return AGAIN
+    limit = max(config.read_queue_nums, config.write_queue_nums)
+    if header.queue_id >= limit:
+        remark = f"request queueId[{header.queue_id}] is illegal, {shown(config)}"
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"{remark} Producer: {request.remote}")
+    topic, queue_id = header.topic, header.queue_id
+    if queue_id < 0:
+        queue_id = random.randrange(max(1, config.write_queue_nums))
+    if not header.batch and topic.startswith(names.RETRY_PREFIX):
+        config, queue_id = _retry_or_dead(broker, request, header, config, queue_id)
+    result = _put(broker, request, header, config, queue_id)
+    return _answer(broker, result, queue_id, told)
+
+
+def _check_time_and_name(broker: BrokerContext, topic: str | None) -> None:
+    settings = broker.settings
+    start_ms = settings.start_accept_send_request_time_stamp
+    if broker.now_ms() < start_ms:
+        until = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(start_ms / 1000))
+        remark = f"broker unable to service, until {until},{start_ms % 1000:03d}"
+        raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+    config = broker.topics.get(topic or "")
+    if not settings.broker_permission & WRITE and config is not None and config.order:
+        raise sending_forbidden(broker)
+    illegal = names.illegal_topic(topic)
+    if illegal:
+        raise Refused(ResponseCode.SYSTEM_ERROR, illegal)
+    if topic in names.NO_SENDING:
+        remark = f"Sending message to topic[{topic}] is forbidden."
+        raise Refused(ResponseCode.NO_PERMISSION, remark)
+    if not broker.accepting:
+        raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, _not_available("broker is stopping"))
+
+
+def _created(broker: BrokerContext, header: SendMessageRequestHeader) -> TopicConfig:
+    template = Template(header.default_topic, header.default_topic_queue_nums, header.unit_mode)
+    auto = broker.settings.auto_create_topic_enable
+    config = broker.topics.create_for_send(header.topic, template, auto)
+    if config is None and header.topic.startswith(names.RETRY_PREFIX):
+        config = broker.topics.ensure(header.topic, 1)
+    if config is None:
+        remark = f"topic[{header.topic}] not exist, apply first please!{FAQ}"
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, remark)
+    return config
+
+
+def _retry_or_dead(
+    broker: BrokerContext,
+    request: Request,
+    header: SendMessageRequestHeader,
+    config: TopicConfig,
+    queue_id: int,
+) -> tuple[TopicConfig, int]:
+    """A message that failed too often goes to its group's dead letters."""
+    group_name = header.topic.removeprefix(names.RETRY_PREFIX)
+    group = broker.groups.find(group_name)
+    if group is None:
+        raise no_group(group_name)
+    limit = group.retry_max_times
+    if request.version >= _VERSION_3_4_9 and header.max_reconsume_times is not None:
+        limit = header.max_reconsume_times
+    if (header.reconsume_times or 0) < limit:
+        return config, queue_id
+    return broker.topics.ensure(names.dead_letter_topic(group_name), DEAD_LETTER_QUEUES), 0
+
+
+def _put(
+    broker: BrokerContext,
+    request: Request,
+    header: SendMessageRequestHeader,
+    config: TopicConfig,
+    queue_id: int,
+) -> PutResult:
+    cluster = broker.settings.broker_cluster_name
+    stored = store_form(header.properties or "", cluster, keep_wait=header.batch)
+    if stored.half and not header.batch:
+        remark = f"the broker[{address(broker)}] sending transaction message is forbidden"
+        raise Refused(ResponseCode.NO_PERMISSION, remark)
+    if header.batch and stored.delay_level > 0:
+        raise Refused(ResponseCode.MESSAGE_ILLEGAL, _illegal(broker))
+    multi = MessageSysFlag.MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
+    return broker.store.put(
+        config.topic_name,
+        request.body,
+        queue_id=queue_id,
+        flag=header.flag,
+        sys_flag=header.sys_flag | multi,
+        properties=stored.text,
+        born_timestamp_ms=header.born_timestamp,
+        born_host=request.remote,
+        store_host=broker.store_host,
+        reconsume_times=header.reconsume_times or 0,
+        wait_store_ok=stored.wait,
+        delay_level=stored.delay_level,
+        batch=header.batch,
+    )
+
+
+def _answer(
+    broker: BrokerContext, result: PutResult, queue_id: int, told: dict[str, str]
+) -> Response:
+    if result.status in ("MESSAGE_ILLEGAL", "PROPERTIES_SIZE_EXCEEDED"):
+        raise Refused(ResponseCode.MESSAGE_ILLEGAL, _illegal(broker))
+    if result.status == "SERVICE_NOT_AVAILABLE":
+        why = broker.store.refusal() or "the store is shut down"
+        raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, _not_available(why))
+    if result.status not in _STORED:
+        remark = _NOT_STORED.get(result.status, "UNKNOWN_ERROR DEFAULT")
+        raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+    host, _, port = broker.store_host.rpartition(":")
+    ids = (offset_msg_id(host.strip("[]"), int(port), at) for at in result.record_offsets)
+    place = {
+        "queueId": str(queue_id),
+        **told,
+        "msgId": ",".join(ids),
+        "queueOffset": str(result.queue_offset),
+    }
+    return Response(_STORED[result.status], None, place)
+
+
+def _illegal(broker: BrokerContext) -> str:
+    return (
+        "the message is illegal, maybe msg body or properties length not matched. "
+        f"msg body length limit {broker.settings.max_message_size}B, "
+        "msg properties length limit 32KB."
+    )
+
+
+def _not_available(why: str) -> str:
+    return (
+        "service not available now. It may be caused by one of the following reasons: "
+        f"the broker's disk is full [{why}], messages are put to the slave, "
+        "message store has been shut down, etc."
+    )

@@ -1,0 +1,146 @@
+"""PULL_MESSAGE (11), in the order of server.md B.4.
+
+Native code serves pulls that pass every check; what fails one is worded here, and everything
+is served here with `dataPlane=python`.
+"""
+
+from __future__ import annotations
+
+from mqclient.wire.bodies.groups import SubscriptionGroupConfig
+from mqclient.wire.bodies.heartbeat import SUBSCRIBE_ALL
+from mqclient.wire.codes import PullSysFlag, ResponseCode
+from mqclient.wire.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from mqserver.broker.context import BrokerContext
+from mqserver.broker.offset_moved import note_moved
+from mqserver.broker.remarks import FAQ, address, no_group
+from mqserver.broker.state.consumers import BROADCASTING
+from mqserver.broker.state.topics import READ
+from mqserver.broker.tags import codes_of
+from mqserver.replies import Hold, Refused, Reply, Request, Response
+from mqstore import GetResult
+
+_CODES = {
+    "FOUND": ResponseCode.SUCCESS,
+    "MESSAGE_WAS_REMOVING": ResponseCode.PULL_RETRY_IMMEDIATELY,
+    "NO_MATCHED_MESSAGE": ResponseCode.PULL_RETRY_IMMEDIATELY,
+    "OFFSET_FOUND_NULL": ResponseCode.PULL_NOT_FOUND,
+    "OFFSET_OVERFLOW_ONE": ResponseCode.PULL_NOT_FOUND,
+    "OFFSET_OVERFLOW_BADLY": ResponseCode.PULL_OFFSET_MOVED,
+    "OFFSET_TOO_SMALL": ResponseCode.PULL_OFFSET_MOVED,
+}
+_EMPTY = ("NO_MATCHED_LOGIC_QUEUE", "NO_MESSAGE_IN_QUEUE")
+
+
+def pull(broker: BrokerContext, request: Request) -> Reply:
+    """Check, read, then answer or hold; every refusal carries an empty header."""
+    try:
+        return _pull(broker, request)
+    except Refused as refused:
+        return Response(refused.response.code, refused.response.remark, {})
+
+
+def _pull(broker: BrokerContext, request: Request) -> Reply:
+    header = PullMessageRequestHeader.from_fields({"subVersion": "0", **request.fields})
+    if not broker.settings.broker_permission & READ:
+        remark = f"the broker[{address(broker)}] pulling message is forbidden"
+        raise Refused(ResponseCode.NO_PERMISSION, remark)
+    group = broker.groups.find(header.consumer_group)
+    if group is None:
+        raise no_group(header.consumer_group)
+    if not group.consume_enable:
+        remark = f"subscription group no permission, {header.consumer_group}"
+        raise Refused(ResponseCode.NO_PERMISSION, remark)
+    _check_queue(broker, request, header)
+    codes = _filter(broker, header, group)
+    first = request.attempt == 0
+    if first and header.sys_flag & PullSysFlag.COMMIT_OFFSET:
+        broker.store.commit(
+            header.consumer_group, header.topic, header.queue_id, header.commit_offset
+        )
+    found = broker.store.get(
+        header.topic, header.queue_id, header.queue_offset, header.max_msg_nums, codes
+    )
+    code = _code_of(found, header.queue_offset)
+    if code == ResponseCode.PULL_NOT_FOUND and first and header.sys_flag & PullSysFlag.SUSPEND:
+        timeout_ms = header.suspend_timeout_millis
+        if not broker.settings.long_polling_enable:
+            timeout_ms = broker.settings.short_polling_time_mills
+        wanted = None if codes is None else tuple(codes)
+        return Hold(header.topic, header.queue_id, header.queue_offset, timeout_ms / 1000, wanted)
+    if code == ResponseCode.PULL_OFFSET_MOVED:
+        note_moved(broker, header, found.next_begin_offset)
+    return _answer(broker, group, code, found)
+
+
+def _check_queue(broker: BrokerContext, request: Request, header: PullMessageRequestHeader) -> None:
+    config = broker.topics.get(header.topic)
+    if config is None:
+        remark = f"topic[{header.topic}] not exist, apply first please! {FAQ}"
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, remark)
+    if not config.perm & READ:
+        remark = f"the topic[{header.topic}] pulling message is forbidden"
+        raise Refused(ResponseCode.NO_PERMISSION, remark)
+    if not 0 <= header.queue_id < config.read_queue_nums:
+        remark = (
+            f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
+            f"topicConfig.readQueueNums:[{config.read_queue_nums}] consumer:[/{request.remote}]"
+        )
+        raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+
+
+def _filter(
+    broker: BrokerContext, header: PullMessageRequestHeader, group: SubscriptionGroupConfig
+) -> list[int] | None:
+    """The tag codes wanted, None for all: from the request, or from the group's heartbeats."""
+    if header.sys_flag & PullSysFlag.SUBSCRIPTION:
+        kind, text = header.expression_type, header.subscription or SUBSCRIBE_ALL
+        codes = codes_of(text)
+    else:
+        kind, text, codes = _subscribed(broker, header, group)
+    if kind not in (None, "", "TAG"):
+        remark = f"The broker does not support consumer to filter message by {kind}"
+        raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+    return None if text == SUBSCRIBE_ALL else codes
+
+
+def _subscribed(
+    broker: BrokerContext, header: PullMessageRequestHeader, group: SubscriptionGroupConfig
+) -> tuple[str | None, str, list[int]]:
+    online = broker.consumers.get(header.consumer_group)
+    if online is None:
+        remark = f"the consumer's group info not exist{FAQ}"
+        raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
+    if online.message_model == BROADCASTING and not group.consume_broadcast_enable:
+        remark = f"the consumer group[{header.consumer_group}] can not consume by broadcast way"
+        raise Refused(ResponseCode.NO_PERMISSION, remark)
+    subscription = online.subscriptions.get(header.topic)
+    if subscription is None:
+        remark = f"the consumer's subscription not exist{FAQ}"
+        raise Refused(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
+    if subscription.sub_version < header.sub_version:
+        remark = "the consumer's subscription not latest"
+        raise Refused(ResponseCode.SUBSCRIPTION_NOT_LATEST, remark)
+    return subscription.expression_type, subscription.sub_string, subscription.code_set
+
+
+def _code_of(found: GetResult, offset: int) -> ResponseCode:
+    if found.status in _EMPTY:
+        return ResponseCode.PULL_OFFSET_MOVED if offset else ResponseCode.PULL_NOT_FOUND
+    return _CODES.get(found.status, ResponseCode.SYSTEM_ERROR)
+
+
+def _answer(
+    broker: BrokerContext, group: SubscriptionGroupConfig, code: ResponseCode, found: GetResult
+) -> Response:
+    suggested = 0
+    if broker.settings.slave_read_enable:
+        slow = found.suggest_slave
+        suggested = group.which_broker_when_consume_slowly if slow else group.broker_id
+    header = PullMessageResponseHeader(
+        suggest_which_broker_id=suggested,
+        next_begin_offset=found.next_begin_offset,
+        min_offset=found.min_offset,
+        max_offset=found.max_offset,
+    )
+    body = found.body if code == ResponseCode.SUCCESS else None
+    return Response(code, found.status, header.to_fields(), body)

@@ -1,0 +1,93 @@
+"""CONSUMER_SEND_MSG_BACK (36): a message that was not consumed comes again, or dies."""
+
+from __future__ import annotations
+
+import random
+
+from mqclient.wire.bodies.groups import SubscriptionGroupConfig
+from mqclient.wire.bodies.topics import TopicConfig
+from mqclient.wire.codes import ResponseCode
+from mqclient.wire.headers.send import ConsumerSendMsgBackRequestHeader
+from mqserver.broker import topic_names as names
+from mqserver.broker.context import BrokerContext
+from mqserver.broker.remarks import no_group, sending_forbidden, system_error
+from mqserver.broker.state.topics import DEAD_LETTER_QUEUES, WRITE, unit_flag
+from mqserver.replies import Refused, Reply, Request, Response
+from mqstore import ReceivedMessage, decode_messages, encode_properties
+
+_VERSION_3_4_9 = 121
+_FIRST_DELAY_LEVEL = 3
+
+
+def send_back(broker: BrokerContext, request: Request) -> Reply:
+    """The nine steps of server.md B.3, in order. Only a clean put answers 0."""
+    header = ConsumerSendMsgBackRequestHeader.from_fields(request.fields)
+    group = broker.groups.find(header.group)
+    if group is None:
+        raise no_group(header.group)
+    if not broker.settings.broker_permission & WRITE:
+        raise sending_forbidden(broker)
+    if group.retry_queue_nums <= 0:
+        return Response()
+    topic = names.retry_topic(header.group)
+    retry = broker.topics.ensure(topic, group.retry_queue_nums, unit_flag(topic, header.unit_mode))
+    if not retry.perm & WRITE:
+        remark = f"the topic[{topic}] sending message is forbidden"
+        raise Refused(ResponseCode.NO_PERMISSION, remark)
+    message = _message_at(broker, header.offset)
+    config, queue_id, level = _destination(broker, request, header, group, message, retry)
+    status = _put(broker, message, config, queue_id, level)
+    if status != "PUT_OK":
+        raise system_error(status)
+    return Response()
+
+
+def _message_at(broker: BrokerContext, offset: int) -> ReceivedMessage:
+    record = broker.store.get_at(offset)
+    if record is None:
+        raise system_error(f"look message by offset failed, {offset}")
+    return decode_messages(record)[0]
+
+
+def _destination(
+    broker: BrokerContext,
+    request: Request,
+    header: ConsumerSendMsgBackRequestHeader,
+    group: SubscriptionGroupConfig,
+    message: ReceivedMessage,
+    retry: TopicConfig,
+) -> tuple[TopicConfig, int, int]:
+    """Topic, queue and delay level: the retry topic, or the dead letters."""
+    limit = group.retry_max_times
+    if request.version >= _VERSION_3_4_9 and header.max_reconsume_times is not None:
+        limit = header.max_reconsume_times
+    if message.reconsume_times >= limit or header.delay_level < 0:
+        topic = names.dead_letter_topic(header.group)
+        return broker.topics.ensure(topic, DEAD_LETTER_QUEUES), 0, 0
+    level = header.delay_level or _FIRST_DELAY_LEVEL + message.reconsume_times
+    return retry, random.randrange(group.retry_queue_nums), level
+
+
+def _put(
+    broker: BrokerContext, message: ReceivedMessage, config: TopicConfig, queue_id: int, level: int
+) -> str:
+    properties = dict(message.properties)
+    properties.setdefault("RETRY_TOPIC", message.topic)
+    properties["WAIT"] = "false"
+    properties["DELAY"] = str(level)
+    properties.setdefault("ORIGIN_MESSAGE_ID", message.offset_msg_id)
+    result = broker.store.put(
+        config.topic_name,
+        message.stored_body,
+        queue_id=queue_id,
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        properties=encode_properties(properties),
+        born_timestamp_ms=message.born_timestamp_ms,
+        born_host=message.born_host,
+        store_host=message.store_host,
+        reconsume_times=message.reconsume_times + 1,
+        wait_store_ok=False,
+        delay_level=level,
+    )
+    return result.status

@@ -1,0 +1,68 @@
+"""Topics: 17, 21 and 202 (server.md B.7)."""
+
+from __future__ import annotations
+
+from mqclient.wire.bodies.topics import TopicConfig, TopicOffset, TopicStatsTable
+from mqclient.wire.codes import ResponseCode
+from mqclient.wire.headers.admin import CreateTopicRequestHeader, TopicRequestHeader
+from mqserver.broker import topic_names as names
+from mqserver.broker.context import BrokerContext
+from mqserver.broker.remarks import system_error
+from mqserver.broker.state.topics import FILE
+from mqserver.replies import Reply, Request, Response
+from mqstore import MessageQueue
+
+_FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
+_QUEUES_MAX = 65_536
+
+
+def create_topic(broker: BrokerContext, request: Request) -> Reply:
+    """UPDATE_AND_CREATE_TOPIC (17): replaces the topic, saves, registers, then answers.
+
+    RocketMQ ignores the request's `order`; only the NameServer's key-values set it.
+    """
+    illegal = names.illegal_topic(request.fields.get("topic"))
+    if illegal:
+        raise system_error(illegal)
+    header = CreateTopicRequestHeader.from_fields(request.fields)
+    if broker.topics.is_system(header.topic):
+        raise system_error(f"The topic[{header.topic}] is conflict with system topic.")
+    if header.topic_filter_type not in _FILTER_TYPES:
+        raise system_error(f"topicFilterType = [{header.topic_filter_type}] value invalid")
+    for queues in (header.read_queue_nums, header.write_queue_nums):
+        if not 0 <= queues <= _QUEUES_MAX:
+            raise system_error(f"{queues} queues: must be 0 to {_QUEUES_MAX}")
+    broker.topics.put(
+        TopicConfig(
+            header.topic,
+            header.read_queue_nums,
+            header.write_queue_nums,
+            header.perm,
+            header.topic_filter_type,
+            header.topic_sys_flag or 0,
+        )
+    )
+    broker.saver.save_now(FILE)
+    broker.registrar.register_topics([header.topic])
+    return Response(remark="not set any response code")
+
+
+def all_topics(broker: BrokerContext, request: Request) -> Reply:
+    """GET_ALL_TOPIC_CONFIG (21)."""
+    return Response(fields={}, body=broker.topics.wrapper().to_json())
+
+
+def topic_stats(broker: BrokerContext, request: Request) -> Reply:
+    """GET_TOPIC_STATS_INFO (202): one row for each write queue."""
+    topic = TopicRequestHeader.from_fields(request.fields).topic
+    config = broker.topics.get(topic)
+    if config is None:
+        return Response(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+    store, name = broker.store, broker.settings.broker_name
+    rows = {}
+    for queue_id in range(config.write_queue_nums):
+        low = max(0, store.min_offset(topic, queue_id))
+        high = max(0, store.max_offset(topic, queue_id))
+        last_ms = store.store_time_at(topic, queue_id, high - 1) if high > 0 else 0
+        rows[MessageQueue(topic, name, queue_id)] = TopicOffset(low, high, last_ms)
+    return Response(body=TopicStatsTable(rows).to_json())

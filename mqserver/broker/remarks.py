@@ -1,0 +1,31 @@
+"""Remarks that several processors answer, in RocketMQ's words."""
+
+from __future__ import annotations
+
+from mqclient.wire.codes import ResponseCode
+from mqserver.broker.context import BrokerContext
+from mqserver.replies import Refused
+
+FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
+
+
+def no_group(group: str, separator: str = " ") -> Refused:
+    """The group does not exist and may not be created."""
+    remark = f"subscription group not exist, {group}{separator}{FAQ}"
+    return Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+
+
+def address(broker: BrokerContext) -> str:
+    """The broker's IP, as remarks name it."""
+    return broker.store_host.rpartition(":")[0]
+
+
+def sending_forbidden(broker: BrokerContext) -> Refused:
+    """The broker does not take messages."""
+    remark = f"the broker[{address(broker)}] sending message is forbidden"
+    return Refused(ResponseCode.NO_PERMISSION, remark)
+
+
+def system_error(remark: str) -> Refused:
+    """Code 1 with a remark."""
+    return Refused(ResponseCode.SYSTEM_ERROR, remark)
