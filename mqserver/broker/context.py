@@ -127,6 +127,16 @@ class Announcer(Protocol):
         ...
 
 
+class NoNameServers:
+    """An announcer for a broker that has not met its NameServers yet."""
+
+    def announce(self) -> None:
+        """Nobody listens."""
+
+    def register_topics(self, topics: Iterable[str]) -> None:
+        """Nobody listens."""
+
+
 @dataclass(slots=True)
 class BrokerContext:
     """One broker, as its processors see it.

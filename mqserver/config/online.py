@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+from mqclient.wire.bodies.common import DataVersion
 from mqserver.config.load import Loaded, SettingsError, read_text
 from mqserver.config.table import Setting, shown
 from mqserver.config.text import parse, render
@@ -26,6 +28,7 @@ class OnlineSettings:
     """The loaded values of a running server, and the file its changes are saved in.
 
     changed: called with the new values after each accepted update, before it is saved.
+    version: counts the updates (code 26).
     """
 
     def __init__(self, loaded: Loaded, path: Path, changed: Callable[[Loaded], None]) -> None:
@@ -33,6 +36,7 @@ class OnlineSettings:
         self._path = path
         self._changed = changed
         self._lock = threading.Lock()
+        self.version = DataVersion(0, time.time_ns() // 1_000_000)
 
     def text(self) -> str:
         """Every setting as properties text (codes 26, 319)."""
@@ -78,6 +82,7 @@ class OnlineSettings:
         except SettingsError as error:
             self._loaded.values, self._loaded.origins = before
             raise Refused(SYSTEM_ERROR, str(error)) from None
+        self.version = DataVersion(self.version.counter + 1, time.time_ns() // 1_000_000)
         self._save(accepted)
 
     def _save(self, accepted: dict[str, str]) -> None:

@@ -35,8 +35,8 @@ def update_config(broker: BrokerContext, request: Request) -> Reply:
 
 
 def get_config(broker: BrokerContext, request: Request) -> Reply:
-    """GET_BROKER_CONFIG (26); the version is that of the topics, as in RocketMQ."""
-    version = broker.topics.version.to_json().decode()
+    """GET_BROKER_CONFIG (26)."""
+    version = broker.online.version.to_json().decode()
     fields = GetBrokerConfigResponseHeader(version=version).to_fields()
     return Response(fields=fields, body=broker.online.text().encode())
 

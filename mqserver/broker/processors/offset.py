@@ -55,7 +55,7 @@ def min_offset(broker: BrokerContext, request: Request) -> Reply:
 
 
 def earliest_time(broker: BrokerContext, request: Request) -> Reply:
-    """GET_EARLIEST_MSG_STORETIME (32): −1 when the queue is empty."""
+    """GET_EARLIEST_MSG_STORETIME (32): -1 when the queue is empty."""
     header = QueueRequestHeader.from_fields(request.fields)
     first = broker.store.min_offset(header.topic, header.queue_id)
     time_ms = broker.store.store_time_at(header.topic, header.queue_id, first)

@@ -1,4 +1,4 @@
-"""Writes state files: at once when a reply depends on it, else within 100 ms, many changes as one."""
+"""Writes state files: at once when a reply depends on it, else soon, many changes as one."""
 
 from __future__ import annotations
 

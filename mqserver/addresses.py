@@ -1,0 +1,92 @@
+"""Which address clients are told, where that came from, and what may be wrong with it."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+ANY = ("0.0.0.0", "::", "")
+_SIOCGIFADDR = 0x8915
+_CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """The host clients are told, and the same as an IP, which message ids need.
+
+    origin: "brokerIP1" or "the interface". warnings: what the operator should know.
+    """
+
+    host: str
+    ip: str
+    origin: str
+    warnings: tuple[str, ...]
+
+
+def advertised(broker_ip1: str, bind_address: str) -> Advertised:
+    """Choose the address; raises OSError when brokerIP1 is a name that does not resolve."""
+    if broker_ip1:
+        ip = _resolved(broker_ip1)
+        return Advertised(broker_ip1, ip, "brokerIP1", tuple(_warnings(ip, bind_address, ())))
+    if bind_address not in ANY:
+        ip = _resolved(bind_address)
+        return Advertised(ip, ip, "bindAddress", ())
+    candidates = interface_addresses()
+    ip = _outgoing() or (candidates[0] if candidates else "127.0.0.1")
+    warnings = tuple(_warnings(ip, bind_address, candidates))
+    return Advertised(ip, ip, "the interface", warnings)
+
+
+def _resolved(host: str) -> str:
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return socket.gethostbyname(host)
+
+
+def _outgoing() -> str | None:
+    """The address of the interface with the default route; sends nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return None
+        address = probe.getsockname()
+        return str(address[0])
+
+
+def interface_addresses() -> list[str]:
+    """The IPv4 addresses of this machine's interfaces, loopback left out."""
+    try:
+        import fcntl
+    except ImportError:
+        return []
+    found: list[str] = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            try:
+                row = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, name.encode()[:15].ljust(40, b"\0"))
+            except OSError:
+                continue
+            address = socket.inet_ntoa(row[20:24])
+            if not ipaddress.ip_address(address).is_loopback:
+                found.append(address)
+    return found
+
+
+def _warnings(ip: str, bind_address: str, candidates: tuple[str, ...] | list[str]) -> list[str]:
+    address = ipaddress.ip_address(ip)
+    set_it = "set brokerIP1 to the address that clients can reach"
+    warnings: list[str] = []
+    if address.is_loopback and bind_address in ANY:
+        warnings.append(
+            f"clients on other machines will be told {ip}, their own loopback; {set_it}"
+        )
+    elif address.is_private and any(mark.exists() for mark in _CONTAINER_MARKS):
+        warnings.append(f"{ip} is the private address of a container; {set_it}")
+    if len(candidates) > 1:
+        others = ", ".join(other for other in candidates if other != ip)
+        warnings.append(f"{ip} is one of several addresses (also {others}); {set_it}")
+    return warnings

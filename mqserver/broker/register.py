@@ -1,0 +1,268 @@
+"""Registers the broker with every NameServer in parallel (server.md B.1).
+
+One thread runs an event loop with the client's transport. Import this late: asyncio is heavy. Registration happens at start, then
+periodically, soon after a topic was created by itself, at once for code 17, and again as soon
+as a NameServer that was away may be back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from zlib import crc32
+
+from mqclient.transport import Transport
+from mqclient.wire.bodies.common import DataVersion, KVTable
+from mqclient.wire.bodies.topics import RegisterBrokerBody, TopicConfigSerializeWrapper
+from mqclient.wire.codes import FrameFlag, RequestCode
+from mqclient.wire.frame import Frame
+from mqclient.wire.headers.namesrv import (
+    BrokerIdentityRequestHeader,
+    QueryDataVersionResponseHeader,
+    RegisterBrokerRequestHeader,
+)
+from mqserver.broker.state.topics import READ_WRITE, Topics
+from mqserver.config.settings import BrokerSettings
+
+log = logging.getLogger("mqserver.broker")
+
+COALESCE_S = 0.05
+"""Topics created within this time are announced together."""
+RETRY_S = 1.0
+"""A NameServer that did not answer is asked again after this, doubling up to the period."""
+PERIOD_MIN_S, PERIOD_MAX_S = 10.0, 60.0
+UNREGISTER_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """How the broker is known: what registrations and unregistrations say.
+
+    address, ha_address: "host:port" told to clients and slaves.
+    """
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+    ha_address: str
+
+
+class Registrar:
+    """Keeps the NameServers' view of this broker fresh.
+
+    settings: asked each time, because it may change online. ordered: told the topics that the
+    NameServers' key-values call ordered.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        topics: Topics,
+        settings: Callable[[], BrokerSettings],
+        ordered: Callable[[Iterable[str]], None],
+    ) -> None:
+        self._identity = identity
+        self._topics = topics
+        self._settings = settings
+        self._ordered = ordered
+        self._namesrvs = settings().namesrv_addresses
+        self._thread = threading.Thread(target=self._run, name="registrar", daemon=True)
+        self._first = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._transport: Transport | None = None
+        self._wake: asyncio.Event | None = None
+        self._announced = False
+        self._stopping = False
+        self._away: dict[str, str] = {}
+
+    @property
+    def away(self) -> dict[str, str]:
+        """NameServers that did not answer the last time, and why."""
+        return dict(self._away)
+
+    def start(self) -> None:
+        """Start, register once with every NameServer and wait for the answers or their timeout."""
+        if not self._namesrvs:
+            return
+        self._thread.start()
+        self._first.wait(self._timeout + 1.0)
+
+    def announce(self) -> None:
+        """Register the whole table soon, one-way, without waiting."""
+        loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(self._mark)
+
+    def _mark(self) -> None:
+        self._announced = True
+        if self._wake is not None:
+            self._wake.set()
+
+    def _lost(self, address: str) -> None:
+        """A NameServer that answered is gone: it may be back soon, and know nothing."""
+        if address not in self._away and self._wake is not None:
+            self._wake.set()
+
+    def register_topics(self, names: Iterable[str]) -> None:
+        """Register these topics with every NameServer and wait for the answers."""
+        if self._loop is None:
+            return
+        wrapper = self._topics.wrapper()
+        rows = {name: wrapper.topic_config_table[name] for name in names}
+        some = TopicConfigSerializeWrapper(rows, wrapper.data_version)
+        asyncio.run_coroutine_threadsafe(self._register(some), self._loop).result()
+
+    def stop(self) -> None:
+        """Unregister everywhere, close the connections, end the thread."""
+        self._stopping = True
+        loop = self._loop
+        if loop is None:
+            return
+        loop.call_soon_threadsafe(self._mark)
+        self._thread.join(timeout=UNREGISTER_TIMEOUT_S + 2.0)
+
+    # --- on the registrar's thread
+
+    def _run(self) -> None:
+        asyncio.run(self._main())
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._wake = asyncio.Event()
+        self._transport = Transport()
+        self._transport.on_close(self._lost)
+        try:
+            await self._follow(self._wake)
+            await self._everywhere(self._unregister_at)
+        finally:
+            self._loop = None
+            self._first.set()
+            await self._transport.aclose()
+
+    async def _follow(self, wake: asyncio.Event) -> None:
+        await self._register(self._topics.wrapper(), forced=True)
+        self._first.set()
+        retry = RETRY_S
+        while not self._stopping:
+            delay = min(retry, self._period) if self._away else self._period
+            retry = retry * 2 if self._away else RETRY_S
+            try:
+                await asyncio.wait_for(wake.wait(), delay)
+                await asyncio.sleep(COALESCE_S)
+            except TimeoutError:
+                pass
+            wake.clear()
+            if self._stopping:
+                return
+            oneway, self._announced = self._announced, False
+            await self._register(self._topics.wrapper(), oneway=oneway)
+
+    @property
+    def _period(self) -> float:
+        period = self._settings().register_name_server_period / 1000
+        return min(max(period, PERIOD_MIN_S), PERIOD_MAX_S)
+
+    @property
+    def _timeout(self) -> float:
+        return self._settings().register_broker_timeout_mills / 1000
+
+    async def _register(
+        self,
+        wrapper: TopicConfigSerializeWrapper,
+        forced: bool | None = None,
+        oneway: bool = False,
+    ) -> None:
+        """Register with every NameServer; the first answer's key-values order the topics."""
+        settings = self._settings()
+        forced = settings.force_register if forced is None else forced
+        frame = self._frame(self._permitted(wrapper, settings), settings, oneway)
+        orders: list[KVTable] = []
+
+        async def register_at(address: str) -> None:
+            if not forced and not oneway and not await self._is_changed(address, wrapper):
+                return
+            assert self._transport is not None
+            if oneway:
+                await self._transport.oneway(address, replace(frame), self._timeout)
+                return
+            reply = await self._transport.call(address, replace(frame), self._timeout)
+            if reply.code:
+                raise ConnectionError(f"it answered code {reply.code}: {reply.remark}")
+            if reply.body:
+                orders.append(KVTable.from_json(reply.body))
+
+        await self._everywhere(register_at)
+        if orders:
+            self._ordered(orders[0].table)
+
+    @staticmethod
+    def _permitted(
+        wrapper: TopicConfigSerializeWrapper, settings: BrokerSettings
+    ) -> TopicConfigSerializeWrapper:
+        """A broker that may not read or write says so of every topic."""
+        perm = settings.broker_permission
+        if perm & READ_WRITE == READ_WRITE:
+            return wrapper
+        rows = {
+            name: replace(config, perm=perm) for name, config in wrapper.topic_config_table.items()
+        }
+        return TopicConfigSerializeWrapper(rows, wrapper.data_version)
+
+    def _frame(
+        self, wrapper: TopicConfigSerializeWrapper, settings: BrokerSettings, oneway: bool
+    ) -> Frame:
+        body = RegisterBrokerBody(wrapper).encode(settings.compressed_register)
+        me = self._identity
+        header = RegisterBrokerRequestHeader(
+            broker_name=me.broker_name,
+            broker_addr=me.address,
+            cluster_name=me.cluster,
+            ha_server_addr=me.ha_address,
+            broker_id=me.broker_id,
+            compressed=settings.compressed_register,
+            body_crc32=crc32(body) & 0x7FFFFFFF,
+        )
+        flag = int(FrameFlag.ONEWAY) if oneway else 0
+        return Frame(int(RequestCode.REGISTER_BROKER), header.to_fields(), body, flag=flag)
+
+    async def _is_changed(self, address: str, wrapper: TopicConfigSerializeWrapper) -> bool:
+        """Ask whether a NameServer has this version already (code 322)."""
+        assert self._transport is not None
+        version: DataVersion = wrapper.data_version
+        frame = Frame(
+            int(RequestCode.QUERY_DATA_VERSION), self._identity_fields(), version.to_json()
+        )
+        reply = await self._transport.call(address, frame, self._timeout)
+        return reply.code != 0 or QueryDataVersionResponseHeader.from_fields(reply.fields).changed
+
+    async def _unregister_at(self, address: str) -> None:
+        assert self._transport is not None
+        frame = Frame(int(RequestCode.UNREGISTER_BROKER), self._identity_fields())
+        await self._transport.call(address, frame, UNREGISTER_TIMEOUT_S)
+
+    def _identity_fields(self) -> dict[str, str]:
+        me = self._identity
+        return BrokerIdentityRequestHeader(
+            broker_name=me.broker_name,
+            broker_addr=me.address,
+            cluster_name=me.cluster,
+            broker_id=me.broker_id,
+        ).to_fields()
+
+    async def _everywhere(self, act: Callable[[str], Awaitable[None]]) -> None:
+        """Act at every NameServer at once; log who stops and who starts answering."""
+        outcomes = await asyncio.gather(
+            *(act(address) for address in self._namesrvs),
+            return_exceptions=True,
+        )
+        for address, outcome in zip(self._namesrvs, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                if address not in self._away:
+                    log.warning("NameServer %s: %s; will try again", address, outcome)
+                self._away[address] = str(outcome)
+            elif self._away.pop(address, None) is not None:
+                log.warning("NameServer %s answers again", address)
