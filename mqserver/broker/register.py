@@ -1,8 +1,8 @@
 """Registers the broker with every NameServer in parallel (server.md B.1).
 
-One thread runs an event loop with the client's transport. Import this late: asyncio is heavy. Registration happens at start, then
+One thread runs an event loop with the client's transport. Registration happens at start, then
 periodically, soon after a topic was created by itself, at once for code 17, and again as soon
-as a NameServer that was away may be back.
+as a NameServer that was away may be back. Import this late: asyncio is heavy.
 """
 
 from __future__ import annotations

@@ -1,0 +1,300 @@
+"""Builds, starts and stops a broker, in this order and its reverse (design: "Stop")."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mqclient.wire.codes import FrameFlag, RequestCode
+from mqclient.wire.frame import Frame, encode
+from mqserver.addresses import Advertised, advertised
+from mqserver.broker import table
+from mqserver.broker.context import BrokerContext, NoNameServers
+from mqserver.broker.state import groups, topics
+from mqserver.broker.state.consumers import Consumers
+from mqserver.broker.state.producers import Producers
+from mqserver.broker.state.saving import Saver
+from mqserver.config.load import Loaded
+from mqserver.config.online import OnlineSettings
+from mqserver.config.settings import broker_settings, store_settings
+from mqserver.guard import Guard, guarded
+from mqserver.listener import Listener
+from mqserver.plane import Event, Tables
+from mqstore import Settings, Store
+
+if TYPE_CHECKING:
+    from mqserver.broker.register import Registrar
+
+log = logging.getLogger("mqserver.broker")
+
+SWITCH_INTERVAL_S = 0.0005
+"""Python threads change hands this often, so that hand-off threads do not starve the loop."""
+CLIENT_SCAN_S = 10.0
+CLIENT_EXPIRY_S = 120.0
+DRAIN_S = 5.0
+
+
+def override_path(loaded: Loaded) -> Path:
+    """Where online changes of a broker are saved."""
+    root = Path(str(loaded.values["storePathRootDir"])).expanduser()
+    return root / "config" / "broker.override.properties"
+
+
+class Broker:
+    """A broker in this process: `start`, then `stop`.
+
+    store: settings of the store; from `loaded` unless given. Raises SettingsError, StoreLocked,
+    UnknownLayout, StoreDamaged, OSError at `start`; then nothing is left open.
+    """
+
+    def __init__(self, loaded: Loaded, store: Settings | None = None) -> None:
+        self.settings = broker_settings(loaded)
+        self._loaded = loaded
+        self._store_settings = store or store_settings(loaded)
+        self.advertised: Advertised = advertised(
+            self.settings.broker_ip1, self.settings.bind_address
+        )
+        self.port = self.settings.listen_port
+        self.poisoned = False
+        self._tables = Tables()
+        self._admin = Guard("adminAllowAddresses", self.settings.admin_allow_addresses)
+        self._opaque = itertools.count(1)
+        self._stopping = threading.Event()
+        self._scanner = threading.Thread(target=self._scan, name="silent-clients", daemon=True)
+        self._registrar: Registrar | None = None
+        self._store: Store | None = None
+        self._listener: Listener | None = None
+        self._context: BrokerContext | None = None
+
+    # --- what others may ask
+
+    @property
+    def address(self) -> str:
+        """What clients are told, "host:port"."""
+        return f"{self.advertised.host}:{self.settings.advertised_port or self.port}"
+
+    @property
+    def context(self) -> BrokerContext:
+        """State and store of a started broker."""
+        assert self._context is not None, "the broker is not started"
+        return self._context
+
+    @property
+    def away(self) -> dict[str, str]:
+        """NameServers that do not answer, and why."""
+        return self._registrar.away if self._registrar else {}
+
+    # --- start
+
+    def start(self) -> None:
+        """Open the store, load the state, listen, register."""
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        store = Store(self.settings.store_path_root_dir, self._store_settings, create=True)
+        try:
+            self._serve(store)
+        except BaseException:
+            store.close()
+            raise
+        self._store = store
+        self._scanner.start()
+        self._register()
+
+    def _serve(self, store: Store) -> None:
+        context = self._built(store)
+        self._context = context
+        listener = Listener(
+            self._plane_settings(),
+            store,
+            processors=guarded(table.processors_of(context), self._admin),
+            families=table.families_of(self.settings),
+            code_families=table.CODE_FAMILIES,
+            default=(table.DEFAULT_FAMILY, table.not_supported),
+            on_event=self._on_event,
+        )
+        context.lock, context.unlock = listener.lock_batch, listener.unlock_batch
+        context.counters = listener.counters
+        self._publish_broker()
+        self._tables.attach(listener)
+        self._listener = listener
+        self.port, _ = listener.start()
+        context.store_host = self._store_host()
+        self._publish_broker()
+        context.saver.start()
+
+    def _built(self, store: Store) -> BrokerContext:
+        """State, loaded from the store's directory."""
+        saver = Saver(store.save_state)
+        context = BrokerContext(
+            settings=self.settings,
+            store=store,
+            topics=topics.Topics(
+                topics.built_in(self.settings),
+                self._tables,
+                _now_ms,
+                saver.mark,
+                lambda: context.registrar.announce(),
+            ),
+            groups=groups.Groups(
+                self._tables,
+                _now_ms,
+                saver.mark,
+                lambda: context.settings.auto_create_subscription_group,
+            ),
+            consumers=Consumers(self._tables, self._notify),
+            producers=Producers(),
+            saver=saver,
+            online=OnlineSettings(self._loaded, override_path(self._loaded), self._changed),
+            registrar=NoNameServers(),
+            store_host=self._store_host(),
+            monotonic=time.monotonic,
+            now_ms=_now_ms,
+            lock=lambda _group, _client, _queues: [],
+            unlock=lambda _group, _client, _queues: None,
+            counters=dict,
+            boot_ms=_now_ms(),
+        )
+        saver.add(topics.FILE, context.topics.render)
+        saver.add(groups.FILE, context.groups.render)
+        context.topics.load(store.load_state(topics.FILE))
+        context.groups.load(store.load_state(groups.FILE))
+        saver.mark(topics.FILE)
+        saver.mark(groups.FILE)
+        return context
+
+    def _register(self) -> None:
+        """Tell the NameServers; the import is late because the port should be open early."""
+        from mqserver.broker.register import Identity, Registrar
+
+        context, settings = self.context, self.settings
+        ha_host = settings.broker_ip2 or self.advertised.host
+        self._registrar = Registrar(
+            Identity(
+                settings.broker_cluster_name,
+                settings.broker_name,
+                settings.broker_id,
+                self.address,
+                f"{ha_host}:{self.port + 1}",
+            ),
+            context.topics,
+            lambda: context.settings,
+            context.topics.set_ordered,
+        )
+        context.registrar = self._registrar
+        self._registrar.start()
+
+    # --- stop
+
+    def stop(self) -> None:
+        """Unregister, refuse sends, answer what waits, save, close the store; at most 10 s."""
+        self._stopping.set()
+        if self._registrar is not None:
+            self._registrar.stop()
+        listener, context, store = self._listener, self._context, self._store
+        if listener is None or context is None or store is None:
+            return
+        listener.stop_accepting()
+        context.accepting = False
+        self._publish_broker()
+        listener.release_holds()
+        listener.stop(timeout=DRAIN_S)
+        self._scanner.join(timeout=1.0)
+        context.saver.stop()
+        refusal = store.refusal()
+        self.poisoned = refusal is not None and "poison" in refusal
+        store.close()
+        self._store = None
+
+    # --- tables and events
+
+    def _store_host(self) -> str:
+        port = self.settings.advertised_port or self.port
+        ip = self.advertised.ip
+        return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+    def _publish_broker(self) -> None:
+        settings, context = self.context.settings, self.context
+        row = {
+            "permission": settings.broker_permission,
+            "region_id": settings.region_id,
+            "trace_on": settings.trace_on,
+            "cluster_name": settings.broker_cluster_name,
+            "broker_name": settings.broker_name,
+            "long_polling": settings.long_polling_enable,
+            "short_polling_ms": settings.short_polling_time_mills,
+            "max_message_bytes": settings.max_message_size,
+            "start_accept_ms": settings.start_accept_send_request_time_stamp,
+            "reject_transaction": settings.reject_transaction_message,
+            "store_host": context.store_host,
+            "accepting": context.accepting,
+        }
+        self._tables.publish("broker", {"": row})
+
+    def _plane_settings(self) -> dict[str, object]:
+        settings = self.settings
+        port = settings.listen_port
+        fast = port - 2 if port > 2 else 0
+        return {
+            "kind": "broker",
+            "host": settings.bind_address,
+            "port": port,
+            "fast_port": fast if settings.fast_port_enable else None,
+            "worker_threads": settings.worker_threads or None,
+            "data_plane": settings.data_plane,
+            "max_frame_bytes": settings.max_frame_bytes,
+            "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
+            "max_connections": settings.max_connections,
+            "store_host": self._store_host(),
+        }
+
+    def _changed(self, loaded: Loaded) -> None:
+        """Take an online update; a new permission is registered (server.md B.7)."""
+        before, context = self.settings, self.context
+        self.settings = context.settings = broker_settings(loaded)
+        self._admin.allow(self.settings.admin_allow_addresses)
+        self._publish_broker()
+        if before.broker_permission != self.settings.broker_permission:
+            context.topics.bump()
+            context.registrar.announce()
+
+    def _on_event(self, event: Event) -> None:
+        """A connection ended: its client leaves every group."""
+        self.context.consumers.close(event.connection)
+        self.context.producers.close(event.connection)
+
+    def _notify(self, group: str, connections: list[int], lost: bool) -> None:
+        """NOTIFY_CONSUMER_IDS_CHANGED (40) to every member, if broker and group allow."""
+        context = self.context
+        if not context.settings.notify_consumer_ids_changed_enable or self._listener is None:
+            return
+        config = context.groups.find(group)
+        if not lost and config is not None and not config.notify_consumer_ids_changed_enable:
+            return
+        for connection in connections:
+            frame = Frame(
+                int(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED),
+                {"consumerGroup": group},
+                opaque=next(self._opaque),
+                flag=int(FrameFlag.ONEWAY),
+            )
+            self._listener.send(connection, encode(frame))
+
+    def _scan(self) -> None:
+        """Close the connections of clients that have stopped sending heartbeats."""
+        while not self._stopping.wait(CLIENT_SCAN_S):
+            limit = time.monotonic() - CLIENT_EXPIRY_S
+            context, listener = self.context, self._listener
+            assert listener is not None
+            silent = {*context.consumers.silent_since(limit)}
+            silent.update(context.producers.silent_since(limit))
+            for connection in silent:
+                log.warning("connection %d sent no heartbeat for 120 s: closed", connection)
+                listener.close_connection(connection)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
