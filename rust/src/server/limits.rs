@@ -1,0 +1,62 @@
+//! Every bound of the server in one place, with its unit and what happens when it is reached.
+
+/// Largest frame, length word included, bytes; a larger one closes its connection.
+pub const FRAME_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes read at once. The buffer belongs to the worker thread, not to the connection.
+pub const READ_BYTES: usize = 256 << 10;
+
+/// A connection that owes its client more than this, bytes, is not read until it has been written.
+pub const UNREAD_BYTES_PAUSE: usize = 1 << 20;
+
+/// A connection that owes its client more than this, bytes, is closed: nobody is reading there.
+pub const UNREAD_BYTES_MAX: usize = 64 << 20;
+
+/// A partial buffer above this size, bytes, is given back once it is empty.
+pub const IDLE_BUFFER_BYTES: usize = 4 << 10;
+
+/// Seconds a client may take to complete a frame it has begun; then its connection is closed.
+pub const FRAME_SECONDS_MAX: u64 = 60;
+
+/// Connections at once when the settings name no number; one more is closed as it is accepted.
+pub const CONNECTIONS_MAX: usize = 65_536;
+
+/// Connections that may wait for `accept` (RocketMQ's serverSocketBacklog).
+pub const BACKLOG: u32 = 1_024;
+
+/// Threads that read what is not in memory.
+pub const COLD_THREADS: usize = 4;
+
+/// Pulls that may wait for those threads; one more is answered 2 (busy).
+pub const COLD_QUEUE: usize = 4_096;
+
+/// Long polls at once; one more is answered at once instead of being held.
+pub const HOLDS_MAX: usize = 1_000_000;
+
+/// Milliseconds between two looks at the deadlines of held requests.
+pub const HOLD_TICK_MS: u64 = 100;
+
+/// Sends of one connection that may wait behind one that Python decides; one more is answered 2.
+pub const DEFERRED_SENDS_MAX: usize = 4_096;
+
+/// Bytes of such waiting sends of one connection; more are answered 2.
+pub const DEFERRED_BYTES_MAX: usize = 32 << 20;
+
+/// Requests to one client that may wait for their reply at once.
+pub const CALLS_MAX: usize = 1_024;
+
+/// Connection events kept for Python; when full the oldest is lost and counted (the membership
+/// tables expire silent clients anyway).
+pub const EVENTS_MAX: usize = 65_536;
+
+/// Ready-made bodies, bytes of keys and bodies together; the least recently used go first.
+pub const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// Milliseconds after which a queue lock that was not renewed may be taken by another client.
+pub const LOCK_EXPIRY_MS: i64 = 60_000;
+
+/// The put lock held for longer than this, milliseconds, refuses sends (osPageCacheBusyTimeOutMills).
+pub const PUT_LOCK_BUSY_MS: i64 = 1_000;
+
+/// ... unless it is held for longer than this, which RocketMQ takes for a clock error.
+pub const PUT_LOCK_ABSURD_MS: i64 = 10_000_000;

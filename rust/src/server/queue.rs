@@ -1,0 +1,131 @@
+//! A bounded queue between threads: what does not fit is given back, never waited for.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+/// Many producers, many consumers, at most `capacity` items.
+#[derive(Debug)]
+pub struct BoundedQueue<T> {
+    state: Mutex<State<T>>,
+    ready: Condvar,
+    capacity: usize,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    items: VecDeque<T>,
+    closed: bool,
+}
+
+/// What a consumer got.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Popped<T> {
+    /// The oldest item.
+    Item(T),
+    /// Nothing came in time.
+    Timeout,
+    /// The queue is closed and empty: nothing will ever come.
+    Closed,
+}
+
+impl<T> BoundedQueue<T> {
+    /// An empty queue for `capacity` items.
+    pub fn new(capacity: usize) -> Self {
+        let state = State { items: VecDeque::new(), closed: false };
+        Self { state: Mutex::new(state), ready: Condvar::new(), capacity }
+    }
+
+    /// Adds an item, or gives it back: the queue is full or closed.
+    pub fn push(&self, item: T) -> Result<(), T> {
+        let mut state = self.state.lock();
+        if state.closed || state.items.len() >= self.capacity {
+            return Err(item);
+        }
+        state.items.push_back(item);
+        drop(state);
+        self.ready.notify_one();
+        Ok(())
+    }
+
+    /// Adds an item; when the queue is full, the oldest one makes room and is returned.
+    pub fn push_over(&self, item: T) -> Option<T> {
+        let mut state = self.state.lock();
+        if state.closed {
+            return Some(item);
+        }
+        let full = state.items.len() >= self.capacity;
+        let lost = if full { state.items.pop_front() } else { None };
+        state.items.push_back(item);
+        drop(state);
+        self.ready.notify_one();
+        lost
+    }
+
+    /// Waits for the oldest item, at most `timeout`.
+    pub fn pop(&self, timeout: Duration) -> Popped<T> {
+        // A timeout too long for the clock is no timeout; a day is as good.
+        let deadline = Instant::now() + timeout.min(Duration::from_secs(86_400));
+        let mut state = self.state.lock();
+        loop {
+            if let Some(item) = state.items.pop_front() {
+                return Popped::Item(item);
+            }
+            if state.closed {
+                return Popped::Closed;
+            }
+            if self.ready.wait_until(&mut state, deadline).timed_out() && state.items.is_empty() {
+                return if state.closed { Popped::Closed } else { Popped::Timeout };
+            }
+        }
+    }
+
+    /// Takes no more items and wakes every consumer; returns what nobody consumed.
+    pub fn close(&self) -> VecDeque<T> {
+        let mut state = self.state.lock();
+        state.closed = true;
+        let left = std::mem::take(&mut state.items);
+        drop(state);
+        self.ready.notify_all();
+        left
+    }
+
+    /// Items waiting.
+    pub fn len(&self) -> usize {
+        self.state.lock().items.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn gives_back_what_does_not_fit() {
+        let queue = BoundedQueue::new(2);
+        assert_eq!((queue.push(1), queue.push(2), queue.push(3)), (Ok(()), Ok(()), Err(3)));
+        assert_eq!(queue.push_over(4), Some(1));
+        assert_eq!(queue.pop(SHORT), Popped::Item(2));
+        assert_eq!(queue.pop(SHORT), Popped::Item(4));
+        assert_eq!(queue.pop(SHORT), Popped::Timeout);
+    }
+
+    #[test]
+    fn closing_wakes_the_waiting() {
+        let queue = BoundedQueue::<i32>::new(1);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| queue.pop(Duration::from_secs(30)));
+            queue.close();
+            assert_eq!(waiter.join().unwrap(), Popped::Closed);
+        });
+        assert_eq!(queue.push(1), Err(1));
+    }
+}

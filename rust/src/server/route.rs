@@ -1,0 +1,139 @@
+//! Who answers a request code: the whole decision, one table.
+//!
+//! Native handlers answer what the published tables allow; what they decline goes to the family
+//! of the code, whose Python processors can serve every request.
+
+use std::collections::HashMap;
+
+use super::settings::{DataPlane, Kind};
+
+/// SEND_MESSAGE.
+pub const SEND: i32 = 10;
+/// PULL_MESSAGE.
+pub const PULL: i32 = 11;
+/// SEND_MESSAGE_V2.
+pub const SEND_V2: i32 = 310;
+/// SEND_BATCH_MESSAGE.
+pub const SEND_BATCH: i32 = 320;
+
+/// What native code knows how to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Native {
+    /// 10, 310, 320.
+    Send,
+    /// 11.
+    Pull,
+    /// 14.
+    QueryOffset,
+    /// 15.
+    CommitOffset,
+    /// 30.
+    MaxOffset,
+    /// 31.
+    MinOffset,
+    /// 38: the published list.
+    ConsumerList,
+    /// 41.
+    Lock,
+    /// 42.
+    Unlock,
+    /// 105: the published route.
+    TopicRoute,
+}
+
+impl Native {
+    /// The handler of `code` on a server of this kind.
+    fn of(kind: Kind, code: i32) -> Option<Self> {
+        Some(match (kind, code) {
+            (Kind::Broker, SEND | SEND_V2 | SEND_BATCH) => Self::Send,
+            (Kind::Broker, PULL) => Self::Pull,
+            (Kind::Broker, 14) => Self::QueryOffset,
+            (Kind::Broker, 15) => Self::CommitOffset,
+            (Kind::Broker, 30) => Self::MaxOffset,
+            (Kind::Broker, 31) => Self::MinOffset,
+            (Kind::Broker, 38) => Self::ConsumerList,
+            (Kind::Broker, 41) => Self::Lock,
+            (Kind::Broker, 42) => Self::Unlock,
+            (Kind::NameServer, 105) => Self::TopicRoute,
+            _ => return None,
+        })
+    }
+}
+
+/// Index of a family of Python processors.
+pub type Family = usize;
+
+/// Where a request goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Route {
+    /// Asked first, if any.
+    pub native: Option<Native>,
+    /// Asked next; None means silence.
+    pub family: Option<Family>,
+}
+
+/// Codes to routes.
+#[derive(Debug)]
+pub struct Routes {
+    kind: Kind,
+    plane: DataPlane,
+    families: HashMap<i32, Family>,
+    default: Option<Family>,
+}
+
+impl Routes {
+    /// `families` names the family of each code; a code that is not named goes to `default`.
+    pub fn new(
+        kind: Kind,
+        plane: DataPlane,
+        families: HashMap<i32, Family>,
+        default: Option<Family>,
+    ) -> Self {
+        Self { kind, plane, families, default }
+    }
+
+    /// Where a request of `code` goes.
+    pub fn of(&self, code: i32) -> Route {
+        let native = match self.plane {
+            DataPlane::Native => Native::of(self.kind, code),
+            DataPlane::Python => None,
+        };
+        let family = self.families.get(&code).copied().or(self.default);
+        Route { native, family }
+    }
+
+    /// The fast (VIP) port serves everything but pulls, which are answered 3.
+    pub fn refused_on_fast_port(&self, code: i32) -> bool {
+        self.kind == Kind::Broker && code == PULL
+    }
+}
+
+/// Whether the code is a send, whose order within a connection and topic is kept.
+pub fn is_send(code: i32) -> bool {
+    matches!(code, SEND | SEND_V2 | SEND_BATCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn native_first_then_the_family_of_the_code() {
+        let families = HashMap::from([(SEND, 1), (34, 2)]);
+        let routes = Routes::new(Kind::Broker, DataPlane::Native, families.clone(), Some(0));
+        assert_eq!(routes.of(SEND), Route { native: Some(Native::Send), family: Some(1) });
+        assert_eq!(routes.of(34), Route { native: None, family: Some(2) });
+        assert_eq!(routes.of(999), Route { native: None, family: Some(0) });
+        let python = Routes::new(Kind::Broker, DataPlane::Python, families, None);
+        assert_eq!(python.of(SEND), Route { native: None, family: Some(1) });
+        assert_eq!(python.of(999).family, None);
+    }
+
+    #[test]
+    fn a_name_server_sends_no_messages() {
+        let routes = Routes::new(Kind::NameServer, DataPlane::Native, HashMap::new(), None);
+        assert_eq!(routes.of(SEND).native, None);
+        assert_eq!(routes.of(105).native, Some(Native::TopicRoute));
+        assert!(!routes.refused_on_fast_port(PULL));
+    }
+}

@@ -1,0 +1,81 @@
+//! What a server is told at start.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::limits;
+
+/// Which of RocketMQ's two servers this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Stores messages.
+    Broker,
+    /// Knows routes.
+    NameServer,
+}
+
+/// Who decides about sends and pulls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataPlane {
+    /// Native handlers, as far as the tables allow.
+    Native,
+    /// Python, always.
+    Python,
+}
+
+/// One frozen set of settings.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Broker or NameServer.
+    pub kind: Kind,
+    /// Address to bind, a name or an IP.
+    pub host: String,
+    /// Main port; 0 picks a free one.
+    pub port: u16,
+    /// Fast (VIP) port; None for none, 0 picks a free one.
+    pub fast_port: Option<u16>,
+    /// Threads of the runtime; None is cores + 2.
+    pub worker_threads: Option<usize>,
+    /// Native or Python.
+    pub data_plane: DataPlane,
+    /// Largest frame taken, bytes, its length word included.
+    pub frame_bytes_max: usize,
+    /// A connection without a byte in either direction for this long is closed.
+    pub idle_timeout: Duration,
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Families of Python processors and the requests each may have waiting.
+    pub families: Vec<(String, usize)>,
+    /// Request code to family name.
+    pub routes: HashMap<i32, String>,
+    /// Family of codes that have no route; None leaves them unanswered, as a NameServer does.
+    pub default_family: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            kind: Kind::Broker,
+            host: "0.0.0.0".into(),
+            port: 10911,
+            fast_port: None,
+            worker_threads: None,
+            data_plane: DataPlane::Native,
+            frame_bytes_max: limits::FRAME_BYTES_MAX,
+            idle_timeout: Duration::from_secs(120),
+            connections_max: limits::CONNECTIONS_MAX,
+            families: Vec::new(),
+            routes: HashMap::new(),
+            default_family: None,
+        }
+    }
+}
+
+impl Settings {
+    /// Threads of the runtime. Two more than cores: a worker that waits for the put lock must
+    /// not leave a core idle.
+    pub fn workers(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.worker_threads.unwrap_or(cores + 2).max(1)
+    }
+}

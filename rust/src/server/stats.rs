@@ -1,0 +1,121 @@
+//! Counters of one server since its start.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Codes below this have a counter of their own.
+const CODES: usize = 400;
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `count`.
+    pub fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Adds one.
+    pub fn one(&self) {
+        self.add(1);
+    }
+
+    /// The sum so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Everything counted.
+#[derive(Debug)]
+pub struct Counters {
+    native: Box<[Counter]>,
+    python: Box<[Counter]>,
+    /// Bytes read from clients.
+    pub bytes_in: Counter,
+    /// Bytes handed to the sockets or kept for them.
+    pub bytes_out: Counter,
+    /// Connections accepted.
+    pub connections_accepted: Counter,
+    /// Connections closed at once because there were too many.
+    pub connections_refused: Counter,
+    /// Connections closed for being idle.
+    pub connections_idle: Counter,
+    /// Connections closed because of a frame that cannot be read.
+    pub frames_bad: Counter,
+    /// Requests answered 2 because a queue was full.
+    pub overloaded: Counter,
+    /// Requests whose processor gave no answer.
+    pub unanswered: Counter,
+    /// Long polls begun.
+    pub holds: Counter,
+    /// Events nobody took in time.
+    pub events_lost: Counter,
+    /// Pulls read by the threads that may wait for the disk.
+    pub cold_reads: Counter,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        let codes = || (0..CODES).map(|_| Counter::default()).collect();
+        Self {
+            native: codes(),
+            python: codes(),
+            bytes_in: Counter::default(),
+            bytes_out: Counter::default(),
+            connections_accepted: Counter::default(),
+            connections_refused: Counter::default(),
+            connections_idle: Counter::default(),
+            frames_bad: Counter::default(),
+            overloaded: Counter::default(),
+            unanswered: Counter::default(),
+            holds: Counter::default(),
+            events_lost: Counter::default(),
+            cold_reads: Counter::default(),
+        }
+    }
+}
+
+impl Counters {
+    /// One request of `code` answered natively.
+    pub fn native(&self, code: i32) {
+        self.native[slot(code)].one();
+    }
+
+    /// One request of `code` handed to Python.
+    pub fn python(&self, code: i32) {
+        self.python[slot(code)].one();
+    }
+
+    /// Every counter that is not 0, by name; requests as `native.CODE` and `python.CODE`.
+    pub fn snapshot(&self) -> BTreeMap<String, u64> {
+        let named = [
+            ("bytes_in", &self.bytes_in),
+            ("bytes_out", &self.bytes_out),
+            ("connections_accepted", &self.connections_accepted),
+            ("connections_refused", &self.connections_refused),
+            ("connections_idle", &self.connections_idle),
+            ("frames_bad", &self.frames_bad),
+            ("overloaded", &self.overloaded),
+            ("unanswered", &self.unanswered),
+            ("holds", &self.holds),
+            ("events_lost", &self.events_lost),
+            ("cold_reads", &self.cold_reads),
+        ];
+        let mut all: BTreeMap<String, u64> =
+            named.map(|(name, counter)| (name.to_owned(), counter.get())).into();
+        for (plane, counters) in [("native", &self.native), ("python", &self.python)] {
+            for (code, counter) in counters.iter().enumerate().filter(|(_, c)| c.get() > 0) {
+                let name = if code == 0 { "other".to_owned() } else { code.to_string() };
+                all.insert(format!("{plane}.{name}"), counter.get());
+            }
+        }
+        all
+    }
+}
+
+/// Codes outside the table share slot 0, which no request uses.
+fn slot(code: i32) -> usize {
+    usize::try_from(code).ok().filter(|code| *code < CODES).unwrap_or(0)
+}

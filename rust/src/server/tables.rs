@@ -1,0 +1,258 @@
+//! What Python published: the facts native requests are decided by, read without asking Python.
+//!
+//! Python owns topics, groups and membership and publishes each change; a table is a map from a
+//! name to a small row, in shards so that readers rarely meet a writer.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use thiserror::Error;
+
+/// Shards of one table; a power of two.
+const SHARDS: usize = 16;
+
+/// Permission bit of a broker or topic: may be read.
+pub const PERM_READ: i32 = 4;
+/// Permission bit of a broker or topic: may be written.
+pub const PERM_WRITE: i32 = 2;
+
+/// Topics the broker itself writes; a client's send to them is refused (by Python, in words).
+const FORBIDDEN_TOPICS: [&str; 6] = [
+    "SCHEDULE_TOPIC_XXXX",
+    "RMQ_SYS_TRANS_HALF_TOPIC",
+    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+    "TRANS_CHECK_MAX_TIME_TOPIC",
+    "SELF_TEST_TOPIC",
+    "OFFSET_MOVED_EVENT",
+];
+
+/// A publication whose version does not exceed the table's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("version {offered} does not exceed version {current} of this table; publish rising ones")]
+pub struct StaleVersion {
+    /// The version that was published.
+    pub offered: i64,
+    /// The version the table has.
+    pub current: i64,
+}
+
+/// One change: a name, and its row, or None to delete it.
+pub type Change<R> = (String, Option<R>);
+
+/// A published map. Reads take one shard's read lock for the time of a lookup.
+#[derive(Debug)]
+pub struct Table<R> {
+    version: Mutex<i64>,
+    shards: [RwLock<HashMap<String, R>>; SHARDS],
+}
+
+impl<R> Default for Table<R> {
+    fn default() -> Self {
+        Self {
+            version: Mutex::new(i64::MIN),
+            shards: std::array::from_fn(|_| RwLock::default()),
+        }
+    }
+}
+
+impl<R> Table<R> {
+    /// Applies all changes as one: no reader sees a part of them. With `replace`, names that are
+    /// not among the changes are deleted.
+    pub fn publish(
+        &self,
+        version: i64,
+        changes: Vec<Change<R>>,
+        replace: bool,
+    ) -> Result<(), StaleVersion> {
+        let mut current = self.version.lock();
+        if version <= *current {
+            return Err(StaleVersion { offered: version, current: *current });
+        }
+        // All shards, always in this order: two publications cannot block each other, and a
+        // reader finds either none or all of the changes.
+        let mut shards = self.shards.each_ref().map(RwLock::write);
+        if replace {
+            shards.iter_mut().for_each(|shard| shard.clear());
+        }
+        for (name, row) in changes {
+            let shard = &mut shards[shard_of(&name)];
+            match row {
+                Some(row) => shard.insert(name, row),
+                None => shard.remove(&name),
+            };
+        }
+        *current = version;
+        Ok(())
+    }
+
+    /// What `read` makes of the row of `name`, or None without one. `read` must be short.
+    pub fn with<T>(&self, name: &str, read: impl FnOnce(&R) -> T) -> Option<T> {
+        self.shards[shard_of(name)].read().get(name).map(read)
+    }
+
+    /// A copy of the row.
+    pub fn get(&self, name: &str) -> Option<R>
+    where
+        R: Clone,
+    {
+        self.with(name, R::clone)
+    }
+}
+
+/// Cheap and good enough: names of one deployment differ in length or in their last bytes.
+fn shard_of(name: &str) -> usize {
+    let bytes = name.as_bytes();
+    let tail = bytes.iter().rev().take(4);
+    tail.fold(bytes.len(), |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)))
+        % SHARDS
+}
+
+/// The broker's own settings, as far as native requests need them.
+#[derive(Debug, Clone)]
+pub struct BrokerRow {
+    /// `brokerPermission` bits.
+    pub permission: i32,
+    /// `regionId`, in every reply to a send.
+    pub region_id: String,
+    /// `traceOn`, in every reply to a send.
+    pub trace_on: bool,
+    /// `brokerClusterName`, stored with every message.
+    pub cluster_name: String,
+    /// `brokerName`, in the notice of a moved offset.
+    pub broker_name: String,
+    /// `longPollingEnable`.
+    pub long_polling: bool,
+    /// `shortPollingTimeMills`.
+    pub short_polling_ms: i64,
+    /// `maxMessageSize`, bytes of a body.
+    pub max_message_bytes: usize,
+    /// `startAcceptSendRequestTimeStamp`, milliseconds since the epoch.
+    pub start_accept_ms: i64,
+    /// The address clients are told, stored with every message.
+    pub store_host: SocketAddr,
+    /// False while the broker stops: sends are refused with 14.
+    pub accepting: bool,
+}
+
+/// A topic's configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TopicRow {
+    /// Permission bits.
+    pub perm: i32,
+    /// `readQueueNums`.
+    pub read_queues: i32,
+    /// `writeQueueNums`.
+    pub write_queues: i32,
+    /// Filter type MULTI_TAG: sets a bit of each message's system flag.
+    pub multi_tag: bool,
+    /// A send needs no look at anything but this row: no order, retry, DLQ or forbidden topic.
+    pub plain: bool,
+}
+
+impl TopicRow {
+    /// The row of topic `name`, as Python publishes it.
+    pub fn new(name: &str, perm: i32, queues: (i32, i32), multi_tag: bool, order: bool) -> Self {
+        let special = order
+            || name.starts_with("%RETRY%")
+            || name.starts_with("%DLQ%")
+            || FORBIDDEN_TOPICS.contains(&name);
+        Self { perm, read_queues: queues.0, write_queues: queues.1, multi_tag, plain: !special }
+    }
+}
+
+/// A subscription group's configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupRow {
+    /// `consumeEnable`.
+    pub consume_enable: bool,
+    /// `consumeBroadcastEnable`.
+    pub broadcast_enable: bool,
+}
+
+/// What one group wants of one topic, from its newest heartbeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscription {
+    /// "TAG" or "SQL92"; only tags are decided natively.
+    pub by_tag: bool,
+    /// The expression is `*`.
+    pub everything: bool,
+    /// `subVersion`.
+    pub version: i64,
+    /// Java string hashes of the tags.
+    pub codes: Arc<[i32]>,
+}
+
+/// The clients of a group, as far as pulls need them; no row means that none is online.
+#[derive(Debug, Clone, Default)]
+pub struct SubscriptionRow {
+    /// Message model BROADCASTING.
+    pub broadcasting: bool,
+    /// Topic to subscription.
+    pub topics: HashMap<String, Subscription>,
+}
+
+/// All published tables.
+#[derive(Debug, Default)]
+pub struct Tables {
+    broker: RwLock<(i64, Option<Arc<BrokerRow>>)>,
+    /// Topic name to configuration.
+    pub topics: Table<TopicRow>,
+    /// Group name to configuration.
+    pub groups: Table<GroupRow>,
+    /// Group name to its online clients' subscriptions.
+    pub subscriptions: Table<SubscriptionRow>,
+}
+
+impl Tables {
+    /// The broker's settings; None until published (then Python decides everything).
+    pub fn broker(&self) -> Option<Arc<BrokerRow>> {
+        self.broker.read().1.clone()
+    }
+
+    /// Replaces the broker's settings.
+    pub fn publish_broker(&self, version: i64, row: BrokerRow) -> Result<(), StaleVersion> {
+        let mut current = self.broker.write();
+        if current.1.is_some() && version <= current.0 {
+            return Err(StaleVersion { offered: version, current: current.0 });
+        }
+        *current = (version, Some(Arc::new(row)));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn publishes_changes_deletes_and_replaces() {
+        let table = Table::default();
+        table.publish(1, vec![("a".into(), Some(1)), ("b".into(), Some(2))], false).unwrap();
+        assert_eq!((table.get("a"), table.get("b")), (Some(1), Some(2)));
+        table.publish(2, vec![("a".into(), None)], false).unwrap();
+        assert_eq!((table.get("a"), table.get("b")), (None, Some(2)));
+        table.publish(3, vec![("c".into(), Some(3))], true).unwrap();
+        assert_eq!((table.get("b"), table.get("c")), (None, Some(3)));
+    }
+
+    #[test]
+    fn refuses_versions_that_do_not_rise() {
+        let table = Table::<i32>::default();
+        table.publish(5, Vec::new(), true).unwrap();
+        let stale = StaleVersion { offered: 5, current: 5 };
+        assert_eq!(table.publish(5, vec![("a".into(), Some(1))], false), Err(stale));
+        assert_eq!(table.get("a"), None);
+    }
+
+    #[test]
+    fn knows_the_topics_that_need_more_than_their_row() {
+        let row = |name, order| TopicRow::new(name, 6, (4, 4), false, order);
+        assert!(row("TopicTest", false).plain);
+        assert!(row("TBW102", false).plain);
+        assert!(!row("TopicTest", true).plain);
+        assert!(!row("%RETRY%g", false).plain);
+        assert!(!row("SCHEDULE_TOPIC_XXXX", false).plain);
+    }
+}
