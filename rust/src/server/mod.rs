@@ -1,1 +1,47 @@
 //! Requests, and who answers them.
+//!
+//! A connection's task reads frames (`connection`), `dispatch` asks `route` who answers: a native
+//! handler (`send`, `pull`, `offsets`, `ready`) as far as the published `tables` allow, else
+//! Python through `handoff`. Held requests sleep in `hold`. `core` is what they share, `limits`
+//! every bound, `server` starts and stops it all.
+
+mod answers;
+mod connection;
+mod core;
+mod dispatch;
+mod events;
+mod handoff;
+mod hold;
+mod limits;
+mod listener;
+mod locks;
+mod moved;
+mod native;
+mod offsets;
+mod order;
+mod peers;
+mod pull;
+mod queue;
+mod ready;
+mod route;
+mod send;
+mod send_properties;
+mod send_reply;
+#[allow(clippy::module_inception)]
+mod server;
+mod settings;
+mod split;
+mod stats;
+mod tables;
+
+pub use core::{Core, UnknownFamily};
+pub use events::{Event, EventKind};
+pub use handoff::{Job, JobHead};
+pub use hold::Wish;
+pub use limits::{CONNECTIONS_MAX, FRAME_BYTES_MAX};
+pub use locks::QueueName;
+pub use peers::Peer;
+pub use queue::Popped;
+pub use server::Server;
+pub use settings::{DataPlane, Kind, Settings};
+pub use tables::{BrokerRow, Change, GroupRow, StaleVersion, Subscription, SubscriptionRow, TopicRow};

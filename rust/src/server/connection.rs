@@ -1,0 +1,168 @@
+//! One connection: reads many frames at a time, answers them with one write.
+
+use std::cell::RefCell;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::time::{Instant, sleep_until};
+
+use super::core::Core;
+use super::dispatch;
+use super::events::EventKind;
+use super::limits::{FRAME_SECONDS_MAX, READ_BYTES, UNREAD_BYTES_PAUSE};
+use super::peers::Peer;
+use super::split::Splitter;
+
+/// Buffers of one worker thread. Frames are answered where they were read, without a wait in
+/// between, so a connection needs none of its own.
+struct Scratch {
+    input: Box<[u8]>,
+    replies: Vec<u8>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
+        input: vec![0; READ_BYTES].into_boxed_slice(),
+        replies: Vec::new(),
+    });
+}
+
+/// Why a connection ends.
+type End = (EventKind, String);
+
+struct Connection {
+    core: Arc<Core>,
+    peer: Arc<Peer>,
+    socket: OwnedReadHalf,
+    splitter: Splitter,
+    /// When the frame that is being read began.
+    partial_since: Option<Instant>,
+}
+
+/// Serves a connection until it ends; then nothing of it is left.
+pub(super) async fn serve(core: Arc<Core>, peer: Arc<Peer>, socket: OwnedReadHalf) {
+    let splitter = Splitter::new(core.settings.frame_bytes_max);
+    let mut connection = Connection {
+        core: Arc::clone(&core),
+        peer: Arc::clone(&peer),
+        socket,
+        splitter,
+        partial_since: None,
+    };
+    let (kind, detail) = connection.run().await;
+    core.peers.remove(peer.id);
+    peer.closed();
+    core.tell(kind, Some(&peer), peer.remote, detail);
+}
+
+impl Connection {
+    async fn run(&mut self) -> End {
+        let peer = Arc::clone(&self.peer);
+        let mut check = pin!(sleep_until(self.next_check()));
+        loop {
+            let owed = peer.owed();
+            let may_read = owed < UNREAD_BYTES_PAUSE && !self.core.is_draining();
+            tokio::select! {
+                end = std::future::poll_fn(|cx| self.poll_read(cx)), if may_read => {
+                    if let Err(end) = end {
+                        return end;
+                    }
+                }
+                () = peer.wake.notified() => peer.flush(),
+                () = peer.writable(), if owed > 0 => peer.flush(),
+                () = &mut check => {
+                    if let Some(end) = self.overdue() {
+                        return end;
+                    }
+                    check.as_mut().reset(self.next_check());
+                }
+            }
+            if peer.owes_too_much() {
+                return (EventKind::Unread, format!("its client owes {} bytes of reading", owed));
+            }
+            if peer.is_closing() {
+                return (EventKind::Closed, "closed".to_owned());
+            }
+        }
+    }
+
+    /// Reads once and answers every whole frame that is there.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            let mut buffer = ReadBuf::new(&mut scratch.input);
+            if let Err(error) = ready!(Pin::new(&mut self.socket).poll_read(cx, &mut buffer)) {
+                return Poll::Ready(Err((EventKind::Closed, error.to_string())));
+            }
+            let bytes = buffer.filled();
+            if bytes.is_empty() {
+                return Poll::Ready(Err((EventKind::Closed, "closed by the client".to_owned())));
+            }
+            Poll::Ready(self.answer(bytes, &mut scratch.replies))
+        })
+    }
+
+    fn answer(&mut self, bytes: &[u8], replies: &mut Vec<u8>) -> Result<(), End> {
+        let (core, peer) = (&self.core, &self.peer);
+        let now_ms = core.clock.monotonic_ms();
+        peer.note_read(now_ms);
+        core.counters.bytes_in.add(bytes.len() as u64);
+        let result = self.splitter.feed(bytes, |frame| {
+            let result = dispatch::frame(core, peer, frame, replies);
+            if replies.len() > READ_BYTES {
+                send(core, peer, replies, now_ms);
+            }
+            result
+        });
+        // Also before an error: what was asked before the bad frame is answered.
+        if !replies.is_empty() {
+            send(core, peer, replies, now_ms);
+        }
+        self.partial_since = match (self.splitter.is_partial(), self.partial_since) {
+            (false, _) => None,
+            (true, None) => Some(Instant::now()),
+            (true, since) => since,
+        };
+        result.map_err(|error| {
+            core.counters.frames_bad.one();
+            (EventKind::BadFrame, error.to_string())
+        })
+    }
+
+    /// When to look at the limits of time again: often enough for both.
+    fn next_check(&self) -> Instant {
+        let idle = self.core.settings.idle_timeout;
+        let quiet_ms = self.core.clock.monotonic_ms() - self.peer.last_active_ms();
+        let quiet = Duration::from_millis(quiet_ms.try_into().unwrap_or(0));
+        let left = idle.saturating_sub(quiet).max(Duration::from_millis(1));
+        Instant::now() + left.min(Duration::from_secs(FRAME_SECONDS_MAX))
+    }
+
+    fn overdue(&self) -> Option<End> {
+        let limit = Duration::from_secs(FRAME_SECONDS_MAX);
+        if self.partial_since.is_some_and(|since| since.elapsed() >= limit) {
+            self.core.counters.frames_bad.one();
+            let detail = format!("a frame was not complete after {FRAME_SECONDS_MAX} s");
+            return Some((EventKind::BadFrame, detail));
+        }
+        let idle = self.core.settings.idle_timeout;
+        let quiet_ms = self.core.clock.monotonic_ms() - self.peer.last_active_ms();
+        if Duration::from_millis(quiet_ms.try_into().unwrap_or(0)) < idle {
+            return None;
+        }
+        self.core.counters.connections_idle.one();
+        Some((EventKind::Idle, format!("idle for {} s", idle.as_secs_f64())))
+    }
+}
+
+fn send(core: &Core, peer: &Peer, replies: &mut Vec<u8>, now_ms: i64) {
+    core.counters.bytes_out.add(replies.len() as u64);
+    peer.note_write(now_ms);
+    peer.send(replies);
+    replies.clear();
+    // One large pull must not stay with the thread for ever.
+    replies.shrink_to(4 * READ_BYTES);
+}

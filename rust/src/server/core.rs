@@ -1,0 +1,121 @@
+//! What every part of one server shares.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use thiserror::Error;
+
+use super::answers::Answers;
+use super::events::{Event, EventKind};
+use super::handoff::Handoff;
+use super::hold::Holds;
+use super::limits::{COLD_QUEUE, EVENTS_MAX};
+use super::locks::Locks;
+use super::peers::{Peer, Peers};
+use super::pull::ColdPull;
+use super::queue::BoundedQueue;
+use super::route::Routes;
+use super::settings::Settings;
+use super::stats::Counters;
+use super::tables::Tables;
+use crate::clock::Clock;
+use crate::store::Store;
+
+/// Settings that contradict each other.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("request code {code} is routed to family {family:?}, which is not among the families")]
+pub struct UnknownFamily {
+    /// The code, or -1 for the default family.
+    pub code: i32,
+    /// The family it names.
+    pub family: String,
+}
+
+/// Shared by the listener, the connections, the holds and the Python door.
+pub struct Core {
+    /// As given at start.
+    pub settings: Settings,
+    /// Monotonic and wall time.
+    pub clock: Arc<dyn Clock>,
+    /// The broker's store; None in a NameServer.
+    pub store: Option<Arc<Store>>,
+    /// What Python published.
+    pub tables: Tables,
+    /// Ready-made bodies.
+    pub answers: Answers,
+    /// Queue locks.
+    pub locks: Locks,
+    /// Code to route.
+    pub routes: Routes,
+    /// Queues to Python.
+    pub handoff: Handoff,
+    /// Connection events for Python.
+    pub events: BoundedQueue<Event>,
+    /// Open connections.
+    pub peers: Peers,
+    /// Long polls.
+    pub holds: Holds,
+    /// Pulls that need the disk.
+    pub cold: BoundedQueue<ColdPull>,
+    /// What was counted.
+    pub counters: Counters,
+    /// Set while stopping: connections are not read any more.
+    draining: AtomicBool,
+}
+
+impl Core {
+    /// Everything a server needs before it listens.
+    pub fn new(
+        settings: Settings,
+        store: Option<Arc<Store>>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Arc<Self>, UnknownFamily> {
+        let handoff = Handoff::new(&settings.families);
+        let family = |code: i32, family: &String| {
+            let unknown = || UnknownFamily { code, family: family.clone() };
+            handoff.index(family).ok_or_else(unknown)
+        };
+        let by_code = settings.routes.iter();
+        let families = by_code
+            .map(|(code, name)| Ok((*code, family(*code, name)?)))
+            .collect::<Result<_, UnknownFamily>>()?;
+        let default = settings.default_family.as_ref().map(|name| family(-1, name)).transpose()?;
+        let routes = Routes::new(settings.kind, settings.data_plane, families, default);
+        Ok(Arc::new(Self {
+            locks: Locks::new(Arc::clone(&clock)),
+            settings,
+            clock,
+            store,
+            tables: Tables::default(),
+            answers: Answers::default(),
+            routes,
+            handoff,
+            events: BoundedQueue::new(EVENTS_MAX),
+            peers: Peers::default(),
+            holds: Holds::default(),
+            cold: BoundedQueue::new(COLD_QUEUE),
+            counters: Counters::default(),
+            draining: AtomicBool::new(false),
+        }))
+    }
+
+    /// Tells Python of a connection's end.
+    pub(super) fn tell(&self, kind: EventKind, peer: Option<&Peer>, remote: SocketAddr, detail: String) {
+        let connection = peer.map_or(0, |peer| peer.id);
+        if self.events.push_over(Event { kind, connection, remote, detail }).is_some() {
+            self.counters.events_lost.one();
+        }
+    }
+
+    /// From now on no connection is read.
+    pub(super) fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+        self.peers.all().iter().for_each(|peer| peer.wake.notify_one());
+    }
+
+    /// Whether connections are not to be read any more.
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,155 @@
+//! From a frame to whoever answers it.
+
+use std::sync::Arc;
+
+use super::core::Core;
+use super::handoff::{Job, SYSTEM_BUSY};
+use super::native;
+use super::order::Turn;
+use super::peers::Peer;
+use super::route::{self, Family};
+use crate::format::remoting::{Frame, FrameError};
+
+/// RocketMQ's REQUEST_CODE_NOT_SUPPORTED.
+const NOT_SUPPORTED: i32 = 3;
+
+/// A request being answered: where it came from and what it says.
+pub(super) struct Context<'a> {
+    pub core: &'a Arc<Core>,
+    pub peer: &'a Arc<Peer>,
+    pub frame: &'a Frame<'a>,
+    /// The whole frame.
+    pub bytes: &'a [u8],
+}
+
+/// Whether the native side answered, or will.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Handled {
+    /// Answered, parked, held, or in no need of an answer.
+    Native,
+    /// Python decides.
+    Declined,
+}
+
+/// Takes one frame just read; replies that are ready are appended to `out`.
+pub(super) fn frame(
+    core: &Arc<Core>,
+    peer: &Arc<Peer>,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), FrameError> {
+    let frame = Frame::decode(bytes)?;
+    if frame.is_response() {
+        peer.replied(frame.opaque, bytes);
+        return Ok(());
+    }
+    let context = Context { core, peer, frame: &frame, bytes };
+    if peer.fast_port && core.routes.refused_on_fast_port(frame.code) {
+        let remark = format!(" request type {} not supported", frame.code);
+        context.reply(NOT_SUPPORTED, Some(&remark), out);
+    } else if !context.waits_for_its_turn(out) {
+        context.route(0, false, out);
+    }
+    Ok(())
+}
+
+/// Routes a request afresh; `turn` is the topic whose later sends wait for it.
+pub(super) fn again(core: &Arc<Core>, peer: &Arc<Peer>, bytes: &[u8], turn: Option<String>) {
+    let mut out = Vec::new();
+    let mut in_python = false;
+    if let Ok(frame) = Frame::decode(bytes) {
+        let context = Context { core, peer, frame: &frame, bytes };
+        in_python = context.route(1, turn.is_some(), &mut out);
+    }
+    if !out.is_empty() {
+        peer.send(&out);
+    }
+    if let Some(topic) = turn.filter(|_| !in_python) {
+        next_sends(core, peer, &topic);
+    }
+}
+
+/// Python is done with a send of `topic`: lets the ones that waited for it go, up to and with the
+/// next one that Python decides.
+pub(super) fn next_sends(core: &Arc<Core>, peer: &Arc<Peer>, topic: &str) {
+    let mut out = Vec::new();
+    while let Some(bytes) = peer.sends.next(topic) {
+        let Ok(frame) = Frame::decode(&bytes) else { continue };
+        let context = Context { core, peer, frame: &frame, bytes: &bytes };
+        if context.route(0, true, &mut out) {
+            break;
+        }
+    }
+    if !out.is_empty() {
+        peer.send(&out);
+    }
+}
+
+/// The topic of a send, in whichever header it has; "" without one.
+fn topic_of<'f>(frame: &'f Frame<'_>) -> &'f str {
+    let name = if frame.code == route::SEND { "topic" } else { "b" };
+    frame.ext.get(name).unwrap_or("")
+}
+
+impl Context<'_> {
+    /// Appends a reply without fields or body; nothing if the client wants none.
+    pub(super) fn reply(&self, code: i32, remark: Option<&str>, out: &mut Vec<u8>) {
+        if !self.frame.is_oneway() {
+            self.frame.reply(code, remark).encode(&[], &[], out);
+        }
+    }
+
+    /// True if the request is a send that has to wait, or cannot even wait.
+    fn waits_for_its_turn(&self, out: &mut Vec<u8>) -> bool {
+        if !route::is_send(self.frame.code) || !self.peer.sends.is_busy() {
+            return false;
+        }
+        match self.peer.sends.defer(topic_of(self.frame), self.bytes) {
+            Turn::Now => false,
+            Turn::Later => true,
+            Turn::Refused => {
+                self.core.counters.overloaded.one();
+                let remark = "[OVERLOAD]too many sends wait for an earlier one of this topic";
+                self.reply(SYSTEM_BUSY, Some(remark), out);
+                true
+            }
+        }
+    }
+
+    /// Native code first, then Python, else silence. True if Python has the request now.
+    ///
+    /// `has_turn`: later sends of this connection and topic already wait for this one.
+    fn route(&self, attempt: u8, has_turn: bool, out: &mut Vec<u8>) -> bool {
+        let code = self.frame.code;
+        let route = self.core.routes.of(code);
+        if let Some(native) = route.native
+            && native::answer(native, self, out) == Handled::Native
+        {
+            self.core.counters.native(code);
+            return false;
+        }
+        let Some(family) = route.family else { return false };
+        self.core.counters.python(code);
+        self.hand_off(family, attempt, has_turn)
+    }
+
+    fn hand_off(&self, family: Family, attempt: u8, has_turn: bool) -> bool {
+        let topic = route::is_send(self.frame.code).then(|| topic_of(self.frame));
+        if let Some(topic) = topic {
+            // Before the job can be answered, so that no later send overtakes it.
+            self.peer.sends.begin(topic);
+        }
+        let job = Job::new(self.core, self.peer, self.bytes, self.frame, (family, attempt));
+        let job = job.with_turn(topic.map(str::to_owned));
+        match self.core.handoff.submit(job) {
+            Ok(()) => true,
+            Err(turn) => {
+                // Whoever holds the turn passes it on itself.
+                if let Some(topic) = turn.filter(|_| !has_turn) {
+                    next_sends(self.core, self.peer, &topic);
+                }
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Requests handed to Python: bounded queues by family, and a reply that is given exactly once.
+
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::core::Core;
+use super::dispatch;
+use super::hold::Wish;
+use super::peers::Peer;
+use super::queue::{BoundedQueue, Popped};
+use super::route::Family;
+use crate::format::remoting::{
+    FLAG_ONEWAY, FieldValue, Frame, Head, Language, MAX_FRAME_BYTES, ReplyTo, Serialize,
+};
+
+/// RocketMQ's SYSTEM_ERROR.
+pub const SYSTEM_ERROR: i32 = 1;
+/// RocketMQ's SYSTEM_BUSY.
+pub const SYSTEM_BUSY: i32 = 2;
+/// Remark of a request that found its queue full.
+const OVERLOAD: &str = "[OVERLOAD]system busy, start flow control for a while";
+
+/// The queues, one a family.
+pub struct Handoff {
+    families: Vec<(String, BoundedQueue<Job>)>,
+    /// Jobs that exist and are not held: what a stop has to wait for.
+    open: Arc<AtomicUsize>,
+}
+
+impl Handoff {
+    /// Queues of these names and capacities.
+    pub fn new(families: &[(String, usize)]) -> Self {
+        let queues = families.iter();
+        Self {
+            families: queues
+                .map(|(name, capacity)| (name.clone(), BoundedQueue::new(*capacity)))
+                .collect(),
+            open: Arc::default(),
+        }
+    }
+
+    /// The family of that name.
+    pub fn index(&self, name: &str) -> Option<Family> {
+        self.families.iter().position(|(known, _)| known == name)
+    }
+
+    /// Waits for the next request of a family.
+    pub fn next(&self, family: Family, timeout: Duration) -> Popped<Job> {
+        self.families[family].1.pop(timeout)
+    }
+
+    /// Requests waiting, by family.
+    pub fn waiting(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.families.iter().map(|(name, queue)| (name.as_str(), queue.len()))
+    }
+
+    /// Requests that Python has or will get, held ones not counted.
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// Ends every wait; what still waits is answered 1.
+    pub(super) fn close(&self) {
+        for (_, queue) in &self.families {
+            // Dropped outside the queue's lock: each drop writes a reply.
+            drop(queue.close());
+        }
+    }
+}
+
+/// What Python needs of a request before it decodes the fields.
+#[derive(Debug, Clone, Copy)]
+pub struct JobHead {
+    /// Request code.
+    pub code: i32,
+    /// The client's correlation number.
+    pub opaque: i32,
+    /// Flag bits.
+    pub flag: i32,
+    /// The client's version ordinal.
+    pub version: i32,
+    /// The client's language.
+    pub language: Language,
+    /// How the header was written; replies echo it.
+    pub serialize: Serialize,
+}
+
+/// One request in Python's hands. Answered once; dropped unanswered, it answers 1 itself.
+pub struct Job {
+    core: Arc<Core>,
+    /// The connection it came from.
+    pub peer: Arc<Peer>,
+    /// Fixed header fields.
+    pub head: JobHead,
+    /// 0, or 1 after a wake-up or a second routing.
+    pub attempt: u8,
+    frame: Vec<u8>,
+    family: Family,
+    /// The topic whose later sends wait for this one.
+    turn: Option<String>,
+    /// Counted in `Handoff::open`.
+    counted: bool,
+    answered: bool,
+}
+
+impl Job {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        peer: &Arc<Peer>,
+        bytes: &[u8],
+        frame: &Frame<'_>,
+        route: (Family, u8),
+    ) -> Self {
+        core.handoff.open.fetch_add(1, Ordering::AcqRel);
+        Self {
+            core: Arc::clone(core),
+            peer: Arc::clone(peer),
+            head: JobHead {
+                code: frame.code,
+                opaque: frame.opaque,
+                flag: frame.flag,
+                version: frame.version,
+                language: frame.language,
+                serialize: frame.serialize,
+            },
+            attempt: route.1,
+            frame: bytes.to_vec(),
+            family: route.0,
+            turn: None,
+            counted: true,
+            answered: false,
+        }
+    }
+
+    pub(super) fn with_turn(mut self, topic: Option<String>) -> Self {
+        self.turn = topic;
+        self
+    }
+
+    /// The whole frame as it came.
+    pub fn frame(&self) -> &[u8] {
+        &self.frame
+    }
+
+    /// Whether the client wants no reply.
+    pub fn is_oneway(&self) -> bool {
+        self.head.flag & FLAG_ONEWAY != 0
+    }
+
+    /// Answers in the request's serialisation.
+    pub fn respond(
+        mut self,
+        code: i32,
+        remark: Option<&str>,
+        fields: &[(&str, FieldValue<'_>)],
+        body: &[u8],
+    ) {
+        self.reply(self.head.serialize, code, remark, fields, body);
+    }
+
+    /// Answers 1 as RocketMQ does when a processor throws: always in JSON.
+    pub fn fail(mut self, remark: &str) {
+        self.reply(Serialize::Json, SYSTEM_ERROR, Some(remark), &[], &[]);
+    }
+
+    /// Done without a reply.
+    pub fn no_reply(mut self) {
+        self.answered = true;
+    }
+
+    /// Keeps the request until a message arrives that matches the wish, or until its deadline;
+    /// then Python gets it again, with `attempt` 1.
+    pub fn hold(mut self, wish: Wish) {
+        self.attempt = 1;
+        self.uncount();
+        let core = Arc::clone(&self.core);
+        core.holds.hold_job(&core, wish, self);
+    }
+
+    /// Routes the same request afresh, as if it had just come; once.
+    pub fn again(mut self) {
+        if self.attempt > 0 {
+            return self.fail("a request was routed again after it had been routed again");
+        }
+        self.answered = true;
+        let frame = mem::take(&mut self.frame);
+        let turn = self.turn.take();
+        dispatch::again(&self.core, &self.peer, &frame, turn);
+    }
+
+    /// Back to its family's queue, after a hold.
+    pub(super) fn resubmit(mut self) {
+        self.core.handoff.open.fetch_add(1, Ordering::AcqRel);
+        self.counted = true;
+        let core = Arc::clone(&self.core);
+        let peer = Arc::clone(&self.peer);
+        if let Err(Some(topic)) = core.handoff.submit(self) {
+            dispatch::next_sends(&core, &peer, &topic);
+        }
+    }
+
+    /// Answers 2: its queue is full. One-way requests get nothing, as in RocketMQ.
+    fn overload(&mut self) {
+        self.core.counters.overloaded.one();
+        self.reply(Serialize::Json, SYSTEM_BUSY, Some(OVERLOAD), &[], &[]);
+    }
+
+    fn reply(
+        &mut self,
+        serialize: Serialize,
+        code: i32,
+        remark: Option<&str>,
+        fields: &[(&str, FieldValue<'_>)],
+        body: &[u8],
+    ) {
+        if mem::replace(&mut self.answered, true) || self.is_oneway() {
+            return;
+        }
+        let to = ReplyTo { opaque: self.head.opaque, serialize };
+        let mut out = Vec::with_capacity(256 + body.len());
+        if body.len() < MAX_FRAME_BYTES - (64 << 10) {
+            Head::reply(to, code, remark).encode(fields, body, &mut out);
+        } else {
+            let remark = format!("the reply's body of {} bytes fits no frame", body.len());
+            Head::reply(to, SYSTEM_ERROR, Some(&remark)).encode(&[], &[], &mut out);
+        }
+        self.core.counters.bytes_out.add(out.len() as u64);
+        self.peer.note_write(self.core.clock.monotonic_ms());
+        self.peer.send(&out);
+    }
+
+    fn uncount(&mut self) {
+        if mem::replace(&mut self.counted, false) {
+            self.core.handoff.open.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+impl Handoff {
+    /// Queues a job. A full queue answers it 2; the topic whose turn it had is given back, not
+    /// passed on here: thousands of sends may wait, each of which would meet the full queue.
+    pub(super) fn submit(&self, job: Job) -> Result<(), Option<String>> {
+        let Err(mut job) = self.families[job.family].1.push(job) else { return Ok(()) };
+        job.overload();
+        Err(job.turn.take())
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.core.counters.unanswered.one();
+            let remark = "the request was given up without an answer";
+            self.reply(Serialize::Json, SYSTEM_ERROR, Some(remark), &[], &[]);
+        }
+        if let Some(topic) = self.turn.take() {
+            dispatch::next_sends(&self.core, &self.peer, &topic);
+        }
+        self.uncount();
+    }
+}

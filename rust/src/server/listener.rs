@@ -1,0 +1,82 @@
+//! Accepts connections: main port and, if configured, the fast (VIP) port.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+use super::connection;
+use super::core::Core;
+use super::events::EventKind;
+use super::limits::BACKLOG;
+use super::peers::Peer;
+
+/// First wait after a failed accept (out of descriptors, usually); doubles up to `BACK_OFF_MAX`.
+const BACK_OFF_MIN: Duration = Duration::from_millis(5);
+const BACK_OFF_MAX: Duration = Duration::from_secs(1);
+
+/// A bound, listening socket and the port it got.
+pub(super) fn bind(host: &str, port: u16) -> io::Result<(TcpListener, u16)> {
+    let mut last = io::Error::new(io::ErrorKind::AddrNotAvailable, "the host has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match listen(address) {
+            Ok(listener) => {
+                let port = listener.local_addr()?.port();
+                return Ok((listener, port));
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG.try_into().unwrap_or(i32::MAX))?;
+    Ok(socket.into())
+}
+
+/// Accepts until the task is aborted.
+pub(super) async fn accept(core: Arc<Core>, listener: tokio::net::TcpListener, fast_port: bool) {
+    let mut back_off = BACK_OFF_MIN;
+    loop {
+        match listener.accept().await {
+            Ok((stream, remote)) => {
+                back_off = BACK_OFF_MIN;
+                admit(&core, stream, remote, fast_port);
+            }
+            Err(error) => {
+                tracing::warn!(%error, wait = ?back_off, "accept failed");
+                sleep(back_off).await;
+                back_off = (back_off * 2).min(BACK_OFF_MAX);
+            }
+        }
+    }
+}
+
+fn admit(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr, fast_port: bool) {
+    let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
+    let limit = core.settings.connections_max;
+    if core.peers.count() >= limit {
+        core.counters.connections_refused.one();
+        core.tell(EventKind::Refused, None, remote, format!("{limit} connections are open"));
+        return;
+    }
+    // Replies are small and written once per read: nothing gains from waiting for more.
+    if stream.set_nodelay(true).is_err() {
+        return; // the client is gone already
+    }
+    core.counters.connections_accepted.one();
+    let (read, write) = stream.into_split();
+    let now_ms = core.clock.monotonic_ms();
+    let peer = Arc::new(Peer::new(core.peers.next_id(), remote, fast_port, write, now_ms));
+    core.peers.insert(&peer);
+    tokio::spawn(connection::serve(Arc::clone(core), peer, read));
+}

@@ -1,0 +1,21 @@
+//! The native handlers: what each may assume and decline is said in its own file.
+
+use super::dispatch::{Context, Handled};
+use super::route::Native;
+use super::{offsets, pull, ready, send};
+
+/// Asks the handler; replies that are ready are appended to `out`.
+pub(super) fn answer(native: Native, context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
+    match native {
+        Native::Send => send::send(context, out),
+        Native::Pull => pull::pull(context, out),
+        Native::QueryOffset => offsets::query(context, out),
+        Native::CommitOffset => offsets::commit(context, out),
+        Native::MaxOffset => offsets::max(context, out),
+        Native::MinOffset => offsets::min(context, out),
+        Native::ConsumerList => ready::consumer_list(context, out),
+        Native::TopicRoute => ready::topic_route(context, out),
+        Native::Lock => ready::lock(context, out),
+        Native::Unlock => ready::unlock(context, out),
+    }
+}

@@ -1,0 +1,125 @@
+//! Keeps the sends of one connection to one topic in order while Python decides one of them.
+//!
+//! Native sends are stored as they are read, so they are in order by themselves. Once a send of
+//! a topic goes to Python, the later ones of that connection and topic wait here, at most one of
+//! the pair is in Python, and each answer lets the next one go.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::limits::{DEFERRED_BYTES_MAX, DEFERRED_SENDS_MAX};
+
+/// The waiting sends of one connection.
+#[derive(Debug, Default)]
+pub struct SendOrder {
+    /// Pairs with a send in Python; lets the usual case pass without the lock.
+    busy: AtomicUsize,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    by_topic: HashMap<String, VecDeque<Vec<u8>>>,
+    frames: usize,
+    bytes: usize,
+}
+
+/// What became of a send that may have to wait.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing of its topic is in Python.
+    Now,
+    /// It waits.
+    Later,
+    /// Too much waits already.
+    Refused,
+}
+
+impl SendOrder {
+    /// Whether any topic of this connection has a send in Python.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Acquire) > 0
+    }
+
+    /// Keeps a copy of the frame if its topic has a send in Python.
+    pub fn defer(&self, topic: &str, frame: &[u8]) -> Turn {
+        let mut waiting = self.waiting.lock();
+        if !waiting.by_topic.contains_key(topic) {
+            return Turn::Now;
+        }
+        let bytes = waiting.bytes + frame.len();
+        if waiting.frames >= DEFERRED_SENDS_MAX || bytes > DEFERRED_BYTES_MAX {
+            return Turn::Refused;
+        }
+        waiting.frames += 1;
+        waiting.bytes = bytes;
+        if let Some(frames) = waiting.by_topic.get_mut(topic) {
+            frames.push_back(frame.to_vec());
+        }
+        Turn::Later
+    }
+
+    /// A send of `topic` goes to Python.
+    pub fn begin(&self, topic: &str) {
+        let mut waiting = self.waiting.lock();
+        if !waiting.by_topic.contains_key(topic) {
+            waiting.by_topic.insert(topic.to_owned(), VecDeque::new());
+            self.busy.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Python is done with a send of `topic`: the next one that waited, or None, and then the
+    /// pair is free again.
+    pub fn next(&self, topic: &str) -> Option<Vec<u8>> {
+        let mut waiting = self.waiting.lock();
+        let next = waiting.by_topic.get_mut(topic)?.pop_front();
+        match &next {
+            Some(frame) => {
+                waiting.frames -= 1;
+                waiting.bytes -= frame.len();
+            }
+            None => {
+                waiting.by_topic.remove(topic);
+                self.busy.fetch_sub(1, Ordering::Release);
+            }
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_sends_of_a_busy_topic_wait_in_order() {
+        let order = SendOrder::default();
+        assert_eq!(order.defer("T", b"0"), Turn::Now);
+        order.begin("T");
+        assert!(order.is_busy());
+        assert_eq!(order.defer("T", b"1"), Turn::Later);
+        assert_eq!(order.defer("Other", b"x"), Turn::Now);
+        assert_eq!(order.defer("T", b"2"), Turn::Later);
+        assert_eq!(order.next("T").as_deref(), Some(&b"1"[..]));
+        order.begin("T");
+        assert_eq!(order.defer("T", b"3"), Turn::Later, "still busy");
+        assert_eq!(order.next("T").as_deref(), Some(&b"2"[..]));
+        assert_eq!(order.next("T").as_deref(), Some(&b"3"[..]));
+        assert_eq!(order.next("T"), None);
+        assert!(!order.is_busy());
+    }
+
+    #[test]
+    fn refuses_what_exceeds_its_limits() {
+        let order = SendOrder::default();
+        order.begin("T");
+        for _ in 0..DEFERRED_SENDS_MAX {
+            assert_eq!(order.defer("T", b"x"), Turn::Later);
+        }
+        assert_eq!(order.defer("T", b"x"), Turn::Refused);
+        order.next("T");
+        assert_eq!(order.defer("T", &vec![0; DEFERRED_BYTES_MAX]), Turn::Refused);
+    }
+}

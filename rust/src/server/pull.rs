@@ -1,0 +1,320 @@
+//! PULL_MESSAGE (11), answered from the published tables and the store.
+//!
+//! Native code serves pulls that pass every check; whatever fails one, or filters by more than
+//! tags, is declined, and Python says why in RocketMQ's words.
+
+use std::cell::RefCell;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::core::Core;
+use super::dispatch::{Context, Handled};
+use super::handoff::SYSTEM_BUSY;
+use super::hold::Wish;
+use super::moved;
+use super::peers::Peer;
+use super::queue::Popped;
+use super::tables::{BrokerRow, PERM_READ};
+use crate::format::message::java_hash;
+use crate::format::remoting::{FieldValue, Frame, Head, ReplyTo, Serialize};
+use crate::store::{GetRequest, GetResult, GetStatus, ReadMode, Store, TagFilter, WouldBlock};
+
+/// Bits of a pull's system flag.
+const COMMIT_OFFSET: i32 = 1;
+const SUSPEND: i32 = 2;
+const SUBSCRIPTION: i32 = 4;
+
+/// Response codes of a pull.
+const PULL_NOT_FOUND: i32 = 19;
+const PULL_RETRY_IMMEDIATELY: i32 = 20;
+const PULL_OFFSET_MOVED: i32 = 21;
+
+/// What a pull says, borrowed from its frame.
+struct Asked<'a> {
+    group: &'a str,
+    topic: &'a str,
+    queue_id: i32,
+    offset: i64,
+    max_count: i32,
+    sys_flag: i32,
+    sub_version: i64,
+}
+
+/// A pull that outlives its frame: held, or waiting for the disk.
+pub struct PullTask {
+    peer: Arc<Peer>,
+    to: ReplyTo,
+    group: Arc<str>,
+    topic: Arc<str>,
+    queue_id: i32,
+    offset: i64,
+    max_count: i32,
+    /// None once the subscription came with the request.
+    sub_version: Option<i64>,
+    filter: TagFilter,
+    /// Monotonic milliseconds until which it may be held; None if it may not (any more).
+    hold_until_ms: Option<i64>,
+}
+
+/// A pull for the threads that may wait for the disk.
+pub type ColdPull = Box<PullTask>;
+
+thread_local! {
+    /// Records are read here and copied behind their header.
+    static RECORDS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Bytes of record buffer a thread keeps between pulls.
+const RECORDS_KEPT_BYTES: usize = 1 << 20;
+
+/// 11.
+pub(super) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
+    let core = context.core;
+    let (Some(store), Some(broker)) = (core.store.as_deref(), core.tables.broker()) else {
+        return Handled::Declined;
+    };
+    let Some(asked) = Asked::read(context.frame) else { return Handled::Declined };
+    let inline = asked.sys_flag & SUBSCRIPTION != 0;
+    let filter = match inline {
+        true => inline_filter(context.frame),
+        false => known_filter(core, asked.group, asked.topic, asked.sub_version),
+    };
+    let (true, Some(filter)) = (asked.allowed(core, &broker), filter) else {
+        return Handled::Declined;
+    };
+    if asked.sys_flag & COMMIT_OFFSET != 0 {
+        let Some(offset) = number(context.frame, "commitOffset") else { return Handled::Declined };
+        store.commit(asked.group, asked.topic, asked.queue_id, offset);
+    }
+    let hold_ms = match asked.sys_flag & SUSPEND {
+        0 => None,
+        _ if broker.long_polling => number(context.frame, "suspendTimeoutMillis"),
+        _ => Some(broker.short_polling_ms),
+    };
+    let task = PullTask {
+        peer: Arc::clone(context.peer),
+        to: context.frame.reply_to(),
+        group: asked.group.into(),
+        topic: asked.topic.into(),
+        queue_id: asked.queue_id,
+        offset: asked.offset,
+        max_count: asked.max_count,
+        sub_version: (!inline).then_some(asked.sub_version),
+        filter,
+        hold_until_ms: hold_ms.map(|hold_ms: i64| {
+            core.clock.monotonic_ms().saturating_add(hold_ms)
+        }),
+    };
+    task.answer(core, store, ReadMode::NoWait, out);
+    Handled::Native
+}
+
+/// A held pull is over: answers it, without holding it again, in JSON whatever the request's
+/// serialisation was, as RocketMQ does.
+pub(super) fn rerun(core: &Arc<Core>, mut task: PullTask) {
+    task.hold_until_ms = None;
+    task.to.serialize = Serialize::Json;
+    let Some(store) = core.store.clone() else { return };
+    let mut out = Vec::new();
+    if task.is_still_allowed(core) {
+        let peer = Arc::clone(&task.peer);
+        task.answer(core, &store, ReadMode::NoWait, &mut out);
+        write(core, &peer, &out);
+    } else {
+        // The client asks again at once and is told what has changed in the usual way.
+        let status = GetStatus::NoMatchedMessage;
+        let result = GetResult {
+            status,
+            next_begin_offset: task.offset,
+            min_offset: store.min_offset(&task.topic, task.queue_id),
+            max_offset: store.max_offset(&task.topic, task.queue_id),
+            message_count: 0,
+            suggest_slave: false,
+        };
+        task.reply(PULL_RETRY_IMMEDIATELY, &result, &[], &mut out);
+        write(core, &task.peer, &out);
+    }
+}
+
+/// Body of a thread that may wait for the disk; ends when the queue is closed.
+pub(super) fn read_cold(core: &Arc<Core>) {
+    let Some(store) = core.store.clone() else { return };
+    loop {
+        match core.cold.pop(std::time::Duration::from_secs(3_600)) {
+            Popped::Item(task) => {
+                core.counters.cold_reads.one();
+                let peer = Arc::clone(&task.peer);
+                let mut out = Vec::new();
+                task.answer(core, &store, ReadMode::Wait, &mut out);
+                write(core, &peer, &out);
+            }
+            Popped::Timeout => {}
+            Popped::Closed => return,
+        }
+    }
+}
+
+fn write(core: &Core, peer: &Peer, out: &[u8]) {
+    if !out.is_empty() {
+        core.counters.bytes_out.add(out.len() as u64);
+        peer.note_write(core.clock.monotonic_ms());
+        peer.send(out);
+    }
+}
+
+impl PullTask {
+    /// Reads and answers, or has the request wait for a message or for the disk.
+    fn answer(self, core: &Arc<Core>, store: &Store, mode: ReadMode, out: &mut Vec<u8>) {
+        if self.peer.is_closing() {
+            return;
+        }
+        RECORDS.with_borrow_mut(|records| {
+            records.clear();
+            let request = GetRequest {
+                topic: &self.topic,
+                queue_id: self.queue_id,
+                offset: self.offset,
+                max_count: self.max_count,
+                filter: &self.filter,
+                mode,
+            };
+            match store.get(&request, records) {
+                Ok(result) => self.finish(core, &result, records, out),
+                Err(WouldBlock) => self.read_later(core, out),
+            }
+            records.shrink_to(RECORDS_KEPT_BYTES);
+        });
+    }
+
+    fn read_later(self, core: &Core, out: &mut Vec<u8>) {
+        if let Err(task) = core.cold.push(Box::new(self)) {
+            core.counters.overloaded.one();
+            let remark = "[OVERLOAD]too many pulls wait for the disk, pull again later";
+            Head::reply(task.to, SYSTEM_BUSY, Some(remark)).encode(&[], &[], out);
+        }
+    }
+
+    fn finish(self, core: &Arc<Core>, result: &GetResult, records: &[u8], out: &mut Vec<u8>) {
+        let code = response_code(result.status, self.offset);
+        if code == PULL_NOT_FOUND
+            && let Some(deadline_ms) = self.hold_until_ms
+        {
+            let wish = Wish {
+                topic: Arc::clone(&self.topic),
+                queue_id: self.queue_id,
+                offset: self.offset,
+                filter: self.filter.clone(),
+                deadline_ms,
+            };
+            let core = Arc::clone(core);
+            return core.holds.hold_pull(&core, wish, self);
+        }
+        if code == PULL_OFFSET_MOVED {
+            let asked = (&*self.topic, self.queue_id, self.offset);
+            moved::note(core, &self.group, asked, result.next_begin_offset);
+        }
+        self.reply(code, result, records, out);
+    }
+
+    fn reply(&self, code: i32, result: &GetResult, records: &[u8], out: &mut Vec<u8>) {
+        let fields = [
+            ("suggestWhichBrokerId", FieldValue::Number(0)),
+            ("nextBeginOffset", FieldValue::Number(result.next_begin_offset)),
+            ("maxOffset", FieldValue::Number(result.max_offset)),
+            ("minOffset", FieldValue::Number(result.min_offset)),
+        ];
+        let head = Head::reply(self.to, code, Some(result.status.as_str()));
+        head.encode(&fields, records, out);
+    }
+
+    /// The checks of the first attempt, again: much may have changed while it was held.
+    fn is_still_allowed(&self, core: &Core) -> bool {
+        let asked = Asked {
+            group: &self.group,
+            topic: &self.topic,
+            queue_id: self.queue_id,
+            offset: self.offset,
+            max_count: self.max_count,
+            sys_flag: 0,
+            sub_version: 0,
+        };
+        let subscribed = self.sub_version.is_none_or(|version| {
+            known_filter(core, &self.group, &self.topic, version).is_some()
+        });
+        subscribed && core.tables.broker().is_some_and(|broker| asked.allowed(core, &broker))
+    }
+}
+
+impl<'a> Asked<'a> {
+    fn read(frame: &'a Frame<'_>) -> Option<Self> {
+        Some(Self {
+            group: frame.ext.get("consumerGroup")?,
+            topic: frame.ext.get("topic")?,
+            queue_id: number(frame, "queueId")?,
+            offset: number(frame, "queueOffset")?,
+            max_count: number(frame, "maxMsgNums")?,
+            sys_flag: number(frame, "sysFlag")?,
+            sub_version: number(frame, "subVersion").unwrap_or(0),
+        })
+    }
+
+    /// Broker, group and topic may be read, and the topic has that queue.
+    fn allowed(&self, core: &Core, broker: &BrokerRow) -> bool {
+        let group = core.tables.groups.with(self.group, |row| row.consume_enable);
+        let topic = core.tables.topics.with(self.topic, |row| {
+            row.perm & PERM_READ != 0 && (0..row.read_queues).contains(&self.queue_id)
+        });
+        broker.permission & PERM_READ != 0 && group == Some(true) && topic == Some(true)
+    }
+}
+
+/// The filter of a subscription that came with the request; None if it is not by tag.
+fn inline_filter(frame: &Frame<'_>) -> Option<TagFilter> {
+    if frame.ext.get("expressionType").is_some_and(|kind| !kind.is_empty() && kind != "TAG") {
+        return None;
+    }
+    let expression = frame.ext.get("subscription").unwrap_or("*");
+    if expression.is_empty() || expression == "*" {
+        return Some(TagFilter::All);
+    }
+    let tags = expression.split("||").map(str::trim).filter(|tag| !tag.is_empty());
+    Some(TagFilter::Codes(tags.map(java_hash).collect()))
+}
+
+/// The filter of the group's online clients; None if there are none, they do not subscribe to
+/// the topic, not by tag, not yet in this version, or may not broadcast.
+fn known_filter(core: &Core, group: &str, topic: &str, version: i64) -> Option<TagFilter> {
+    let (broadcasting, filter) = core.tables.subscriptions.with(group, |row| {
+        let subscription = row.topics.get(topic)?;
+        if !subscription.by_tag || subscription.version < version {
+            return None;
+        }
+        let filter = match subscription.everything {
+            true => TagFilter::All,
+            false => TagFilter::Codes(Arc::clone(&subscription.codes)),
+        };
+        Some((row.broadcasting, filter))
+    })??;
+    let may_broadcast = || core.tables.groups.with(group, |row| row.broadcast_enable);
+    (!broadcasting || may_broadcast() == Some(true)).then_some(filter)
+}
+
+fn number<N: FromStr>(frame: &Frame<'_>, name: &str) -> Option<N> {
+    frame.ext.get(name)?.parse().ok()
+}
+
+/// RocketMQ's answer to a store status (wire.md 2.7).
+fn response_code(status: GetStatus, offset: i64) -> i32 {
+    match status {
+        GetStatus::Found => 0,
+        GetStatus::NoMatchedMessage | GetStatus::MessageWasRemoving => PULL_RETRY_IMMEDIATELY,
+        GetStatus::NoMatchedLogicQueue | GetStatus::NoMessageInQueue if offset == 0 => {
+            PULL_NOT_FOUND
+        }
+        GetStatus::OffsetFoundNull | GetStatus::OffsetOverflowOne => PULL_NOT_FOUND,
+        GetStatus::NoMatchedLogicQueue
+        | GetStatus::NoMessageInQueue
+        | GetStatus::OffsetOverflowBadly
+        | GetStatus::OffsetTooSmall => PULL_OFFSET_MOVED,
+    }
+}

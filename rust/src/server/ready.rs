@@ -1,0 +1,60 @@
+//! Requests answered from memory: published bodies (38, 105) and queue locks (41, 42).
+
+use super::dispatch::{Context, Handled};
+use super::locks::{LockReply, LockRequest};
+
+/// Route requests from this version on, RocketMQ 4.9.4, get standard JSON.
+const STANDARD_JSON_VERSION: i32 = 401;
+
+/// 38: the clients of a group. Declines when no list is published (unknown or empty group).
+pub(super) fn consumer_list(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
+    let Some(group) = context.frame.ext.get("consumerGroup") else { return Handled::Declined };
+    published(context, &format!("38|{group}"), out)
+}
+
+/// 105: a topic's route. Declines when none is published.
+pub(super) fn topic_route(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
+    let frame = context.frame;
+    let Some(topic) = frame.ext.get("topic") else { return Handled::Declined };
+    let asked = frame.ext.get("acceptStandardJsonOnly").is_some_and(|text| text == "true");
+    let standard = asked || frame.version >= STANDARD_JSON_VERSION;
+    let style = if standard { "std" } else { "legacy" };
+    published(context, &format!("105|{style}|{topic}"), out)
+}
+
+fn published(context: &Context<'_>, key: &str, out: &mut Vec<u8>) -> Handled {
+    let Some(body) = context.core.answers.get(key) else { return Handled::Declined };
+    context.reply_body(&body, out);
+    Handled::Native
+}
+
+/// 41: grants what is free. Declines a body it cannot read.
+pub(super) fn lock(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
+    let Ok(request) = serde_json::from_slice::<LockRequest>(context.frame.body) else {
+        return Handled::Declined;
+    };
+    let LockRequest { consumer_group, client_id, mq_set } = request;
+    let granted = context.core.locks.lock(&consumer_group, &client_id, mq_set);
+    let Ok(body) = serde_json::to_vec(&LockReply { granted }) else { return Handled::Declined };
+    context.reply_body(&body, out);
+    Handled::Native
+}
+
+/// 42: frees what is the client's. Declines a body it cannot read.
+pub(super) fn unlock(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
+    let Ok(request) = serde_json::from_slice::<LockRequest>(context.frame.body) else {
+        return Handled::Declined;
+    };
+    let LockRequest { consumer_group, client_id, mq_set } = request;
+    context.core.locks.unlock(&consumer_group, &client_id, &mq_set);
+    context.reply(0, None, out);
+    Handled::Native
+}
+
+impl Context<'_> {
+    fn reply_body(&self, body: &[u8], out: &mut Vec<u8>) {
+        if !self.frame.is_oneway() {
+            self.frame.reply(0, None).encode(&[], body, out);
+        }
+    }
+}

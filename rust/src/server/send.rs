@@ -1,0 +1,194 @@
+//! Sends (10, 310, 320), stored as they are read.
+//!
+//! Native code stores ordinary messages and batches to topics that exist. What needs more than
+//! the tables is declined and Python decides: unknown, retry, DLQ, order and forbidden topics,
+//! half messages, and requests whose fields are missing or wrong.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::dispatch::{Context, Handled};
+use super::handoff::SYSTEM_BUSY;
+use super::limits::{PUT_LOCK_ABSURD_MS, PUT_LOCK_BUSY_MS};
+use super::peers::Peer;
+use super::route;
+use super::send_properties::{self, Traits};
+use super::send_reply::{self, Outcome, SendReply};
+use super::tables::{BrokerRow, TopicRow};
+use crate::format::remoting::Frame;
+use crate::store::{AckOutcome, Put, PutRequest, Store};
+
+/// Bit of a message's system flag: its topic filters by several tags.
+const MULTI_TAGS: i32 = 2;
+/// Remark while the store cannot keep up; RocketMQ answers it even to one-way requests.
+const REJECTED: &str = "[REJECTREQUEST]system busy, start flow control for a while";
+
+thread_local! {
+    /// The properties as they are stored, built here for one message at a time.
+    static PROPERTIES: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Spreads messages whose producer left the queue to the broker.
+static NEXT_QUEUE: AtomicU32 = AtomicU32::new(0);
+
+/// The fields of either header that matter here; one pass over the frame fills them.
+#[derive(Default)]
+struct SendHeader<'a> {
+    topic: &'a str,
+    queue_id: Option<i32>,
+    sys_flag: Option<i32>,
+    born_timestamp_ms: Option<i64>,
+    flag: Option<i32>,
+    properties: &'a str,
+    reconsume_times: i32,
+    batch: bool,
+}
+
+/// 10, 310, 320.
+pub(super) fn send(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
+    let core = context.core;
+    let (Some(store), Some(broker)) = (core.store.as_ref(), core.tables.broker()) else {
+        return Handled::Declined;
+    };
+    if (PUT_LOCK_BUSY_MS + 1..PUT_LOCK_ABSURD_MS).contains(&store.lock_held_ms()) {
+        core.counters.overloaded.one();
+        context.frame.reply(SYSTEM_BUSY, Some(REJECTED)).encode(&[], &[], out);
+        return Handled::Native;
+    }
+    let header = SendHeader::read(context.frame);
+    let topic = core.tables.topics.get(header.topic).filter(|topic| topic.plain);
+    let (true, Some(topic)) = (broker.accepting && started(context, &broker), topic) else {
+        return Handled::Declined;
+    };
+    PROPERTIES.with_borrow_mut(|properties| {
+        let text = header.properties;
+        let Some(traits) = send_properties::store_form(text, &broker.cluster_name, properties)
+        else {
+            return Handled::Declined;
+        };
+        let Some(request) = header.put_request(context, &broker, topic, (&traits, properties))
+        else {
+            return Handled::Declined;
+        };
+        let put = if header.batch { store.put_batch(&request) } else { store.put(&request) };
+        answer(context, store, &broker, put, request.queue_id, out);
+        Handled::Native
+    })
+}
+
+fn started(context: &Context<'_>, broker: &BrokerRow) -> bool {
+    broker.start_accept_ms <= 0 || context.core.clock.wall_ms() >= broker.start_accept_ms
+}
+
+/// Answers now, or once the message is as durable as it has to be.
+fn answer(
+    context: &Context<'_>,
+    store: &Arc<Store>,
+    broker: &Arc<BrokerRow>,
+    put: Put,
+    queue_id: i32,
+    out: &mut Vec<u8>,
+) {
+    if context.frame.is_oneway() {
+        return;
+    }
+    let to = context.frame.reply_to();
+    match put {
+        Put::Done(result) => {
+            let outcome = Outcome::of(&result, || send_reply::refusal(store));
+            SendReply { to, broker, queue_id }.encode(&outcome, &result, out);
+        }
+        Put::Parked(result, ticket) => {
+            let (peer, broker) = (Arc::clone(context.peer), Arc::clone(broker));
+            let reply = move |ack: AckOutcome| {
+                let mut out = Vec::with_capacity(320);
+                let outcome = Outcome::after_wait(ack);
+                SendReply { to, broker: &broker, queue_id }.encode(&outcome, &result, &mut out);
+                release(&peer, &out);
+            };
+            store.park(ticket, Box::new(reply));
+        }
+    }
+}
+
+/// One flush releases many replies; their connection's task writes them together.
+fn release(peer: &Peer, reply: &[u8]) {
+    peer.send_soon(reply);
+}
+
+impl<'a> SendHeader<'a> {
+    fn read(frame: &'a Frame<'_>) -> Self {
+        let mut header = Self::default();
+        for (name, value) in frame.ext.iter() {
+            // V2 names its fields by letters to save bytes; V1 spells them out.
+            let letter = if frame.code == route::SEND { letter_of(name) } else { name };
+            match letter {
+                "b" => header.topic = value,
+                "e" => header.queue_id = value.parse().ok(),
+                "f" => header.sys_flag = value.parse().ok(),
+                "g" => header.born_timestamp_ms = value.parse().ok(),
+                "h" => header.flag = value.parse().ok(),
+                "i" => header.properties = value,
+                "j" => header.reconsume_times = value.parse().unwrap_or(0),
+                "m" => header.batch = value.eq_ignore_ascii_case("true"),
+                _ => {}
+            }
+        }
+        header
+    }
+
+    /// None if Python has to decide.
+    fn put_request<'r>(
+        &'r self,
+        context: &'r Context<'_>,
+        broker: &BrokerRow,
+        topic: TopicRow,
+        (traits, properties): (&Traits, &'r [u8]),
+    ) -> Option<PutRequest<'r>> {
+        let asked = self.queue_id?;
+        let queue_id = match asked {
+            ..0 if topic.write_queues > 0 => {
+                let next = NEXT_QUEUE.fetch_add(1, Ordering::Relaxed) >> 1;
+                i32::try_from(next).unwrap_or(0) % topic.write_queues
+            }
+            _ if (0..topic.read_queues.max(topic.write_queues)).contains(&asked) => asked,
+            _ => return None,
+        };
+        // A batch has no delay; RocketMQ's refusal is Python's to word.
+        if self.batch && traits.delay_level > 0 {
+            return None;
+        }
+        let multi_tags = if topic.multi_tag { MULTI_TAGS } else { 0 };
+        Some(PutRequest {
+            topic: self.topic,
+            queue_id,
+            flag: self.flag?,
+            sys_flag: self.sys_flag? | multi_tags,
+            born_timestamp_ms: self.born_timestamp_ms?,
+            born_host: context.peer.remote,
+            store_host: broker.store_host,
+            reconsume_times: self.reconsume_times,
+            prepared_transaction_offset: 0,
+            body: context.frame.body,
+            properties,
+            wait_store_ok: traits.wait_store_ok,
+            delay_level: traits.delay_level,
+        })
+    }
+}
+
+/// The V2 letter of a V1 field.
+fn letter_of(name: &str) -> &str {
+    match name {
+        "topic" => "b",
+        "queueId" => "e",
+        "sysFlag" => "f",
+        "bornTimestamp" => "g",
+        "flag" => "h",
+        "properties" => "i",
+        "reconsumeTimes" => "j",
+        "batch" => "m",
+        _ => "",
+    }
+}

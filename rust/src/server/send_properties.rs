@@ -1,0 +1,85 @@
+//! A message's properties: from the text of the request to the text in the store.
+//!
+//! `name 0x01 value 0x02 name 0x01 value`; the broker adds CLUSTER and takes WAIT out.
+
+/// What the properties say about storing the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Traits {
+    /// False with `WAIT=false`: acknowledged before the flush.
+    pub wait_store_ok: bool,
+    /// `DELAY`, 0 for none.
+    pub delay_level: i32,
+}
+
+const NAME_END: u8 = 1;
+const PAIR_END: u8 = 2;
+
+/// Writes the stored form of `text` to `out`, which is cleared first.
+///
+/// None if Python has to decide: a half message, or a delay that is no number. Pairs without a
+/// name or value are left out, as RocketMQ's parser does.
+pub(super) fn store_form(text: &str, cluster: &str, out: &mut Vec<u8>) -> Option<Traits> {
+    let mut traits = Traits { wait_store_ok: true, delay_level: 0 };
+    out.clear();
+    for pair in text.as_bytes().split(|byte| *byte == PAIR_END) {
+        let Some(name_end) = pair.iter().position(|byte| *byte == NAME_END) else { continue };
+        let (name, value) = (&pair[..name_end], &pair[name_end + 1..]);
+        if name.is_empty() || value.is_empty() {
+            continue;
+        }
+        match name {
+            b"WAIT" => {
+                traits.wait_store_ok = value.eq_ignore_ascii_case(b"true");
+                continue;
+            }
+            b"CLUSTER" => continue,
+            b"TRAN_MSG" if value.eq_ignore_ascii_case(b"true") => return None,
+            b"DELAY" => traits.delay_level = std::str::from_utf8(value).ok()?.parse().ok()?,
+            _ => {}
+        }
+        out.extend_from_slice(pair);
+        out.push(PAIR_END);
+    }
+    out.extend_from_slice(b"CLUSTER\x01");
+    out.extend_from_slice(cluster.as_bytes());
+    Some(traits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(text: &str) -> Option<(String, Traits)> {
+        let mut out = b"left over".to_vec();
+        let traits = store_form(text, "C", &mut out)?;
+        Some((String::from_utf8(out).unwrap(), traits))
+    }
+
+    const PLAIN: Traits = Traits { wait_store_ok: true, delay_level: 0 };
+
+    #[test]
+    fn adds_the_cluster_and_takes_wait_out() {
+        let text = "UNIQ_KEY\x01AB\x02WAIT\x01true\x02TAGS\x01TagA";
+        let expected = "UNIQ_KEY\x01AB\x02TAGS\x01TagA\x02CLUSTER\x01C".to_owned();
+        assert_eq!(stored(text), Some((expected.clone(), PLAIN)));
+        let trailing = "UNIQ_KEY\x01AB\x02TAGS\x01TagA\x02";
+        assert_eq!(stored(trailing), Some((expected, PLAIN)));
+        assert_eq!(stored(""), Some(("CLUSTER\x01C".to_owned(), PLAIN)));
+    }
+
+    #[test]
+    fn leaves_out_what_rocketmq_cannot_parse() {
+        let (text, _) = stored("\x01v\x02a\x01\x02b\x02CLUSTER\x01mine\x02c\x01d").unwrap();
+        assert_eq!(text, "c\x01d\x02CLUSTER\x01C");
+    }
+
+    #[test]
+    fn reads_what_matters_for_storing() {
+        let (text, traits) = stored("WAIT\x01false\x02DELAY\x013").unwrap();
+        assert_eq!(text, "DELAY\x013\x02CLUSTER\x01C");
+        assert_eq!(traits, Traits { wait_store_ok: false, delay_level: 3 });
+        assert_eq!(stored("DELAY\x01abc"), None);
+        assert_eq!(stored("TRAN_MSG\x01true"), None);
+        assert!(stored("TRAN_MSG\x01false").is_some());
+    }
+}
