@@ -4,7 +4,9 @@ mod client;
 mod errors;
 mod fastjson;
 mod offline;
+mod request;
 mod server;
+mod server_settings;
 mod store;
 mod store_results;
 mod store_settings;
@@ -24,6 +26,10 @@ mod _core {
     use super::fastjson::{fastjson_dumps, fastjson_to_strict};
     #[pymodule_export]
     use super::offline::{Report, Scan};
+    #[pymodule_export]
+    use super::request::{Event, Request};
+    #[pymodule_export]
+    use super::server::{Server, ServerStopped};
     #[pymodule_export]
     use super::store::Store;
     #[pymodule_export]

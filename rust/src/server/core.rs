@@ -101,11 +101,34 @@ impl Core {
     }
 
     /// Tells Python of a connection's end.
-    pub(super) fn tell(&self, kind: EventKind, peer: Option<&Peer>, remote: SocketAddr, detail: String) {
+    pub(super) fn tell(
+        &self,
+        kind: EventKind,
+        peer: Option<&Peer>,
+        remote: SocketAddr,
+        detail: String,
+    ) {
         let connection = peer.map_or(0, |peer| peer.id);
         if self.events.push_over(Event { kind, connection, remote, detail }).is_some() {
             self.counters.events_lost.one();
         }
+    }
+
+    /// Answers every held request; from now on none is held.
+    pub fn release_holds(self: &Arc<Self>) {
+        self.holds.release(self);
+    }
+
+    /// No request comes out of any queue any more; those that wait are answered 1.
+    pub(super) fn close_queues(&self) {
+        self.handoff.close();
+        drop(self.cold.close());
+    }
+
+    /// Ends every wait of Python's threads.
+    pub fn close(&self) {
+        self.close_queues();
+        drop(self.events.close());
     }
 
     /// From now on no connection is read.

@@ -1,5 +1,6 @@
 //! Requests handed to Python: bounded queues by family, and a reply that is given exactly once.
 
+use std::borrow::Cow;
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,13 +13,16 @@ use super::peers::Peer;
 use super::queue::{BoundedQueue, Popped};
 use super::route::Family;
 use crate::format::remoting::{
-    FLAG_ONEWAY, FieldValue, Frame, Head, Language, MAX_FRAME_BYTES, ReplyTo, Serialize,
+    ExtFields, FLAG_ONEWAY, FLAG_RESPONSE, Frame, Language, MAX_FRAME_BYTES, Serialize, VERSION,
 };
+use crate::store::TagFilter;
 
 /// RocketMQ's SYSTEM_ERROR.
 pub const SYSTEM_ERROR: i32 = 1;
 /// RocketMQ's SYSTEM_BUSY.
 pub const SYSTEM_BUSY: i32 = 2;
+/// Largest body of a reply, bytes: room is left for a header.
+const BODY_BYTES_MAX: usize = MAX_FRAME_BYTES - (64 << 10);
 /// Remark of a request that found its queue full.
 const OVERLOAD: &str = "[OVERLOAD]system busy, start flow control for a while";
 
@@ -96,7 +100,7 @@ pub struct Job {
     pub head: JobHead,
     /// 0, or 1 after a wake-up or a second routing.
     pub attempt: u8,
-    frame: Vec<u8>,
+    frame: Arc<[u8]>,
     family: Family,
     /// The topic whose later sends wait for this one.
     turn: Option<String>,
@@ -126,7 +130,7 @@ impl Job {
                 serialize: frame.serialize,
             },
             attempt: route.1,
-            frame: bytes.to_vec(),
+            frame: bytes.into(),
             family: route.0,
             turn: None,
             counted: true,
@@ -140,8 +144,13 @@ impl Job {
     }
 
     /// The whole frame as it came.
-    pub fn frame(&self) -> &[u8] {
-        &self.frame
+    pub fn frame(&self) -> Arc<[u8]> {
+        Arc::clone(&self.frame)
+    }
+
+    /// Whether other sends wait for this one: answering it stores them.
+    pub fn has_turn(&self) -> bool {
+        self.turn.is_some()
     }
 
     /// Whether the client wants no reply.
@@ -154,7 +163,7 @@ impl Job {
         mut self,
         code: i32,
         remark: Option<&str>,
-        fields: &[(&str, FieldValue<'_>)],
+        fields: ExtFields<'_>,
         body: &[u8],
     ) {
         self.reply(self.head.serialize, code, remark, fields, body);
@@ -162,7 +171,7 @@ impl Job {
 
     /// Answers 1 as RocketMQ does when a processor throws: always in JSON.
     pub fn fail(mut self, remark: &str) {
-        self.reply(Serialize::Json, SYSTEM_ERROR, Some(remark), &[], &[]);
+        self.reply(Serialize::Json, SYSTEM_ERROR, Some(remark), ExtFields::absent(), &[]);
     }
 
     /// Done without a reply.
@@ -170,12 +179,22 @@ impl Job {
         self.answered = true;
     }
 
-    /// Keeps the request until a message arrives that matches the wish, or until its deadline;
-    /// then Python gets it again, with `attempt` 1.
-    pub fn hold(mut self, wish: Wish) {
+    /// Keeps the request until a message that passes `filter` arrives in the queue at `offset`
+    /// or above, or until `timeout`; then Python gets it again, with `attempt` 1.
+    pub fn hold(
+        mut self,
+        topic: Arc<str>,
+        queue_id: i32,
+        offset: i64,
+        filter: TagFilter,
+        timeout: Duration,
+    ) {
         self.attempt = 1;
         self.uncount();
         let core = Arc::clone(&self.core);
+        let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
+        let deadline_ms = core.clock.monotonic_ms().saturating_add(timeout_ms);
+        let wish = Wish { topic, queue_id, offset, filter, deadline_ms };
         core.holds.hold_job(&core, wish, self);
     }
 
@@ -185,7 +204,7 @@ impl Job {
             return self.fail("a request was routed again after it had been routed again");
         }
         self.answered = true;
-        let frame = mem::take(&mut self.frame);
+        let frame = Arc::clone(&self.frame);
         let turn = self.turn.take();
         dispatch::again(&self.core, &self.peer, &frame, turn);
     }
@@ -204,7 +223,7 @@ impl Job {
     /// Answers 2: its queue is full. One-way requests get nothing, as in RocketMQ.
     fn overload(&mut self) {
         self.core.counters.overloaded.one();
-        self.reply(Serialize::Json, SYSTEM_BUSY, Some(OVERLOAD), &[], &[]);
+        self.reply(Serialize::Json, SYSTEM_BUSY, Some(OVERLOAD), ExtFields::absent(), &[]);
     }
 
     fn reply(
@@ -212,20 +231,29 @@ impl Job {
         serialize: Serialize,
         code: i32,
         remark: Option<&str>,
-        fields: &[(&str, FieldValue<'_>)],
+        fields: ExtFields<'_>,
         body: &[u8],
     ) {
         if mem::replace(&mut self.answered, true) || self.is_oneway() {
             return;
         }
-        let to = ReplyTo { opaque: self.head.opaque, serialize };
-        let mut out = Vec::with_capacity(256 + body.len());
-        if body.len() < MAX_FRAME_BYTES - (64 << 10) {
-            Head::reply(to, code, remark).encode(fields, body, &mut out);
-        } else {
+        let mut reply = Frame {
+            code,
+            language: Language::PYTHON,
+            version: VERSION,
+            opaque: self.head.opaque,
+            flag: FLAG_RESPONSE,
+            remark: remark.map(Cow::Borrowed),
+            ext: fields,
+            body,
+            serialize,
+        };
+        if body.len() > BODY_BYTES_MAX {
             let remark = format!("the reply's body of {} bytes fits no frame", body.len());
-            Head::reply(to, SYSTEM_ERROR, Some(&remark)).encode(&[], &[], &mut out);
+            (reply.code, reply.remark, reply.body) = (SYSTEM_ERROR, Some(remark.into()), &[]);
         }
+        let mut out = Vec::with_capacity(256 + reply.body.len());
+        reply.encode(&mut out);
         self.core.counters.bytes_out.add(out.len() as u64);
         self.peer.note_write(self.core.clock.monotonic_ms());
         self.peer.send(&out);
@@ -253,7 +281,7 @@ impl Drop for Job {
         if !self.answered {
             self.core.counters.unanswered.one();
             let remark = "the request was given up without an answer";
-            self.reply(Serialize::Json, SYSTEM_ERROR, Some(remark), &[], &[]);
+            self.reply(Serialize::Json, SYSTEM_ERROR, Some(remark), ExtFields::absent(), &[]);
         }
         if let Some(topic) = self.turn.take() {
             dispatch::next_sends(&self.core, &self.peer, &topic);

@@ -80,8 +80,7 @@ impl Server {
         while self.core.handoff.open() > 0 && Instant::now() < deadline {
             std::thread::sleep(DRAIN_STEP);
         }
-        self.core.handoff.close();
-        drop(self.core.cold.close());
+        self.core.close_queues();
         for thread in self.cold {
             // A cold-read thread that panicked has nothing left to say.
             let _ = thread.join();
@@ -93,7 +92,14 @@ impl Server {
         }
         self.core.peers.all().iter().for_each(|peer| peer.close());
         self.runtime.shutdown_timeout(Duration::from_secs(1));
-        drop(self.core.events.close());
+        self.core.close();
+    }
+
+    /// Ends everything without a wait: for a server that nobody stopped.
+    pub fn abandon(self) {
+        self.core.drain();
+        self.core.close();
+        self.runtime.shutdown_background();
     }
 }
 

@@ -15,8 +15,6 @@ const SHARDS: usize = 16;
 
 /// Permission bit of a broker or topic: may be read.
 pub const PERM_READ: i32 = 4;
-/// Permission bit of a broker or topic: may be written.
-pub const PERM_WRITE: i32 = 2;
 
 /// Topics the broker itself writes; a client's send to them is refused (by Python, in words).
 const FORBIDDEN_TOPICS: [&str; 6] = [

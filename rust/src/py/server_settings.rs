@@ -1,0 +1,169 @@
+//! From Python's mappings to the server's settings and tables.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyMapping};
+
+use crate::server::{
+    BrokerRow, Change, DataPlane, GroupRow, Kind, Settings, Subscription, SubscriptionRow, TopicRow,
+};
+
+/// The keys `Server` takes; anything else is a spelling mistake.
+const KEYS: [&str; 14] = [
+    "kind",
+    "host",
+    "port",
+    "fast_port",
+    "worker_threads",
+    "data_plane",
+    "max_frame_bytes",
+    "idle_timeout",
+    "max_connections",
+    "families",
+    "routes",
+    "default_family",
+    "store_host",
+    "name",
+];
+
+/// Seconds as Python gives them; negative, infinite or absurd ones become the nearest sane value.
+pub(super) fn seconds(value: f64) -> Duration {
+    const YEAR_SECONDS: f64 = 365.0 * 86_400.0;
+    Duration::from_secs_f64(if value > 0.0 { value.min(YEAR_SECONDS) } else { 0.0 })
+}
+
+fn bad(key: &str, value: impl std::fmt::Display, allowed: &str) -> PyErr {
+    PyValueError::new_err(format!("{key} = {value}: {allowed}"))
+}
+
+/// The value of `key`; None if it is missing or None.
+fn optional<'py, T>(map: &Bound<'py, PyMapping>, key: &str) -> PyResult<Option<T>>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    match map.get_item(key) {
+        Ok(value) if value.is_none() => Ok(None),
+        Ok(value) => value.extract().map(Some),
+        Err(error) if error.is_instance_of::<PyKeyError>(map.py()) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn required<'py, T>(map: &Bound<'py, PyMapping>, key: &str) -> PyResult<T>
+where
+    T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    optional(map, key)?.ok_or_else(|| PyValueError::new_err(format!("{key} is missing")))
+}
+
+/// The server's settings.
+pub(super) fn settings(map: &Bound<'_, PyMapping>) -> PyResult<Settings> {
+    for key in map.keys()?.iter() {
+        let key: String = key.extract()?;
+        if !KEYS.contains(&key.as_str()) {
+            return Err(bad(&key, "?", &format!("unknown setting; known are {KEYS:?}")));
+        }
+    }
+    let kind: String = required(map, "kind")?;
+    let plane: String = optional(map, "data_plane")?.unwrap_or_else(|| "native".to_owned());
+    let defaults = Settings::default();
+    let families: HashMap<String, usize> = optional(map, "families")?.unwrap_or_default();
+    let idle: Option<f64> = optional(map, "idle_timeout")?;
+    Ok(Settings {
+        kind: match kind.as_str() {
+            "broker" => Kind::Broker,
+            "namesrv" => Kind::NameServer,
+            _ => return Err(bad("kind", kind, "\"broker\" or \"namesrv\"")),
+        },
+        host: optional(map, "host")?.unwrap_or(defaults.host),
+        port: required(map, "port")?,
+        fast_port: optional(map, "fast_port")?,
+        worker_threads: optional(map, "worker_threads")?,
+        data_plane: match plane.as_str() {
+            "native" => DataPlane::Native,
+            "python" => DataPlane::Python,
+            _ => return Err(bad("data_plane", plane, "\"native\" or \"python\"")),
+        },
+        frame_bytes_max: match optional(map, "max_frame_bytes")? {
+            None => defaults.frame_bytes_max,
+            Some(bytes @ 64..=0x7FFF_FFFF) => bytes,
+            Some(bytes) => return Err(bad("max_frame_bytes", bytes, "64 bytes to 2 GiB")),
+        },
+        idle_timeout: idle.map_or(defaults.idle_timeout, seconds),
+        connections_max: optional(map, "max_connections")?.unwrap_or(defaults.connections_max),
+        families: families.into_iter().collect(),
+        routes: optional(map, "routes")?.unwrap_or_default(),
+        default_family: optional(map, "default_family")?,
+    })
+}
+
+/// Published rows: a name to a row, or to None which deletes it.
+pub(super) fn changes<'py, R>(
+    rows: &Bound<'py, PyMapping>,
+    row: impl Fn(&str, Bound<'py, PyAny>) -> PyResult<R>,
+) -> PyResult<Vec<Change<R>>> {
+    let mut changes = Vec::with_capacity(rows.len()?);
+    for item in rows.items()?.iter() {
+        let (name, value): (String, Bound<'py, PyAny>) = item.extract()?;
+        let value = if value.is_none() { None } else { Some(row(&name, value)?) };
+        changes.push((name, value));
+    }
+    Ok(changes)
+}
+
+/// The one row of table "broker", under the key "".
+pub(super) fn broker(rows: &Bound<'_, PyMapping>) -> PyResult<BrokerRow> {
+    let row = rows.get_item("")?.cast_into::<PyMapping>()?;
+    let store_host: String = required(&row, "store_host")?;
+    let parsed: Result<SocketAddr, _> = store_host.parse();
+    Ok(BrokerRow {
+        permission: required(&row, "permission")?,
+        region_id: required(&row, "region_id")?,
+        trace_on: required(&row, "trace_on")?,
+        cluster_name: required(&row, "cluster_name")?,
+        broker_name: optional(&row, "broker_name")?.unwrap_or_default(),
+        long_polling: required(&row, "long_polling")?,
+        short_polling_ms: required(&row, "short_polling_ms")?,
+        max_message_bytes: required(&row, "max_message_bytes")?,
+        start_accept_ms: optional(&row, "start_accept_ms")?.unwrap_or(0),
+        store_host: parsed.map_err(|_| bad("store_host", store_host, "\"IP:PORT\""))?,
+        accepting: optional(&row, "accepting")?.unwrap_or(true),
+    })
+}
+
+/// (perm, read_queues, write_queues, multi_tag, order)
+pub(super) fn topic(name: &str, row: Bound<'_, PyAny>) -> PyResult<TopicRow> {
+    let (perm, read_queues, write_queues, multi_tag, order) = row.extract()?;
+    Ok(TopicRow::new(name, perm, (read_queues, write_queues), multi_tag, order))
+}
+
+/// (consume_enable, consume_broadcast_enable, ...); the rest is Python's affair.
+pub(super) fn group(_name: &str, row: Bound<'_, PyAny>) -> PyResult<GroupRow> {
+    Ok(GroupRow {
+        consume_enable: row.get_item(0)?.extract()?,
+        broadcast_enable: row.get_item(1)?.extract()?,
+    })
+}
+
+/// (broadcasting, {topic: (expression_type, sub_string, sub_version, [codes])})
+pub(super) fn subscriptions(_name: &str, row: Bound<'_, PyAny>) -> PyResult<SubscriptionRow> {
+    let (broadcasting, topics): (bool, Bound<'_, PyDict>) = row.extract()?;
+    let mut by_topic = HashMap::with_capacity(topics.len());
+    for (topic, subscription) in topics {
+        let (kind, text, version, codes): (Option<String>, Option<String>, i64, Vec<i32>) =
+            subscription.extract()?;
+        let subscription = Subscription {
+            by_tag: kind.is_none_or(|kind| kind.is_empty() || kind == "TAG"),
+            everything: text.is_some_and(|text| text == "*"),
+            version,
+            codes: Arc::from(codes),
+        };
+        by_topic.insert(topic.extract()?, subscription);
+    }
+    Ok(SubscriptionRow { broadcasting, topics: by_topic })
+}
