@@ -1,6 +1,6 @@
 """The compiled core: typed doors of the Rust side. Everything that waits releases the GIL."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Self, final
 
@@ -277,3 +277,133 @@ class Connector:
         """Send a reply to a server's request; dropped if the connection is gone."""
     def close(self, timeout: float) -> None:
         """Fail everything in flight, close, wait up to `timeout` seconds for the threads."""
+
+# --- the server (see mqserver/listener.py)
+
+class ServerStopped(Exception):
+    """The server was stopped: no request will come any more."""
+
+@final
+class Server:
+    """A broker's or a NameServer's sockets. RuntimeError in a forked child.
+
+    settings: kind ("broker" or "namesrv"), port (0 = a free one); optional: host, fast_port,
+    worker_threads, data_plane ("native" or "python"), max_frame_bytes, idle_timeout (seconds),
+    max_connections, families (name to queue capacity), routes (code to family), default_family
+    (None leaves other codes unanswered). ValueError for a bad one.
+    """
+
+    def __new__(cls, settings: Mapping[str, object], store: Store | None = None) -> Self: ...
+    def start(self) -> tuple[int, int | None]:
+        """Bind, listen and serve; the main and the fast port. OSError when it cannot."""
+    def next(self, family: str, timeout: float) -> Request | Event | None:
+        """Wait up to `timeout` seconds, GIL released, for a request of `family`.
+
+        None on timeout; ServerStopped after `stop`. Family "events" gives an Event instead. On
+        the main thread Ctrl-C ends the wait within 50 ms.
+        """
+    def publish(
+        self, table: str, version: int, rows: Mapping[str, object | None], replace: bool = False
+    ) -> None:
+        """Apply changes of a table as one; None deletes a row, `replace` all others.
+
+        Versions rise per table, else ValueError. Tables and rows: "broker" ("" to a mapping),
+        "topics" (perm, read_queues, write_queues, multi_tag, order), "groups" (consume_enable,
+        consume_broadcast_enable, ...), "subscriptions" (broadcasting, {topic: (expression_type,
+        sub_string, sub_version, [codes])}), "answers" ("105|std|TOPIC" or "38|GROUP" to a body).
+        """
+    def send(self, connection: int, frame: bytes) -> bool:
+        """Send a one-way request to a client, without waiting; False if it is gone."""
+    def call(self, connection: int, frame: bytes, timeout: float) -> bytes:
+        """Send a request to a client and wait, GIL released, for its reply frame.
+
+        The frame's opaque is replaced. ConnectionError, TimeoutError.
+        """
+    def connections(self) -> list[tuple[int, str, float]]:
+        """Open connections: id, "ip:port", seconds since the last byte read."""
+    def is_open(self, connection: int) -> bool: ...
+    def close_connection(self, connection: int) -> None: ...
+    def lock_batch(
+        self, group: str, client_id: str, queues: Sequence[tuple[str, str, int]]
+    ) -> list[tuple[str, str, int]]:
+        """Lock (topic, broker, queue id) for a client; those it now holds."""
+    def unlock_batch(
+        self, group: str, client_id: str, queues: Sequence[tuple[str, str, int]]
+    ) -> None: ...
+    def counters(self) -> dict[str, int]:
+        """Counts since the start ("native.310", "python.34", "bytes_in"...), and what waits now
+        ("waiting.FAMILY", "connections", "held")."""
+    def stop_accepting(self) -> None: ...
+    def release_holds(self) -> None: ...
+    def stop(self, timeout: float) -> None:
+        """Read nothing new, wait up to `timeout` seconds, GIL released, for answers, close all."""
+
+@final
+class Request:
+    """One frame handed off; answered exactly once, else RuntimeError; dropped, it answers 1."""
+
+    @property
+    def code(self) -> int: ...
+    @property
+    def opaque(self) -> int: ...
+    @property
+    def flag(self) -> int: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def language(self) -> int: ...
+    @property
+    def remark(self) -> str | None: ...
+    @property
+    def serialize(self) -> int:
+        """0 JSON, 1 ROCKETMQ."""
+    @property
+    def fields(self) -> dict[str, str]:
+        """Header fields, decoded at the first look; empty without any."""
+    @property
+    def body(self) -> bytes:
+        """A new copy of the body at each look."""
+    @property
+    def connection(self) -> int: ...
+    @property
+    def remote(self) -> str:
+        """The client's "ip:port"."""
+    @property
+    def oneway(self) -> bool: ...
+    @property
+    def fast_port(self) -> bool: ...
+    @property
+    def attempt(self) -> int:
+        """0; 1 after `again` or a hold."""
+    def respond(
+        self,
+        code: int,
+        remark: str | None = None,
+        fields: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> None:
+        """Answer in the request's serialisation; nothing is written if it was one-way."""
+    def fail(self, remark: str) -> None:
+        """Answer 1, always in JSON, as RocketMQ does for an exception."""
+    def no_reply(self) -> None: ...
+    def hold(
+        self, topic: str, queue_id: int, offset: int, timeout: float, tag_codes: list[int] | None
+    ) -> None:
+        """Park until a message of one of the tags (None: any) arrives at `offset` or above, or
+        for `timeout` seconds; then the family gets it once more, with attempt 1."""
+    def again(self) -> None:
+        """Route the same frame afresh, once; a second time answers 1."""
+
+@final
+class Event:
+    """The end of a connection."""
+
+    @property
+    def kind(self) -> str:
+        """ "closed", "idle", "bad_frame", "unread" (its client does not read) or "refused"."""
+    @property
+    def connection(self) -> int: ...
+    @property
+    def remote(self) -> str: ...
+    @property
+    def detail(self) -> str: ...

@@ -151,11 +151,18 @@ impl Request {
         let answer = move || {
             let ext = match &pairs {
                 None => ExtFields::absent(),
-                Some(pairs) => pairs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect(),
+                Some(pairs) => pairs
+                    .iter()
+                    .map(|(k, v)| (k.as_str(), v.as_str()))
+                    .collect(),
             };
             job.respond(code, remark, ext, body);
         };
-        if large { py.detach(answer) } else { answer() }
+        if large {
+            py.detach(answer)
+        } else {
+            answer()
+        }
         Ok(())
     }
 
@@ -226,6 +233,9 @@ impl From<server::Event> for Event {
 #[pymethods]
 impl Event {
     fn __repr__(&self) -> String {
-        format!("<Event {} connection={} {}>", self.kind, self.connection, self.detail)
+        format!(
+            "<Event {} connection={} {}>",
+            self.kind, self.connection, self.detail
+        )
     }
 }

@@ -96,7 +96,11 @@ impl Server {
         let store = store.map(|store| store.store());
         let core = Core::new(settings, store, SystemClock::shared());
         let core = core.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(Self { core, running: Mutex::new(None), process_id: std::process::id() })
+        Ok(Self {
+            core,
+            running: Mutex::new(None),
+            process_id: std::process::id(),
+        })
     }
 
     /// Binds and listens; gives the ports it got.
@@ -104,7 +108,9 @@ impl Server {
         self.check_process()?;
         let mut running = self.running.lock();
         if running.is_some() {
-            return Err(PyRuntimeError::new_err("this server has been started already"));
+            return Err(PyRuntimeError::new_err(
+                "this server has been started already",
+            ));
         }
         let core = Arc::clone(&self.core);
         let started = py.detach(|| server::Server::start(core)).map_err(|error| {
@@ -126,13 +132,17 @@ impl Server {
         let timeout = seconds(timeout);
         if family == EVENTS {
             let event = wait(py, timeout, |slice| self.core.events.pop(slice))?;
-            let event = event.map(|event| Bound::new(py, Event::from(event))).transpose()?;
+            let event = event
+                .map(|event| Bound::new(py, Event::from(event)))
+                .transpose()?;
             return Ok(event.map(|event| event.into_any().unbind()));
         }
         let index = self.core.handoff.index(family);
         let index = index.ok_or_else(|| PyValueError::new_err(format!("no family {family:?}")))?;
         let job = wait(py, timeout, |slice| self.core.handoff.next(index, slice))?;
-        let request = job.map(|job| Bound::new(py, Request::new(job))).transpose()?;
+        let request = job
+            .map(|job| Bound::new(py, Request::new(job)))
+            .transpose()?;
         Ok(request.map(|request| request.into_any().unbind()))
     }
 
@@ -205,7 +215,9 @@ impl Server {
         match reply? {
             Some(Some(frame)) => Ok(PyBytes::new(py, &frame)),
             _ if closed => Err(gone()),
-            _ => Err(PyTimeoutError::new_err(format!("no reply within {timeout} s"))),
+            _ => Err(PyTimeoutError::new_err(format!(
+                "no reply within {timeout} s"
+            ))),
         }
     }
 
@@ -214,7 +226,10 @@ impl Server {
         let now_ms = self.core.clock.monotonic_ms();
         let peers = self.core.peers.all();
         let quiet = |peer: &server::Peer| (now_ms - peer.last_read_ms()) as f64 / 1e3;
-        peers.iter().map(|peer| (peer.id, peer.remote.to_string(), quiet(peer))).collect()
+        peers
+            .iter()
+            .map(|peer| (peer.id, peer.remote.to_string(), quiet(peer)))
+            .collect()
     }
 
     /// Whether the connection is open.
@@ -230,12 +245,7 @@ impl Server {
     }
 
     /// Locks queues for a client; gives those it now holds.
-    fn lock_batch(
-        &self,
-        group: &str,
-        client_id: &str,
-        queues: Vec<QueueTuple>,
-    ) -> Vec<QueueTuple> {
+    fn lock_batch(&self, group: &str, client_id: &str, queues: Vec<QueueTuple>) -> Vec<QueueTuple> {
         let names = queues.into_iter().map(queue_name).collect();
         let granted = self.core.locks.lock(group, client_id, names);
         granted
@@ -287,12 +297,18 @@ impl Server {
 }
 
 fn queue_name((topic, broker_name, queue_id): QueueTuple) -> QueueName {
-    QueueName { broker_name, queue_id, topic }
+    QueueName {
+        broker_name,
+        queue_id,
+        topic,
+    }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let Some(running) = self.running.get_mut().take() else { return };
+        let Some(running) = self.running.get_mut().take() else {
+            return;
+        };
         if self.process_id == std::process::id() {
             running.abandon();
         } else {

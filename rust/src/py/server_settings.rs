@@ -34,7 +34,11 @@ const KEYS: [&str; 14] = [
 /// Seconds as Python gives them; negative, infinite or absurd ones become the nearest sane value.
 pub(super) fn seconds(value: f64) -> Duration {
     const YEAR_SECONDS: f64 = 365.0 * 86_400.0;
-    Duration::from_secs_f64(if value > 0.0 { value.min(YEAR_SECONDS) } else { 0.0 })
+    Duration::from_secs_f64(if value > 0.0 {
+        value.min(YEAR_SECONDS)
+    } else {
+        0.0
+    })
 }
 
 fn bad(key: &str, value: impl std::fmt::Display, allowed: &str) -> PyErr {
@@ -66,7 +70,11 @@ pub(super) fn settings(map: &Bound<'_, PyMapping>) -> PyResult<Settings> {
     for key in map.keys()?.iter() {
         let key: String = key.extract()?;
         if !KEYS.contains(&key.as_str()) {
-            return Err(bad(&key, "?", &format!("unknown setting; known are {KEYS:?}")));
+            return Err(bad(
+                &key,
+                "?",
+                &format!("unknown setting; known are {KEYS:?}"),
+            ));
         }
     }
     let kind: String = required(map, "kind")?;
@@ -110,7 +118,11 @@ pub(super) fn changes<'py, R>(
     let mut changes = Vec::with_capacity(rows.len()?);
     for item in rows.items()?.iter() {
         let (name, value): (String, Bound<'py, PyAny>) = item.extract()?;
-        let value = if value.is_none() { None } else { Some(row(&name, value)?) };
+        let value = if value.is_none() {
+            None
+        } else {
+            Some(row(&name, value)?)
+        };
         changes.push((name, value));
     }
     Ok(changes)
@@ -139,7 +151,13 @@ pub(super) fn broker(rows: &Bound<'_, PyMapping>) -> PyResult<BrokerRow> {
 /// (perm, read_queues, write_queues, multi_tag, order)
 pub(super) fn topic(name: &str, row: Bound<'_, PyAny>) -> PyResult<TopicRow> {
     let (perm, read_queues, write_queues, multi_tag, order) = row.extract()?;
-    Ok(TopicRow::new(name, perm, (read_queues, write_queues), multi_tag, order))
+    Ok(TopicRow::new(
+        name,
+        perm,
+        (read_queues, write_queues),
+        multi_tag,
+        order,
+    ))
 }
 
 /// (consume_enable, consume_broadcast_enable, ...); the rest is Python's affair.
@@ -165,5 +183,8 @@ pub(super) fn subscriptions(_name: &str, row: Bound<'_, PyAny>) -> PyResult<Subs
         };
         by_topic.insert(topic.extract()?, subscription);
     }
-    Ok(SubscriptionRow { broadcasting, topics: by_topic })
+    Ok(SubscriptionRow {
+        broadcasting,
+        topics: by_topic,
+    })
 }

@@ -39,7 +39,10 @@ impl Default for Answers {
 impl Answers {
     /// Keeps at most `bytes_max` bytes of keys and bodies.
     pub fn with_limit(bytes_max: usize) -> Self {
-        Self { state: Mutex::default(), bytes_max }
+        Self {
+            state: Mutex::default(),
+            bytes_max,
+        }
     }
 
     /// Applies all changes as one, as [`super::tables::Table::publish`] does.
@@ -51,7 +54,10 @@ impl Answers {
     ) -> Result<(), StaleVersion> {
         let mut state = self.state.lock();
         if let Some(current) = state.version.filter(|current| version <= *current) {
-            return Err(StaleVersion { offered: version, current });
+            return Err(StaleVersion {
+                offered: version,
+                current,
+            });
         }
         state.version = Some(version);
         if replace {
@@ -85,7 +91,13 @@ impl State {
     fn insert(&mut self, key: &str, body: &[u8]) {
         self.clock += 1;
         self.bytes += key.len() + body.len();
-        self.bodies.insert(key.into(), Entry { body: body.into(), used: self.clock });
+        self.bodies.insert(
+            key.into(),
+            Entry {
+                body: body.into(),
+                used: self.clock,
+            },
+        );
     }
 
     fn remove(&mut self, key: &str) {
@@ -96,8 +108,11 @@ impl State {
 
     /// Frees an eighth more than needed, so that the sort is paid once for many insertions.
     fn evict(&mut self, bytes_max: usize) {
-        let mut by_age: Vec<_> =
-            self.bodies.iter().map(|(key, entry)| (entry.used, Arc::clone(key))).collect();
+        let mut by_age: Vec<_> = self
+            .bodies
+            .iter()
+            .map(|(key, entry)| (entry.used, Arc::clone(key)))
+            .collect();
         by_age.sort_unstable();
         for (_, key) in by_age {
             if self.bytes <= bytes_max - bytes_max / 8 {

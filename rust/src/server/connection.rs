@@ -82,7 +82,10 @@ impl Connection {
                 }
             }
             if peer.owes_too_much() {
-                return (EventKind::Unread, format!("its client owes {} bytes of reading", owed));
+                return (
+                    EventKind::Unread,
+                    format!("its client owes {} bytes of reading", owed),
+                );
             }
             if peer.is_closing() {
                 return (EventKind::Closed, "closed".to_owned());
@@ -143,7 +146,10 @@ impl Connection {
 
     fn overdue(&self) -> Option<End> {
         let limit = Duration::from_secs(FRAME_SECONDS_MAX);
-        if self.partial_since.is_some_and(|since| since.elapsed() >= limit) {
+        if self
+            .partial_since
+            .is_some_and(|since| since.elapsed() >= limit)
+        {
             self.core.counters.frames_bad.one();
             let detail = format!("a frame was not complete after {FRAME_SECONDS_MAX} s");
             return Some((EventKind::BadFrame, detail));
@@ -154,7 +160,10 @@ impl Connection {
             return None;
         }
         self.core.counters.connections_idle.one();
-        Some((EventKind::Idle, format!("idle for {} s", idle.as_secs_f64())))
+        Some((
+            EventKind::Idle,
+            format!("idle for {} s", idle.as_secs_f64()),
+        ))
     }
 }
 

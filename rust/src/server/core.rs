@@ -73,14 +73,21 @@ impl Core {
     ) -> Result<Arc<Self>, UnknownFamily> {
         let handoff = Handoff::new(&settings.families);
         let family = |code: i32, family: &String| {
-            let unknown = || UnknownFamily { code, family: family.clone() };
+            let unknown = || UnknownFamily {
+                code,
+                family: family.clone(),
+            };
             handoff.index(family).ok_or_else(unknown)
         };
         let by_code = settings.routes.iter();
         let families = by_code
             .map(|(code, name)| Ok((*code, family(*code, name)?)))
             .collect::<Result<_, UnknownFamily>>()?;
-        let default = settings.default_family.as_ref().map(|name| family(-1, name)).transpose()?;
+        let default = settings
+            .default_family
+            .as_ref()
+            .map(|name| family(-1, name))
+            .transpose()?;
         let routes = Routes::new(settings.kind, settings.data_plane, families, default);
         Ok(Arc::new(Self {
             locks: Locks::new(Arc::clone(&clock)),
@@ -109,7 +116,16 @@ impl Core {
         detail: String,
     ) {
         let connection = peer.map_or(0, |peer| peer.id);
-        if self.events.push_over(Event { kind, connection, remote, detail }).is_some() {
+        if self
+            .events
+            .push_over(Event {
+                kind,
+                connection,
+                remote,
+                detail,
+            })
+            .is_some()
+        {
             self.counters.events_lost.one();
         }
     }
@@ -134,7 +150,10 @@ impl Core {
     /// From now on no connection is read.
     pub(super) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
-        self.peers.all().iter().for_each(|peer| peer.wake.notify_one());
+        self.peers
+            .all()
+            .iter()
+            .for_each(|peer| peer.wake.notify_one());
     }
 
     /// Whether connections are not to be read any more.

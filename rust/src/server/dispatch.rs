@@ -43,7 +43,12 @@ pub(super) fn frame(
         peer.replied(frame.opaque, bytes);
         return Ok(());
     }
-    let context = Context { core, peer, frame: &frame, bytes };
+    let context = Context {
+        core,
+        peer,
+        frame: &frame,
+        bytes,
+    };
     if peer.fast_port && core.routes.refused_on_fast_port(frame.code) {
         let remark = format!(" request type {} not supported", frame.code);
         context.reply(NOT_SUPPORTED, Some(&remark), out);
@@ -58,7 +63,12 @@ pub(super) fn again(core: &Arc<Core>, peer: &Arc<Peer>, bytes: &[u8], turn: Opti
     let mut out = Vec::new();
     let mut in_python = false;
     if let Ok(frame) = Frame::decode(bytes) {
-        let context = Context { core, peer, frame: &frame, bytes };
+        let context = Context {
+            core,
+            peer,
+            frame: &frame,
+            bytes,
+        };
         in_python = context.route(1, turn.is_some(), &mut out);
     }
     if !out.is_empty() {
@@ -74,8 +84,15 @@ pub(super) fn again(core: &Arc<Core>, peer: &Arc<Peer>, bytes: &[u8], turn: Opti
 pub(super) fn next_sends(core: &Arc<Core>, peer: &Arc<Peer>, topic: &str) {
     let mut out = Vec::new();
     while let Some(bytes) = peer.sends.next(topic) {
-        let Ok(frame) = Frame::decode(&bytes) else { continue };
-        let context = Context { core, peer, frame: &frame, bytes: &bytes };
+        let Ok(frame) = Frame::decode(&bytes) else {
+            continue;
+        };
+        let context = Context {
+            core,
+            peer,
+            frame: &frame,
+            bytes: &bytes,
+        };
         if context.route(0, true, &mut out) {
             break;
         }
@@ -87,7 +104,11 @@ pub(super) fn next_sends(core: &Arc<Core>, peer: &Arc<Peer>, topic: &str) {
 
 /// The topic of a send, in whichever header it has; "" without one.
 fn topic_of<'f>(frame: &'f Frame<'_>) -> &'f str {
-    let name = if frame.code == route::SEND { "topic" } else { "b" };
+    let name = if frame.code == route::SEND {
+        "topic"
+    } else {
+        "b"
+    };
     frame.ext.get(name).unwrap_or("")
 }
 
@@ -128,7 +149,9 @@ impl Context<'_> {
             self.core.counters.native(code);
             return false;
         }
-        let Some(family) = route.family else { return false };
+        let Some(family) = route.family else {
+            return false;
+        };
         self.core.counters.python(code);
         self.hand_off(family, attempt, has_turn)
     }
@@ -139,7 +162,13 @@ impl Context<'_> {
             // Before the job can be answered, so that no later send overtakes it.
             self.peer.sends.begin(topic);
         }
-        let job = Job::new(self.core, self.peer, self.bytes, self.frame, (family, attempt));
+        let job = Job::new(
+            self.core,
+            self.peer,
+            self.bytes,
+            self.frame,
+            (family, attempt),
+        );
         let job = job.with_turn(topic.map(str::to_owned));
         match self.core.handoff.submit(job) {
             Ok(()) => true,

@@ -57,7 +57,9 @@ impl Handoff {
 
     /// Requests waiting, by family.
     pub fn waiting(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.families.iter().map(|(name, queue)| (name.as_str(), queue.len()))
+        self.families
+            .iter()
+            .map(|(name, queue)| (name.as_str(), queue.len()))
     }
 
     /// Requests that Python has or will get, held ones not counted.
@@ -159,19 +161,19 @@ impl Job {
     }
 
     /// Answers in the request's serialisation.
-    pub fn respond(
-        mut self,
-        code: i32,
-        remark: Option<&str>,
-        fields: ExtFields<'_>,
-        body: &[u8],
-    ) {
+    pub fn respond(mut self, code: i32, remark: Option<&str>, fields: ExtFields<'_>, body: &[u8]) {
         self.reply(self.head.serialize, code, remark, fields, body);
     }
 
     /// Answers 1 as RocketMQ does when a processor throws: always in JSON.
     pub fn fail(mut self, remark: &str) {
-        self.reply(Serialize::Json, SYSTEM_ERROR, Some(remark), ExtFields::absent(), &[]);
+        self.reply(
+            Serialize::Json,
+            SYSTEM_ERROR,
+            Some(remark),
+            ExtFields::absent(),
+            &[],
+        );
     }
 
     /// Done without a reply.
@@ -194,7 +196,13 @@ impl Job {
         let core = Arc::clone(&self.core);
         let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
         let deadline_ms = core.clock.monotonic_ms().saturating_add(timeout_ms);
-        let wish = Wish { topic, queue_id, offset, filter, deadline_ms };
+        let wish = Wish {
+            topic,
+            queue_id,
+            offset,
+            filter,
+            deadline_ms,
+        };
         core.holds.hold_job(&core, wish, self);
     }
 
@@ -223,7 +231,13 @@ impl Job {
     /// Answers 2: its queue is full. One-way requests get nothing, as in RocketMQ.
     fn overload(&mut self) {
         self.core.counters.overloaded.one();
-        self.reply(Serialize::Json, SYSTEM_BUSY, Some(OVERLOAD), ExtFields::absent(), &[]);
+        self.reply(
+            Serialize::Json,
+            SYSTEM_BUSY,
+            Some(OVERLOAD),
+            ExtFields::absent(),
+            &[],
+        );
     }
 
     fn reply(
@@ -270,7 +284,9 @@ impl Handoff {
     /// Queues a job. A full queue answers it 2; the topic whose turn it had is given back, not
     /// passed on here: thousands of sends may wait, each of which would meet the full queue.
     pub(super) fn submit(&self, job: Job) -> Result<(), Option<String>> {
-        let Err(mut job) = self.families[job.family].1.push(job) else { return Ok(()) };
+        let Err(mut job) = self.families[job.family].1.push(job) else {
+            return Ok(());
+        };
         job.overload();
         Err(job.turn.take())
     }
@@ -281,7 +297,13 @@ impl Drop for Job {
         if !self.answered {
             self.core.counters.unanswered.one();
             let remark = "the request was given up without an answer";
-            self.reply(Serialize::Json, SYSTEM_ERROR, Some(remark), ExtFields::absent(), &[]);
+            self.reply(
+                Serialize::Json,
+                SYSTEM_ERROR,
+                Some(remark),
+                ExtFields::absent(),
+                &[],
+            );
         }
         if let Some(topic) = self.turn.take() {
             dispatch::next_sends(&self.core, &self.peer, &topic);

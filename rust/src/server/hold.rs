@@ -64,12 +64,24 @@ pub struct Holds {
 impl Holds {
     /// Holds a pull until its wish is fulfilled.
     pub(super) fn hold_pull(&self, core: &Arc<Core>, wish: Wish, task: PullTask) {
-        self.hold(core, Held { wish, sleeper: Sleeper::Pull(Box::new(task)) });
+        self.hold(
+            core,
+            Held {
+                wish,
+                sleeper: Sleeper::Pull(Box::new(task)),
+            },
+        );
     }
 
     /// Holds a request that Python parked.
     pub(super) fn hold_job(&self, core: &Arc<Core>, wish: Wish, job: Job) {
-        self.hold(core, Held { wish, sleeper: Sleeper::Job(Box::new(job)) });
+        self.hold(
+            core,
+            Held {
+                wish,
+                sleeper: Sleeper::Job(Box::new(job)),
+            },
+        );
     }
 
     fn hold(&self, core: &Arc<Core>, held: Held) {
@@ -77,7 +89,12 @@ impl Holds {
             return self.wake(core, vec![held]);
         }
         core.counters.holds.one();
-        let Wish { topic, queue_id, offset, .. } = held.wish.clone();
+        let Wish {
+            topic,
+            queue_id,
+            offset,
+            ..
+        } = held.wish.clone();
         let key = key(&topic, queue_id);
         self.count.fetch_add(1, Ordering::AcqRel);
         self.shard(key).lock().insert(key, held);
@@ -171,7 +188,8 @@ impl Holds {
         }
         if let Some(runtime) = self.runtime.lock().as_ref() {
             let core = Arc::clone(core);
-            runtime.spawn(async move { pulls.into_iter().for_each(|task| pull::rerun(&core, *task)) });
+            runtime
+                .spawn(async move { pulls.into_iter().for_each(|task| pull::rerun(&core, *task)) });
         }
     }
 }
@@ -199,7 +217,9 @@ impl Shard {
     }
 
     fn take(&mut self, key: u64, wanted: impl Fn(&Wish) -> bool) -> Vec<Held> {
-        let Some(queue) = self.queues.get_mut(&key) else { return Vec::new() };
+        let Some(queue) = self.queues.get_mut(&key) else {
+            return Vec::new();
+        };
         let taken = queue.extract_if(.., |held| wanted(&held.wish)).collect();
         if queue.is_empty() {
             self.queues.remove(&key);

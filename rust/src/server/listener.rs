@@ -35,7 +35,11 @@ pub(super) fn bind(host: &str, port: u16) -> io::Result<(TcpListener, u16)> {
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
@@ -66,7 +70,12 @@ fn admit(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr, fast_port: boo
     let limit = core.settings.connections_max;
     if core.peers.count() >= limit {
         core.counters.connections_refused.one();
-        core.tell(EventKind::Refused, None, remote, format!("{limit} connections are open"));
+        core.tell(
+            EventKind::Refused,
+            None,
+            remote,
+            format!("{limit} connections are open"),
+        );
         return;
     }
     // Replies are small and written once per read: nothing gains from waiting for more.
@@ -76,7 +85,13 @@ fn admit(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr, fast_port: boo
     core.counters.connections_accepted.one();
     let (read, write) = stream.into_split();
     let now_ms = core.clock.monotonic_ms();
-    let peer = Arc::new(Peer::new(core.peers.next_id(), remote, fast_port, write, now_ms));
+    let peer = Arc::new(Peer::new(
+        core.peers.next_id(),
+        remote,
+        fast_port,
+        write,
+        now_ms,
+    ));
     core.peers.insert(&peer);
     tokio::spawn(connection::serve(Arc::clone(core), peer, read));
 }

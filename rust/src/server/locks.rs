@@ -56,7 +56,10 @@ pub struct Locks {
 impl Locks {
     /// No locks yet; `clock` is read for its monotonic time only.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, groups: Mutex::default() }
+        Self {
+            clock,
+            groups: Mutex::default(),
+        }
     }
 
     /// Grants each queue that is free, already the client's, or expired; returns those.
@@ -71,7 +74,10 @@ impl Locks {
                 lock.client_id == client_id || now_ms - lock.renewed_ms > LOCK_EXPIRY_MS
             });
             if free {
-                let lock = Lock { client_id: client_id.to_owned(), renewed_ms: now_ms };
+                let lock = Lock {
+                    client_id: client_id.to_owned(),
+                    renewed_ms: now_ms,
+                };
                 held.insert(queue.clone(), lock);
                 granted.push(queue);
             }
@@ -82,9 +88,14 @@ impl Locks {
     /// Frees those of the queues that the client holds.
     pub fn unlock(&self, group: &str, client_id: &str, queues: &[QueueName]) {
         let mut groups = self.groups.lock();
-        let Some(held) = groups.get_mut(group) else { return };
+        let Some(held) = groups.get_mut(group) else {
+            return;
+        };
         for queue in queues {
-            if held.get(queue).is_some_and(|lock| lock.client_id == client_id) {
+            if held
+                .get(queue)
+                .is_some_and(|lock| lock.client_id == client_id)
+            {
                 held.remove(queue);
             }
         }
@@ -100,7 +111,11 @@ mod tests {
     use crate::clock::ManualClock;
 
     fn queue(queue_id: i32) -> QueueName {
-        QueueName { broker_name: "broker-a".into(), queue_id, topic: "T".into() }
+        QueueName {
+            broker_name: "broker-a".into(),
+            queue_id,
+            topic: "T".into(),
+        }
     }
 
     #[test]
@@ -113,9 +128,17 @@ mod tests {
         assert_eq!(locks.lock("g", "one", both()), vec![queue(0)]);
         assert_eq!(locks.lock("other", "two", both()), both());
         clock.advance(LOCK_EXPIRY_MS);
-        assert_eq!(locks.lock("g", "one", vec![queue(0)]), vec![queue(0)], "renewed in time");
+        assert_eq!(
+            locks.lock("g", "one", vec![queue(0)]),
+            vec![queue(0)],
+            "renewed in time"
+        );
         clock.advance(1);
-        assert_eq!(locks.lock("g", "three", both()), vec![queue(1)], "two's lock expired");
+        assert_eq!(
+            locks.lock("g", "three", both()),
+            vec![queue(1)],
+            "two's lock expired"
+        );
     }
 
     #[test]
@@ -133,9 +156,11 @@ mod tests {
         let body = br#"{"clientId":"raw@1","consumerGroup":"g","mqSet":[{"brokerName":"broker-a","queueId":0,"topic":"T"}],"onlyThisBroker":false}"#;
         let request: LockRequest = serde_json::from_slice(body).unwrap();
         assert_eq!(request.mq_set, vec![queue(0)]);
-        let reply = serde_json::to_string(&LockReply { granted: vec![queue(0)] }).unwrap();
-        let golden =
-            r#"{"lockOKMQSet":[{"brokerName":"broker-a","queueId":0,"topic":"T"}]}"#;
+        let reply = serde_json::to_string(&LockReply {
+            granted: vec![queue(0)],
+        })
+        .unwrap();
+        let golden = r#"{"lockOKMQSet":[{"brokerName":"broker-a","queueId":0,"topic":"T"}]}"#;
         assert_eq!(reply, golden);
     }
 }

@@ -44,4 +44,6 @@ pub use peers::Peer;
 pub use queue::Popped;
 pub use server::Server;
 pub use settings::{DataPlane, Kind, Settings};
-pub use tables::{BrokerRow, Change, GroupRow, StaleVersion, Subscription, SubscriptionRow, TopicRow};
+pub use tables::{
+    BrokerRow, Change, GroupRow, StaleVersion, Subscription, SubscriptionRow, TopicRow,
+};

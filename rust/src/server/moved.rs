@@ -20,16 +20,24 @@ struct OffsetMovedEvent<'a> {
 
 /// Stores the notice; `asked` is topic, queue and offset of the pull. Nobody waits for it.
 pub(super) fn note(core: &Core, group: &str, asked: (&str, i32, i64), offset_new: i64) {
-    let (Some(store), Some(broker)) = (&core.store, core.tables.broker()) else { return };
+    let (Some(store), Some(broker)) = (&core.store, core.tables.broker()) else {
+        return;
+    };
     let (topic, queue_id, offset_request) = asked;
     let broker_name = broker.broker_name.clone();
     let event = OffsetMovedEvent {
         consumer_group: group,
-        message_queue: QueueName { broker_name, queue_id, topic: topic.to_owned() },
+        message_queue: QueueName {
+            broker_name,
+            queue_id,
+            topic: topic.to_owned(),
+        },
         offset_new,
         offset_request,
     };
-    let Ok(body) = serde_json::to_vec(&event) else { return };
+    let Ok(body) = serde_json::to_vec(&event) else {
+        return;
+    };
     let properties = format!("KEYS\x01{group}\x02TAGS\x01{group}");
     // Whether it is stored changes nothing for the client, so the result is not looked at.
     let _ = store.put(&PutRequest {

@@ -18,7 +18,9 @@ pub(super) fn query(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let found = (|| {
         let (store, topic, queue_id) = queue(context)?;
         let group = context.frame.ext.get("consumerGroup")?;
-        let committed = store.committed(group, topic, queue_id).filter(|offset| *offset >= 0);
+        let committed = store
+            .committed(group, topic, queue_id)
+            .filter(|offset| *offset >= 0);
         Some(committed.or_else(|| starts_at_zero(store, topic, queue_id).then_some(0)))
     })();
     match found {
@@ -50,21 +52,29 @@ pub(super) fn commit(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
 
 /// 30: one past the last offset of a queue.
 pub(super) fn max(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
-    let Some((store, topic, queue_id)) = queue(context) else { return Handled::Declined };
+    let Some((store, topic, queue_id)) = queue(context) else {
+        return Handled::Declined;
+    };
     reply_offset(context, store.max_offset(topic, queue_id), out);
     Handled::Native
 }
 
 /// 31: the first readable offset of a queue.
 pub(super) fn min(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
-    let Some((store, topic, queue_id)) = queue(context) else { return Handled::Declined };
+    let Some((store, topic, queue_id)) = queue(context) else {
+        return Handled::Declined;
+    };
     reply_offset(context, store.min_offset(topic, queue_id), out);
     Handled::Native
 }
 
 fn queue<'c>(context: &'c Context<'_>) -> Option<(&'c Store, &'c str, i32)> {
     let store = context.core.store.as_deref()?;
-    Some((store, context.frame.ext.get("topic")?, number(context, "queueId")?))
+    Some((
+        store,
+        context.frame.ext.get("topic")?,
+        number(context, "queueId")?,
+    ))
 }
 
 fn number<N: FromStr>(context: &Context<'_>, name: &str) -> Option<N> {

@@ -120,6 +120,9 @@ mod tests {
         }
         assert_eq!(order.defer("T", b"x"), Turn::Refused);
         order.next("T");
-        assert_eq!(order.defer("T", &vec![0; DEFERRED_BYTES_MAX]), Turn::Refused);
+        assert_eq!(
+            order.defer("T", &vec![0; DEFERRED_BYTES_MAX]),
+            Turn::Refused
+        );
     }
 }

@@ -1,12 +1,13 @@
 //! Connected clients: what we owe them, and requests we send them.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use parking_lot::{Mutex, RwLock};
+use socket2::SockRef;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
 
@@ -73,7 +74,11 @@ impl Peer {
             return false;
         }
         let mut unsent = self.unsent.lock();
-        let written = if unsent.is_empty() { self.try_write(frames) } else { Some(0) };
+        let written = if unsent.is_empty() {
+            self.try_write(frames)
+        } else {
+            Some(0)
+        };
         let Some(written) = written else {
             drop(unsent);
             self.close();
@@ -167,7 +172,8 @@ impl Peer {
 
     /// Monotonic milliseconds of the last byte in either direction.
     pub(super) fn last_active_ms(&self) -> i64 {
-        self.last_read_ms().max(self.last_write_ms.load(Ordering::Relaxed))
+        self.last_read_ms()
+            .max(self.last_write_ms.load(Ordering::Relaxed))
     }
 
     /// Registers a request about to be sent: its opaque, and where the reply will arrive.
@@ -201,6 +207,9 @@ impl Peer {
         self.closing.store(true, Ordering::Release);
         self.calls.lock().clear();
         *self.unsent.lock() = Vec::new();
+        // A request still in Python's hands keeps this peer: the client must not wait for it.
+        // An error means that the client was faster.
+        let _ = SockRef::from(self.socket.as_ref()).shutdown(Shutdown::Both);
     }
 }
 

@@ -73,7 +73,9 @@ pub(super) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let (Some(store), Some(broker)) = (core.store.as_deref(), core.tables.broker()) else {
         return Handled::Declined;
     };
-    let Some(asked) = Asked::read(context.frame) else { return Handled::Declined };
+    let Some(asked) = Asked::read(context.frame) else {
+        return Handled::Declined;
+    };
     let inline = asked.sys_flag & SUBSCRIPTION != 0;
     let filter = match inline {
         true => inline_filter(context.frame),
@@ -83,7 +85,9 @@ pub(super) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         return Handled::Declined;
     };
     if asked.sys_flag & COMMIT_OFFSET != 0 {
-        let Some(offset) = number(context.frame, "commitOffset") else { return Handled::Declined };
+        let Some(offset) = number(context.frame, "commitOffset") else {
+            return Handled::Declined;
+        };
         store.commit(asked.group, asked.topic, asked.queue_id, offset);
     }
     let hold_ms = match asked.sys_flag & SUSPEND {
@@ -101,9 +105,8 @@ pub(super) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         max_count: asked.max_count,
         sub_version: (!inline).then_some(asked.sub_version),
         filter,
-        hold_until_ms: hold_ms.map(|hold_ms: i64| {
-            core.clock.monotonic_ms().saturating_add(hold_ms)
-        }),
+        hold_until_ms: hold_ms
+            .map(|hold_ms: i64| core.clock.monotonic_ms().saturating_add(hold_ms)),
     };
     task.answer(core, store, ReadMode::NoWait, out);
     Handled::Native
@@ -114,7 +117,9 @@ pub(super) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
 pub(super) fn rerun(core: &Arc<Core>, mut task: PullTask) {
     task.hold_until_ms = None;
     task.to.serialize = Serialize::Json;
-    let Some(store) = core.store.clone() else { return };
+    let Some(store) = core.store.clone() else {
+        return;
+    };
     let mut out = Vec::new();
     if task.is_still_allowed(core) {
         let peer = Arc::clone(&task.peer);
@@ -138,7 +143,9 @@ pub(super) fn rerun(core: &Arc<Core>, mut task: PullTask) {
 
 /// Body of a thread that may wait for the disk; ends when the queue is closed.
 pub(super) fn read_cold(core: &Arc<Core>) {
-    let Some(store) = core.store.clone() else { return };
+    let Some(store) = core.store.clone() else {
+        return;
+    };
     loop {
         match core.cold.pop(std::time::Duration::from_secs(3_600)) {
             Popped::Item(task) => {
@@ -219,7 +226,10 @@ impl PullTask {
     fn reply(&self, code: i32, result: &GetResult, records: &[u8], out: &mut Vec<u8>) {
         let fields = [
             ("suggestWhichBrokerId", FieldValue::Number(0)),
-            ("nextBeginOffset", FieldValue::Number(result.next_begin_offset)),
+            (
+                "nextBeginOffset",
+                FieldValue::Number(result.next_begin_offset),
+            ),
             ("maxOffset", FieldValue::Number(result.max_offset)),
             ("minOffset", FieldValue::Number(result.min_offset)),
         ];
@@ -238,10 +248,14 @@ impl PullTask {
             sys_flag: 0,
             sub_version: 0,
         };
-        let subscribed = self.sub_version.is_none_or(|version| {
-            known_filter(core, &self.group, &self.topic, version).is_some()
-        });
-        subscribed && core.tables.broker().is_some_and(|broker| asked.allowed(core, &broker))
+        let subscribed = self
+            .sub_version
+            .is_none_or(|version| known_filter(core, &self.group, &self.topic, version).is_some());
+        subscribed
+            && core
+                .tables
+                .broker()
+                .is_some_and(|broker| asked.allowed(core, &broker))
     }
 }
 
@@ -260,7 +274,10 @@ impl<'a> Asked<'a> {
 
     /// Broker, group and topic may be read, and the topic has that queue.
     fn allowed(&self, core: &Core, broker: &BrokerRow) -> bool {
-        let group = core.tables.groups.with(self.group, |row| row.consume_enable);
+        let group = core
+            .tables
+            .groups
+            .with(self.group, |row| row.consume_enable);
         let topic = core.tables.topics.with(self.topic, |row| {
             row.perm & PERM_READ != 0 && (0..row.read_queues).contains(&self.queue_id)
         });
@@ -270,14 +287,21 @@ impl<'a> Asked<'a> {
 
 /// The filter of a subscription that came with the request; None if it is not by tag.
 fn inline_filter(frame: &Frame<'_>) -> Option<TagFilter> {
-    if frame.ext.get("expressionType").is_some_and(|kind| !kind.is_empty() && kind != "TAG") {
+    if frame
+        .ext
+        .get("expressionType")
+        .is_some_and(|kind| !kind.is_empty() && kind != "TAG")
+    {
         return None;
     }
     let expression = frame.ext.get("subscription").unwrap_or("*");
     if expression.is_empty() || expression == "*" {
         return Some(TagFilter::All);
     }
-    let tags = expression.split("||").map(str::trim).filter(|tag| !tag.is_empty());
+    let tags = expression
+        .split("||")
+        .map(str::trim)
+        .filter(|tag| !tag.is_empty());
     Some(TagFilter::Codes(tags.map(java_hash).collect()))
 }
 

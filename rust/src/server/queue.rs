@@ -33,8 +33,15 @@ pub enum Popped<T> {
 impl<T> BoundedQueue<T> {
     /// An empty queue for `capacity` items.
     pub fn new(capacity: usize) -> Self {
-        let state = State { items: VecDeque::new(), closed: false };
-        Self { state: Mutex::new(state), ready: Condvar::new(), capacity }
+        let state = State {
+            items: VecDeque::new(),
+            closed: false,
+        };
+        Self {
+            state: Mutex::new(state),
+            ready: Condvar::new(),
+            capacity,
+        }
     }
 
     /// Adds an item, or gives it back: the queue is full or closed.
@@ -76,7 +83,11 @@ impl<T> BoundedQueue<T> {
                 return Popped::Closed;
             }
             if self.ready.wait_until(&mut state, deadline).timed_out() && state.items.is_empty() {
-                return if state.closed { Popped::Closed } else { Popped::Timeout };
+                return if state.closed {
+                    Popped::Closed
+                } else {
+                    Popped::Timeout
+                };
             }
         }
     }
@@ -111,7 +122,10 @@ mod tests {
     #[test]
     fn gives_back_what_does_not_fit() {
         let queue = BoundedQueue::new(2);
-        assert_eq!((queue.push(1), queue.push(2), queue.push(3)), (Ok(()), Ok(()), Err(3)));
+        assert_eq!(
+            (queue.push(1), queue.push(2), queue.push(3)),
+            (Ok(()), Ok(()), Err(3))
+        );
         assert_eq!(queue.push_over(4), Some(1));
         assert_eq!(queue.pop(SHORT), Popped::Item(2));
         assert_eq!(queue.pop(SHORT), Popped::Item(4));

@@ -8,22 +8,31 @@ const STANDARD_JSON_VERSION: i32 = 401;
 
 /// 38: the clients of a group. Declines when no list is published (unknown or empty group).
 pub(super) fn consumer_list(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
-    let Some(group) = context.frame.ext.get("consumerGroup") else { return Handled::Declined };
+    let Some(group) = context.frame.ext.get("consumerGroup") else {
+        return Handled::Declined;
+    };
     published(context, &format!("38|{group}"), out)
 }
 
 /// 105: a topic's route. Declines when none is published.
 pub(super) fn topic_route(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let frame = context.frame;
-    let Some(topic) = frame.ext.get("topic") else { return Handled::Declined };
-    let asked = frame.ext.get("acceptStandardJsonOnly").is_some_and(|text| text == "true");
+    let Some(topic) = frame.ext.get("topic") else {
+        return Handled::Declined;
+    };
+    let asked = frame
+        .ext
+        .get("acceptStandardJsonOnly")
+        .is_some_and(|text| text == "true");
     let standard = asked || frame.version >= STANDARD_JSON_VERSION;
     let style = if standard { "std" } else { "legacy" };
     published(context, &format!("105|{style}|{topic}"), out)
 }
 
 fn published(context: &Context<'_>, key: &str, out: &mut Vec<u8>) -> Handled {
-    let Some(body) = context.core.answers.get(key) else { return Handled::Declined };
+    let Some(body) = context.core.answers.get(key) else {
+        return Handled::Declined;
+    };
     context.reply_body(&body, out);
     Handled::Native
 }
@@ -33,9 +42,15 @@ pub(super) fn lock(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let Ok(request) = serde_json::from_slice::<LockRequest>(context.frame.body) else {
         return Handled::Declined;
     };
-    let LockRequest { consumer_group, client_id, mq_set } = request;
+    let LockRequest {
+        consumer_group,
+        client_id,
+        mq_set,
+    } = request;
     let granted = context.core.locks.lock(&consumer_group, &client_id, mq_set);
-    let Ok(body) = serde_json::to_vec(&LockReply { granted }) else { return Handled::Declined };
+    let Ok(body) = serde_json::to_vec(&LockReply { granted }) else {
+        return Handled::Declined;
+    };
     context.reply_body(&body, out);
     Handled::Native
 }
@@ -45,8 +60,15 @@ pub(super) fn unlock(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let Ok(request) = serde_json::from_slice::<LockRequest>(context.frame.body) else {
         return Handled::Declined;
     };
-    let LockRequest { consumer_group, client_id, mq_set } = request;
-    context.core.locks.unlock(&consumer_group, &client_id, &mq_set);
+    let LockRequest {
+        consumer_group,
+        client_id,
+        mq_set,
+    } = request;
+    context
+        .core
+        .locks
+        .unlock(&consumer_group, &client_id, &mq_set);
     context.reply(0, None, out);
     Handled::Native
 }

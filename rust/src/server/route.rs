@@ -89,7 +89,12 @@ impl Routes {
         families: HashMap<i32, Family>,
         default: Option<Family>,
     ) -> Self {
-        Self { kind, plane, families, default }
+        Self {
+            kind,
+            plane,
+            families,
+            default,
+        }
     }
 
     /// Where a request of `code` goes.
@@ -121,11 +126,35 @@ mod tests {
     fn native_first_then_the_family_of_the_code() {
         let families = HashMap::from([(SEND, 1), (34, 2)]);
         let routes = Routes::new(Kind::Broker, DataPlane::Native, families.clone(), Some(0));
-        assert_eq!(routes.of(SEND), Route { native: Some(Native::Send), family: Some(1) });
-        assert_eq!(routes.of(34), Route { native: None, family: Some(2) });
-        assert_eq!(routes.of(999), Route { native: None, family: Some(0) });
+        assert_eq!(
+            routes.of(SEND),
+            Route {
+                native: Some(Native::Send),
+                family: Some(1)
+            }
+        );
+        assert_eq!(
+            routes.of(34),
+            Route {
+                native: None,
+                family: Some(2)
+            }
+        );
+        assert_eq!(
+            routes.of(999),
+            Route {
+                native: None,
+                family: Some(0)
+            }
+        );
         let python = Routes::new(Kind::Broker, DataPlane::Python, families, None);
-        assert_eq!(python.of(SEND), Route { native: None, family: Some(1) });
+        assert_eq!(
+            python.of(SEND),
+            Route {
+                native: None,
+                family: Some(1)
+            }
+        );
         assert_eq!(python.of(999).family, None);
     }
 

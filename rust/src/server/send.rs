@@ -53,11 +53,18 @@ pub(super) fn send(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     };
     if (PUT_LOCK_BUSY_MS + 1..PUT_LOCK_ABSURD_MS).contains(&store.lock_held_ms()) {
         core.counters.overloaded.one();
-        context.frame.reply(SYSTEM_BUSY, Some(REJECTED)).encode(&[], &[], out);
+        context
+            .frame
+            .reply(SYSTEM_BUSY, Some(REJECTED))
+            .encode(&[], &[], out);
         return Handled::Native;
     }
     let header = SendHeader::read(context.frame);
-    let topic = core.tables.topics.get(header.topic).filter(|topic| topic.plain);
+    let topic = core
+        .tables
+        .topics
+        .get(header.topic)
+        .filter(|topic| topic.plain);
     let (true, Some(topic)) = (broker.accepting && started(context, &broker), topic) else {
         return Handled::Declined;
     };
@@ -71,7 +78,11 @@ pub(super) fn send(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         else {
             return Handled::Declined;
         };
-        let put = if header.batch { store.put_batch(&request) } else { store.put(&request) };
+        let put = if header.batch {
+            store.put_batch(&request)
+        } else {
+            store.put(&request)
+        };
         answer(context, store, &broker, put, request.queue_id, out);
         Handled::Native
     })
@@ -97,14 +108,24 @@ fn answer(
     match put {
         Put::Done(result) => {
             let outcome = Outcome::of(&result, || send_reply::refusal(store));
-            SendReply { to, broker, queue_id }.encode(&outcome, &result, out);
+            SendReply {
+                to,
+                broker,
+                queue_id,
+            }
+            .encode(&outcome, &result, out);
         }
         Put::Parked(result, ticket) => {
             let (peer, broker) = (Arc::clone(context.peer), Arc::clone(broker));
             let reply = move |ack: AckOutcome| {
                 let mut out = Vec::with_capacity(320);
                 let outcome = Outcome::after_wait(ack);
-                SendReply { to, broker: &broker, queue_id }.encode(&outcome, &result, &mut out);
+                SendReply {
+                    to,
+                    broker: &broker,
+                    queue_id,
+                }
+                .encode(&outcome, &result, &mut out);
                 release(&peer, &out);
             };
             store.park(ticket, Box::new(reply));
@@ -122,7 +143,11 @@ impl<'a> SendHeader<'a> {
         let mut header = Self::default();
         for (name, value) in frame.ext.iter() {
             // V2 names its fields by letters to save bytes; V1 spells them out.
-            let letter = if frame.code == route::SEND { letter_of(name) } else { name };
+            let letter = if frame.code == route::SEND {
+                letter_of(name)
+            } else {
+                name
+            };
             match letter {
                 "b" => header.topic = value,
                 "e" => header.queue_id = value.parse().ok(),

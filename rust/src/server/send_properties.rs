@@ -19,10 +19,15 @@ const PAIR_END: u8 = 2;
 /// None if Python has to decide: a half message, or a delay that is no number. Pairs without a
 /// name or value are left out, as RocketMQ's parser does.
 pub(super) fn store_form(text: &str, cluster: &str, out: &mut Vec<u8>) -> Option<Traits> {
-    let mut traits = Traits { wait_store_ok: true, delay_level: 0 };
+    let mut traits = Traits {
+        wait_store_ok: true,
+        delay_level: 0,
+    };
     out.clear();
     for pair in text.as_bytes().split(|byte| *byte == PAIR_END) {
-        let Some(name_end) = pair.iter().position(|byte| *byte == NAME_END) else { continue };
+        let Some(name_end) = pair.iter().position(|byte| *byte == NAME_END) else {
+            continue;
+        };
         let (name, value) = (&pair[..name_end], &pair[name_end + 1..]);
         if name.is_empty() || value.is_empty() {
             continue;
@@ -55,7 +60,10 @@ mod tests {
         Some((String::from_utf8(out).unwrap(), traits))
     }
 
-    const PLAIN: Traits = Traits { wait_store_ok: true, delay_level: 0 };
+    const PLAIN: Traits = Traits {
+        wait_store_ok: true,
+        delay_level: 0,
+    };
 
     #[test]
     fn adds_the_cluster_and_takes_wait_out() {
@@ -77,7 +85,13 @@ mod tests {
     fn reads_what_matters_for_storing() {
         let (text, traits) = stored("WAIT\x01false\x02DELAY\x013").unwrap();
         assert_eq!(text, "DELAY\x013\x02CLUSTER\x01C");
-        assert_eq!(traits, Traits { wait_store_ok: false, delay_level: 3 });
+        assert_eq!(
+            traits,
+            Traits {
+                wait_store_ok: false,
+                delay_level: 3
+            }
+        );
         assert_eq!(stored("DELAY\x01abc"), None);
         assert_eq!(stored("TRAN_MSG\x01true"), None);
         assert!(stored("TRAN_MSG\x01false").is_some());

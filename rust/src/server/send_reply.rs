@@ -29,7 +29,9 @@ pub(super) enum Outcome {
 
 /// Why the store takes nothing, for the remark.
 pub(super) fn refusal(store: &Store) -> String {
-    store.refusal().unwrap_or_else(|| "the store is shut down".to_owned())
+    store
+        .refusal()
+        .unwrap_or_else(|| "the store is shut down".to_owned())
 }
 
 impl Outcome {
@@ -136,11 +138,17 @@ mod tests {
     #[test]
     fn writes_rocketmqs_ids() {
         let host = "127.0.0.1:10911".parse().unwrap();
-        assert_eq!(message_ids(host, &[0x120DB]), "7F00000100002A9F00000000000120DB");
+        assert_eq!(
+            message_ids(host, &[0x120DB]),
+            "7F00000100002A9F00000000000120DB"
+        );
         let two = "7F00000100002A9F0000000000000000,7F00000100002A9F00000000000000BE";
         assert_eq!(message_ids(host, &[0, 190]), two);
         let v6 = message_ids("[::1]:10911".parse().unwrap(), &[1]);
-        assert_eq!(v6, "0000000000000000000000000000000100002A9F0000000000000001");
+        assert_eq!(
+            v6,
+            "0000000000000000000000000000000100002A9F0000000000000001"
+        );
     }
 
     #[test]
@@ -158,16 +166,29 @@ mod tests {
             store_host: "127.0.0.1:10911".parse().unwrap(),
             accepting: true,
         };
-        let to = ReplyTo { opaque: 7, serialize: Serialize::Json };
-        let reply = SendReply { to, broker: &broker, queue_id: 3 };
+        let to = ReplyTo {
+            opaque: 7,
+            serialize: Serialize::Json,
+        };
+        let reply = SendReply {
+            to,
+            broker: &broker,
+            queue_id: 3,
+        };
         let mut result = PutResult::refused(PutStatus::Ok);
         (result.record_offsets, result.queue_offset) = (vec![190], 6);
         let mut out = Vec::new();
         reply.encode(&Outcome::of(&result, String::new), &result, &mut out);
         let frame = Frame::decode(&out).unwrap();
-        assert_eq!((frame.code, frame.opaque, frame.remark.as_deref()), (0, 7, None));
+        assert_eq!(
+            (frame.code, frame.opaque, frame.remark.as_deref()),
+            (0, 7, None)
+        );
         assert_eq!(frame.ext.get("queueOffset"), Some("6"));
-        assert_eq!(frame.ext.get("msgId"), Some("7F00000100002A9F00000000000000BE"));
+        assert_eq!(
+            frame.ext.get("msgId"),
+            Some("7F00000100002A9F00000000000000BE")
+        );
 
         out.clear();
         let result = PutResult::refused(PutStatus::PropertiesSizeExceeded);

@@ -39,7 +39,10 @@ impl Server {
     pub fn start(core: Arc<Core>) -> io::Result<Self> {
         let settings = &core.settings;
         let (main, port) = listener::bind(&settings.host, settings.port)?;
-        let fast = settings.fast_port.map(|port| listener::bind(&settings.host, port)).transpose()?;
+        let fast = settings
+            .fast_port
+            .map(|port| listener::bind(&settings.host, port))
+            .transpose()?;
         let fast_port = fast.as_ref().map(|(_, port)| *port);
         let runtime = Builder::new_multi_thread()
             .worker_threads(settings.workers())
@@ -49,7 +52,10 @@ impl Server {
             .build()?;
         let mut accepting = JoinSet::new();
         let context = runtime.enter();
-        let ports = [Some((main, false)), fast.map(|(listener, _)| (listener, true))];
+        let ports = [
+            Some((main, false)),
+            fast.map(|(listener, _)| (listener, true)),
+        ];
         for (listener, is_fast) in ports.into_iter().flatten() {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             accepting.spawn(listener::accept(Arc::clone(&core), listener, is_fast));
@@ -57,7 +63,14 @@ impl Server {
         runtime.spawn(hold::keep_time(Arc::clone(&core)));
         drop(context);
         let cold = follow_store(&core)?;
-        Ok(Self { core, runtime, accepting: Mutex::new(accepting), cold, port, fast_port })
+        Ok(Self {
+            core,
+            runtime,
+            accepting: Mutex::new(accepting),
+            cold,
+            port,
+            fast_port,
+        })
     }
 
     /// What the server shares.

@@ -17,7 +17,10 @@ pub(super) struct Splitter {
 
 impl Splitter {
     pub(super) fn new(frame_bytes_max: usize) -> Self {
-        Self { partial: Vec::new(), frame_bytes_max }
+        Self {
+            partial: Vec::new(),
+            frame_bytes_max,
+        }
     }
 
     /// Whether a frame has begun and not ended.
@@ -33,14 +36,18 @@ impl Splitter {
         mut take: impl FnMut(&[u8]) -> Result<(), FrameError>,
     ) -> Result<(), FrameError> {
         while !self.partial.is_empty() {
-            let Some(rest) = self.complete(bytes)? else { return Ok(()) };
+            let Some(rest) = self.complete(bytes)? else {
+                return Ok(());
+            };
             bytes = rest;
             take(&self.partial)?;
             self.partial.clear();
             self.partial.shrink_to(IDLE_BUFFER_BYTES);
         }
         while let Some(size) = self.frame_size(bytes)? {
-            let Some((frame, rest)) = bytes.split_at_checked(size) else { break };
+            let Some((frame, rest)) = bytes.split_at_checked(size) else {
+                break;
+            };
             take(frame)?;
             bytes = rest;
         }
@@ -51,10 +58,14 @@ impl Splitter {
     /// Moves what the partial frame lacks out of `bytes`; None if that is not enough, else what
     /// is left. The buffer grows with the bytes that came, never with what a length word claims.
     fn complete<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<&'b [u8]>, FrameError> {
-        let missing = LENGTH_BYTES.saturating_sub(self.partial.len()).min(bytes.len());
+        let missing = LENGTH_BYTES
+            .saturating_sub(self.partial.len())
+            .min(bytes.len());
         let (head, bytes) = bytes.split_at(missing);
         self.partial.extend_from_slice(head);
-        let Some(size) = self.frame_size(&self.partial)? else { return Ok(None) };
+        let Some(size) = self.frame_size(&self.partial)? else {
+            return Ok(None);
+        };
         let missing = (size - self.partial.len()).min(bytes.len());
         let (tail, rest) = bytes.split_at(missing);
         self.partial.extend_from_slice(tail);
@@ -64,7 +75,9 @@ impl Splitter {
     /// Bytes of the frame that begins here, its length word included; None if the word itself is
     /// not complete.
     fn frame_size(&self, bytes: &[u8]) -> Result<Option<usize>, FrameError> {
-        let Some(word) = bytes.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+        let Some(word) = bytes.first_chunk::<LENGTH_BYTES>() else {
+            return Ok(None);
+        };
         let length = i32::from_be_bytes(*word);
         let limit = self.frame_bytes_max - LENGTH_BYTES;
         let bad = FrameError::Length { length, limit };
@@ -113,6 +126,10 @@ mod tests {
             let result = splitter.feed(&length.to_be_bytes(), |_| Ok(()));
             assert_eq!(result, Err(FrameError::Length { length, limit: 96 }));
         }
-        assert!(Splitter::new(100).feed(&96i32.to_be_bytes(), |_| Ok(())).is_ok());
+        assert!(
+            Splitter::new(100)
+                .feed(&96i32.to_be_bytes(), |_| Ok(()))
+                .is_ok()
+        );
     }
 }

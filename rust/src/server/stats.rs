@@ -103,11 +103,16 @@ impl Counters {
             ("events_lost", &self.events_lost),
             ("cold_reads", &self.cold_reads),
         ];
-        let mut all: BTreeMap<String, u64> =
-            named.map(|(name, counter)| (name.to_owned(), counter.get())).into();
+        let mut all: BTreeMap<String, u64> = named
+            .map(|(name, counter)| (name.to_owned(), counter.get()))
+            .into();
         for (plane, counters) in [("native", &self.native), ("python", &self.python)] {
             for (code, counter) in counters.iter().enumerate().filter(|(_, c)| c.get() > 0) {
-                let name = if code == 0 { "other".to_owned() } else { code.to_string() };
+                let name = if code == 0 {
+                    "other".to_owned()
+                } else {
+                    code.to_string()
+                };
                 all.insert(format!("{plane}.{name}"), counter.get());
             }
         }
@@ -117,5 +122,8 @@ impl Counters {
 
 /// Codes outside the table share slot 0, which no request uses.
 fn slot(code: i32) -> usize {
-    usize::try_from(code).ok().filter(|code| *code < CODES).unwrap_or(0)
+    usize::try_from(code)
+        .ok()
+        .filter(|code| *code < CODES)
+        .unwrap_or(0)
 }

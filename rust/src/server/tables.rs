@@ -66,7 +66,10 @@ impl<R> Table<R> {
     ) -> Result<(), StaleVersion> {
         let mut current = self.version.lock();
         if version <= *current {
-            return Err(StaleVersion { offered: version, current: *current });
+            return Err(StaleVersion {
+                offered: version,
+                current: *current,
+            });
         }
         // All shards, always in this order: two publications cannot block each other, and a
         // reader finds either none or all of the changes.
@@ -103,8 +106,9 @@ impl<R> Table<R> {
 fn shard_of(name: &str) -> usize {
     let bytes = name.as_bytes();
     let tail = bytes.iter().rev().take(4);
-    tail.fold(bytes.len(), |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)))
-        % SHARDS
+    tail.fold(bytes.len(), |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(usize::from(*byte))
+    }) % SHARDS
 }
 
 /// The broker's own settings, as far as native requests need them.
@@ -156,7 +160,13 @@ impl TopicRow {
             || name.starts_with("%RETRY%")
             || name.starts_with("%DLQ%")
             || FORBIDDEN_TOPICS.contains(&name);
-        Self { perm, read_queues: queues.0, write_queues: queues.1, multi_tag, plain: !special }
+        Self {
+            perm,
+            read_queues: queues.0,
+            write_queues: queues.1,
+            multi_tag,
+            plain: !special,
+        }
     }
 }
 
@@ -213,7 +223,10 @@ impl Tables {
     pub fn publish_broker(&self, version: i64, row: BrokerRow) -> Result<(), StaleVersion> {
         let mut current = self.broker.write();
         if current.1.is_some() && version <= current.0 {
-            return Err(StaleVersion { offered: version, current: current.0 });
+            return Err(StaleVersion {
+                offered: version,
+                current: current.0,
+            });
         }
         *current = (version, Some(Arc::new(row)));
         Ok(())
@@ -227,7 +240,9 @@ mod tests {
     #[test]
     fn publishes_changes_deletes_and_replaces() {
         let table = Table::default();
-        table.publish(1, vec![("a".into(), Some(1)), ("b".into(), Some(2))], false).unwrap();
+        table
+            .publish(1, vec![("a".into(), Some(1)), ("b".into(), Some(2))], false)
+            .unwrap();
         assert_eq!((table.get("a"), table.get("b")), (Some(1), Some(2)));
         table.publish(2, vec![("a".into(), None)], false).unwrap();
         assert_eq!((table.get("a"), table.get("b")), (None, Some(2)));
@@ -239,8 +254,14 @@ mod tests {
     fn refuses_versions_that_do_not_rise() {
         let table = Table::<i32>::default();
         table.publish(5, Vec::new(), true).unwrap();
-        let stale = StaleVersion { offered: 5, current: 5 };
-        assert_eq!(table.publish(5, vec![("a".into(), Some(1))], false), Err(stale));
+        let stale = StaleVersion {
+            offered: 5,
+            current: 5,
+        };
+        assert_eq!(
+            table.publish(5, vec![("a".into(), Some(1))], false),
+            Err(stale)
+        );
         assert_eq!(table.get("a"), None);
     }
 

@@ -1,0 +1,232 @@
+"""The server's sockets and the threads that call processors: code to function, function to reply.
+
+The Rust plane answers what it can by itself and hands the rest to families of Python threads
+through bounded queues. A thread looks the request code up in one table and calls a processor.
+A processor's exception is logged once, here, and answered with code 1, as RocketMQ does.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from mqserver.replies import AGAIN, LATER, NO_REPLY, Family, Hold, Processor, Refused, Response
+from mqstore import _core
+
+if TYPE_CHECKING:
+    from mqserver.replies import Reply
+    from mqserver.replies import Request as AnyRequest
+    from mqstore.store import Store
+
+__all__ = ["Event", "Listener", "Request", "not_supported"]
+
+Event = _core.Event
+Request = _core.Request
+
+logger = logging.getLogger(__name__)
+
+EVENTS = "events"
+"""Name of the queue of connection events."""
+WAIT_SECONDS = 3600.0
+"""A hand-off thread waits this long in one piece; a stop ends the wait at once."""
+NOTABLE_EVENTS = frozenset({"bad_frame", "unread", "refused"})
+"""Ends of connections that are somebody's fault: logged as warnings."""
+
+
+def not_supported(request: AnyRequest) -> Response:
+    """The broker's answer to a code that nobody serves; the leading space is RocketMQ's."""
+    return Response(3, f" request type {request.code} not supported")
+
+
+class Listener:
+    """One listening server and its hand-off threads.
+
+    settings: what `_core.Server` takes, without families, routes and default family.
+    store: the broker's open store; None for a NameServer.
+    processors: request code to function.
+    families: a bounded queue and its threads, by name.
+    code_families: the family of each code; codes not named go to `default`.
+    default: family and processor of every other code; None leaves those unanswered, as RocketMQ's
+    NameServer does.
+    on_event: told of every connection that ended, on a thread of its own, in order.
+
+    Methods may be called from any thread. Start once, stop once.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, object],
+        store: Store | None = None,
+        *,
+        processors: Mapping[int, Processor],
+        families: Mapping[str, Family],
+        code_families: Mapping[int, str],
+        default: tuple[str, Processor] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        missing = sorted(code for code in code_families if code not in processors)
+        if missing:
+            raise ValueError(f"no processor for request codes {missing}")
+        self._processors = dict(processors)
+        self._default = default[1] if default else None
+        self._families = dict(families)
+        self._on_event = on_event
+        self._threads: list[threading.Thread] = []
+        self._server = _core.Server(
+            {
+                **settings,
+                "families": {name: family.capacity for name, family in families.items()},
+                "routes": dict(code_families),
+                "default_family": default[0] if default else None,
+            },
+            store,
+        )
+
+    def start(self) -> tuple[int, int | None]:
+        """Bind, listen and serve; return the main and the fast (VIP) port.
+
+        Raises OSError when a port is taken or the address cannot be bound.
+        """
+        ports = self._server.start()
+        for name, family in self._families.items():
+            for index in range(family.threads):
+                self._start_thread(f"mq-{name}-{index}", self._serve, name)
+        self._start_thread("mq-events", self._follow_events)
+        return ports
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Answer what was asked, close every connection, join the threads.
+
+        timeout: seconds for requests in the processors' hands; then they are given up with code 1.
+        """
+        deadline = time.monotonic() + timeout
+        self._server.stop(timeout)
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()) + 1.0)
+            if thread.is_alive():
+                logger.warning("%s is still in its processor after the stop", thread.name)
+        self._threads.clear()
+
+    def publish(
+        self, table: str, version: int, rows: Mapping[str, object | None], replace: bool = False
+    ) -> None:
+        """Publish changes of a table to the Rust plane; see `_core.Server.publish`."""
+        self._server.publish(table, version, rows, replace)
+
+    def send(self, connection: int, frame: bytes) -> bool:
+        """Send a one-way request to a client; False if its connection is gone."""
+        return self._server.send(connection, frame)
+
+    def call(self, connection: int, frame: bytes, timeout: float) -> bytes:
+        """Send a request to a client and wait up to `timeout` seconds for its reply frame.
+
+        Raises ConnectionError when the connection is or gets closed, else TimeoutError.
+        """
+        return self._server.call(connection, frame, timeout)
+
+    def connections(self) -> list[tuple[int, str, float]]:
+        """Open connections: id, "ip:port", seconds since the last byte read."""
+        return self._server.connections()
+
+    def is_open(self, connection: int) -> bool:
+        """Whether the connection is open."""
+        return self._server.is_open(connection)
+
+    def close_connection(self, connection: int) -> None:
+        """Close one connection; what it is owed is lost."""
+        self._server.close_connection(connection)
+
+    def lock_batch(
+        self, group: str, client_id: str, queues: Sequence[tuple[str, str, int]]
+    ) -> list[tuple[str, str, int]]:
+        """Lock (topic, broker, queue id) for a client; return those it now holds."""
+        return self._server.lock_batch(group, client_id, queues)
+
+    def unlock_batch(
+        self, group: str, client_id: str, queues: Sequence[tuple[str, str, int]]
+    ) -> None:
+        """Free those of the queues that the client holds."""
+        self._server.unlock_batch(group, client_id, queues)
+
+    def counters(self) -> dict[str, int]:
+        """What was counted since the start, and what waits now; see `_core.Server.counters`."""
+        return self._server.counters()
+
+    def stop_accepting(self) -> None:
+        """Close the listening sockets; open connections go on."""
+        self._server.stop_accepting()
+
+    def release_holds(self) -> None:
+        """Answer every held request; from now on none is held."""
+        self._server.release_holds()
+
+    def _start_thread(self, name: str, body: Callable[..., None], *args: object) -> None:
+        thread = threading.Thread(target=body, name=name, args=args, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _serve(self, family: str) -> None:
+        while True:
+            try:
+                request = self._server.next(family, WAIT_SECONDS)
+            except _core.ServerStopped:
+                return
+            if isinstance(request, Request):
+                self._answer(request)
+            del request  # it keeps its frame, and an unanswered one keeps its client waiting
+
+    def _answer(self, request: Request) -> None:
+        processor = self._processors.get(request.code, self._default)
+        try:
+            reply = NO_REPLY if processor is None else processor(request)
+        except Refused as refused:
+            reply = refused.response
+        except BaseException as error:  # a Rust panic is a BaseException; the thread must go on
+            _fail(request, error)
+            return
+        try:
+            _give(request, reply)
+        except Exception as error:
+            _fail(request, error)
+
+    def _follow_events(self) -> None:
+        while True:
+            try:
+                event = self._server.next(EVENTS, WAIT_SECONDS)
+            except _core.ServerStopped:
+                return
+            if not isinstance(event, Event):
+                continue
+            level = logging.WARNING if event.kind in NOTABLE_EVENTS else logging.DEBUG
+            logger.log(level, "connection from %s: %s, %s", event.remote, event.kind, event.detail)
+            if self._on_event is not None:
+                try:
+                    self._on_event(event)
+                except Exception:
+                    logger.exception("handling the end of connection %s failed", event.connection)
+
+
+def _give(request: Request, reply: Reply) -> None:
+    """Hand a processor's reply to the Rust plane."""
+    if isinstance(reply, Response):
+        request.respond(reply.code, reply.remark, reply.fields, reply.body)
+    elif isinstance(reply, Hold):
+        codes = None if reply.tag_codes is None else list(reply.tag_codes)
+        request.hold(reply.topic, reply.queue_id, reply.offset, reply.timeout, codes)
+    elif reply is AGAIN:
+        request.again()
+    elif reply is NO_REPLY:
+        request.no_reply()
+    elif reply is not LATER:
+        raise TypeError(f"a processor of code {request.code} returned {reply!r}, not a Reply")
+
+
+def _fail(request: Request, error: BaseException) -> None:
+    logger.error("request %s from %s failed", request.code, request.remote, exc_info=error)
+    try:
+        request.fail(f"{type(error).__name__}: {error}")
+    except RuntimeError:
+        logger.debug("request %s had been answered before it failed", request.code)

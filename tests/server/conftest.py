@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from mqserver.listener import Event, Listener, not_supported
+from mqserver.replies import Family, Processor
+from tests.server.raw import DEADLINE, Raw
+
+
+class Servers:
+    """Starts listeners and stops them after the test."""
+
+    def __init__(self) -> None:
+        self._stops: list[Callable[[], None]] = []
+        self.events: list[Event] = []
+        self.event = threading.Condition()
+
+    def start(
+        self,
+        processors: Mapping[int, Processor],
+        *,
+        kind: str = "namesrv",
+        capacity: int = 100,
+        threads: int = 2,
+        store: Any = None,
+        default: bool = True,
+        **settings: Any,
+    ) -> tuple[Listener, int]:
+        """A listener of one family on a free port, and the port."""
+        listener = Listener(
+            {"kind": kind, "host": "127.0.0.1", "port": 0, **settings},
+            store,
+            processors=processors,
+            families={"all": Family("all", capacity, threads)},
+            code_families=dict.fromkeys(processors, "all"),
+            default=("all", not_supported) if default else None,
+            on_event=self._on_event,
+        )
+        port, _ = listener.start()
+        self._stops.append(lambda: listener.stop(5.0))
+        return listener, port
+
+    def connect(self, port: int) -> Raw:
+        """A connection that is closed after the test."""
+        raw = Raw(port)
+        self._stops.append(raw.close)
+        return raw
+
+    def wait_event(self, kind: str) -> Event:
+        """The first event of that kind."""
+
+        def found() -> Event | None:
+            return next((event for event in self.events if event.kind == kind), None)
+
+        with self.event:
+            assert self.event.wait_for(lambda: found() is not None, DEADLINE), kind
+            event = found()
+            assert event is not None
+            return event
+
+    def _on_event(self, event: Event) -> None:
+        with self.event:
+            self.events.append(event)
+            self.event.notify_all()
+
+    def stop(self) -> None:
+        for stop in reversed(self._stops):
+            stop()
+
+
+@pytest.fixture
+def servers() -> Iterator[Servers]:
+    started = Servers()
+    yield started
+    started.stop()
