@@ -105,7 +105,10 @@ pub(crate) enum FlushThreads {
         threads: Vec<JoinHandle<()>>,
     },
     /// A flush every so often.
-    OnInterval(Periodic),
+    OnInterval {
+        /// Stops when dropped.
+        _thread: Periodic,
+    },
 }
 
 impl FlushThreads {
@@ -146,11 +149,8 @@ impl FlushThreads {
                 flusher.run_turn();
             }
         };
-        Ok(Self::OnInterval(Periodic::start(
-            "mq-flush",
-            interval.every,
-            flush,
-        )?))
+        let thread = Periodic::start("mq-flush", interval.every, flush)?;
+        Ok(Self::OnInterval { _thread: thread })
     }
 }
 

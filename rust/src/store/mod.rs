@@ -5,6 +5,7 @@ mod append;
 mod checkpoint;
 mod consume_queue;
 mod consume_queues;
+mod delay;
 mod dispatch;
 #[cfg(test)]
 mod durability_tests;
@@ -16,17 +17,22 @@ mod index_file;
 mod index_name;
 mod lock;
 mod offsets;
+mod open;
 mod open_files;
 mod periodic;
+mod put;
 mod read;
 mod recover;
+mod runtime;
 pub mod scan;
+mod signal;
 mod space;
 mod state;
 #[allow(clippy::module_inception)]
 mod store;
 mod time_search;
 mod types;
+mod upkeep;
 mod walk;
 
 pub use store::Store;

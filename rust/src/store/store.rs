@@ -1,173 +1,254 @@
-//! Open, own, close: the only public type of the store.
+//! The only public type: an open store.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
+
+use super::delay::DelayThread;
+use super::dispatch::{Dispatcher, Listener};
+use super::files::{io_error, sync_directory};
+use super::flush::FlushThreads;
+use super::lock::StoreLock;
+use super::open;
+use super::periodic::Periodic;
+use super::put::Puts;
+use super::read::Reader;
+use super::runtime;
 use super::types::{
     AckOutcome, Arrival, GetRequest, GetResult, Put, PutRequest, PutResult, QueryResult, ReadMode,
     Settings, StoreError, Ticket, WouldBlock,
 };
+use super::upkeep::Upkeep;
 use crate::clock::Clock;
+use crate::log::{Allocator, Directory, Segments};
 
 /// An open store directory: one writer, any number of readers.
-pub struct Store {}
+pub struct Store {
+    pub(super) root: PathBuf,
+    pub(super) log: Arc<Segments<Directory>>,
+    pub(super) puts: Arc<Puts<Directory>>,
+    pub(super) reader: Arc<Reader<Directory>>,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) upkeep: Arc<Upkeep>,
+    /// Damaged ranges of the log that recovery healed.
+    pub(super) healed: usize,
+    pub(super) listener: Arc<OnceLock<Listener>>,
+    /// None once closed.
+    pub(super) running: Mutex<Option<Running>>,
+}
+
+/// What ends at close.
+pub(super) struct Running {
+    pub(super) delay: DelayThread,
+    pub(super) flush: FlushThreads,
+    pub(super) upkeep: Periodic,
+    pub(super) allocator: Allocator<Directory>,
+    pub(super) lock: StoreLock,
+}
 
 impl Store {
     /// Opens (recovering if needed) or creates the store at `root`, and starts its threads.
     pub fn open(
-        _root: &Path,
-        _settings: Settings,
-        _clock: Arc<dyn Clock>,
-        _create: bool,
+        root: &Path,
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+        create: bool,
     ) -> Result<Arc<Self>, StoreError> {
-        todo!()
+        open::open(root, settings, clock, create).map(Arc::new)
     }
 
     /// Appends one message.
-    pub fn put(&self, _request: &PutRequest<'_>) -> Put {
-        todo!()
+    pub fn put(&self, request: &PutRequest<'_>) -> Put {
+        self.puts.one(request)
     }
 
     /// Appends a batch body (wire.md 2.8) as consecutive records, all or none.
-    pub fn put_batch(&self, _request: &PutRequest<'_>) -> Put {
-        todo!()
+    pub fn put_batch(&self, request: &PutRequest<'_>) -> Put {
+        self.puts.batch(request)
     }
 
     /// Calls `reply` exactly once, when the ticket's watermark passes, at its deadline, or at once.
-    pub fn park(&self, _ticket: Ticket, _reply: Box<dyn FnOnce(AckOutcome) + Send>) {
-        todo!()
+    pub fn park(&self, ticket: Ticket, reply: Box<dyn FnOnce(AckOutcome) + Send>) {
+        self.puts.flusher.acks.park(ticket, reply);
     }
 
     /// Blocks until the put is as durable as configured; gives its final result.
-    pub fn wait(&self, _put: Put) -> PutResult {
-        todo!()
+    pub fn wait(&self, put: Put) -> PutResult {
+        self.puts.wait(put)
     }
 
     /// Reads messages of one queue, appending whole records to `out`.
     pub fn get(
         &self,
-        _request: &GetRequest<'_>,
-        _out: &mut Vec<u8>,
+        request: &GetRequest<'_>,
+        out: &mut Vec<u8>,
     ) -> Result<GetResult, WouldBlock> {
-        todo!()
+        self.reader.get(request, out)
     }
 
     /// The record that starts at a physical offset, or None.
     pub fn get_at(
         &self,
-        _physical_offset: i64,
-        _mode: ReadMode,
+        physical_offset: i64,
+        mode: ReadMode,
     ) -> Result<Option<Vec<u8>>, WouldBlock> {
-        todo!()
+        self.reader.get_at(physical_offset, mode)
     }
 
     /// Records whose index key is `topic#key`, newest files first (blocks on disk).
     pub fn query(
         &self,
-        _topic: &str,
-        _key: &str,
-        _max_count: i32,
-        _begin_ms: i64,
-        _end_ms: i64,
-        _out: &mut Vec<u8>,
+        topic: &str,
+        key: &str,
+        max_count: i32,
+        begin_ms: i64,
+        end_ms: i64,
+        out: &mut Vec<u8>,
     ) -> QueryResult {
-        todo!()
+        self.reader
+            .query(topic, key, max_count, begin_ms, end_ms, out)
     }
 
     /// First readable offset of a queue (0 when unknown).
-    pub fn min_offset(&self, _topic: &str, _queue_id: i32) -> i64 {
-        todo!()
+    pub fn min_offset(&self, topic: &str, queue_id: i32) -> i64 {
+        self.reader.min_offset(topic, queue_id)
     }
 
     /// One past the last offset of a queue (0 when unknown).
-    pub fn max_offset(&self, _topic: &str, _queue_id: i32) -> i64 {
-        todo!()
+    pub fn max_offset(&self, topic: &str, queue_id: i32) -> i64 {
+        self.reader.max_offset(topic, queue_id)
     }
 
     /// RocketMQ's offset by store time (blocks on disk): store.md 7.
-    pub fn offset_by_time(&self, _topic: &str, _queue_id: i32, _timestamp_ms: i64) -> i64 {
-        todo!()
+    pub fn offset_by_time(&self, topic: &str, queue_id: i32, timestamp_ms: i64) -> i64 {
+        self.reader.offset_by_time(topic, queue_id, timestamp_ms)
     }
 
     /// Store time of the message at an offset, -1 if there is none (blocks on disk).
-    pub fn store_time_at(&self, _topic: &str, _queue_id: i32, _offset: i64) -> i64 {
-        todo!()
+    pub fn store_time_at(&self, topic: &str, queue_id: i32, offset: i64) -> i64 {
+        self.reader.store_time_at(topic, queue_id, offset)
     }
 
     /// Whether the message at this queue offset lies beyond what RocketMQ deems in memory.
-    pub fn is_on_disk(&self, _topic: &str, _queue_id: i32, _offset: i64) -> bool {
-        todo!()
+    pub fn is_on_disk(&self, topic: &str, queue_id: i32, offset: i64) -> bool {
+        self.reader.is_on_disk(topic, queue_id, offset)
     }
 
     /// Start of the log, bytes.
     pub fn min_physical_offset(&self) -> i64 {
-        todo!()
+        self.log.min_offset().cast_signed()
     }
 
     /// End of the log, bytes.
     pub fn max_physical_offset(&self) -> i64 {
-        todo!()
+        self.log.max_offset().cast_signed()
     }
 
     /// The committed offset of a group in a queue.
-    pub fn committed(&self, _group: &str, _topic: &str, _queue_id: i32) -> Option<i64> {
-        todo!()
+    pub fn committed(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
+        self.upkeep.offsets.get(group, topic, queue_id)
     }
 
     /// Commits an offset (in memory; persisted on the interval and at close).
-    pub fn commit(&self, _group: &str, _topic: &str, _queue_id: i32, _offset: i64) {
-        todo!()
+    pub fn commit(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
+        self.upkeep.offsets.commit(group, topic, queue_id, offset);
     }
 
     /// Every committed offset: topic@group -> queue -> offset.
     pub fn committed_all(&self) -> BTreeMap<String, BTreeMap<i32, i64>> {
-        todo!()
+        self.upkeep.offsets.all()
     }
 
     /// Forgets every committed offset of a group; returns how many queues had one.
-    pub fn remove_group(&self, _group: &str) -> usize {
-        todo!()
+    pub fn remove_group(&self, group: &str) -> usize {
+        self.upkeep.offsets.remove_group(group)
     }
 
     /// Writes `config/{name}` atomically, the previous copy kept as .bak.
-    pub fn save_state(&self, _name: &str, _bytes: &[u8]) -> Result<(), StoreError> {
-        todo!()
+    pub fn save_state(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        self.upkeep.state.save(name, bytes)
     }
 
     /// Reads `config/{name}`, or its .bak when it is missing or empty.
-    pub fn load_state(&self, _name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        todo!()
+    pub fn load_state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.upkeep.state.load(name, |_| true)
     }
 
     /// Registers the one listener told of each message that became readable, in order.
-    pub fn on_arrival(&self, _listener: Box<dyn Fn(&Arrival<'_>) + Send + Sync>) {
-        todo!()
+    pub fn on_arrival(&self, listener: Box<dyn Fn(&Arrival<'_>) + Send + Sync>) {
+        // One server owns the store; a second registration is a mistake without effect.
+        let _ = self.listener.set(listener);
     }
 
     /// Figures for broker runtime info (server.md B.9), RocketMQ's keys where they exist.
     pub fn runtime(&self) -> BTreeMap<String, String> {
-        todo!()
+        runtime::figures(self)
     }
 
     /// Milliseconds the put lock has been held by its present owner, 0 when free.
     pub fn lock_held_ms(&self) -> i64 {
-        todo!()
+        self.puts.appender.lock_held_ms()
     }
 
     /// Why the store accepts no more puts: poisoned, or the disk is full.
     pub fn refusal(&self) -> Option<String> {
-        todo!()
+        let poison = self.puts.flusher.acks.poison().map(str::to_owned);
+        poison.or_else(|| self.upkeep.space.refusal())
     }
 
     /// Flushes everything appended so far, log and derived files.
     pub fn flush(&self) -> Result<(), StoreError> {
-        todo!()
+        self.flush_log()?;
+        self.upkeep.flush_derived()?;
+        self.upkeep.save()
     }
 
     /// Stops threads, flushes, dispatches to the end, writes offsets and checkpoint, removes
     /// `abort` if neither poisoned nor behind. Idempotent.
     pub fn close(&self) -> Result<(), StoreError> {
-        todo!()
+        let Some(running) = self.running.lock().take() else {
+            return Ok(());
+        };
+        let Running {
+            delay,
+            flush,
+            upkeep,
+            allocator,
+            lock,
+        } = running;
+        drop(delay);
+        self.puts.appender.close();
+        let flushed = self.flush_log();
+        drop((flush, allocator));
+        self.puts.appended.stop();
+        self.dispatcher.join();
+        drop(upkeep);
+        flushed?;
+        self.upkeep.finish()?;
+        if self.dispatcher.progress().dispatched() == self.log.max_offset() {
+            let abort = self.root.join(open::ABORT);
+            std::fs::remove_file(&abort).map_err(io_error(&abort))?;
+            sync_directory(&self.root)?;
+        }
+        drop(lock);
+        Ok(())
+    }
+
+    fn flush_log(&self) -> Result<(), StoreError> {
+        if self.puts.flusher.flush_all() {
+            return Ok(());
+        }
+        let reason = self.puts.flusher.acks.poison().unwrap_or("flush failed");
+        Err(StoreError::Poisoned(reason.to_owned()))
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!(%error, root = %self.root.display(), "the store was not closed cleanly");
+        }
     }
 }

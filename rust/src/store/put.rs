@@ -1,0 +1,109 @@
+//! A put from the request to its answer: append, tell the followers, decide what is waited for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::append::Appender;
+use super::delay::Delivery;
+use super::flush::Flusher;
+use super::read::Reader;
+use super::signal::Signal;
+use super::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus, ReadMode, Ticket};
+use crate::clock::Clock;
+use crate::log::Files;
+
+/// The way in.
+pub(crate) struct Puts<F: Files> {
+    pub(crate) appender: Appender<F>,
+    pub(crate) flusher: Arc<Flusher<F>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Wakes the dispatcher.
+    pub(crate) appended: Arc<Signal>,
+    /// `syncFlushTimeout` if acknowledgements wait for the flush.
+    pub(crate) sync_flush_timeout_ms: Option<i64>,
+    pub(crate) counters: Counters,
+}
+
+/// What runtime info tells of puts.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) messages: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) failures: AtomicU64,
+}
+
+impl<F: Files> Puts<F> {
+    /// See [`crate::store::Store::put`].
+    pub(crate) fn one(&self, request: &PutRequest<'_>) -> Put {
+        self.finish(self.appender.put_one(request), request.wait_store_ok)
+    }
+
+    /// See [`crate::store::Store::put_batch`].
+    pub(crate) fn batch(&self, request: &PutRequest<'_>) -> Put {
+        self.finish(self.appender.put_batch(request), request.wait_store_ok)
+    }
+
+    /// Blocks until the put is as durable as configured.
+    pub(crate) fn wait(&self, put: Put) -> PutResult {
+        match put {
+            Put::Done(result) => result,
+            Put::Parked(result, ticket) => {
+                let status = match self.flusher.wait(&ticket) {
+                    AckOutcome::Durable => result.status,
+                    AckOutcome::FlushTimeout => PutStatus::FlushDiskTimeout,
+                    AckOutcome::Poisoned => PutStatus::ServiceNotAvailable,
+                };
+                PutResult { status, ..result }
+            }
+        }
+    }
+
+    fn finish(&self, result: PutResult, wait_store_ok: bool) -> Put {
+        if result.status != PutStatus::Ok {
+            self.counters.failures.fetch_add(1, Ordering::Relaxed);
+            return Put::Done(result);
+        }
+        self.appended.ring();
+        let bytes = u64::from(result.size_bytes.unsigned_abs());
+        self.counters
+            .messages
+            .fetch_add(result.record_offsets.len() as u64, Ordering::Relaxed);
+        self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);
+        match self.sync_flush_timeout_ms {
+            Some(timeout_ms) if wait_store_ok => {
+                let ticket = Ticket {
+                    end_offset: result.physical_offset + i64::from(result.size_bytes),
+                    deadline_ms: self.clock.monotonic_ms() + timeout_ms,
+                };
+                Put::Parked(result, ticket)
+            }
+            Some(_) => {
+                self.flusher.acks.want_flush();
+                Put::Done(result)
+            }
+            None => Put::Done(result),
+        }
+    }
+}
+
+/// What delay delivery reads and writes.
+pub(crate) struct Redelivery<F: Files> {
+    pub(crate) reader: Arc<Reader<F>>,
+    pub(crate) puts: Arc<Puts<F>>,
+}
+
+impl<F: Files> Delivery for Redelivery<F> {
+    fn record_at(&self, physical_offset: i64) -> Option<Vec<u8>> {
+        // A read that may wait never answers that it would block.
+        self.reader
+            .get_at(physical_offset, ReadMode::Wait)
+            .ok()
+            .flatten()
+    }
+
+    fn put(&self, request: &PutRequest<'_>) -> PutStatus {
+        match self.puts.one(request) {
+            Put::Done(result) | Put::Parked(result, _) => result.status,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Figures for broker runtime info, under RocketMQ's keys and in its notation.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use super::store::Store;
+
+pub(super) fn figures(store: &Store) -> BTreeMap<String, String> {
+    let mut table = BTreeMap::new();
+    let mut put = |key: &str, value: String| drop(table.insert(key.to_owned(), value));
+    let (start, end) = (store.log.min_offset(), store.log.max_offset());
+    put("commitLogMinOffset", start.to_string());
+    put("commitLogMaxOffset", end.to_string());
+    let progress = store.dispatcher.progress();
+    put(
+        "dispatchBehindBytes",
+        end.saturating_sub(progress.dispatched()).to_string(),
+    );
+    put("dispatchSkippedRecords", progress.skipped().to_string());
+    put("healedDamages", store.healed.to_string());
+    let unflushed = end.saturating_sub(store.puts.flusher.acks.flushed());
+    put("remainHowManyDataToFlush", format!("{unflushed} B"));
+    put("pageCacheLockTimeMills", store.lock_held_ms().to_string());
+    if let Some(percent) = store.upkeep.space.used_percent() {
+        let ratio = format!("{}.{:02}", percent / 100, percent % 100);
+        let path = store.root.join("commitlog");
+        put(
+            &format!("commitLogDiskRatio_{}", path.display()),
+            ratio.clone(),
+        );
+        put("consumeQueueDiskRatio", ratio.clone());
+        put("commitLogDiskRatio", ratio);
+    }
+    let counters = &store.puts.counters;
+    let messages = counters.messages.load(Ordering::Relaxed);
+    let bytes = counters.bytes.load(Ordering::Relaxed);
+    put("putMessageTimesTotal", messages.to_string());
+    put("putMessageSizeTotal", bytes.to_string());
+    put(
+        "putMessageFailedTimes",
+        counters.failures.load(Ordering::Relaxed).to_string(),
+    );
+    put(
+        "putMessageAverageSize",
+        (bytes as f64 / messages.max(1) as f64).to_string(),
+    );
+    for (level, (offset, max_offset)) in (1..).zip(store.upkeep.delay.progress()) {
+        if max_offset > 0 {
+            put(
+                &format!("scheduleMessageOffset_{level}"),
+                format!("{offset},{max_offset}"),
+            );
+        }
+    }
+    table
+}

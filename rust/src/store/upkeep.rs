@@ -1,0 +1,88 @@
+//! What has to be written every so often: derived files, offsets, the checkpoint.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use super::ack::Acks;
+use super::checkpoint::Checkpoint;
+use super::consume_queues::ConsumeQueues;
+use super::delay::Delay;
+use super::dispatch::Progress;
+use super::index::IndexFiles;
+use super::offsets::Offsets;
+use super::space::Space;
+use super::state::State;
+use super::types::StoreError;
+use crate::clock::Clock;
+
+/// Writes what is not the log.
+pub(crate) struct Upkeep {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) acks: Arc<Acks>,
+    pub(crate) space: Arc<Space>,
+    pub(crate) state: Arc<State>,
+    pub(crate) offsets: Arc<Offsets>,
+    pub(crate) delay: Arc<Delay>,
+    pub(crate) checkpoint: Arc<Checkpoint>,
+    pub(crate) queues: Arc<ConsumeQueues>,
+    pub(crate) index: Option<Arc<IndexFiles>>,
+    pub(crate) progress: Arc<Progress>,
+    /// `flushConsumerOffsetInterval`.
+    pub(crate) save_every_ms: i64,
+    /// Monotonic time of the next save.
+    pub(crate) save_at_ms: AtomicI64,
+}
+
+impl Upkeep {
+    /// One round of the upkeep thread.
+    pub(crate) fn round(&self) {
+        self.space.refresh();
+        if self.acks.poison().is_some() {
+            return;
+        }
+        if let Err(error) = self.flush_derived() {
+            // Pages may be lost, and a later flush would vouch for them in the checkpoint.
+            return self
+                .acks
+                .fail(format!("flush of the consume queues: {error}"));
+        }
+        let now_ms = self.clock.monotonic_ms();
+        if now_ms >= self.save_at_ms.load(Ordering::Relaxed) {
+            self.save_at_ms
+                .store(now_ms + self.save_every_ms, Ordering::Relaxed);
+            if let Err(error) = self.save() {
+                // The files keep what they had; the next round tries again.
+                tracing::error!(%error, "offsets or checkpoint could not be saved");
+            }
+        }
+    }
+
+    /// Makes queues durable, and index files that are full.
+    pub(crate) fn flush_derived(&self) -> Result<(), StoreError> {
+        // Before the flush: what is dispatched meanwhile is not covered.
+        let dispatched_ms = self.progress.store_timestamp_ms();
+        self.queues.flush()?;
+        if dispatched_ms > 0 {
+            self.checkpoint.set_queue_timestamp(dispatched_ms);
+        }
+        self.index
+            .as_ref()
+            .map_or(Ok(()), |index| index.flush(&self.checkpoint))
+    }
+
+    /// Saves consumer offsets, delay offsets and the checkpoint.
+    pub(crate) fn save(&self) -> Result<(), StoreError> {
+        self.offsets.save(&self.state)?;
+        self.delay.save(&self.state)?;
+        self.checkpoint.flush()
+    }
+
+    /// Makes everything durable, at the end of a store whose log is flushed and dispatched.
+    pub(crate) fn finish(&self) -> Result<(), StoreError> {
+        self.flush_derived()?;
+        if let Some(index) = &self.index {
+            index.flush_all(&self.checkpoint)?;
+        }
+        self.save()
+    }
+}
