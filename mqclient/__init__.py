@@ -1,1 +1,71 @@
-"""mqclient."""
+"""RocketMQ client: producers and consumers for threads; `mqclient.aio` has them for asyncio.
+
+Names are imported when they are first used, so that `import mqclient` stays cheap.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mqclient.consumer.context import ConsumeContext, ConsumeResult
+    from mqclient.errors import (
+        BrokerError,
+        ClientTimeout,
+        ClosedError,
+        NoRouteError,
+        NotDurable,
+        RocketMQError,
+        UnreachableError,
+    )
+    from mqclient.results import SendResult, SendStatus
+    from mqclient.sync import Producer, PushConsumer
+    from mqstore.message import Message, MessageQueue, ReceivedMessage
+
+__all__ = [
+    "BrokerError",
+    "ClientTimeout",
+    "ClosedError",
+    "ConsumeContext",
+    "ConsumeResult",
+    "Message",
+    "MessageQueue",
+    "NoRouteError",
+    "NotDurable",
+    "Producer",
+    "PushConsumer",
+    "ReceivedMessage",
+    "RocketMQError",
+    "SendResult",
+    "SendStatus",
+    "UnreachableError",
+]
+
+_HOMES = {
+    "mqclient.consumer.context": ("ConsumeContext", "ConsumeResult"),
+    "mqclient.errors": (
+        "BrokerError",
+        "ClientTimeout",
+        "ClosedError",
+        "NoRouteError",
+        "NotDurable",
+        "RocketMQError",
+        "UnreachableError",
+    ),
+    "mqclient.results": ("SendResult", "SendStatus"),
+    "mqclient.sync": ("Producer", "PushConsumer"),
+    "mqstore.message": ("Message", "MessageQueue", "ReceivedMessage"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'mqclient' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

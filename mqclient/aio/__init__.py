@@ -1,0 +1,19 @@
+"""The asyncio clients: the engine itself; `mqclient`'s blocking clients stand on them."""
+
+from mqclient.consumer.context import ConsumeContext, ConsumeResult
+from mqclient.consumer.push import PushConsumer
+from mqclient.producer import Producer
+from mqclient.results import SendResult, SendStatus
+from mqstore.message import Message, MessageQueue, ReceivedMessage
+
+__all__ = [
+    "ConsumeContext",
+    "ConsumeResult",
+    "Message",
+    "MessageQueue",
+    "Producer",
+    "PushConsumer",
+    "ReceivedMessage",
+    "SendResult",
+    "SendStatus",
+]

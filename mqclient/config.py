@@ -1,0 +1,328 @@
+"""Settings of clients: frozen value objects, one per kind, checked when they are made.
+
+Durations are seconds, as float or timedelta; sizes are bytes. RocketMQ's defaults and limits.
+"""
+
+import os
+import re
+import socket
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any, Literal, TypedDict, TypeVar
+
+from mqclient.wire.codes import SerializeType
+
+__all__ = ["ClientSettings", "ConsumerSettings", "ProducerSettings"]
+
+NAMESRV_DEFAULT = "127.0.0.1:9876"
+GROUP_LENGTH_MAX = 255
+TOPIC_LENGTH_MAX = 127
+BODY_BYTES_MAX = 4 * 1024 * 1024
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+DEFAULT_TOPIC = "TBW102"
+INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
+
+Duration = float | timedelta
+ConsumeFrom = Literal["latest", "earliest"] | datetime
+
+_LEGAL_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+_NOT_SENDABLE = frozenset(
+    (
+        "SCHEDULE_TOPIC_XXXX",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+    )
+)
+
+
+def seconds(duration: Duration, name: str = "timeout", floor: float = 0.0) -> float:
+    """Turn a duration into seconds; ValueError below the floor, TypeError for other types."""
+    if isinstance(duration, timedelta):
+        duration = duration.total_seconds()
+    if isinstance(duration, bool) or not isinstance(duration, (int, float)):
+        raise TypeError(f"{name} must be seconds or a timedelta, not {type(duration).__name__}")
+    if not duration >= floor:
+        raise ValueError(f"{name} must be at least {floor:g} s, not {duration:g}")
+    return float(duration)
+
+
+def namesrv_addresses(namesrv: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Read NameServer addresses: "host:port", several by ";" or as a list.
+
+    None means the environment's NAMESRV_ADDR, else 127.0.0.1:9876. A missing port is 9876.
+    Raises ValueError for an address that cannot be one.
+    """
+    if namesrv is None:
+        namesrv = os.environ.get("NAMESRV_ADDR") or NAMESRV_DEFAULT
+    parts = re.split(r"[;,]", namesrv) if isinstance(namesrv, str) else list(namesrv)
+    addresses = tuple(dict.fromkeys(_address(part) for part in parts if part.strip()))
+    if not addresses:
+        raise ValueError(f"namesrv {namesrv!r} names no NameServer; give host:port")
+    return addresses
+
+
+def _address(text: str) -> str:
+    text = text.strip().removeprefix("http://").rstrip("/")
+    host, colon, port = text.rpartition(":")
+    if not colon or (text.count(":") > 1 and not host.endswith("]")):
+        host, port = text, "9876"
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536 or "/" in host:
+        raise ValueError(f"{text!r} is no address; give host:port, for example 127.0.0.1:9876")
+    return f"{host}:{port}"
+
+
+def check_topic(topic: str) -> str:
+    """Return a legal topic name; raises TypeError or ValueError naming the rule it breaks."""
+    return _check_name("topic", topic, TOPIC_LENGTH_MAX)
+
+
+def check_sendable(topic: str) -> str:
+    """Return a topic that users may send to; RocketMQ's own topics are refused."""
+    if topic in _NOT_SENDABLE:
+        raise ValueError(f"topic {topic!r} belongs to RocketMQ itself; send to another")
+    return _check_name("topic", topic, TOPIC_LENGTH_MAX)
+
+
+def check_group(group: str) -> str:
+    """Return a legal group name that is not one of Java's placeholders."""
+    if group in ("DEFAULT_PRODUCER", "DEFAULT_CONSUMER"):
+        raise ValueError(f"group {group!r} is a placeholder; name your own")
+    return _check_name("group", group, GROUP_LENGTH_MAX)
+
+
+def _check_name(kind: str, name: str, length_max: int) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"{kind} must be str, not {type(name).__name__}")
+    if not name.strip():
+        raise ValueError(f"{kind} must not be blank")
+    if len(name) > length_max:
+        raise ValueError(f"{kind} has {len(name)} characters, at most {length_max} are allowed")
+    if not _LEGAL_NAME.fullmatch(name):
+        raise ValueError(f"{kind} {name!r} may hold only letters, digits and % | _ -")
+    return name
+
+
+def _client_ip() -> str:
+    """The address of the interface that leads outside; 127.0.0.1 without a network."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # documentation network: no packet is sent
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
+def _instance_name() -> str:
+    return f"{os.getpid()}#{time.monotonic_ns()}"
+
+
+def _frozen(mapping: Mapping[str, str] | None) -> Mapping[str, str]:
+    return MappingProxyType(dict(mapping or {}))
+
+
+def _set_seconds(settings: object, name: str, floor: float) -> None:
+    object.__setattr__(settings, name, seconds(getattr(settings, name), name, floor))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClientSettings:
+    """What every client needs. All durations in seconds.
+
+    namesrv: NameServers as "host:port", tried in turn. address_map: broker address as advertised
+    to the address to use, for brokers behind NAT. client_ip, instance_name: parts of the client id
+    "ip@instance[@unit]"; None picks the outgoing interface and "pid#nanotime". request_timeout: of
+    one request. serialize: how our headers are written.
+    """
+
+    namesrv: tuple[str, ...] = (NAMESRV_DEFAULT,)
+    address_map: Mapping[str, str] = field(default_factory=dict)
+    client_ip: str | None = None
+    instance_name: str | None = None
+    unit_name: str | None = None
+    request_timeout: float = 3.0
+    route_poll_interval: float = 30.0
+    heartbeat_interval: float = 30.0
+    serialize: SerializeType = SerializeType.JSON
+
+    def __post_init__(self) -> None:
+        for name in ("request_timeout", "route_poll_interval", "heartbeat_interval"):
+            _set_seconds(self, name, 0.001)
+        object.__setattr__(self, "address_map", _frozen(self.address_map))
+
+    def client_id(self) -> str:
+        """Make the id under which brokers know this client; call it once per client."""
+        parts = [self.client_ip or _client_ip(), self.instance_name or _instance_name()]
+        return "@".join([*parts, self.unit_name] if self.unit_name else parts)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProducerSettings:
+    """How a producer sends.
+
+    group: producer group. timeout: of a whole send, retries included. retries: further brokers
+    tried after a failure. retry_not_durable: try another broker too when the first stored the
+    message less durably than asked (makes duplicates). compress_from: bodies of at least this
+    many bytes are compressed (zlib), 0 never. body_bytes_max: larger bodies are refused.
+    default_topic_queues: queues of a topic that the broker creates for us. queue_index_start:
+    first queue to use, None draws it at random as RocketMQ does.
+    """
+
+    group: str = "PYTHON_PRODUCER"
+    timeout: float = 3.0
+    retries: int = 2
+    retry_not_durable: bool = False
+    compress_from: int = 4096
+    compress_level: int = 5
+    body_bytes_max: int = BODY_BYTES_MAX
+    default_topic_queues: int = 4
+    queue_index_start: int | None = None
+
+    def __post_init__(self) -> None:
+        check_group(self.group)
+        _set_seconds(self, "timeout", 0.001)
+        _check_range("retries", self.retries, 0, 100)
+        _check_range("compress_from", self.compress_from, 0, 1 << 31)
+        _check_range("compress_level", self.compress_level, 0, 9)
+        _check_range("body_bytes_max", self.body_bytes_max, 1, 1 << 30)
+        _check_range("default_topic_queues", self.default_topic_queues, 1, 65535)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConsumerSettings:
+    """How a push consumer reads. Ranges are RocketMQ's.
+
+    group: consumer group. consume_from: where a group without a committed offset starts. model:
+    "clustering" shares the queues among the members. allocate: strategy, equal in all members.
+    threads: handlers that run at once. batch_size: messages a handler gets at once. pull_batch:
+    messages asked for at once. queue_count_max, queue_bytes_max, queue_span_max: what may be
+    held of one queue before pulling pauses (messages, bytes, offsets). retries_max: redeliveries,
+    -1 is RocketMQ's 16. commit_interval: seconds between offset commits. rebalance_interval:
+    seconds between looks at the members. suspend: seconds the broker holds an empty pull.
+    """
+
+    group: str
+    consume_from: ConsumeFrom = "latest"
+    model: Literal["clustering", "broadcasting"] = "clustering"
+    allocate: str = "AVG"
+    threads: int = 20
+    batch_size: int = 1
+    pull_batch: int = 32
+    pull_interval: float = 0.0
+    queue_count_max: int = 1000
+    queue_bytes_max: int = 100 * 1024 * 1024
+    queue_span_max: int = 2000
+    retries_max: int = -1
+    commit_interval: float = 5.0
+    rebalance_interval: float = 20.0
+    suspend: float = 15.0
+
+    def __post_init__(self) -> None:
+        check_group(self.group)
+        check_topic(RETRY_PREFIX + self.group)  # the retry topic must be legal too
+        if self.consume_from not in ("latest", "earliest"):
+            _check_start(self.consume_from)
+        if self.model not in ("clustering", "broadcasting"):
+            raise ValueError(f"model {self.model!r} is neither 'clustering' nor 'broadcasting'")
+        _check_range("threads", self.threads, 1, 1000)
+        _check_range("batch_size", self.batch_size, 1, 1024)
+        _check_range("pull_batch", self.pull_batch, 1, 1024)
+        _check_range("queue_count_max", self.queue_count_max, 1, 65535)
+        _check_range("queue_bytes_max", self.queue_bytes_max, 1, 1 << 30)
+        _check_range("queue_span_max", self.queue_span_max, 1, 65535)
+        _check_range("retries_max", self.retries_max, -1, 1 << 30)
+        for name in ("commit_interval", "rebalance_interval", "suspend"):
+            _set_seconds(self, name, 0.01)
+        _set_seconds(self, "pull_interval", 0.0)
+
+
+def _check_start(start: object) -> None:
+    if not isinstance(start, datetime):
+        raise ValueError(f"consume_from {start!r} is not 'latest', 'earliest' or a datetime")
+    if start.tzinfo is None:
+        raise ValueError("consume_from needs a datetime with a time zone: datetime.now(UTC)")
+
+
+def _check_range(name: str, value: int, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be int, not {type(value).__name__}")
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be {low} to {high}, not {value}")
+
+
+class ClientOptions(TypedDict, total=False):
+    """Keyword arguments of every client: the fields of ClientSettings without namesrv."""
+
+    address_map: Mapping[str, str]
+    client_ip: str
+    instance_name: str
+    unit_name: str
+    request_timeout: Duration
+    route_poll_interval: Duration
+    heartbeat_interval: Duration
+    serialize: SerializeType
+
+
+class ProducerOptions(ClientOptions, total=False):
+    """Keyword arguments of a producer: the fields of ProducerSettings and ClientOptions."""
+
+    group: str
+    timeout: Duration
+    retries: int
+    retry_not_durable: bool
+    compress_from: int
+    compress_level: int
+    body_bytes_max: int
+    default_topic_queues: int
+    queue_index_start: int | None
+
+
+class ConsumerOptions(ClientOptions, total=False):
+    """Keyword arguments of a push consumer: the fields of ConsumerSettings and ClientOptions."""
+
+    consume_from: ConsumeFrom
+    model: Literal["clustering", "broadcasting"]
+    allocate: str
+    threads: int
+    batch_size: int
+    pull_batch: int
+    pull_interval: Duration
+    queue_count_max: int
+    queue_bytes_max: int
+    queue_span_max: int
+    retries_max: int
+    commit_interval: Duration
+    rebalance_interval: Duration
+    suspend: Duration
+
+
+S = TypeVar("S")
+
+
+def split_options(
+    namesrv: str | Iterable[str] | None, options: Mapping[str, Any], kind: type[S]
+) -> tuple[ClientSettings, S]:
+    """Make both settings objects from a client's arguments.
+
+    options: keyword arguments, each a field of ClientSettings or of `kind`. Raises TypeError for
+    one that is neither, naming the nearest.
+    """
+    common = {item.name for item in fields(ClientSettings)} - {"namesrv"}
+    own = {item.name for item in fields(kind)}  # type: ignore[arg-type]
+    for name in options:
+        if name not in common | own:
+            near = get_close_matches(name, sorted(common | own), 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise TypeError(f"unknown argument {name!r}{hint}")
+    client = ClientSettings(
+        namesrv=namesrv_addresses(namesrv),
+        **{name: value for name, value in options.items() if name in common},
+    )
+    return client, kind(**{name: value for name, value in options.items() if name in own})

@@ -1,0 +1,177 @@
+"""Keeps this member's share of the queues: looks, allocates, takes over, gives up.
+
+Rules: RocketMQ 4.9 `RebalanceImpl`: at the start, when a broker says that the members changed (40),
+when a route changed, and every 20 s; what could not be done is tried again after 0.1 s, doubling
+to 2 s.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from mqclient.config import ConsumerSettings
+from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.pull import Puller
+from mqclient.consumer.start_offset import start_offset
+from mqclient.consumer.subscription import Subscription
+from mqclient.engine import Client
+from mqclient.errors import RocketMQError
+from mqclient.offsets import MemoryOffsets
+from mqclient.rebalance import allocate, strategy_of
+from mqclient.wire import calls
+from mqstore.message import MessageQueue
+
+__all__ = ["Assignment"]
+
+log = logging.getLogger(__name__)
+RETRY_FIRST, RETRY_LAST = 0.1, 2.0
+"""Seconds until an incomplete rebalance is tried again: from, doubling, to."""
+
+
+class Assignment:
+    """The queues that this member reads, and a task that pulls each."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: ConsumerSettings,
+        offsets: MemoryOffsets,
+        subscriptions: Callable[[], Iterable[Subscription]],
+        puller: Puller,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._offsets = offsets
+        self._subscriptions = subscriptions
+        self._puller = puller
+        self._strategy = strategy_of(settings.allocate)
+        self._held: dict[MessageQueue, ProcessQueue] = {}
+        self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._wanted = asyncio.Event()
+        self._changed = asyncio.Condition()
+
+    @property
+    def held(self) -> dict[MessageQueue, ProcessQueue]:
+        """What is held of each queue."""
+        return self._held
+
+    def rebalance_soon(self) -> None:
+        """Look at members and routes again at once."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Rebalance until cancelled."""
+        delay = RETRY_FIRST
+        while True:
+            self._wanted.clear()
+            complete = await self.rebalance()
+            pause = self._settings.rebalance_interval if complete else delay
+            delay = RETRY_FIRST if complete else min(delay * 2, RETRY_LAST)
+            try:
+                await asyncio.wait_for(self._wanted.wait(), pause)
+            except TimeoutError:
+                continue
+
+    async def rebalance(self) -> bool:
+        """Bring the share of every topic up to date; False if a part is to be tried again."""
+        complete = True
+        subscriptions = list(self._subscriptions())
+        for subscription in subscriptions:
+            try:
+                complete &= await self._rebalance_topic(subscription)
+            except RocketMQError as error:
+                log.warning("rebalancing topic %s failed: %s", subscription.data.topic, error)
+                complete = False
+        topics = {subscription.data.topic for subscription in subscriptions}
+        await self._give_up([queue for queue in self._held if queue.topic not in topics])
+        async with self._changed:
+            self._changed.notify_all()
+        return complete
+
+    async def wait_balanced(self) -> None:
+        """Wait until every subscribed topic has been balanced once."""
+        async with self._changed:
+            await self._changed.wait_for(
+                lambda: all(item.balanced for item in self._subscriptions() if item.handler)
+            )
+
+    async def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Read these queues, as far as they are mine, from other offsets; backwards too."""
+        mine = {queue: offset for queue, offset in offsets.items() if queue in self._held}
+        await self._give_up(list(mine), mine)
+        self.rebalance_soon()
+
+    async def stop(self) -> None:
+        """Stop pulling; running handlers still count."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._tasks.clear()
+
+    async def _rebalance_topic(self, subscription: Subscription) -> bool:
+        topic = subscription.data.topic
+        route = await self._client.routes.get(topic)
+        queues = route.subscribe if route else ()
+        if subscription.initial is None:
+            subscription.initial = frozenset(queues)
+        if not queues:
+            return False
+        mine = await self._share(topic, queues)
+        if mine is None:
+            return False
+        gone = [queue for queue in self._held if queue.topic == topic and queue not in mine]
+        await self._give_up(gone)
+        new = [queue for queue in mine if queue not in self._held]
+        taken = await asyncio.gather(*(self._take_over(queue, subscription) for queue in new))
+        if gone or any(taken):
+            log.info("topic %s: %d of %d queues are mine", topic, len(mine), len(queues))
+        subscription.balanced = subscription.balanced or all(taken)
+        return all(taken)
+
+    async def _share(
+        self, topic: str, queues: tuple[MessageQueue, ...]
+    ) -> list[MessageQueue] | None:
+        """This member's queues; None when that cannot be said now, then nothing changes."""
+        if self._settings.model == "broadcasting":
+            return list(queues)
+        address = self._client.routes.address(queues[0])
+        if address is None:
+            return None
+        members = await self._client.invoke(address, calls.consumer_ids(self._settings.group))
+        return allocate(self._strategy, self._client.client_id, queues, members)
+
+    async def _take_over(self, queue: MessageQueue, subscription: Subscription) -> bool:
+        """Start reading a queue; False when its start offset cannot be found now."""
+        self._offsets.forget(queue)
+        later = subscription.initial is not None and queue not in subscription.initial
+        try:
+            offset = await start_offset(
+                self._client, self._settings, self._offsets, queue, appeared_later=later
+            )
+        except RocketMQError as error:
+            log.warning("no start offset for %s: %s", queue, error)
+            return False
+        if queue in self._held:
+            return True
+        held = self._held[queue] = ProcessQueue(queue, offset)
+        self._offsets.update(queue, offset, forward_only=False)
+        self._tasks[queue] = self._client.spawn(self._puller.run(held), f"pulling {queue}")
+        return True
+
+    async def _give_up(
+        self, queues: list[MessageQueue], offsets: Mapping[MessageQueue, int] | None = None
+    ) -> None:
+        """Stop reading queues and commit them: results of running handlers no longer count.
+
+        offsets: what to commit instead of what was consumed.
+        """
+        for queue in queues:
+            self._held.pop(queue).dropped = True
+            task = self._tasks.pop(queue, None)
+            if task is not None:
+                task.cancel()
+            if offsets is not None:
+                self._offsets.update(queue, offsets[queue], forward_only=False)
+        await self._offsets.commit_surely(queues)
+        for queue in queues:
+            self._offsets.forget(queue)

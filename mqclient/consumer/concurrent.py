@@ -1,0 +1,136 @@
+"""Concurrent consumption: split, hand to workers, acknowledge or give back.
+
+Rules: RocketMQ 4.9 `ConsumeMessageConcurrentlyService`.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from itertools import groupby
+from typing import Any
+
+from mqclient.config import RETRY_PREFIX, ConsumerSettings
+from mqclient.consumer.context import ConsumeResult, Handler
+from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.retry import SendBack, original_topic
+from mqclient.consumer.workers import ConsumeRequest, Workers
+from mqclient.offsets import MemoryOffsets
+from mqstore.message import ReceivedMessage
+
+__all__ = ["ConcurrentService"]
+
+log = logging.getLogger(__name__)
+REDELIVER_HERE_DELAY = 5.0
+"""Seconds until a message that no broker takes back is handed to its handler once more."""
+
+
+class ConcurrentService:
+    """Consumes pulled messages in any order, several at once."""
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        handler_of: Callable[[str], Handler | None],
+        offsets: MemoryOffsets,
+        send_back: SendBack | None,
+    ) -> None:
+        self._settings = settings
+        self._handler_of = handler_of
+        self._offsets = offsets
+        self._send_back = send_back
+        self._workers = Workers(settings.threads, self._done)
+        self._giving_back: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    def submit(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        """Consume messages of one queue; they are already held there."""
+        if held.queue.topic.startswith(RETRY_PREFIX):
+            for message in messages:
+                message.topic = original_topic(message)
+            for topic, group in groupby(messages, key=lambda message: message.topic):
+                self._split(held, list(group), topic)
+        else:
+            self._split(held, messages, held.queue.topic)
+
+    async def stop(self, timeout: float) -> None:
+        """Let running handlers end, and what failed go back to the brokers."""
+        self._stopping = True
+        if not await self._workers.stop(timeout):
+            log.warning(
+                "%d handlers still run after %g s; their messages will be delivered again",
+                self._workers.running,
+                timeout,
+            )
+        if self._giving_back:
+            await asyncio.wait(self._giving_back, timeout=timeout)
+
+    def _split(self, held: ProcessQueue, messages: list[ReceivedMessage], topic: str) -> None:
+        handler = self._handler_of(topic)
+        if handler is None:
+            log.warning("no handler for topic %s (message %s)", topic, messages[0].msg_id)
+            handler = _no_handler
+        size = self._settings.batch_size
+        for start in range(0, len(messages), size):
+            request = ConsumeRequest(held, messages[start : start + size], handler)
+            self._workers.submit(request)
+
+    def _done(self, request: ConsumeRequest, outcome: Any) -> None:
+        """On the loop, after a handler: acknowledge, or give back what failed."""
+        held = request.held
+        if held.dropped:
+            return  # another member reads these messages again
+        held.last_consume_ms = time.time_ns() // 1_000_000
+        failed = self._failed(request, outcome)
+        if not failed:
+            self._acknowledge(held, request.messages)
+        elif self._send_back is None:
+            log.warning("message %s failed and is dropped (broadcasting)", failed[0].msg_id)
+            self._acknowledge(held, request.messages)
+        else:
+            task = asyncio.get_running_loop().create_task(self._return(request, failed))
+            self._giving_back.add(task)
+            task.add_done_callback(self._giving_back.discard)
+
+    def _failed(self, request: ConsumeRequest, outcome: Any) -> list[ReceivedMessage]:
+        """The messages to deliver again. One log line unless the handler asked for it."""
+        if outcome is None or outcome is ConsumeResult.SUCCESS:
+            ack_index = request.context.ack_index
+            return [] if ack_index is None else request.messages[max(0, ack_index + 1) :]
+        if outcome is not ConsumeResult.RECONSUME_LATER:
+            error = outcome if isinstance(outcome, BaseException) else None
+            what = f"raised {error!r}" if error else f"returned {outcome!r}, no ConsumeResult"
+            log.warning(
+                "handler of topic %s %s for message %s; it will be delivered again",
+                request.messages[0].topic,
+                what,
+                ", ".join(message.msg_id for message in request.messages),
+                exc_info=error,
+            )
+        return request.messages
+
+    async def _return(self, request: ConsumeRequest, failed: list[ReceivedMessage]) -> None:
+        """Give failed messages back; what no broker takes stays held and is tried again here."""
+        assert self._send_back is not None
+        level = request.context.delay_level
+        taken = [await self._send_back.give_back(message, level) for message in failed]
+        kept = [message for message, ok in zip(failed, taken, strict=True) if not ok]
+        if request.held.dropped:
+            return
+        keep = set(map(id, kept))
+        self._acknowledge(request.held, [m for m in request.messages if id(m) not in keep])
+        if kept and not self._stopping:
+            retry = ConsumeRequest(request.held, kept, request.handler)
+            loop = asyncio.get_running_loop()
+            loop.call_later(REDELIVER_HERE_DELAY, self._submit_again, retry)
+
+    def _submit_again(self, request: ConsumeRequest) -> None:
+        if not self._stopping and not request.held.dropped:
+            self._workers.submit(request)
+
+    def _acknowledge(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        self._offsets.update(held.queue, held.remove(messages))
+
+
+def _no_handler(messages: list[ReceivedMessage], _context: object) -> ConsumeResult:
+    return ConsumeResult.RECONSUME_LATER

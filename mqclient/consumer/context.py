@@ -1,0 +1,40 @@
+"""What a handler gets and gives."""
+
+from collections.abc import Awaitable, Callable
+from enum import Enum
+
+from mqstore.message import MessageQueue, ReceivedMessage
+
+__all__ = ["ConsumeContext", "ConsumeResult", "Handler"]
+
+
+class ConsumeResult(Enum):
+    """What a handler may return; None is SUCCESS."""
+
+    SUCCESS = "SUCCESS"
+    RECONSUME_LATER = "RECONSUME_LATER"
+
+
+class ConsumeContext:
+    """Where the messages come from, and how a failure is to be handled.
+
+    message_queue: their queue. delay_level: how long to wait before redelivery: 0 lets the broker
+    choose (grows with each try), 1 to 18 are RocketMQ's levels, -1 sends to the dead-letter topic.
+    ack_index: index of the last message that succeeded, None for all; with a SUCCESS the messages
+    after it are delivered again.
+    """
+
+    __slots__ = ("ack_index", "delay_level", "message_queue")
+
+    def __init__(self, message_queue: MessageQueue) -> None:
+        self.message_queue = message_queue
+        self.delay_level = 0
+        self.ack_index: int | None = None
+
+
+HandlerResult = ConsumeResult | None
+Handler = (
+    Callable[[list[ReceivedMessage], ConsumeContext], HandlerResult]
+    | Callable[[list[ReceivedMessage], ConsumeContext], Awaitable[HandlerResult]]
+)
+"""A handler: plain functions run in threads, `async def` ones on the loop."""

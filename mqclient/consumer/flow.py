@@ -1,0 +1,20 @@
+"""When pulling pauses because enough is held. Pure."""
+
+from mqclient.config import ConsumerSettings
+from mqclient.consumer.process_queue import ProcessQueue
+
+__all__ = ["FLOW_CONTROL_DELAY", "too_much_held"]
+
+FLOW_CONTROL_DELAY = 0.05
+"""Seconds until a paused queue is looked at again."""
+
+
+def too_much_held(held: ProcessQueue, settings: ConsumerSettings) -> str | None:
+    """Why the queue must not be pulled now, None when it may. Order as in RocketMQ."""
+    if len(held) > settings.queue_count_max:
+        return f"{len(held)} messages held, limit {settings.queue_count_max}"
+    if held.bytes_held > settings.queue_bytes_max:
+        return f"{held.bytes_held} bytes held, limit {settings.queue_bytes_max}"
+    if held.span > settings.queue_span_max:
+        return f"offsets span {held.span}, limit {settings.queue_span_max}"
+    return None

@@ -1,0 +1,215 @@
+"""Pulls one queue after another request, and hands what comes to the consume service.
+
+Rules: RocketMQ 4.9 `DefaultMQPushConsumerImpl.pullMessage`; after an illegal offset the queue goes
+on at once from the broker's offset, as 5.x does, instead of idling for 10 s.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mqclient.config import ConsumerSettings
+from mqclient.consumer.flow import FLOW_CONTROL_DELAY, too_much_held
+from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.subscription import Subscription
+from mqclient.engine import Client
+from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
+from mqclient.offsets import MemoryOffsets
+from mqclient.wire.codes import PullSysFlag, RequestCode, ResponseCode
+from mqclient.wire.frame import Frame
+from mqclient.wire.headers.pull import PullMessageResponseHeader
+from mqstore.message import ReceivedMessage, decode_messages
+
+__all__ = ["PullAnswer", "Puller", "pull_request", "read_pull_answer"]
+
+log = logging.getLogger(__name__)
+ERROR_DELAY = 1.0
+BUSY_DELAY = 0.02
+"""Seconds until the next pull after an error, and after the broker's flow control (215)."""
+ANSWER_GRACE = 15.0
+"""Seconds beyond the broker's hold in which its answer must come."""
+
+_ANSWERS = frozenset(
+    map(
+        int,
+        (
+            ResponseCode.SUCCESS,
+            ResponseCode.PULL_NOT_FOUND,
+            ResponseCode.PULL_RETRY_IMMEDIATELY,
+            ResponseCode.PULL_OFFSET_MOVED,
+        ),
+    )
+)
+_NOT_SUBSCRIBED = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
+
+
+@dataclass(frozen=True, slots=True)
+class PullAnswer:
+    """What a broker said to a pull. moved: the offset asked for does not exist."""
+
+    messages: list[ReceivedMessage]
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    suggested_broker_id: int
+    moved: bool
+
+
+def pull_request(
+    group: str,
+    held: ProcessQueue,
+    *,
+    count: int,
+    sys_flag: int,
+    suspend_ms: int,
+    commit_offset: int = 0,
+    subscription: str | None = None,
+    sub_version: int = 0,
+) -> Frame:
+    """Build a PULL_MESSAGE (11) for the next messages of a queue."""
+    queue = held.queue
+    fields = {
+        "consumerGroup": group,
+        "topic": queue.topic,
+        "queueId": str(queue.queue_id),
+        "queueOffset": str(held.next_offset),
+        "maxMsgNums": str(count),
+        "sysFlag": str(sys_flag),
+        "commitOffset": str(commit_offset),
+        "suspendTimeoutMillis": str(suspend_ms),
+    }
+    if subscription is not None:
+        fields["subscription"] = subscription
+    fields["subVersion"] = str(sub_version)
+    fields["expressionType"] = "TAG"
+    fields["bname"] = queue.broker_name
+    return Frame(int(RequestCode.PULL_MESSAGE), fields)
+
+
+def read_pull_answer(reply: Frame, broker_name: str) -> PullAnswer:
+    """Read the reply to a pull; raises BrokerError when it is an error."""
+    if reply.code not in _ANSWERS:
+        raise BrokerError(reply.code, reply.remark, f"broker {broker_name}")
+    header = PullMessageResponseHeader.from_fields(reply.fields)
+    messages: list[ReceivedMessage] = []
+    if reply.code == ResponseCode.SUCCESS:
+        messages = decode_messages(reply.body, broker_name, header.min_offset, header.max_offset)
+    return PullAnswer(
+        messages,
+        header.next_begin_offset,
+        header.min_offset,
+        header.max_offset,
+        header.suggest_which_broker_id,
+        reply.code == ResponseCode.PULL_OFFSET_MOVED,
+    )
+
+
+class Puller:
+    """Pulls one queue until it is dropped. One request is under way at a time."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: ConsumerSettings,
+        offsets: MemoryOffsets,
+        subscription_of: Callable[[str], Subscription | None],
+        deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None],
+        resubscribe: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._offsets = offsets
+        self._subscription_of = subscription_of
+        self._deliver = deliver
+        self._resubscribe = resubscribe
+
+    async def run(self, held: ProcessQueue) -> None:
+        """Pull until `held.dropped`; errors are logged once while they repeat."""
+        last_error = ""
+        while not held.dropped:
+            if too_much_held(held, self._settings):
+                await asyncio.sleep(FLOW_CONTROL_DELAY)
+                continue
+            try:
+                delay = await self._pull_once(held)
+                last_error = ""
+            except RocketMQError as error:
+                level = logging.DEBUG if str(error) == last_error else logging.WARNING
+                log.log(level, "pulling %s failed: %s", held.queue, error)
+                last_error = str(error)
+                delay = await self._after(error, held)
+            if delay:
+                await asyncio.sleep(delay)
+
+    async def _pull_once(self, held: ProcessQueue) -> float:
+        """One request and its answer. Returns seconds until the next."""
+        subscription = self._subscription_of(held.queue.topic)
+        if subscription is None:
+            return ERROR_DELAY
+        address = self._client.routes.address(held.queue, held.broker_id)
+        if address is None:
+            raise UnreachableError(f"no broker {held.queue.broker_name!r} is known")
+        request = self._request(held, subscription)
+        wait = self._settings.suspend + ANSWER_GRACE
+        held.last_pull_ms = time.time_ns() // 1_000_000
+        reply = await self._client.call_broker(address, request, wait)
+        if held.dropped:
+            return 0.0
+        answer = read_pull_answer(reply, held.queue.broker_name)
+        if answer.moved and len(held):
+            return ERROR_DELAY  # move only when nothing of the old place is held any more
+        self._take(held, subscription, answer)
+        return self._settings.pull_interval
+
+    def _request(self, held: ProcessQueue, subscription: Subscription) -> Frame:
+        commit = self._offsets.get(held.queue) if held.broker_id == 0 else 0
+        flags = PullSysFlag.SUSPEND | (PullSysFlag.COMMIT_OFFSET if commit > 0 else 0)
+        return pull_request(
+            self._settings.group,
+            held,
+            count=self._settings.pull_batch,
+            sys_flag=int(flags),
+            suspend_ms=int(self._settings.suspend * 1000),
+            commit_offset=commit,
+            sub_version=subscription.data.sub_version,
+        )
+
+    def _take(self, held: ProcessQueue, subscription: Subscription, answer: PullAnswer) -> None:
+        held.broker_id = answer.suggested_broker_id
+        if answer.moved:
+            log.warning(
+                "%s: offset %d does not exist (%d to %d do), going on at %d",
+                held.queue,
+                held.next_offset,
+                answer.min_offset,
+                answer.max_offset,
+                answer.next_offset,
+            )
+            self._offsets.update(held.queue, answer.next_offset, forward_only=False)
+        messages = answer.messages
+        tags = subscription.tags
+        if tags is not None:
+            messages = [message for message in messages if message.tags in tags]
+        held.add(messages)
+        held.next_offset = answer.next_offset
+        if messages:
+            self._deliver(held, messages)
+        elif not len(held):
+            self._offsets.update(held.queue, answer.next_offset)
+
+    async def _after(self, error: RocketMQError, held: ProcessQueue) -> float:
+        """What an error asks for, and seconds until the next try."""
+        if isinstance(error, BrokerError):
+            if error.code == ResponseCode.FLOW_CONTROL:
+                return BUSY_DELAY
+            if error.code in _NOT_SUBSCRIBED:
+                self._resubscribe()
+        elif isinstance(error, (UnreachableError, ClientTimeout)):
+            held.broker_id = 0
+            try:
+                await self._client.routes.refresh(held.queue.topic)
+            except RocketMQError as failure:
+                log.debug("no fresh route for %s: %s", held.queue.topic, failure)
+        return ERROR_DELAY

@@ -1,0 +1,241 @@
+"""The push consumer's asyncio face: wires pulling, handlers, offsets and the group together."""
+
+import asyncio
+import logging
+import warnings
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Self, Unpack
+
+from mqclient.config import (
+    RETRY_PREFIX,
+    ConsumerOptions,
+    ConsumerSettings,
+    Duration,
+    seconds,
+    split_options,
+)
+from mqclient.consumer.assignment import Assignment
+from mqclient.consumer.concurrent import ConcurrentService
+from mqclient.consumer.context import Handler
+from mqclient.consumer.pull import Puller
+from mqclient.consumer.remote import RemoteControl
+from mqclient.consumer.retry import SendBack
+from mqclient.consumer.subscription import Subscription, tag_subscription
+from mqclient.engine import Client, TransportLike
+from mqclient.errors import ClientTimeout
+from mqclient.offsets import MemoryOffsets, RemoteOffsets
+from mqclient.signals import until_signal
+from mqclient.wire.bodies.heartbeat import ConsumerData
+from mqstore.message import MessageQueue
+
+__all__ = ["PushConsumer"]
+
+log = logging.getLogger(__name__)
+_FROM_WHERE = {
+    "latest": "CONSUME_FROM_LAST_OFFSET",
+    "earliest": "CONSUME_FROM_FIRST_OFFSET",
+}
+
+
+class PushConsumer:
+    """Reads topics for a group and calls handlers. The asyncio face; `mqclient.PushConsumer` is
+    the same for threads.
+
+    group: consumer group; its members share the queues. namesrv: NameServer "host:port", several
+    by ";" or as a list; None means NAMESRV_ADDR, else 127.0.0.1:9876. Options: the fields of
+    ConsumerSettings and ClientSettings.
+
+        async with PushConsumer("order_readers", "127.0.0.1:9876") as consumer:
+            consumer.subscribe("TopicTest", "TagA || TagB", handle)
+            await consumer.run()
+    """
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: str | Iterable[str] | None = None,
+        *,
+        transport: TransportLike | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None:
+        everything = {**options, "group": group}
+        client_settings, settings = split_options(namesrv, everything, ConsumerSettings)
+        self.settings = settings
+        self._client = client = Client(client_settings, transport)
+        self._subscriptions: dict[str, Subscription] = {}
+        clustering = settings.model == "clustering"
+        self._offsets = RemoteOffsets(client, settings.group) if clustering else MemoryOffsets()
+        send_back = SendBack(client, settings) if clustering else None
+        self._service = ConcurrentService(settings, self._handler_of, self._offsets, send_back)
+        puller = Puller(
+            client,
+            settings,
+            self._offsets,
+            self._subscriptions.get,
+            self._service.submit,
+            self._heartbeat_soon,
+        )
+        self._assignment = Assignment(
+            client, settings, self._offsets, lambda: self._subscriptions.values(), puller
+        )
+        RemoteControl(
+            client,
+            settings,
+            self._assignment,
+            self._offsets,
+            self._handler_of,
+            self._consumer_data,
+        ).serve()
+        client.set_consumer(self._consumer_data)
+        if clustering:
+            retry = RETRY_PREFIX + settings.group
+            self._subscriptions[retry] = tag_subscription(retry, "*", None)
+
+    # --- life
+
+    async def start(self) -> None:
+        """Join the group and begin to read.
+
+        Raises UnreachableError or ClientTimeout when no NameServer answers.
+        """
+        await self._client.start()
+        client = self._client
+        try:
+            for topic in list(self._subscriptions):
+                await client.routes.refresh(topic)
+        except BaseException:
+            await client.close(1.0)
+            raise
+        client.routes.on_change(self._route_changed)
+        await client.heartbeat()
+        client.spawn(self._assignment.run(), "rebalancing")
+        interval = self.settings.commit_interval
+        client.spawn(client.every(interval, self._commit, first=interval), "offset commits")
+
+    async def close(self, timeout: Duration = 20.0) -> None:
+        """Stop pulling, let running handlers end, commit, leave the group.
+
+        timeout: seconds for the handlers. Messages not handled yet go to other members.
+        """
+        limit = seconds(timeout)
+        if self._client.running:
+            await self._assignment.stop()
+            await self._service.stop(limit)
+            await self._offsets.commit_surely(list(self._assignment.held))
+            for held in self._assignment.held.values():
+                held.dropped = True
+        await self._client.close(limit)
+
+    async def run(self) -> None:
+        """Serve until SIGINT or SIGTERM (signals on the main thread only) or close(); then close.
+
+        Starts the consumer if it is not running.
+        """
+        if not self._client.running:
+            await self.start()
+        try:
+            await until_signal(self._client.closed)
+        finally:
+            await self.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        client = getattr(self, "_client", None)
+        if client is not None and client.running:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+
+    def __repr__(self) -> str:
+        return f"<PushConsumer {self.settings.group} {self._client.client_id}>"
+
+    @property
+    def client_id(self) -> str:
+        """The id under which brokers know this consumer."""
+        return self._client.client_id
+
+    # --- subscriptions
+
+    def subscribe(self, topic: str, expression: str, handler: Handler) -> None:
+        """Read a topic; before or after the start, replacing an earlier subscription of it.
+
+        expression: tags "TagA || TagB", or "*" for every message. handler: called with a list of
+        messages and a ConsumeContext; None or ConsumeResult.SUCCESS acknowledges, an exception or
+        anything else has them delivered again later. `async def` runs on the loop, a plain
+        function in one of `threads` threads.
+        Every member of the group must subscribe to the same. Raises TypeError, ValueError.
+        """
+        if not callable(handler):
+            raise TypeError(f"handler must be callable, not {type(handler).__name__}")
+        before = self._subscriptions.get(topic)
+        subscription = tag_subscription(topic, expression, handler)
+        if before is not None:
+            subscription.initial, subscription.balanced = before.initial, before.balanced
+        self._subscriptions[topic] = subscription
+        self._heartbeat_soon()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Stop reading a topic; unknown topics are ignored."""
+        if self._subscriptions.pop(topic, None) is not None:
+            self._heartbeat_soon()
+
+    async def wait_assigned(self, timeout: Duration = 20.0) -> list[MessageQueue]:
+        """Wait until every subscribed topic has been shared out among the group once.
+
+        Returns this member's queues, which may be none if the group has more members than queues.
+        Raises ClientTimeout naming the topics that are still waiting.
+        """
+        self._client.check_running()
+        limit = seconds(timeout)
+        try:
+            await asyncio.wait_for(self._assignment.wait_balanced(), limit)
+        except TimeoutError:
+            waiting = [item.data.topic for item in self._subscriptions.values() if item.handler]
+            names = ", ".join(t for t in waiting if not self._subscriptions[t].balanced)
+            raise ClientTimeout(
+                f"no queue of {names} was assigned within {limit:g} s; does the topic exist? "
+                f"mqadmin topicRoute -n {self._client.settings.namesrv[0]} -t TOPIC"
+            ) from None
+        return self.assigned()
+
+    def assigned(self) -> list[MessageQueue]:
+        """The queues that this member reads now, the retry topic's left out."""
+        held = self._assignment.held
+        return sorted(queue for queue in held if not queue.topic.startswith(RETRY_PREFIX))
+
+    # --- wiring
+
+    def _handler_of(self, topic: str) -> Handler | None:
+        subscription = self._subscriptions.get(topic)
+        return subscription.handler if subscription else None
+
+    def _consumer_data(self) -> ConsumerData:
+        start = self.settings.consume_from
+        where = _FROM_WHERE.get(start) if not isinstance(start, datetime) else None
+        return ConsumerData(
+            self.settings.group,
+            message_model=self.settings.model.upper(),
+            consume_from_where=where or "CONSUME_FROM_TIMESTAMP",
+            subscription_data_set=[item.data for item in self._subscriptions.values()],
+        )
+
+    async def _commit(self) -> None:
+        await self._offsets.commit(list(self._assignment.held))
+
+    def _route_changed(self, topic: str) -> None:
+        if topic in self._subscriptions:
+            self._heartbeat_soon()
+
+    def _heartbeat_soon(self) -> None:
+        """Tell the brokers what is subscribed, then rebalance; nothing before the start."""
+        if self._client.running:
+            self._client.spawn(self._heartbeat_then_rebalance(), "heartbeat")
+
+    async def _heartbeat_then_rebalance(self) -> None:
+        await self._client.heartbeat()
+        self._assignment.rebalance_soon()

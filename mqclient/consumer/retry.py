@@ -1,0 +1,85 @@
+"""What happens to a message whose handler failed: back to the broker, to be delivered again.
+
+Rules: RocketMQ 4.9 `DefaultMQPushConsumerImpl.sendMessageBack`.
+"""
+
+import logging
+
+from mqclient.config import RETRY_PREFIX, ConsumerSettings, ProducerSettings
+from mqclient.engine import Client
+from mqclient.errors import RocketMQError, UnreachableError
+from mqclient.outgoing import prepare
+from mqclient.sender import Sender
+from mqclient.wire import calls
+from mqclient.wire.headers.send import ConsumerSendMsgBackRequestHeader
+from mqstore.message import Message, ReceivedMessage
+
+__all__ = ["SendBack", "original_topic"]
+
+log = logging.getLogger(__name__)
+SEND_BACK_TIMEOUT = 5.0
+RETRIES_DEFAULT = 16
+
+
+def original_topic(message: ReceivedMessage) -> str:
+    """The topic a redelivered message was sent to at first."""
+    return message.properties.get("RETRY_TOPIC") or message.topic
+
+
+class SendBack:
+    """Gives messages back to the brokers they came from, else publishes a copy for the group."""
+
+    def __init__(self, client: Client, settings: ConsumerSettings) -> None:
+        self._client = client
+        self._group = settings.group
+        self._retries_max = RETRIES_DEFAULT if settings.retries_max < 0 else settings.retries_max
+        self._sender = Sender(client, ProducerSettings(timeout=SEND_BACK_TIMEOUT))
+
+    async def give_back(self, message: ReceivedMessage, delay_level: int) -> bool:
+        """Have a message delivered again later. True when a broker took it.
+
+        delay_level: 0 lets the broker choose, -1 goes to the dead-letter topic.
+        """
+        try:
+            await self._to_its_broker(message, delay_level)
+            return True
+        except RocketMQError as error:
+            log.warning("message %s could not be given back: %s", message.msg_id, error)
+        try:
+            outgoing = prepare(self._copy(message), self._sender.settings)
+            await self._sender.send_anywhere(outgoing, SEND_BACK_TIMEOUT)
+            return True
+        except (RocketMQError, ValueError) as error:
+            log.warning("a copy of message %s could not be sent: %s", message.msg_id, error)
+            return False
+
+    async def _to_its_broker(self, message: ReceivedMessage, delay_level: int) -> None:
+        addresses = self._client.routes.brokers().get(message.broker_name, {})
+        address = addresses.get(0)
+        if address is None:
+            raise UnreachableError(f"broker {message.broker_name!r} has no master")
+        header = ConsumerSendMsgBackRequestHeader(
+            offset=message.commit_log_offset,
+            group=self._group,
+            delay_level=delay_level,
+            origin_msg_id=message.msg_id,
+            origin_topic=message.topic,
+            max_reconsume_times=self._retries_max,
+            broker_name=message.broker_name,
+        )
+        await self._client.invoke(address, calls.send_back(header), SEND_BACK_TIMEOUT)
+
+    def _copy(self, message: ReceivedMessage) -> Message:
+        """The same message for the retry topic, with the properties the broker would have set."""
+        copy = Message(RETRY_PREFIX + self._group, message.body, flag=message.flag)
+        copy.properties = {
+            **message.properties,
+            "RETRY_TOPIC": original_topic(message),
+            "ORIGIN_MESSAGE_ID": message.properties.get("ORIGIN_MESSAGE_ID", message.msg_id),
+            "RECONSUME_TIME": str(message.reconsume_times + 1),
+            "MAX_RECONSUME_TIMES": str(self._retries_max),
+            "DELAY": str(3 + message.reconsume_times),
+        }
+        for name in ("TRAN_MSG", "MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME"):
+            copy.properties.pop(name, None)
+        return copy

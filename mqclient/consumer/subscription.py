@@ -1,0 +1,61 @@
+"""What a consumer takes of a topic: tag expressions "A || B" or "*". No IO."""
+
+import time
+from dataclasses import dataclass, field
+
+from mqclient.config import check_topic
+from mqclient.consumer.context import Handler
+from mqclient.wire.bodies.heartbeat import SUBSCRIBE_ALL, SubscriptionData
+from mqstore.message import MessageQueue
+
+__all__ = ["Subscription", "java_hash", "tag_subscription"]
+
+
+@dataclass(slots=True)
+class Subscription:
+    """A subscribed topic.
+
+    tags: what the client lets through, None for all; brokers filter by hash only. initial: queues
+    that existed when the subscription was first balanced, None before that; later ones begin at
+    their minimum.
+    """
+
+    data: SubscriptionData
+    handler: Handler | None
+    tags: frozenset[str] | None
+    initial: frozenset[MessageQueue] | None = field(default=None)
+    balanced: bool = False
+
+
+def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Subscription:
+    """Read a tag expression: tags separated by "||", or "*" for every message.
+
+    Raises TypeError or ValueError naming what is wrong.
+    """
+    check_topic(topic)
+    if not isinstance(expression, str):
+        raise TypeError(f"expression must be str, not {type(expression).__name__}")
+    text = expression.strip() or SUBSCRIBE_ALL
+    if text == SUBSCRIBE_ALL:
+        tags: list[str] = []
+    else:
+        tags = list(dict.fromkeys(tag.strip() for tag in text.split("||") if tag.strip()))
+        if not tags:
+            raise ValueError(f"expression {expression!r} names no tag; use 'A || B' or '*'")
+    data = SubscriptionData(
+        topic=topic,
+        sub_string=text,
+        tags_set=tags,
+        code_set=[java_hash(tag) for tag in tags],
+        sub_version=time.time_ns() // 1_000_000,
+    )
+    return Subscription(data, handler, frozenset(tags) or None)
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode: over UTF-16 units, as a signed 32-bit number."""
+    value = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value

@@ -1,0 +1,314 @@
+"""What producer, consumer and admin share: one client as brokers see it.
+
+A `Client` owns the transport, the routes, the heartbeats and the requests that brokers send to us.
+Everything runs on one asyncio loop. Intervals are RocketMQ's: routes and heartbeats every 30 s.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Protocol, TypeVar
+
+from mqclient.config import ClientSettings
+from mqclient.errors import BrokerError, ClientTimeout, ClosedError, RocketMQError, UnreachableError
+from mqclient.routes import NameServers, RouteTable, TopicRoute
+from mqclient.wire import calls
+from mqclient.wire.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
+from mqclient.wire.bodies.route import MASTER_ID
+from mqclient.wire.codes import FrameFlag, RequestCode, ResponseCode
+from mqclient.wire.frame import Frame
+
+__all__ = ["Client", "TransportLike"]
+
+log = logging.getLogger(__name__)
+R = TypeVar("R")
+FIRST_HEARTBEAT = 1.0
+"""Seconds after the start until the first heartbeat that nobody asked for."""
+
+Handler = Callable[[str, Frame], Awaitable[Frame | None]]
+
+
+class TransportLike(Protocol):
+    """What the engine needs of mqclient.transport.Transport and of the mock."""
+
+    async def call(self, address: str, request: Frame, timeout: float) -> Frame:
+        """Send a request, wait for its reply."""
+
+    async def oneway(self, address: str, request: Frame, timeout: float) -> None:
+        """Send a request that is not answered; returns when it is written."""
+
+    def on_request(self, callback: Handler) -> None:
+        """Call back for each request from a broker; the frame returned is the reply."""
+
+    def on_close(self, callback: Callable[[str], None]) -> None:
+        """Call back when a connection is lost."""
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+
+
+class Client:
+    """One client: an id, a transport, routes, heartbeats. Made anywhere, started on a loop."""
+
+    def __init__(self, settings: ClientSettings, transport: TransportLike | None = None) -> None:
+        self.settings = settings
+        self.client_id = settings.client_id()
+        self._transport = transport
+        self._pid = os.getpid()
+        self._state = "new"
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._handlers: dict[int, Handler] = {}
+        self._producer_groups: set[str] = set()
+        self._consumer_data: Callable[[], ConsumerData | None] = lambda: None
+        self._beating = asyncio.Lock()
+        self.closed = asyncio.Event()
+        """Set when close() begins."""
+
+    # --- life
+
+    async def start(self) -> None:
+        """Start heartbeats and route polling. Raises ClosedError after a close or a fork."""
+        if self._state != "new":
+            raise ClosedError(f"this client is {self._state}; make a new one")
+        self.check_process()
+        self._state = "running"
+        if self._transport is None:
+            from mqclient.transport import Transport
+
+            self._transport = Transport()
+        self._transport.on_request(self._serve)
+        self.namesrv = NameServers(self.settings.namesrv, self._transport)
+        self.routes = RouteTable(self.namesrv, self.settings.request_timeout)
+        poll = self.settings.route_poll_interval
+        beat = self.settings.heartbeat_interval
+        self.spawn(self.every(poll, self.routes.poll, first=poll), "route polling")
+        self.spawn(self.every(beat, self.heartbeat, first=FIRST_HEARTBEAT), "heartbeats")
+
+    async def close(self, timeout: float) -> None:
+        """Unregister from the brokers, stop the tasks, close the connections. Never raises."""
+        if self._state != "running":
+            self._state = "closed"
+            return
+        self._state = "closing"
+        self.closed.set()
+        tasks, self._tasks = self._tasks, set()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            await asyncio.wait_for(self._unregister(), max(0.1, min(timeout, 3.0)))
+        except TimeoutError:
+            log.info("brokers did not acknowledge that client %s leaves", self.client_id)
+        self._state = "closed"
+        if self._transport is not None:
+            await self._transport.aclose()
+
+    @property
+    def running(self) -> bool:
+        """True between start and close."""
+        return self._state == "running"
+
+    def check_running(self) -> None:
+        """Raise ClosedError unless the client can be used by this process."""
+        self.check_process()
+        if self._state != "running":
+            step = "call start() or use `with`" if self._state == "new" else "make a new one"
+            raise ClosedError(f"this client is {_STATE_WORDS[self._state]}; {step}")
+
+    def check_process(self) -> None:
+        """Raise ClosedError in a forked child: its connections belong to the parent."""
+        if os.getpid() != self._pid:
+            raise ClosedError(
+                f"this client was made in process {self._pid} and cannot be used in the forked "
+                f"process {os.getpid()}; make a new one after the fork"
+            )
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
+        """Run a task until it ends or the client closes; an exception is logged."""
+        task = asyncio.get_running_loop().create_task(work, name=f"mqclient {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("%s failed", task.get_name(), exc_info=task.exception())
+
+    async def every(
+        self, interval: float, work: Callable[[], Awaitable[None]], *, first: float
+    ) -> None:
+        """Repeat work: after `first` seconds, then every `interval`. A failure does not end it."""
+        await asyncio.sleep(first)
+        while True:
+            try:
+                await work()
+            except RocketMQError as error:
+                log.warning("%s; trying again in %g s", error, interval)
+            except Exception:
+                log.exception("a periodic task failed; trying again in %g s", interval)
+            await asyncio.sleep(interval)
+
+    # --- calls
+
+    def mapped(self, address: str) -> str:
+        """The address to connect to for an address that a NameServer advertised."""
+        return self.settings.address_map.get(address, address)
+
+    async def invoke(self, address: str, call: calls.Call[R], timeout: float | None = None) -> R:
+        """Ask a broker. address: as advertised. timeout: seconds, None is request_timeout.
+
+        Raises BrokerError, UnreachableError, ClientTimeout, ClosedError.
+        """
+        wait = self.settings.request_timeout if timeout is None else timeout
+        return call.result(await self.call_broker(address, call.request, wait), address)
+
+    async def invoke_namesrv(self, call: calls.Call[R], timeout: float | None = None) -> R:
+        """Ask a NameServer, the next one if it does not answer. Raises like `invoke`."""
+        self.check_running()
+        wait = self.settings.request_timeout if timeout is None else timeout
+        return await self.namesrv.invoke(call, wait)
+
+    async def call_broker(self, address: str, request: Frame, timeout: float) -> Frame:
+        """Send a frame to a broker and return its reply, whatever its code."""
+        transport = self._transport
+        if transport is None or self._state not in ("running", "closing"):
+            self.check_running()
+        assert transport is not None
+        request.serialize = self.settings.serialize
+        target = self.settings.address_map.get(address, address)
+        try:
+            return await transport.call(target, request, timeout)
+        except UnreachableError as error:
+            raise self._unreachable(address, target, error) from error
+
+    async def call_namesrv(self, request: Frame, timeout: float) -> Frame:
+        """Send a frame to a NameServer and return its reply, whatever its code."""
+        any_reply: calls.Call[Frame] = calls.Call(request, lambda reply: reply, _AnyCode())
+        return await self.invoke_namesrv(any_reply, timeout)
+
+    async def oneway(self, address: str, request: Frame, timeout: float) -> None:
+        """Send a request that is not answered to a broker; returns when it is written."""
+        self.check_process()
+        assert self._transport is not None
+        request.flag |= FrameFlag.ONEWAY
+        request.serialize = self.settings.serialize
+        target = self.mapped(address)
+        try:
+            await self._transport.oneway(target, request, timeout)
+        except UnreachableError as error:
+            raise self._unreachable(address, target, error) from error
+
+    async def route(self, topic: str) -> TopicRoute | None:
+        """The route of a topic, None when the NameServer does not know it."""
+        self.check_running()
+        return await self.routes.get(topic)
+
+    def _unreachable(self, address: str, target: str, error: Exception) -> UnreachableError:
+        """Say that the dead address came from the NameServer, not from the user."""
+        for name, addresses in self.routes.brokers().items():
+            if address in addresses.values():
+                used = f" (address_map: {target})" if target != address else ""
+                return UnreachableError(
+                    f"broker {name!r} does not answer at {address}{used}, the address that "
+                    f"NameServer {self.namesrv} advertises for it: {error}; if the broker runs "
+                    f"behind NAT or in a container, set its brokerIP1 or pass "
+                    f"address_map={{'{address}': 'HOST:PORT'}}",
+                    address,
+                )
+        return UnreachableError(f"no server answers at {target}: {error}", target)
+
+    # --- groups and heartbeats
+
+    def add_producer(self, group: str) -> None:
+        """Name a producer group in heartbeats."""
+        self._producer_groups.add(group)
+
+    def set_consumer(self, data: Callable[[], ConsumerData | None]) -> None:
+        """Name a consumer group in heartbeats; `data` is asked before each."""
+        self._consumer_data = data
+
+    async def heartbeat(self) -> None:
+        """Tell every known broker who we are; without a consumer only masters.
+
+        A broker that cannot be told is logged and tried again next time.
+        """
+        consumer = self._consumer_data()
+        data = HeartbeatData(
+            self.client_id,
+            [ProducerData(group) for group in sorted(self._producer_groups)],
+            [] if consumer is None else [consumer],
+        )
+        if not data.producer_data_set and not data.consumer_data_set:
+            return
+        addresses = {
+            address
+            for brokers in self.routes.brokers().values()
+            for broker_id, address in brokers.items()
+            if consumer is not None or broker_id == MASTER_ID
+        }
+        async with self._beating:
+            await asyncio.gather(*(self._beat(address, data) for address in sorted(addresses)))
+
+    async def _beat(self, address: str, data: HeartbeatData) -> None:
+        try:
+            await self.invoke(address, calls.heartbeat(data))
+        except (BrokerError, UnreachableError, ClientTimeout) as error:
+            log.warning("heartbeat to %s failed: %s", address, error)
+
+    async def _unregister(self) -> None:
+        consumer = self._consumer_data()
+        goodbyes = [
+            self._part(address, calls.unregister_client(self.client_id, producer_group=group))
+            for address in self._addresses()
+            for group in self._producer_groups
+        ]
+        if consumer is not None:
+            goodbyes += [
+                self._part(
+                    address,
+                    calls.unregister_client(self.client_id, consumer_group=consumer.group_name),
+                )
+                for address in self._addresses()
+            ]
+        await asyncio.gather(*goodbyes)
+
+    def _addresses(self) -> list[str]:
+        brokers: list[Mapping[int, str]] = list(self.routes.brokers().values())
+        return sorted({address for addresses in brokers for address in addresses.values()})
+
+    async def _part(self, address: str, call: calls.Call[None]) -> None:
+        try:
+            await self.invoke(address, call)
+        except RocketMQError as error:
+            log.debug("unregistering at %s failed: %s", address, error)
+
+    # --- requests from brokers
+
+    def on_request(self, code: RequestCode, handler: Handler) -> None:
+        """Serve a request code that brokers send: 40, 220, 221, 307, 309, ..."""
+        self._handlers[int(code)] = handler
+
+    async def _serve(self, address: str, request: Frame) -> Frame | None:
+        handler = self._handlers.get(request.code)
+        if handler is None:
+            if request.is_oneway:
+                return None
+            remark = f" request type {request.code} not supported"
+            return request.reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+        try:
+            return await handler(address, request)
+        except Exception as error:
+            log.exception("request %d from broker %s failed", request.code, address)
+            return request.reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+
+
+class _AnyCode(frozenset[int]):
+    """A set that holds every response code."""
+
+    def __contains__(self, _code: object) -> bool:
+        return True
+
+
+_STATE_WORDS = {"new": "not started", "closing": "closing", "closed": "closed"}

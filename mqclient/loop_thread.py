@@ -1,0 +1,90 @@
+"""An asyncio loop on a thread of its own: what the blocking faces stand on."""
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from mqclient.errors import ClosedError
+
+__all__ = ["LoopThread"]
+
+R = TypeVar("R")
+
+
+class LoopThread:
+    """Runs coroutines for callers that are not coroutines. One per client, a daemon thread.
+
+    It notices a fork: in the child nothing runs any more, so every use is a ClosedError.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._pid = os.getpid()
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()
+
+    @property
+    def usable(self) -> bool:
+        """False after stop() and in a forked child."""
+        return self._pid == os.getpid() and self._thread.is_alive() and not self._loop.is_closed()
+
+    def submit(self, work: Coroutine[Any, Any, R]) -> "concurrent.futures.Future[R]":
+        """Start a coroutine, return its future. Raises ClosedError after stop() or a fork."""
+        if not self.usable:
+            work.close()
+            raise ClosedError(self._why())
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run a coroutine to its end and return its result.
+
+        Interrupting the wait (Ctrl-C) cancels the coroutine. Raises what it raises, and ClosedError
+        when called on the loop's own thread, where waiting would be for ever.
+        """
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise ClosedError(
+                "a blocking call inside a callback of the same client would wait for itself; "
+                "use mqclient.aio there, or another thread"
+            )
+        future = self.submit(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def call(self, function: Any, *arguments: Any) -> Any:
+        """Run a plain function on the loop and return its result."""
+
+        async def work() -> Any:
+            return function(*arguments)
+
+        return self.run(work())
+
+    def stop(self) -> None:
+        """Stop the loop and wait for its thread; in a forked child there is nothing to stop."""
+        if not self.usable:
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(5.0)
+
+    def _why(self) -> str:
+        if self._pid != os.getpid():
+            return (
+                f"this client was started in process {self._pid} and cannot be used in the "
+                f"forked process {os.getpid()}; make a new one after the fork"
+            )
+        return "this client is closed; make a new one"

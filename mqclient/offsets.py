@@ -1,0 +1,106 @@
+"""How far a group has come: offsets in memory, committed to the brokers.
+
+Rules: RocketMQ 4.9 `RemoteBrokerOffsetStore`: a commit is one-way every 5 s; the last one, when a
+queue is given up or the consumer closes, waits for the broker's answer.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from mqclient.engine import Client
+from mqclient.errors import RocketMQError, UnreachableError
+from mqclient.wire import calls
+from mqstore.message import MessageQueue
+
+__all__ = ["MemoryOffsets", "RemoteOffsets"]
+
+log = logging.getLogger(__name__)
+OFFSET_TIMEOUT = 5.0
+"""Seconds to wait for a broker's answer about an offset."""
+
+
+class MemoryOffsets:
+    """Offsets that live as long as the consumer: what broadcasting uses."""
+
+    def __init__(self) -> None:
+        self._table: dict[MessageQueue, int] = {}
+
+    def update(self, queue: MessageQueue, offset: int, *, forward_only: bool = True) -> None:
+        """Remember the next offset to consume."""
+        if not forward_only or offset > self._table.get(queue, -1):
+            self._table[queue] = offset
+
+    def get(self, queue: MessageQueue) -> int:
+        """The remembered offset, 0 when there is none."""
+        return self._table.get(queue, 0)
+
+    def of_topic(self, topic: str) -> dict[MessageQueue, int]:
+        """The remembered offsets of a topic."""
+        return {queue: offset for queue, offset in self._table.items() if queue.topic == topic}
+
+    def forget(self, queue: MessageQueue) -> None:
+        """Drop a queue that is not ours any more."""
+        self._table.pop(queue, None)
+
+    async def fetch(self, queue: MessageQueue) -> int | None:
+        """The committed offset of a queue, None when there is none."""
+        return None
+
+    async def commit(self, queues: Iterable[MessageQueue]) -> None:
+        """Commit without waiting for an answer."""
+
+    async def commit_surely(self, queues: Iterable[MessageQueue]) -> None:
+        """Commit and wait for the answers; a failure is logged."""
+
+
+class RemoteOffsets(MemoryOffsets):
+    """Offsets of a clustering group, kept by the brokers."""
+
+    def __init__(self, client: Client, group: str) -> None:
+        super().__init__()
+        self._client = client
+        self._group = group
+
+    async def fetch(self, queue: MessageQueue) -> int | None:
+        """Ask the broker; raises BrokerError, UnreachableError, ClientTimeout."""
+        call = calls.query_consumer_offset(self._group, queue)
+        return await self._client.invoke(self._address(queue), call, OFFSET_TIMEOUT)
+
+    async def commit(self, queues: Iterable[MessageQueue]) -> None:
+        """Send the offsets of these queues one-way; a failure is logged and made good next time."""
+        for queue in queues:
+            offset = self._table.get(queue)
+            if offset is not None:
+                call = calls.update_consumer_offset(self._group, queue, offset)
+                try:
+                    address = self._address(queue)
+                    await self._client.oneway(address, call.request, OFFSET_TIMEOUT)
+                except RocketMQError as error:
+                    log.warning("offset %d of %s is not committed yet: %s", offset, queue, error)
+
+    async def commit_surely(self, queues: Iterable[MessageQueue]) -> None:
+        """Send the offsets of these queues and wait until the brokers have them."""
+        await asyncio.gather(*(self._commit_one(queue) for queue in queues))
+
+    async def _commit_one(self, queue: MessageQueue) -> None:
+        offset = self._table.get(queue)
+        if offset is None:
+            return
+        call = calls.update_consumer_offset(self._group, queue, offset)
+        try:
+            await self._client.invoke(self._address(queue), call, OFFSET_TIMEOUT)
+        except RocketMQError as error:
+            log.warning(
+                "offset %d of %s could not be committed, its last messages will be delivered "
+                "again: %s",
+                offset,
+                queue,
+                error,
+            )
+
+    def _address(self, queue: MessageQueue) -> str:
+        address = self._client.routes.address(queue)
+        if address is None:
+            raise UnreachableError(f"no broker {queue.broker_name!r} is known for {queue}")
+        return address

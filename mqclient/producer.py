@@ -1,0 +1,137 @@
+"""The producer's asyncio face. How a message gets out is in sender.py."""
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Self, Unpack
+
+from mqclient.config import (
+    Duration,
+    ProducerOptions,
+    ProducerSettings,
+    check_topic,
+    seconds,
+    split_options,
+)
+from mqclient.engine import Client, TransportLike
+from mqclient.outgoing import Outgoing, prepare, prepare_batch
+from mqclient.results import SendResult
+from mqclient.sender import Sender
+from mqstore.message import Message, MessageQueue
+
+__all__ = ["Producer"]
+
+
+class Producer:
+    """Sends messages. The asyncio face; `mqclient.Producer` is the same for threads.
+
+    namesrv: NameServer "host:port", several by ";" or as a list; None means NAMESRV_ADDR, else
+    127.0.0.1:9876. Options: the fields of ProducerSettings and ClientSettings. It may be built
+    without a running loop, and belongs to the loop that starts it.
+
+        async with Producer("127.0.0.1:9876") as producer:
+            result = await producer.send(Message("TopicTest", b"Hello RocketMQ", tags="TagA"))
+    """
+
+    def __init__(
+        self,
+        namesrv: str | Iterable[str] | None = None,
+        *,
+        transport: TransportLike | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        client_settings, self.settings = split_options(namesrv, options, ProducerSettings)
+        self._client = Client(client_settings, transport)
+        self._client.add_producer(self.settings.group)
+        self._sender = Sender(self._client, self.settings)
+
+    # --- life
+
+    async def start(self) -> None:
+        """Start; the first send finds out whether the NameServer answers."""
+        await self._client.start()
+
+    async def close(self, timeout: Duration = 20.0) -> None:
+        """Unregister and close the connections; sends under way end with ClosedError."""
+        await self._client.close(seconds(timeout))
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        client = getattr(self, "_client", None)
+        if client is not None and client.running:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+
+    def __repr__(self) -> str:
+        return f"<Producer {self.settings.group} {self._client.client_id}>"
+
+    @property
+    def client_id(self) -> str:
+        """The id under which brokers know this producer."""
+        return self._client.client_id
+
+    # --- sending
+
+    async def send(
+        self,
+        message: Message | Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout: Duration | None = None,
+    ) -> SendResult:
+        """Send a message, or several of one topic as a batch, and wait until it is stored.
+
+        queue: send to this queue only, without retries; None takes the queues in turn.
+        timeout: seconds for everything, retries included; None is the producer's (3 s).
+        Returns a SendResult whose status may be less than SEND_OK; see raise_for_status().
+        Raises ValueError or TypeError for what cannot be sent, NoRouteError, BrokerError,
+        UnreachableError, ClientTimeout (then it may be stored nevertheless), ClosedError.
+        """
+        self._client.check_running()
+        outgoing = self._prepare(message)
+        limit = self.settings.timeout if timeout is None else seconds(timeout)
+        if queue is None:
+            return await self._sender.send_anywhere(outgoing, limit)
+        _check_queue(queue, outgoing.topic)
+        await self._sender.route(outgoing.topic)
+        return await self._sender.send_to(outgoing, queue, limit)
+
+    async def send_oneway(
+        self, message: Message | Sequence[Message], *, queue: MessageQueue | None = None
+    ) -> None:
+        """Send without waiting for an answer: one try, and nobody learns whether it was stored.
+
+        Returns when the bytes are written. Raises like `send` for what is known by then.
+        """
+        self._client.check_running()
+        outgoing = self._prepare(message)
+        route = await self._sender.route(outgoing.topic)
+        chosen = self._sender.choose(outgoing.topic, route) if queue is None else queue
+        _check_queue(chosen, outgoing.topic)
+        await self._sender.oneway_to(outgoing, chosen, self.settings.timeout)
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that can be sent to, in RocketMQ's order.
+
+        Raises NoRouteError when there is none.
+        """
+        self._client.check_running()
+        return list((await self._sender.route(check_topic(topic))).publish)
+
+    def _prepare(self, message: Message | Sequence[Message]) -> Outgoing:
+        if isinstance(message, Message):
+            return prepare(message, self.settings)
+        if isinstance(message, (list, tuple)):
+            return prepare_batch(message, self.settings)
+        raise TypeError(f"send takes a Message or a list of them, not {type(message).__name__}")
+
+
+def _check_queue(queue: MessageQueue, topic: str) -> None:
+    if not isinstance(queue, MessageQueue):
+        raise TypeError(f"queue must be a MessageQueue, not {type(queue).__name__}")
+    if queue.topic != topic:
+        raise ValueError(f"{queue} does not belong to the message's topic {topic!r}")

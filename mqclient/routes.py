@@ -1,0 +1,284 @@
+"""Where topics live: NameServers asked in turn, routes remembered, brokers' addresses.
+
+A route is replaced as a whole when it changed; an answer "no such topic" leaves the old one in use.
+Rules: RocketMQ 4.9 `MQClientInstance.updateTopicRouteInfoFromNameServer`.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
+
+from mqclient.config import DEFAULT_TOPIC
+from mqclient.errors import BrokerError, ClientTimeout, NoRouteError, UnreachableError
+from mqclient.wire import calls
+from mqclient.wire.bodies.route import MASTER_ID, TopicRouteData
+from mqclient.wire.codes import ResponseCode
+from mqclient.wire.frame import Frame
+from mqstore.message import MessageQueue
+
+__all__ = ["NameServers", "RouteTable", "TopicRoute"]
+
+R = TypeVar("R")
+
+
+class CallsServers(Protocol):
+    """The one method of a transport that is needed here."""
+
+    async def call(self, address: str, request: Frame, timeout: float) -> Frame:
+        """Send a request, wait for its reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRoute:
+    """A topic's queues and brokers, ready to use.
+
+    publish: queues to send to; subscribe: queues to read; brokers: broker name to broker id
+    (0 = master) to advertised address; ordered: the queues come from the order configuration.
+    provisional: made from the template topic, the broker will create the topic at the first send.
+    """
+
+    publish: tuple[MessageQueue, ...]
+    subscribe: tuple[MessageQueue, ...]
+    brokers: Mapping[str, Mapping[int, str]]
+    clusters: tuple[str, ...] = ()
+    ordered: bool = False
+    provisional: bool = field(default=False, compare=False)
+
+
+def read_route(topic: str, data: TopicRouteData) -> TopicRoute:
+    """Work out the queues of a route as RocketMQ does.
+
+    Publish queues come from the order configuration "broker:count;..." if there is one, else from
+    every writable broker with a master; subscribe queues from every readable broker.
+    """
+    brokers = {item.broker_name: dict(item.broker_addrs) for item in data.broker_datas}
+    queue_datas = sorted(data.queue_datas, key=lambda item: item.broker_name)
+    if data.order_topic_conf:
+        counts = _order_counts(data.order_topic_conf)
+    else:
+        counts = [
+            (item.broker_name, item.write_queue_nums)
+            for item in queue_datas
+            if item.writable and MASTER_ID in brokers.get(item.broker_name, {})
+        ]
+    readable = [(item.broker_name, item.read_queue_nums) for item in queue_datas if item.readable]
+    return TopicRoute(
+        publish=_queues(topic, counts),
+        subscribe=_queues(topic, readable),
+        brokers=brokers,
+        clusters=tuple(sorted({item.cluster for item in data.broker_datas if item.cluster})),
+        ordered=bool(data.order_topic_conf),
+    )
+
+
+def _queues(topic: str, counts: Iterable[tuple[str, int]]) -> tuple[MessageQueue, ...]:
+    return tuple(MessageQueue(topic, name, i) for name, count in counts for i in range(count))
+
+
+def _order_counts(text: str) -> list[tuple[str, int]]:
+    """Read "brokerA:4;brokerB:8"."""
+    pairs = (item.rpartition(":") for item in text.split(";") if item.strip())
+    return [(name, int(count)) for name, _, count in pairs]
+
+
+class NameServers:
+    """The configured NameServers: a random one first, kept while it answers, then the next."""
+
+    def __init__(self, addresses: tuple[str, ...], transport: CallsServers) -> None:
+        self.addresses = addresses
+        self._transport = transport
+        self._current = random.randrange(len(addresses))
+
+    def __str__(self) -> str:
+        return ", ".join(self.addresses)
+
+    async def invoke(self, call: calls.Call[R], timeout: float) -> R:
+        """Ask the current NameServer, and the others when it does not answer.
+
+        timeout: seconds for each of them. Raises BrokerError as answered, UnreachableError or
+        ClientTimeout when none answers, saying so if an address looks like another kind of server.
+        """
+        failures = []
+        for _ in self.addresses:
+            address = self.addresses[self._current]
+            try:
+                reply = await self._transport.call(address, call.request, timeout)
+                if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    raise UnreachableError(_wrong_door(address), address)
+                return call.result(reply, f"NameServer {address}")
+            except (UnreachableError, ClientTimeout) as error:
+                failures.append((address, error))
+                self._current = (self._current + 1) % len(self.addresses)
+        raise _unreachable(failures) from failures[0][1]
+
+
+def _wrong_door(address: str) -> str:
+    return (
+        f"{address} is a broker, not a NameServer; give the NameServer's address, "
+        f"usually {address.rpartition(':')[0]}:9876"
+    )
+
+
+def _unreachable(
+    failures: Sequence[tuple[str, Exception]],
+) -> UnreachableError | ClientTimeout:
+    reasons = "; ".join(f"{address}: {_reason(address, error)}" for address, error in failures)
+    timed_out = all(isinstance(error, ClientTimeout) for _, error in failures)
+    text = (
+        f"no NameServer answers ({reasons}); check that it runs (mqserver namesrv start) "
+        f"and that the address is right"
+    )
+    return ClientTimeout(text) if timed_out else UnreachableError(text, failures[0][0])
+
+
+def _reason(address: str, error: Exception) -> str:
+    port = address.rpartition(":")[2]
+    if port in ("8080", "8081"):
+        return f"port {port} is the door of a RocketMQ 5 proxy, not of a NameServer: {error}"
+    if port in ("10911", "10909"):
+        return f"port {port} is usually a broker, not a NameServer: {error}"
+    return str(error) or type(error).__name__
+
+
+class RouteTable:
+    """Routes by topic. Several askers for one topic share one question."""
+
+    def __init__(self, namesrv: NameServers, timeout: float) -> None:
+        self._namesrv = namesrv
+        self._timeout = timeout
+        self._routes: dict[str, TopicRoute] = {}
+        self._asking: dict[str, asyncio.Task[TopicRoute | None]] = {}
+        self._listeners: list[Callable[[str], None]] = []
+        self.topics: set[str] = set()
+        """Topics whose routes are polled."""
+
+    def on_change(self, listener: Callable[[str], None]) -> None:
+        """Call `listener(topic)` whenever a route is new or differs from before."""
+        self._listeners.append(listener)
+
+    def known(self, topic: str) -> TopicRoute | None:
+        """The remembered route, without asking; None also for a provisional one."""
+        route = self._routes.get(topic)
+        return None if route is None or route.provisional else route
+
+    async def get(self, topic: str) -> TopicRoute | None:
+        """The route of a topic, asked for if it is not remembered; None when there is none."""
+        return self.known(topic) or await self.refresh(topic)
+
+    async def refresh(self, topic: str) -> TopicRoute | None:
+        """Ask the NameServer now. A topic that is gone keeps its remembered route."""
+        self.topics.add(topic)
+        task = self._asking.get(topic)
+        if task is None or task.get_loop() is not asyncio.get_running_loop():
+            task = asyncio.ensure_future(self._ask(topic))
+            self._asking[topic] = task
+            task.add_done_callback(lambda done: self._forget(topic, done))
+        return await asyncio.shield(task)
+
+    async def for_sending(self, topic: str, queues_max: int) -> TopicRoute:
+        """The route to send to; a topic that does not exist borrows the template topic's.
+
+        queues_max: queues a topic gets when the broker creates it for us.
+        Raises NoRouteError when there is neither.
+        """
+        route = await self.get(topic)
+        if route is None:
+            template = await self.refresh(DEFAULT_TOPIC)
+            if template is not None and template.publish:
+                route = _from_template(topic, template, queues_max)
+                self._routes.setdefault(topic, route)
+        if route is None or not route.publish:
+            raise await self.no_route(topic, route)
+        return route
+
+    async def no_route(self, topic: str, route: TopicRoute | None = None) -> NoRouteError:
+        """Build the error that says why a topic cannot be used, and what to do."""
+        where = f"no route for topic {topic!r} at NameServer {self._namesrv}"
+        first = self._namesrv.addresses[0]
+        if route is not None:
+            text = (
+                f"topic {topic!r} has no writable queue with a living master at NameServer "
+                f"{self._namesrv}; look: mqadmin topicRoute -n {first} -t {topic}"
+            )
+            return NoRouteError(text, topic, str(self._namesrv))
+        cluster = await self._some_cluster()
+        if cluster is None:
+            text = f"{where}: no broker is registered there; start one: mqserver broker start"
+            return NoRouteError(f"{text} -n {first}", topic, str(self._namesrv))
+        text = (
+            f"{where}: it does not exist and autoCreateTopicEnable is off; create it: "
+            f"mqadmin updateTopic -n {first} -c {cluster} -t {topic}"
+        )
+        return NoRouteError(text, topic, str(self._namesrv))
+
+    async def _some_cluster(self) -> str | None:
+        info = await self._namesrv.invoke(calls.cluster_info(), self._timeout)
+        return min(info.cluster_addr_table, default=None)
+
+    async def _ask(self, topic: str) -> TopicRoute | None:
+        data = await self._namesrv.invoke(calls.route(topic), self._timeout)
+        if data is None:
+            return self.known(topic)
+        route = read_route(topic, data)
+        before = self._routes.get(topic)
+        if before != route or (before is not None and before.provisional):
+            self._routes[topic] = route
+            for listener in self._listeners:
+                listener(topic)
+        return self._routes[topic]
+
+    def _forget(self, topic: str, task: "asyncio.Task[TopicRoute | None]") -> None:
+        if self._asking.get(topic) is task:
+            del self._asking[topic]
+        if not task.cancelled():
+            task.exception()  # every asker got it through its shield; do not warn again
+
+    async def poll(self) -> None:
+        """Refresh every topic in use once; a NameServer that does not answer is left for later."""
+        for topic in sorted(self.topics):
+            try:
+                await self.refresh(topic)
+            except (BrokerError, UnreachableError, ClientTimeout):
+                return
+
+    # --- brokers
+
+    def brokers(self) -> dict[str, Mapping[int, str]]:
+        """Every broker in any remembered route: name to broker id to advertised address."""
+        return {
+            name: addresses
+            for route in self._routes.values()
+            for name, addresses in route.brokers.items()
+        }
+
+    def address(
+        self, queue: MessageQueue, broker_id: int = MASTER_ID, *, only_this: bool = False
+    ) -> str | None:
+        """Advertised address of a queue's broker.
+
+        broker_id: the one wanted. If it is missing, a slave's successor or any other of the same
+        name is taken, unless `only_this`. None when there is none.
+        """
+        route = self._routes.get(queue.topic)
+        addresses = (route.brokers if route else {}).get(queue.broker_name)
+        if addresses is None:
+            addresses = self.brokers().get(queue.broker_name, {})
+        found = addresses.get(broker_id)
+        if found is None and not only_this:
+            found = addresses.get(broker_id + 1) if broker_id != MASTER_ID else None
+            found = found or next(iter(addresses.values()), None)
+        return found
+
+
+def _from_template(topic: str, template: TopicRoute, queues_max: int) -> TopicRoute:
+    """The route that the broker will make when it creates the topic."""
+    counts: dict[str, int] = {}
+    writable = {queue.broker_name for queue in template.publish}
+    for queue in template.subscribe:
+        if queue.broker_name not in writable:
+            continue
+        counts[queue.broker_name] = min(counts.get(queue.broker_name, 0) + 1, queues_max)
+    queues = _queues(topic, counts.items())
+    return replace(template, publish=queues, subscribe=queues, ordered=False, provisional=True)

@@ -1,0 +1,43 @@
+"""Serving until SIGINT or SIGTERM; handlers are set on the main thread only, and put back."""
+
+import asyncio
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+
+__all__ = ["catching_signals", "until_signal"]
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+async def until_signal(other: asyncio.Event) -> None:
+    """Wait for a signal, or for another event; the loop must run on the main thread for signals."""
+    loop = asyncio.get_running_loop()
+    if threading.current_thread() is not threading.main_thread():
+        await other.wait()
+        return
+    event = asyncio.Event()
+    with catching_signals(lambda: loop.call_soon_threadsafe(event.set)):
+        waits = [loop.create_task(event.wait()), loop.create_task(other.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waits:
+                task.cancel()
+
+
+@contextlib.contextmanager
+def catching_signals(act: Callable[[], object]) -> Iterator[None]:
+    """Call `act` for SIGINT and SIGTERM meanwhile; a no-op off the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    try:
+        for number in _SIGNALS:
+            signal.signal(number, lambda *_: act())
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

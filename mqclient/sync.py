@@ -1,0 +1,217 @@
+"""The blocking faces: each waits on what its asyncio twin awaits, on a loop thread of its own."""
+
+import threading
+import warnings
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from typing import Any, Generic, Self, TypeVar, Unpack
+
+from mqclient.config import ConsumerOptions, Duration, ProducerOptions
+from mqclient.consumer.context import Handler
+from mqclient.consumer.push import PushConsumer as AsyncPushConsumer
+from mqclient.engine import TransportLike
+from mqclient.errors import ClosedError
+from mqclient.loop_thread import LoopThread
+from mqclient.producer import Producer as AsyncProducer
+from mqclient.results import SendResult
+from mqclient.signals import catching_signals
+from mqstore.message import Message, MessageQueue
+
+__all__ = ["BlockingFace", "Producer", "PushConsumer"]
+
+A = TypeVar("A", bound=Any)
+
+
+class BlockingFace(Generic[A]):
+    """What every blocking client shares: a twin with async start() and close(), and its loop."""
+
+    def __init__(self, twin: A) -> None:
+        self._twin = twin
+        self._thread: LoopThread | None = None
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+
+    def start(self) -> None:
+        """Start; `with` does it too. Raises like the asyncio face's start()."""
+        with self._lock:
+            if self._thread is not None:
+                raise ClosedError("this client was started before; make a new one")
+            thread = LoopThread(f"mqclient-{type(self).__name__}")
+            try:
+                thread.run(self._twin.start())
+            except BaseException:
+                thread.stop()
+                raise
+            self._thread = thread
+
+    def close(self, timeout: Duration = 20.0) -> None:
+        """Finish what runs, leave the brokers, close the connections; twice is fine.
+
+        timeout: seconds to wait for what runs. In a forked child it only forgets the client.
+        """
+        with self._lock:
+            thread = self._thread
+            self._over.set()
+            if thread is None or not thread.usable:
+                return
+            try:
+                thread.run(self._twin.close(timeout))
+            finally:
+                thread.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        thread = getattr(self, "_thread", None)
+        if thread is not None and thread.usable:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+            thread.stop()
+
+    def __repr__(self) -> str:
+        return repr(self._twin)
+
+    @property
+    def client_id(self) -> str:
+        """The id under which brokers know this client."""
+        return str(self._twin.client_id)
+
+    @property
+    def _running(self) -> LoopThread:
+        if self._thread is None:
+            raise ClosedError("this client is not started; call start() or use `with`")
+        return self._thread
+
+
+class Producer(BlockingFace[AsyncProducer]):
+    """Sends messages; safe to share among threads.
+
+    namesrv: NameServer "host:port", several by ";" or as a list; None means NAMESRV_ADDR, else
+    127.0.0.1:9876. Options: the fields of ProducerSettings and ClientSettings.
+
+        with Producer("127.0.0.1:9876") as producer:
+            print(producer.send(Message("TopicTest", b"Hello RocketMQ", tags="TagA")))
+    """
+
+    def __init__(
+        self,
+        namesrv: str | Iterable[str] | None = None,
+        *,
+        transport: TransportLike | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        super().__init__(AsyncProducer(namesrv, transport=transport, **options))
+
+    def send(
+        self,
+        message: Message | Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout: Duration | None = None,
+    ) -> SendResult:
+        """Send a message, or several of one topic as a batch, and wait until it is stored.
+
+        queue: send to this queue only, without retries; None takes the queues in turn.
+        timeout: seconds for everything, retries included; None is the producer's (3 s).
+        Returns a SendResult whose status may be less than SEND_OK; see raise_for_status().
+        Raises ValueError or TypeError for what cannot be sent, NoRouteError, BrokerError,
+        UnreachableError, ClientTimeout (then it may be stored nevertheless), ClosedError.
+        """
+        return self._running.run(self._twin.send(message, queue=queue, timeout=timeout))
+
+    def send_async(
+        self,
+        message: Message | Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout: Duration | None = None,
+    ) -> "Future[SendResult]":
+        """Send like `send`, without waiting: the future gets the result or the exception."""
+        return self._running.submit(self._twin.send(message, queue=queue, timeout=timeout))
+
+    def send_oneway(
+        self, message: Message | Sequence[Message], *, queue: MessageQueue | None = None
+    ) -> None:
+        """Send without an answer: one try, and nobody learns whether it was stored."""
+        self._running.run(self._twin.send_oneway(message, queue=queue))
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that can be sent to; raises NoRouteError when there is none."""
+        return self._running.run(self._twin.queues(topic))
+
+
+class PushConsumer(BlockingFace[AsyncPushConsumer]):
+    """Reads topics for a group and calls handlers in threads.
+
+    group: consumer group; its members share the queues. namesrv: NameServer "host:port", several
+    by ";" or as a list; None means NAMESRV_ADDR, else 127.0.0.1:9876. Options: the fields of
+    ConsumerSettings and ClientSettings.
+
+        with PushConsumer("order_readers", "127.0.0.1:9876") as consumer:
+            consumer.subscribe("TopicTest", "TagA || TagB", handle)
+            consumer.run()
+    """
+
+    def __init__(
+        self,
+        group: str,
+        namesrv: str | Iterable[str] | None = None,
+        *,
+        transport: TransportLike | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None:
+        super().__init__(AsyncPushConsumer(group, namesrv, transport=transport, **options))
+
+    def subscribe(self, topic: str, expression: str, handler: Handler) -> None:
+        """Read a topic; before or after the start, replacing an earlier subscription of it.
+
+        expression: tags "TagA || TagB", or "*" for every message. handler: called with a list of
+        messages and a ConsumeContext; None or ConsumeResult.SUCCESS acknowledges, an exception or
+        anything else has them delivered again later. Plain functions run in `threads` threads.
+        Every member of the group must subscribe to the same. Raises TypeError, ValueError.
+        """
+        self._on_loop(self._twin.subscribe, topic, expression, handler)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Stop reading a topic; unknown topics are ignored."""
+        self._on_loop(self._twin.unsubscribe, topic)
+
+    def wait_assigned(self, timeout: Duration = 20.0) -> list[MessageQueue]:
+        """Wait until every subscribed topic has been shared out among the group once.
+
+        Returns this member's queues, which may be none if the group has more members than queues.
+        Raises ClientTimeout naming the topics that are still waiting.
+        """
+        return self._running.run(self._twin.wait_assigned(timeout))
+
+    def assigned(self) -> list[MessageQueue]:
+        """The queues that this member reads now, the retry topic's left out."""
+        queues: list[MessageQueue] = self._running.call(self._twin.assigned)
+        return queues
+
+    def run(self) -> None:
+        """Serve until SIGINT or SIGTERM (signals on the main thread only) or close(); then close.
+
+        Starts the consumer if it is not running. Raises ClosedError when the consumer can no
+        longer work.
+        """
+        if self._thread is None:
+            self.start()
+        thread = self._running
+        try:
+            with catching_signals(self._over.set):
+                while not self._over.wait(1.0):
+                    if not thread.usable:
+                        raise ClosedError("the consumer's thread ended; look at the log")
+        finally:
+            self.close()
+
+    def _on_loop(self, function: Any, *arguments: Any) -> None:
+        if self._thread is None:
+            function(*arguments)
+        else:
+            self._running.call(function, *arguments)
