@@ -15,10 +15,11 @@ from mqclient.consumer.pull import Puller
 from mqclient.consumer.start_offset import start_offset
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
-from mqclient.errors import RocketMQError
+from mqclient.errors import BrokerError, RocketMQError
 from mqclient.offsets import MemoryOffsets
 from mqclient.rebalance import allocate, strategy_of
 from mqclient.wire import calls
+from mqclient.wire.codes import ResponseCode
 from mqstore.message import MessageQueue
 
 __all__ = ["Assignment"]
@@ -137,7 +138,13 @@ class Assignment:
         address = self._client.routes.address(queues[0])
         if address is None:
             return None
-        members = await self._client.invoke(address, calls.consumer_ids(self._settings.group))
+        try:
+            members = await self._client.invoke(address, calls.consumer_ids(self._settings.group))
+        except BrokerError as error:
+            if error.code != ResponseCode.SYSTEM_ERROR:
+                raise
+            log.debug("%s: our heartbeat has not arrived yet", error)
+            return None
         return allocate(self._strategy, self._client.client_id, queues, members)
 
     async def _take_over(self, queue: MessageQueue, subscription: Subscription) -> bool:

@@ -1,6 +1,7 @@
 """The push consumer's asyncio face: wires pulling, handlers, offsets and the group together."""
 
 import asyncio
+import contextlib
 import logging
 import warnings
 from collections.abc import Iterable
@@ -23,7 +24,7 @@ from mqclient.consumer.remote import RemoteControl
 from mqclient.consumer.retry import SendBack
 from mqclient.consumer.subscription import Subscription, tag_subscription
 from mqclient.engine import Client, TransportLike
-from mqclient.errors import ClientTimeout
+from mqclient.errors import ClientTimeout, RocketMQError
 from mqclient.offsets import MemoryOffsets, RemoteOffsets
 from mqclient.signals import until_signal
 from mqclient.wire.bodies.heartbeat import ConsumerData
@@ -237,5 +238,9 @@ class PushConsumer:
             self._client.spawn(self._heartbeat_then_rebalance(), "heartbeat")
 
     async def _heartbeat_then_rebalance(self) -> None:
+        """First the routes, because only brokers that are known get a heartbeat."""
+        for topic in list(self._subscriptions):
+            with contextlib.suppress(RocketMQError):
+                await self._client.routes.get(topic)
         await self._client.heartbeat()
         self._assignment.rebalance_soon()
