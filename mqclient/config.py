@@ -79,6 +79,15 @@ def _address(text: str) -> str:
     return f"{host}:{port}"
 
 
+def read_address_map(text: str) -> dict[str, str]:
+    """Read "advertised=used,...", the text form of `address_map`; raises ValueError."""
+    pairs = [pair.partition("=") for pair in text.split(",") if pair.strip()]
+    for advertised, equals, _ in pairs:
+        if not equals:
+            raise ValueError(f"address map {advertised!r} must be HOST:PORT=HOST:PORT")
+    return {_address(advertised): _address(used) for advertised, _, used in pairs}
+
+
 def check_topic(topic: str) -> str:
     """Return a legal topic name; raises TypeError or ValueError naming the rule it breaks."""
     return _check_name("topic", topic, TOPIC_LENGTH_MAX)

@@ -190,10 +190,13 @@ class RouteTable:
                 route = _from_template(topic, template, queues_max)
                 self._routes.setdefault(topic, route)
         if route is None or not route.publish:
-            raise await self.no_route(topic, route)
+            why = "it does not exist and autoCreateTopicEnable is off"
+            raise await self.no_route(topic, route, why)
         return route
 
-    async def no_route(self, topic: str, route: TopicRoute | None = None) -> NoRouteError:
+    async def no_route(
+        self, topic: str, route: TopicRoute | None = None, why: str = "it does not exist"
+    ) -> NoRouteError:
         """Build the error that says why a topic cannot be used, and what to do."""
         where = f"no route for topic {topic!r} at NameServer {self._namesrv}"
         first = self._namesrv.addresses[0]
@@ -207,10 +210,7 @@ class RouteTable:
         if cluster is None:
             text = f"{where}: no broker is registered there; start one: mqserver broker start"
             return NoRouteError(f"{text} -n {first}", topic, str(self._namesrv))
-        text = (
-            f"{where}: it does not exist and autoCreateTopicEnable is off; create it: "
-            f"mqadmin updateTopic -n {first} -c {cluster} -t {topic}"
-        )
+        text = f"{where}: {why}; create it: mqadmin updateTopic -n {first} -c {cluster} -t {topic}"
         return NoRouteError(text, topic, str(self._namesrv))
 
     async def _some_cluster(self) -> str | None:

@@ -1,0 +1,8 @@
+"""The command `mqclient`: messages in and out of any RocketMQ from a shell.
+
+Exit codes: 0 all is well, 1 failed, 2 wrong usage, 3 unreachable, 4 denied.
+"""
+
+from mqclient.cli.main import main
+
+__all__ = ["main"]

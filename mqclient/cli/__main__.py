@@ -1,0 +1,7 @@
+"""`python -m mqclient.cli`."""
+
+import sys
+
+from mqclient.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,124 @@
+"""`mqclient send`."""
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import click
+
+from mqclient.aio import Message, Producer, SendResult
+from mqclient.cli.options import connection_options, run_async
+from mqstore.cli.output import chosen_format, output_option, write_rows
+
+__all__ = ["send"]
+
+IN_FLIGHT_MAX = 64
+"""Lines of standard input that are sent before the first answer is awaited."""
+COLUMNS = ("status", "msgId", "offsetMsgId", "topic", "brokerName", "queueId", "queueOffset")
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("bodies", nargs=-1)
+@click.option("--tags", help="the messages' tag")
+@click.option("--keys", multiple=True, help="an index key; may be repeated")
+@click.option(
+    "--property", "properties", multiple=True, metavar="NAME=VALUE", help="may be repeated"
+)
+@click.option("--delay-level", type=click.IntRange(0), default=0, help="1 (1 s) to 18 (2 h)")
+@click.option("--timeout", type=float, default=3.0, show_default=True, help="seconds, each send")
+@connection_options
+@output_option
+def send(
+    topic: str,
+    bodies: tuple[str, ...],
+    namesrv: str | None,
+    address_map: dict[str, str],
+    timeout: float,
+    output: str | None,
+    **fields: Any,
+) -> int:
+    """Send BODIES to TOPIC, a message each; without any, the lines of standard input."""
+    message = partial(_message, topic, fields)
+    lines: Iterable[bytes] = [body.encode() for body in bodies] or _lines()
+    return run_async(_send(message, lines, namesrv, address_map, timeout, output))
+
+
+def _message(topic: str, fields: dict[str, Any], body: bytes) -> Message:
+    properties = dict(_pair(text) for text in fields["properties"])
+    return Message(
+        topic,
+        body,
+        tags=fields["tags"],
+        keys=list(fields["keys"]) or None,
+        properties=properties,
+        delay_level=fields["delay_level"],
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"--property {text!r} must be NAME=VALUE")
+    return name, value
+
+
+def _lines() -> Iterator[bytes]:
+    """Lines of standard input without their ends; empty ones are skipped."""
+    for line in sys.stdin.buffer:
+        body = line.rstrip(b"\r\n")
+        if body:
+            yield body
+
+
+async def _send(
+    message: Callable[[bytes], Message],
+    bodies: Iterable[bytes],
+    namesrv: str | None,
+    address_map: dict[str, str],
+    timeout: float,
+    output: str | None,
+) -> int:
+    """Send with a window; answers are written in the order of the messages."""
+    rows: list[dict[str, Any]] = []
+    at_once = chosen_format(output) == "jsonl"
+    under_way: deque[asyncio.Task[SendResult]] = deque()
+
+    async def answer() -> None:
+        row = _row(await under_way.popleft())
+        if at_once:
+            write_rows([row], COLUMNS, "jsonl")
+        else:
+            rows.append(row)
+
+    async with Producer(namesrv, address_map=address_map, timeout=timeout) as producer:
+        try:
+            for body in bodies:
+                under_way.append(asyncio.ensure_future(producer.send(message(body))))
+                if len(under_way) >= IN_FLIGHT_MAX:
+                    await answer()
+            while under_way:
+                await answer()
+        finally:
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+            if rows:
+                write_rows(rows, COLUMNS, output)
+    return 0
+
+
+def _row(result: SendResult) -> dict[str, Any]:
+    queue = result.message_queue
+    return {
+        "status": str(result.status),
+        "msgId": result.msg_id,
+        "offsetMsgId": result.offset_msg_id,
+        "topic": queue.topic,
+        "brokerName": queue.broker_name,
+        "queueId": queue.queue_id,
+        "queueOffset": result.queue_offset,
+    }

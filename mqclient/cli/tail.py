@@ -1,0 +1,110 @@
+"""`mqclient tail`."""
+
+import sys
+from collections.abc import Callable
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any, Literal
+
+import click
+
+from mqclient.cli.options import START, connection_options, run_async
+from mqclient.config import ClientSettings, namesrv_addresses
+from mqclient.consumer.reader import read_topic
+from mqclient.engine import Client
+from mqstore.cli.dump import message_row
+from mqstore.cli.output import chosen_format, output_option, write_rows
+from mqstore.message import ReceivedMessage
+
+__all__ = ["tail"]
+
+COLUMNS = ("storeTime", "queueId", "queueOffset", "tags", "keys", "body")
+
+
+@click.command()
+@click.argument("topic")
+@click.option(
+    "--from", "start", type=START, default="latest", show_default=True, help="where to begin"
+)
+@click.option("--tags", default="*", help="only these: 'TagA || TagB'")
+@click.option("--count", type=click.IntRange(1), help="end after so many messages")
+@click.option(
+    "--body",
+    type=click.Choice(["text", "hex", "base64", "none"]),
+    default="text",
+    show_default=True,
+    help="how to write bodies",
+)
+@connection_options
+@output_option
+def tail(
+    topic: str,
+    start: Literal["earliest", "latest"] | datetime,
+    tags: str,
+    count: int | None,
+    body: str,
+    namesrv: str | None,
+    address_map: dict[str, str],
+    output: str | None,
+) -> int:
+    """Print TOPIC's messages as they come, from all its queues, until Ctrl-C.
+
+    Joins no group and commits nothing.
+    """
+    settings = ClientSettings(namesrv=namesrv_addresses(namesrv), address_map=address_map)
+    write, finish = _writer(chosen_format(output), body)
+    try:
+        return run_async(_tail(settings, topic, tags, start, count, write))
+    finally:
+        finish()
+
+
+async def _tail(
+    settings: ClientSettings,
+    topic: str,
+    tags: str,
+    start: Literal["earliest", "latest"] | datetime,
+    count: int | None,
+    write: Callable[[ReceivedMessage], None],
+) -> int:
+    client = Client(settings)
+    await client.start()
+    try:
+        seen = 0
+        async with aclosing(read_topic(client, topic, tags, start)) as messages:
+            async for message in messages:
+                write(message)
+                seen += 1
+                if seen == count:
+                    break
+    finally:
+        await client.close(1.0)
+    return 0
+
+
+def _writer(output: str, body: str) -> tuple[Callable[[ReceivedMessage], None], Callable[[], None]]:
+    """How to write one message, and what is left for the end (json and csv are one document)."""
+    if output in ("json", "csv"):
+        rows: list[dict[str, Any]] = []
+        return (
+            lambda message: rows.append(message_row(message, body)),
+            lambda: write_rows(rows, COLUMNS, output),
+        )
+
+    def at_once(message: ReceivedMessage) -> None:
+        row = message_row(message, body)
+        if output == "jsonl":
+            write_rows([row], COLUMNS, "jsonl")
+        else:
+            click.echo(_line(row))
+        sys.stdout.flush()
+
+    return at_once, lambda: None
+
+
+def _line(row: dict[str, Any]) -> str:
+    """A table's row whose widths do not depend on rows to come."""
+    return (
+        f"{row['storeTime']}  {row['queueId']:>3} {row['queueOffset']:>8}  "
+        f"{row['tags'] or '':<12} {row['keys'] or '':<16} {row.get('body', '')}"
+    )
