@@ -407,3 +407,11 @@ class Event:
     def remote(self) -> str: ...
     @property
     def detail(self) -> str: ...
+
+# --- the load generator (see mqclient/cli/bench.py)
+
+def bench_produce(settings: str) -> str:
+    """Run a produce load: JSON of `client::bench::Produce` in, of `Report` out. Detached."""
+
+def bench_consume(settings: str) -> str:
+    """Run a consume load: JSON of `client::bench::Consume` in, of `Report` out. Detached."""

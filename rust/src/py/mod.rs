@@ -1,5 +1,6 @@
 //! The Python module `mqstore._core`: the only place that names pyo3.
 
+mod bench;
 mod client;
 mod errors;
 mod fastjson;
@@ -16,6 +17,8 @@ use pyo3::prelude::*;
 /// The compiled core of mqstack.
 #[pymodule(gil_used = false)]
 mod _core {
+    #[pymodule_export]
+    use super::bench::{bench_consume, bench_produce};
     #[pymodule_export]
     use super::client::Connector;
     #[pymodule_export]

@@ -1,0 +1,74 @@
+//! Python door of `client::bench`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use pyo3::exceptions::{PyConnectionError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use serde::de::DeserializeOwned;
+
+use crate::client::bench::{self, BenchError, Report};
+
+/// How long Ctrl-C may go unnoticed.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Runs a produce load; settings and report are JSON.
+#[pyfunction]
+pub fn bench_produce(py: Python<'_>, settings: &str) -> PyResult<String> {
+    let settings = read(settings)?;
+    run(py, move |stop| bench::produce(&settings, stop))
+}
+
+/// Runs a consume load; settings and report are JSON.
+#[pyfunction]
+pub fn bench_consume(py: Python<'_>, settings: &str) -> PyResult<String> {
+    let settings = read(settings)?;
+    run(py, move |stop| bench::consume(&settings, stop))
+}
+
+fn read<T: DeserializeOwned>(settings: &str) -> PyResult<T> {
+    serde_json::from_str(settings).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Runs the load on a thread of its own, looking for signals meanwhile. One Ctrl-C ends the load
+/// and gives the report so far; it is raised only if the load does not end.
+fn run(
+    py: Python<'_>,
+    load: impl FnOnce(&AtomicBool) -> Result<Report, BenchError> + Send + 'static,
+) -> PyResult<String> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (sender, mut outcome) = channel();
+    std::thread::spawn({
+        let stop = stop.clone();
+        move || sender.send(load(&stop))
+    });
+    loop {
+        let outcome = &mut outcome;
+        match py.detach(move || outcome.recv_timeout(POLL)) {
+            Ok(report) => return to_json(report.map_err(to_python)?),
+            Err(RecvTimeoutError::Timeout) => {
+                if let Err(signal) = py.check_signals()
+                    && stop.swap(true, Ordering::Relaxed)
+                {
+                    return Err(signal);
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err(to_python(BenchError::Worker)),
+        }
+    }
+}
+
+fn to_json(report: Report) -> PyResult<String> {
+    serde_json::to_string(&report).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+fn to_python(error: BenchError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        BenchError::Setting { .. } => PyValueError::new_err(text),
+        BenchError::Io { .. } => PyConnectionError::new_err(text),
+        _ => PyRuntimeError::new_err(text),
+    }
+}
