@@ -9,8 +9,8 @@ import pytest
 
 from scripts import java_rocketmq
 
+from .clusters import Cluster, Maker
 from .java_driver import JavaDriver
-from .java_servers import JavaBroker, JavaNamesrv
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,22 +34,41 @@ def java() -> None:
         pytest.skip(f"Java RocketMQ: {error}")
 
 
-@pytest.fixture(scope="session")
-def java_namesrv(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaNamesrv]:
-    """A Java NameServer."""
-    server = JavaNamesrv(tmp_path_factory.mktemp("java_namesrv"))
-    yield server
-    server.stop()
+def _cluster(factory: pytest.TempPathFactory, namesrv: Maker, broker: Maker) -> Iterator[Cluster]:
+    running = Cluster(factory.mktemp(f"{namesrv}_{broker}"), namesrv, broker)
+    yield running
+    running.stop()
 
 
 @pytest.fixture(scope="session")
-def java_broker(
-    java_namesrv: JavaNamesrv, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[JavaBroker]:
-    """A Java broker registered at the Java NameServer."""
-    server = JavaBroker(tmp_path_factory.mktemp("java_broker"), java_namesrv.address)
-    yield server
-    server.stop()
+def java_cluster(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A Java broker at a Java NameServer."""
+    yield from _cluster(tmp_path_factory, "java", "java")
+
+
+@pytest.fixture(scope="session")
+def our_cluster(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Our broker at our NameServer."""
+    yield from _cluster(tmp_path_factory, "ours", "ours")
+
+
+@pytest.fixture(scope="session")
+def our_broker_at_java(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Our broker at a Java NameServer."""
+    yield from _cluster(tmp_path_factory, "java", "ours")
+
+
+@pytest.fixture(scope="session")
+def java_broker_at_ours(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A Java broker at our NameServer."""
+    yield from _cluster(tmp_path_factory, "ours", "java")
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """The cluster that a test's parameter names."""
+    running: Cluster = request.getfixturevalue(request.param)
+    return running
 
 
 @pytest.fixture(scope="session")
@@ -58,6 +77,13 @@ def java_driver(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     driver = JavaDriver(tmp_path_factory.mktemp("java_json"), "JSON")
     yield driver
     driver.kill()
+
+
+@pytest.fixture(params=["java_driver", "java_driver_binary"], ids=["JSON", "ROCKETMQ"])
+def either_driver(request: pytest.FixtureRequest) -> JavaDriver:
+    """Java clients, once with each header serialisation."""
+    driver: JavaDriver = request.getfixturevalue(request.param)
+    return driver
 
 
 @pytest.fixture(scope="session")

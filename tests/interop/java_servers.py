@@ -7,6 +7,7 @@ from pathlib import Path
 
 from scripts.java_rocketmq import OPEN_FLAGS, QUICK_START_FLAGS, class_path
 
+from .conf import SMALL_STORE, broker_settings, write_conf
 from .processes import ServerProcess, free_triple
 
 LOGBACK = """<configuration>
@@ -17,14 +18,6 @@ LOGBACK = """<configuration>
   <root level="INFO"><appender-ref ref="file"/></root>
 </configuration>
 """
-
-#: Files small enough that tests roll them; what the golden stores were written with.
-SMALL_STORE = {
-    "mappedFileSizeCommitLog": 65536,
-    "mappedFileSizeConsumeQueue": 6000,
-    "maxHashSlotNum": 100,
-    "maxIndexNum": 400,
-}
 
 
 def prepare_home(home: Path) -> Path:
@@ -50,8 +43,7 @@ class JavaNamesrv:
     def __init__(self, home: Path) -> None:
         self.port = free_triple()
         self.address = f"127.0.0.1:{self.port}"
-        conf = prepare_home(home) / "namesrv.conf"
-        conf.write_text(f"listenPort={self.port}\n")
+        conf = write_conf(prepare_home(home) / "namesrv.conf", {"listenPort": self.port})
         main = "org.apache.rocketmq.namesrv.NamesrvStartup"
         self.process = ServerProcess(java_command(home, main, "-c", str(conf)), cwd=home)
         self.process.await_line("The Name Server boot success")
@@ -76,30 +68,12 @@ class JavaBroker:
         self.address = f"127.0.0.1:{self.port}"
         self.name = name
         self.store = store or home / "store"
-        conf = prepare_home(home) / "broker.conf"
-        values = {**self._settings(namesrv), **(SMALL_STORE if settings is None else settings)}
-        conf.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+        values = broker_settings(name, namesrv, self.port, self.store)
+        extra = SMALL_STORE if settings is None else settings
+        conf = write_conf(prepare_home(home) / "broker.conf", {**values, **extra})
         main = "org.apache.rocketmq.broker.BrokerStartup"
         self.process = ServerProcess(java_command(home, main, "-c", str(conf)), cwd=home)
         self.process.await_line("boot success")
-
-    def _settings(self, namesrv: str) -> dict[str, object]:
-        return {
-            "brokerClusterName": "DefaultCluster",
-            "brokerName": self.name,
-            "brokerId": 0,
-            "brokerIP1": "127.0.0.1",
-            "brokerIP2": "127.0.0.1",
-            "namesrvAddr": namesrv,
-            "listenPort": self.port,
-            "haListenPort": self.port + 1,
-            "storePathRootDir": self.store,
-            "storePathCommitLog": self.store / "commitlog",
-            "brokerRole": "ASYNC_MASTER",
-            "flushDiskType": "ASYNC_FLUSH",
-            "diskMaxUsedSpaceRatio": 95,
-            "fileReservedTime": 72,
-        }
 
     def stop(self) -> None:
         self.process.stop()

@@ -1,0 +1,70 @@
+"""Admin: reads and changes a cluster. The async face; mqclient.Admin is the blocking one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from mqclient.admin.brokers import Brokers
+from mqclient.admin.channel import Channel, Engine
+from mqclient.admin.groups import Groups
+from mqclient.admin.messages import Messages
+from mqclient.admin.offsets import Offsets
+from mqclient.admin.topics import Topics
+from mqclient.config import ClientSettings, Duration, namesrv_addresses, seconds
+from mqclient.engine import Client
+
+TIMEOUT_DEFAULT = 5.0
+"""Seconds for one answer; statistics get three times as long."""
+
+
+class Admin:
+    """Reads and changes a cluster: `topics`, `brokers`, `groups`, `offsets`, `messages`.
+
+    namesrv: "host:port", several by ";" or as a list; else NAMESRV_ADDR; else 127.0.0.1:9876.
+    timeout: seconds or timedelta for one answer. address_map: broker address as advertised to the
+    address to use, for brokers behind NAT. engine: what to send with, made when None.
+
+    async with Admin("127.0.0.1:9876") as admin:
+        print(await admin.topics.names())
+    """
+
+    def __init__(
+        self,
+        namesrv: str | Iterable[str] | None = None,
+        *,
+        timeout: Duration = TIMEOUT_DEFAULT,
+        address_map: Mapping[str, str] | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        settings = ClientSettings(
+            namesrv=namesrv_addresses(namesrv), address_map=dict(address_map or {})
+        )
+        self._engine: Engine = engine or Client(settings)
+        channel = Channel(self._engine, seconds(timeout), ";".join(settings.namesrv))
+        self.brokers = Brokers(channel)
+        self.topics = Topics(channel, self.brokers)
+        self.groups = Groups(channel, self.brokers)
+        self.offsets = Offsets(channel)
+        self.messages = Messages(channel, self.brokers, self.topics, self.groups, self.offsets)
+
+    async def start(self) -> None:
+        """Make it ready; `async with` does this. Connections are opened when they are needed."""
+        await self._engine.start()
+
+    async def close(self, timeout: Duration = TIMEOUT_DEFAULT) -> None:
+        """Close the connections. timeout: at most that long. Safe to call twice."""
+        await self._engine.close(seconds(timeout))
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()

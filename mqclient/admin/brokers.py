@@ -1,0 +1,68 @@
+"""Clusters and brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mqclient.admin import calls as admin_calls
+from mqclient.admin.channel import Room
+from mqclient.errors import RocketMQError
+from mqclient.wire import calls
+from mqclient.wire.bodies.route import MASTER_ID, ClusterInfo
+
+
+class Brokers(Room):
+    """Clusters, brokers, their runtime figures and configuration."""
+
+    async def clusters(self) -> ClusterInfo:
+        """Every cluster, broker name and address that the NameServer knows."""
+        return await self._channel.ask_namesrv(calls.cluster_info())
+
+    async def masters(self, cluster: str) -> list[str]:
+        """Addresses of a cluster's masters.
+
+        Raises RocketMQError when the cluster does not exist, naming those that do.
+        """
+        known = await self.clusters()
+        names = self._names(known, cluster)
+        datas = (known.broker_addr_table.get(name) for name in names)
+        return [data.broker_addrs[MASTER_ID] for data in datas if data and data.master]
+
+    async def names(self, cluster: str) -> list[str]:
+        """Broker names of a cluster; raises RocketMQError when it does not exist."""
+        return self._names(await self.clusters(), cluster)
+
+    async def name_of(self, address: str) -> str:
+        """The broker name whose master or slave has this address."""
+        known = await self.clusters()
+        for name, data in known.broker_addr_table.items():
+            if address in data.broker_addrs.values():
+                return name
+        raise RocketMQError(
+            f"no broker at {address} is registered at NameServer {self._channel.namesrv}; "
+            f"list them: mqadmin clusterList -n {self._channel.namesrv}"
+        )
+
+    async def runtime(self, address: str) -> dict[str, str]:
+        """A broker's runtime figures by RocketMQ's names."""
+        return await self._channel.ask_broker(address, calls.broker_runtime())
+
+    async def config(self, address: str) -> dict[str, str]:
+        """A broker's configuration by RocketMQ's keys."""
+        text = await self._channel.ask_broker(address, admin_calls.broker_config())
+        pairs = (line.partition("=") for line in text.splitlines() if not line.startswith("#"))
+        return {key.strip(): value.strip() for key, equals, value in pairs if equals}
+
+    async def update_config(self, address: str, changes: Mapping[str, str]) -> None:
+        """Change keys of a running broker's configuration."""
+        text = "".join(f"{key}={value}\n" for key, value in changes.items())
+        await self._channel.ask_broker(address, admin_calls.update_broker_config(text))
+
+    def _names(self, known: ClusterInfo, cluster: str) -> list[str]:
+        if cluster not in known.cluster_addr_table:
+            there = ", ".join(sorted(known.cluster_addr_table)) or "none"
+            raise RocketMQError(
+                f"cluster {cluster!r} does not exist at NameServer {self._channel.namesrv}; "
+                f"clusters: {there}"
+            )
+        return known.cluster_addr_table[cluster]

@@ -1,0 +1,68 @@
+"""Calls that only administration makes; no IO. See mqclient.wire.calls."""
+
+from __future__ import annotations
+
+from mqclient.wire.bodies.common import GroupList, KVTable
+from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from mqclient.wire.calls import Call
+from mqclient.wire.codes import RequestCode, ResponseCode
+from mqclient.wire.frame import Frame
+from mqclient.wire.headers.admin import TopicRequestHeader
+from mqclient.wire.headers.clients import (
+    ConsumeMessageDirectlyResultRequestHeader,
+    GetConsumerRunningInfoRequestHeader,
+)
+from mqclient.wire.headers.namesrv import GetKVListByNamespaceRequestHeader
+
+ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
+"""Where NameServers keep the queues of ordered topics: topic to "brokerA:4;brokerB:8"."""
+
+
+def consumed_by(topic: str) -> Call[list[str]]:
+    """Groups that have an offset in a topic on one broker."""
+    request = Frame(
+        int(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO), TopicRequestHeader(topic=topic).to_fields()
+    )
+    return Call(request, lambda reply: GroupList.from_json(reply.body or b"{}").group_list)
+
+
+def running_info(group: str, client_id: str, *, stacks: bool = False) -> Call[ConsumerRunningInfo]:
+    """What a member of a group does right now; the broker relays the question to it."""
+    header = GetConsumerRunningInfoRequestHeader(
+        consumer_group=group, client_id=client_id, jstack_enable=stacks
+    )
+    request = Frame(int(RequestCode.GET_CONSUMER_RUNNING_INFO), header.to_fields())
+    return Call(request, lambda reply: ConsumerRunningInfo.from_json(reply.body))
+
+
+def consume_directly(
+    group: str, client_id: str | None, offset_msg_id: str
+) -> Call[ConsumeMessageDirectlyResult]:
+    """Let a member of a group consume one message now; the broker relays it."""
+    header = ConsumeMessageDirectlyResultRequestHeader(
+        consumer_group=group, client_id=client_id, msg_id=offset_msg_id
+    )
+    request = Frame(int(RequestCode.CONSUME_MESSAGE_DIRECTLY), header.to_fields())
+    return Call(request, lambda reply: ConsumeMessageDirectlyResult.from_json(reply.body))
+
+
+def kv_list(namespace: str) -> Call[dict[str, str]]:
+    """A namespace of the NameServer's key-value configuration; empty when there is none."""
+    header = GetKVListByNamespaceRequestHeader(namespace=namespace)
+    request = Frame(int(RequestCode.GET_KVLIST_BY_NAMESPACE), header.to_fields())
+    return Call(
+        request,
+        lambda reply: {} if reply.code else KVTable.from_json(reply.body).table,
+        frozenset((int(ResponseCode.SUCCESS), int(ResponseCode.QUERY_NOT_FOUND))),
+    )
+
+
+def broker_config() -> Call[str]:
+    """A broker's configuration as properties text."""
+    return Call(Frame(int(RequestCode.GET_BROKER_CONFIG)), lambda reply: reply.body.decode())
+
+
+def update_broker_config(properties: str) -> Call[None]:
+    """Change a running broker's configuration. properties: lines `key=value`."""
+    request = Frame(int(RequestCode.UPDATE_BROKER_CONFIG), {}, properties.encode())
+    return Call(request, lambda reply: None)

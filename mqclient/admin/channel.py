@@ -1,0 +1,97 @@
+"""How the rooms of Admin reach servers: calls in, results out, errors with the server's name."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+from mqclient.errors import BrokerError, NoRouteError
+from mqclient.wire import calls
+from mqclient.wire.bodies.route import BrokerData, TopicRouteData
+from mqclient.wire.calls import Call
+from mqclient.wire.frame import Frame
+
+R = TypeVar("R")
+
+SLOW_FACTOR = 3
+"""Statistics and questions that a broker relays to a client get this many timeouts."""
+
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+
+
+class Engine(Protocol):
+    """What Admin needs of the client's engine."""
+
+    async def start(self) -> None:
+        """Make it ready on the running loop."""
+        ...
+
+    async def close(self, timeout: float) -> None:
+        """Close the connections within so many seconds."""
+        ...
+
+    async def call_namesrv(self, request: Frame, timeout: float) -> Frame:
+        """Ask a NameServer, trying the next one when it cannot be reached."""
+        ...
+
+    async def call_broker(self, address: str, request: Frame, timeout: float) -> Frame:
+        """Ask the server at an address."""
+        ...
+
+
+class Channel:
+    """Sends calls through the engine. timeout: seconds for one answer."""
+
+    def __init__(self, engine: Engine, timeout: float, namesrv: str) -> None:
+        self.engine = engine
+        self.timeout = timeout
+        self.namesrv = namesrv
+
+    async def ask_namesrv(self, call: Call[R]) -> R:
+        """Ask a NameServer. Raises BrokerError when it answers with an error."""
+        reply = await self.engine.call_namesrv(call.request, self.timeout)
+        return call.result(reply, self.namesrv)
+
+    async def ask_broker(self, address: str, call: Call[R], *, slow: bool = False) -> R:
+        """Ask one broker. slow: allow for statistics or a client asked on the way."""
+        timeout = self.timeout * (SLOW_FACTOR if slow else 1)
+        return call.result(await self.engine.call_broker(address, call.request, timeout), address)
+
+    async def route(self, topic: str) -> TopicRouteData:
+        """Where a topic lives. Raises NoRouteError when the NameServer does not know it."""
+        found = await self.ask_namesrv(calls.route(topic))
+        if found is None:
+            words = f"no route for topic {topic!r} at NameServer {self.namesrv}"
+            hint = f"list the topics: mqadmin topicList -n {self.namesrv}"
+            raise NoRouteError(f"{words}; {hint}", topic, self.namesrv)
+        return found
+
+    async def addresses(self, topic: str) -> list[str]:
+        """One address of every broker that has a topic: the master's, else a slave's."""
+        found = await self.route(topic)
+        return [address for data in found.broker_datas if (address := reachable(data))]
+
+    async def ask_any(self, topic: str, call: Call[R], *, slow: bool = False) -> R:
+        """Ask the brokers of a topic in turn until one answers without an error."""
+        refusal: BrokerError | None = None
+        for address in await self.addresses(topic):
+            try:
+                return await self.ask_broker(address, call, slow=slow)
+            except BrokerError as error:
+                refusal = error
+        if refusal is not None:
+            raise refusal
+        raise NoRouteError(f"no broker of topic {topic!r} is up", topic, self.namesrv)
+
+
+def reachable(data: BrokerData) -> str | None:
+    """The address to ask a broker name at: the master's, else that of its first slave."""
+    slaves = [data.broker_addrs[key] for key in sorted(data.broker_addrs)]
+    return data.master or (slaves[0] if slaves else None)
+
+
+class Room:
+    """Base of the families of Admin's methods."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel

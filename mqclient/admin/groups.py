@@ -1,0 +1,68 @@
+"""Consumer groups: configuration, members, what members do."""
+
+from __future__ import annotations
+
+from mqclient.admin import calls as admin_calls
+from mqclient.admin.brokers import Brokers
+from mqclient.admin.channel import RETRY_PREFIX, Channel, Room
+from mqclient.errors import BrokerError
+from mqclient.wire import calls
+from mqclient.wire.bodies.groups import ConsumerConnection, SubscriptionGroupConfig
+from mqclient.wire.bodies.running import ConsumerRunningInfo
+from mqclient.wire.codes import ResponseCode
+
+
+class Groups(Room):
+    """Consumer groups of a cluster."""
+
+    def __init__(self, channel: Channel, brokers: Brokers) -> None:
+        super().__init__(channel)
+        self._brokers = brokers
+
+    async def names(self) -> list[str]:
+        """Groups that have a retry topic: every group that was ever online."""
+        topics = (await self._channel.ask_namesrv(calls.topic_list())).topic_list
+        return [name[len(RETRY_PREFIX) :] for name in topics if name.startswith(RETRY_PREFIX)]
+
+    async def update(
+        self,
+        config: SubscriptionGroupConfig,
+        *,
+        cluster: str | None = None,
+        broker: str | None = None,
+    ) -> list[str]:
+        """Create or change a group on one broker, or on every master of a cluster.
+
+        cluster: its name. broker: "host:port" of a master. Give exactly one.
+        Returns the addresses that have it now.
+        """
+        if (cluster is None) == (broker is None):
+            raise ValueError("give either cluster or broker: where should the group live?")
+        addresses = [broker] if broker else await self._brokers.masters(str(cluster))
+        call = calls.create_subscription_group(config)
+        for address in addresses:
+            await self._channel.ask_broker(address, call)
+        return addresses
+
+    async def configs(self, broker: str) -> dict[str, SubscriptionGroupConfig]:
+        """Every group of one broker. broker: "host:port"."""
+        table = await self._channel.ask_broker(broker, calls.all_subscription_groups())
+        return table.subscription_group_table
+
+    async def connection(self, group: str) -> ConsumerConnection:
+        """Members and subscriptions of a group.
+
+        Raises NoRouteError when the group was never seen, BrokerError 206 when nobody is online.
+        """
+        call = calls.consumer_connection(group)
+        found = await self._channel.ask_any(RETRY_PREFIX + group, call)
+        if not found.connection_set:
+            raise BrokerError(ResponseCode.CONSUMER_NOT_ONLINE, "Not found the consumer group")
+        return found
+
+    async def running_info(
+        self, group: str, client_id: str, *, stacks: bool = False
+    ) -> ConsumerRunningInfo:
+        """What one member does right now. stacks: with a dump of its threads."""
+        call = admin_calls.running_info(group, client_id, stacks=stacks)
+        return await self._channel.ask_any(RETRY_PREFIX + group, call, slow=True)

@@ -1,0 +1,119 @@
+"""Single messages: look one up, see who consumed it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mqclient.admin import calls as admin_calls
+from mqclient.admin.brokers import Brokers
+from mqclient.admin.channel import RETRY_PREFIX, Channel, Room
+from mqclient.admin.groups import Groups
+from mqclient.admin.offsets import Offsets
+from mqclient.admin.topics import Topics
+from mqclient.errors import BrokerError, RocketMQError
+from mqclient.wire import calls
+from mqclient.wire.bodies.groups import ConsumerConnection
+from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult
+from mqclient.wire.codes import ResponseCode
+from mqstore.message import ReceivedMessage, decode_messages, parse_offset_msg_id
+
+TrackType = Literal[
+    "CONSUMED",
+    "CONSUMED_BUT_FILTERED",
+    "PULL",
+    "NOT_CONSUME_YET",
+    "NOT_ONLINE",
+    "CONSUME_BROADCASTING",
+    "UNKNOWN",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTrack:
+    """What became of a message in one group. exception: why it could not be found out."""
+
+    consumer_group: str
+    track_type: TrackType
+    exception: str | None = None
+
+    def __str__(self) -> str:
+        return (
+            f"MessageTrack [consumerGroup={self.consumer_group}, trackType={self.track_type}, "
+            f"exceptionDesc={'null' if self.exception is None else self.exception}]"
+        )
+
+
+class Messages(Room):
+    """Messages by id, and their fate."""
+
+    def __init__(
+        self, channel: Channel, brokers: Brokers, topics: Topics, groups: Groups, offsets: Offsets
+    ) -> None:
+        super().__init__(channel)
+        self._brokers, self._topics = brokers, topics
+        self._groups, self._offsets = groups, offsets
+
+    async def view(self, offset_msg_id: str) -> ReceivedMessage:
+        """The message with an offset message id, from the broker that the id names.
+
+        Raises ValueError when the text is no such id, BrokerError when nothing is stored there.
+        """
+        where = parse_offset_msg_id(offset_msg_id)
+        host = f"[{where.host}]" if ":" in where.host else where.host
+        address = f"{host}:{where.port}"
+        call = calls.view_message(where.physical_offset)
+        found = decode_messages(await self._channel.ask_broker(address, call))
+        if not found:
+            raise BrokerError(ResponseCode.NO_MESSAGE, f"no message {offset_msg_id}", address)
+        return found[0]
+
+    async def consume_directly(
+        self, group: str, client_id: str, message: ReceivedMessage
+    ) -> ConsumeMessageDirectlyResult:
+        """Let one member of a group consume a message now, without moving any offset."""
+        call = admin_calls.consume_directly(group, client_id, message.offset_msg_id)
+        return await self._channel.ask_any(RETRY_PREFIX + group, call, slow=True)
+
+    async def track(self, message: ReceivedMessage) -> list[MessageTrack]:
+        """What became of a message in each group that reads its topic."""
+        groups = await self._topics.consumed_by(message.topic)
+        return [await self._track(message, group) for group in groups]
+
+    async def _track(self, message: ReceivedMessage, group: str) -> MessageTrack:
+        try:
+            connection = await self._groups.connection(group)
+            if connection.consume_type == "CONSUME_ACTIVELY":
+                return MessageTrack(group, "PULL")
+            if connection.message_model == "BROADCASTING":
+                return MessageTrack(group, "CONSUME_BROADCASTING")
+            if not await self._has_passed(message, group):
+                return MessageTrack(group, "NOT_CONSUME_YET")
+        except BrokerError as error:
+            offline = error.code == ResponseCode.CONSUMER_NOT_ONLINE
+            words = f"CODE:{error.code} DESC:{error.remark}"
+            return MessageTrack(group, "NOT_ONLINE" if offline else "UNKNOWN", words)
+        except RocketMQError as error:
+            return MessageTrack(group, "UNKNOWN", str(error))
+        return MessageTrack(group, _fate(message, connection))
+
+    async def _has_passed(self, message: ReceivedMessage, group: str) -> bool:
+        """Whether a group's committed offset is beyond a message."""
+        stats = await self._offsets.progress(group)
+        known = await self._brokers.clusters()
+        for queue, offset in stats.offset_table.items():
+            if (queue.topic, queue.queue_id) != (message.topic, message.queue_id):
+                continue
+            data = known.broker_addr_table.get(queue.broker_name)
+            if data and data.master == message.store_host:
+                return offset.consumer_offset > message.queue_offset
+        return False
+
+
+def _fate(message: ReceivedMessage, connection: ConsumerConnection) -> TrackType:
+    """Consumed, unless the group's tags leave this message out."""
+    subscription = connection.subscription_table.get(message.topic)
+    tags = subscription.tags_set if subscription else []
+    if not tags or "*" in tags or message.tags in tags:
+        return "CONSUMED"
+    return "CONSUMED_BUT_FILTERED"

@@ -1,0 +1,57 @@
+"""Offsets: how far groups are, and what queues hold."""
+
+from __future__ import annotations
+
+from mqclient.admin.channel import RETRY_PREFIX, R, Room
+from mqclient.errors import BrokerError, RocketMQError
+from mqclient.wire import calls
+from mqclient.wire.bodies.groups import ConsumeStats
+from mqclient.wire.calls import Call
+from mqclient.wire.codes import ResponseCode
+from mqstore.message import MessageQueue
+
+
+class Offsets(Room):
+    """Offsets of queues and groups."""
+
+    async def progress(self, group: str, topic: str | None = None) -> ConsumeStats:
+        """How far a group is in each of its queues, from all brokers that know it.
+
+        topic: that topic alone. Raises NoRouteError when the group was never seen, BrokerError
+        206 when it never committed an offset.
+        """
+        merged = ConsumeStats()
+        for address in await self._channel.addresses(RETRY_PREFIX + group):
+            call = calls.consume_stats(group, topic)
+            stats = await self._channel.ask_broker(address, call, slow=True)
+            merged.offset_table.update(stats.offset_table)
+            merged.consume_tps += stats.consume_tps
+        if not merged.offset_table:
+            raise BrokerError(
+                ResponseCode.CONSUMER_NOT_ONLINE,
+                f"group {group!r} has no committed offset: it never consumed a message",
+            )
+        return merged
+
+    async def minimum(self, queue: MessageQueue) -> int:
+        """The smallest offset of a queue that can still be read."""
+        return await self._ask_master(queue, calls.min_offset(queue))
+
+    async def maximum(self, queue: MessageQueue) -> int:
+        """The offset that the next message of a queue will get."""
+        return await self._ask_master(queue, calls.max_offset(queue))
+
+    async def at_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The offset of a queue at a store time, milliseconds since 1970."""
+        return await self._ask_master(queue, calls.search_offset(queue, timestamp_ms))
+
+    async def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Set a group's committed offset in a queue: the next one to read."""
+        await self._ask_master(queue, calls.update_consumer_offset(group, queue, offset))
+
+    async def _ask_master(self, queue: MessageQueue, call: Call[R]) -> R:
+        route = await self._channel.route(queue.topic)
+        for data in route.broker_datas:
+            if data.broker_name == queue.broker_name and data.master:
+                return await self._channel.ask_broker(data.master, call)
+        raise RocketMQError(f"{queue}: its broker has no master now")

@@ -1,0 +1,109 @@
+"""Every sub-command of RocketMQ 4.9 in RocketMQ's order, and those that are built."""
+
+from __future__ import annotations
+
+from mqclient.mqadmin.command import Command
+from mqclient.mqadmin.commands.cluster_list import CLUSTER_LIST
+from mqclient.mqadmin.commands.consumer_progress import CONSUMER_PROGRESS
+from mqclient.mqadmin.commands.query_msg_by_id import QUERY_MSG_BY_ID
+from mqclient.mqadmin.commands.topic_list import TOPIC_LIST
+from mqclient.mqadmin.commands.topic_route import TOPIC_ROUTE
+from mqclient.mqadmin.commands.update_topic import UPDATE_TOPIC
+
+BUILT: dict[str, Command] = {
+    command.name.lower(): command
+    for command in (
+        CLUSTER_LIST,
+        CONSUMER_PROGRESS,
+        QUERY_MSG_BY_ID,
+        TOPIC_LIST,
+        TOPIC_ROUTE,
+        UPDATE_TOPIC,
+    )
+}
+"""Commands that work, by lower-case name."""
+
+DESCRIPTIONS: dict[str, str] = {
+    "updateTopic": "Update or create topic",
+    "deleteTopic": "Delete topic from broker and NameServer.",
+    "updateSubGroup": "Update or create subscription group",
+    "deleteSubGroup": "Delete subscription group from broker.",
+    "updateBrokerConfig": "Update broker's config",
+    "updateTopicPerm": "Update topic perm",
+    "topicRoute": "Examine topic route info",
+    "topicStatus": "Examine topic Status info",
+    "topicClusterList": "get cluster info for topic",
+    "brokerStatus": "Fetch broker runtime status data",
+    "queryMsgById": "Query Message by Id",
+    "queryMsgByKey": "Query Message by Key",
+    "queryMsgByUniqueKey": "Query Message by Unique key",
+    "queryMsgByOffset": "Query Message by offset",
+    "queryMsgTraceById": "query a message trace",
+    "printMsg": "Print Message Detail",
+    "printMsgByQueue": "Print Message Detail",
+    "sendMsgStatus": "send msg to broker.",
+    "brokerConsumeStats": "Fetch broker consume stats data",
+    "producerConnection": "Query producer's socket connection and client version",
+    "consumerConnection": "Query consumer's socket connection, client version and subscription",
+    "consumerProgress": "Query consumers's progress, speed",
+    "consumerStatus": "Query consumer's internal data structure",
+    "cloneGroupOffset": "clone offset from other group.",
+    "producer": "Query producer's instances, connection, status, etc.",
+    "clusterList": "List all of clusters",
+    "topicList": "Fetch all topic list from name server",
+    "updateKvConfig": "Create or update KV config.",
+    "deleteKvConfig": "Delete KV config.",
+    "wipeWritePerm": "Wipe write perm of broker in all name server you defined in the -n param",
+    "addWritePerm": "Add write perm of broker in all name server you defined in the -n param",
+    "resetOffsetByTime": "Reset consumer offset by timestamp(without client restart).",
+    "skipAccumulatedMessage": "Skip all messages that are accumulated (not consumed) currently",
+    "updateOrderConf": "Create or update or delete order conf",
+    "cleanExpiredCQ": "Clean expired ConsumeQueue on broker.",
+    "deleteExpiredCommitLog": "Delete expired CommitLog files",
+    "cleanUnusedTopic": "Clean unused topic on broker.",
+    "startMonitoring": "Start Monitoring",
+    "statsAll": "Topic and Consumer tps stats",
+    "allocateMQ": "Allocate MQ",
+    "checkMsgSendRT": "check message send response time",
+    "clusterRT": "List All clusters Message Send RT",
+    "getNamesrvConfig": "Get configs of name server.",
+    "updateNamesrvConfig": "Update configs of name server.",
+    "getBrokerConfig": "Get broker config by cluster or special broker!",
+    "getConsumerConfig": "Get consumer config by subscription group name!",
+    "queryCq": "Query cq command.",
+    "sendMessage": "Send a message",
+    "consumeMessage": "Consume message",
+    "updateAclConfig": "Update acl config yaml file in broker",
+    "deleteAclConfig": "Delete Acl Config Account in broker",
+    "clusterAclConfigVersion": "List all of acl config version information in cluster",
+    "updateGlobalWhiteAddr": "Update global white address for acl Config File in broker",
+    "getAclConfig": "List all of acl config information in cluster",
+    "exportMetadata": "export metadata",
+    "exportConfigs": "export configs",
+    "exportMetrics": "export metrics",
+}
+"""RocketMQ's name and description of each command."""
+
+ALIASES = {"deleteaccessconfig": "deleteAclConfig"}
+"""Other names that RocketMQ accepts, in lower case."""
+
+
+def full_name(word: str) -> str | None:
+    """RocketMQ's spelling of a command, in whatever case it is typed; None if there is none."""
+    wanted = word.lower()
+    if wanted in ALIASES:
+        return ALIASES[wanted]
+    return next((name for name in DESCRIPTIONS if name.lower() == wanted), None)
+
+
+def listing() -> str:
+    """What `mqadmin` prints without arguments."""
+    lines = [f"   {name:<20} {words}" for name, words in DESCRIPTIONS.items()]
+    return "\n".join(
+        [
+            "The most commonly used mqadmin commands are:",
+            *lines,
+            "",
+            "See 'mqadmin help <command>' for more information on a specific command.",
+        ]
+    )

@@ -1,0 +1,46 @@
+"""A NameServer with one broker, each ours or Java's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from .java_driver import JavaDriver
+from .java_servers import JavaBroker, JavaNamesrv
+from .our_servers import OurBroker, OurNamesrv
+
+Maker = Literal["ours", "java"]
+NAMESRV = {"ours": OurNamesrv, "java": JavaNamesrv}
+BROKER = {"ours": OurBroker, "java": JavaBroker}
+
+
+class Cluster:
+    """Two running servers. namesrv, broker: "host:port"."""
+
+    def __init__(self, home: Path, namesrv: Maker, broker: Maker) -> None:
+        (home / "namesrv").mkdir(parents=True)
+        (home / "broker").mkdir()
+        self._namesrv = NAMESRV[namesrv](home / "namesrv")
+        try:
+            self._broker = BROKER[broker](home / "broker", self._namesrv.address)
+        except BaseException:
+            self._namesrv.process.kill()
+            raise
+        self.namesrv = self._namesrv.address
+        self.broker = self._broker.address
+        self.broker_port = self._broker.port
+
+    def create_topic(self, driver: JavaDriver, topic: str, queues: int = 4) -> str:
+        """Create a topic by Java's mqadmin; returns its name once it has a route."""
+        options = ["-b", self.broker, "-t", topic, "-r", str(queues), "-w", str(queues)]
+        printed = driver.admin("updateTopic", "-n", self.namesrv, *options)
+        assert f"create topic to {self.broker} success." in printed, printed
+        assert self.broker in driver.admin("topicRoute", "-n", self.namesrv, "-t", topic)
+        return topic
+
+    def stop(self) -> None:
+        """Stop both, the broker first; a server of ours that does not end well is a failure."""
+        try:
+            self._broker.stop()
+        finally:
+            self._namesrv.stop()

@@ -1,0 +1,60 @@
+"""Our NameServer and broker as processes, with the same configuration files as the Java ones."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from .conf import SMALL_STORE, broker_settings, write_conf
+from .processes import ServerProcess, free_triple
+
+
+def our_command(*words: str) -> list[str]:
+    """`mqserver ...` with this interpreter."""
+    return [sys.executable, "-m", "mqserver.cli", *words]
+
+
+class OurNamesrv:
+    """`mqserver namesrv start` on a free port; ready when the constructor returns."""
+
+    def __init__(self, home: Path) -> None:
+        self.port = free_triple()
+        self.address = f"127.0.0.1:{self.port}"
+        settings = {"listenPort": self.port, "kvConfigPath": home / "kvConfig.json"}
+        conf = write_conf(home / "namesrv.conf", settings)
+        self.process = ServerProcess(our_command("namesrv", "start", "-c", str(conf)), cwd=home)
+        self.process.await_line("The Name Server boot success")
+
+    def stop(self) -> None:
+        assert self.process.stop() == 0, self.process.output
+
+
+class OurBroker:
+    """`mqserver broker start` on a free triple of ports; registered when ready."""
+
+    def __init__(
+        self,
+        home: Path,
+        namesrv: str,
+        *,
+        name: str = "broker-a",
+        store: Path | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        self.port = free_triple()
+        self.address = f"127.0.0.1:{self.port}"
+        self.name = name
+        self.store = store or home / "store"
+        values = broker_settings(name, namesrv, self.port, self.store)
+        extra = SMALL_STORE if settings is None else settings
+        conf = write_conf(home / "broker.conf", {**values, **extra})
+        self.process = ServerProcess(our_command("broker", "start", "-c", str(conf)), cwd=home)
+        self.process.await_line("boot success")
+
+    def stop(self) -> None:
+        assert self.process.stop() == 0, self.process.output
+
+    def kill(self) -> None:
+        """SIGKILL: its store then needs the recovery of an abnormal stop."""
+        self.process.kill()

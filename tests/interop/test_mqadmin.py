@@ -1,0 +1,109 @@
+"""Java's mqadmin and ours, each against Java servers and ours: four times the same text."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stdout
+
+import pytest
+
+from mqclient.mqadmin import main
+
+from .clusters import Cluster
+from .java_driver import JavaDriver
+from .masks import masked
+
+TOPIC, GROUP = "AdminTopic", "admin_group"
+COMMANDS = [
+    "topicRoute -t AdminTopic",
+    "topicRoute -t AdminTopic -l",
+    "topicList -c",
+    "clusterList",
+    "clusterList -m",
+    "consumerProgress -g admin_group",
+    "consumerProgress",
+    "queryMsgById -i {msg_id}",
+    "updateTopic -c DefaultCluster -t AdminMade -r 3 -w 3",
+    "updateTopic -b {broker} -t AdminMade -r 2 -w 2 -p 4",
+    "updateTopic -c DefaultCluster -t AdminOrder -o true",
+]
+
+
+@pytest.fixture(scope="module")
+def message_ids(
+    java_cluster: Cluster, our_cluster: Cluster, java_driver: JavaDriver
+) -> dict[str, str]:
+    """The same topic and group on a Java cluster and on ours; the id of a message on each."""
+    ids = {}
+    for cluster in (java_cluster, our_cluster):
+        cluster.create_topic(java_driver, TOPIC)
+        results = java_driver.produce(cluster.namesrv, TOPIC, 12, keys="admin-")
+        consumer = java_driver.consume(cluster.namesrv, GROUP, TOPIC)
+        consumer.await_messages(12)
+        consumer.stop()  # commits
+        ids[cluster.namesrv] = results[5]["offsetMsgId"]
+    return ids
+
+
+def words(line: str, cluster: Cluster, ids: dict[str, str]) -> list[str]:
+    filled = line.format(msg_id=ids[cluster.namesrv], broker=cluster.broker)
+    return [*filled.split(), "-n", cluster.namesrv]
+
+
+def ours(line: list[str]) -> str:
+    output = io.StringIO()
+    with redirect_stdout(output):
+        assert main([*line, "--output", "table"]) == 0
+    return output.getvalue()
+
+
+def own_lines(text: str) -> list[str]:
+    """Lines without those about topics and groups of other tests."""
+    kept = [line for line in text.splitlines() if "Admin" in line or "admin" in line]
+    return kept if "admin" in text else text.splitlines()
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_our_mqadmin_prints_what_java_s_prints(
+    line: str, java_cluster: Cluster, java_driver: JavaDriver, message_ids: dict[str, str]
+) -> None:
+    command = words(line, java_cluster, message_ids)
+    assert masked(ours(command)).rstrip("\n") == masked(java_driver.admin(*command)).rstrip("\n")
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_java_s_mqadmin_sees_no_difference_in_our_servers(
+    line: str,
+    java_cluster: Cluster,
+    our_cluster: Cluster,
+    java_driver: JavaDriver,
+    message_ids: dict[str, str],
+) -> None:
+    texts = [
+        own_lines(masked(java_driver.admin(*words(line, cluster, message_ids))))
+        for cluster in (java_cluster, our_cluster)
+    ]
+    assert texts[1] == texts[0]
+
+
+def test_system_topics_are_java_s(
+    java_cluster: Cluster, our_cluster: Cluster, java_driver: JavaDriver
+) -> None:
+    """A fresh broker registers the topics that RocketMQ registers."""
+    system = []
+    for cluster in (java_cluster, our_cluster):
+        names = java_driver.admin("topicList", "-n", cluster.namesrv).split()
+        system.append({n for n in names if n.isupper() or n in ("broker-a", "DefaultCluster")})
+    assert system[1] == system[0]
+
+
+def test_runtime_figures_are_java_s(
+    java_cluster: Cluster, our_cluster: Cluster, java_driver: JavaDriver
+) -> None:
+    """brokerStatus shows the same keys; the store's folder is part of some."""
+    keys = []
+    for cluster in (java_cluster, our_cluster):
+        text = java_driver.admin("brokerStatus", "-n", cluster.namesrv, "-b", cluster.broker)
+        names = {line.partition(":")[0].strip() for line in text.splitlines() if ":" in line}
+        keys.append({n for n in names if "/" not in n and not n.startswith("scheduleMessage")})
+    assert keys[1] == keys[0]

@@ -1,0 +1,126 @@
+"""Our producer and push consumer against Java servers, and beside Java clients on any server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from mqclient import Message, Producer, PushConsumer
+from mqstore.message import ReceivedMessage
+
+from .clusters import Cluster
+from .java_driver import JavaDriver
+
+CLUSTERS = ["java_cluster", "our_broker_at_java", "java_broker_at_ours", "our_cluster"]
+
+pytestmark = pytest.mark.parametrize("cluster", CLUSTERS, indirect=True)
+
+
+class Inbox:
+    """Keeps what a handler was given; `await_messages` waits for a number of them."""
+
+    def __init__(self) -> None:
+        self._messages: list[ReceivedMessage] = []
+        self._arrival = threading.Condition()
+
+    def handle(self, messages: list[ReceivedMessage], context: object) -> None:
+        with self._arrival:
+            self._messages += messages
+            self._arrival.notify_all()
+
+    def await_messages(self, count: int, timeout: float = 40.0) -> list[ReceivedMessage]:
+        with self._arrival:
+            came = self._arrival.wait_for(lambda: len(self._messages) >= count, timeout)
+            assert came, f"{len(self._messages)} of {count}: {self._messages}"
+            return list(self._messages)
+
+
+@contextmanager
+def listening(cluster: Cluster, group: str, topic: str, tags: str = "*") -> Iterator[Inbox]:
+    inbox = Inbox()
+    with PushConsumer(group, cluster.namesrv, consume_from="earliest") as consumer:
+        consumer.subscribe(topic, tags, inbox.handle)
+        yield inbox
+
+
+def test_ours_to_ours(cluster: Cluster, java_driver: JavaDriver) -> None:
+    topic = cluster.create_topic(java_driver, f"OursToOurs_{cluster.broker_port}")
+    with Producer(cluster.namesrv) as producer:
+        sent = [
+            producer.send(Message(topic, f"Hello {i}".encode(), tags="TagA", keys=f"k{i}"))
+            for i in range(10)
+        ]
+    assert {result.send_status.name for result in sent} == {"SEND_OK"}
+    with listening(cluster, f"ours_to_ours_{cluster.broker_port}", topic) as inbox:
+        messages = sorted(inbox.await_messages(10), key=lambda message: message.commit_log_offset)
+    assert [message.body for message in messages] == [f"Hello {i}".encode() for i in range(10)]
+    assert [message.msg_id for message in messages] == [result.msg_id for result in sent]
+    assert [m.offset_msg_id for m in messages] == [result.offset_msg_id for result in sent]
+
+
+def test_ours_to_java(cluster: Cluster, java_driver: JavaDriver) -> None:
+    topic = cluster.create_topic(java_driver, f"OursToJava_{cluster.broker_port}")
+    group = f"ours_to_java_{cluster.broker_port}"
+    consumer = java_driver.consume(cluster.namesrv, group, topic, tags="TagA")
+    with Producer(cluster.namesrv) as producer:
+        for i in range(4):
+            producer.send(Message(topic, f"Hello {i}".encode(), tags="TagA"))
+            producer.send(Message(topic, b"for others", tags="TagB"))
+        producer.send(Message(topic, b"long " * 2000, tags="TagA"))  # compressed
+    bodies = {message["body"] for message in consumer.await_messages(5)}
+    consumer.stop()
+    assert bodies == {f"Hello {i}" for i in range(4)} | {"long " * 2000}
+
+
+def test_java_to_ours(cluster: Cluster, java_driver_binary: JavaDriver) -> None:
+    driver = java_driver_binary
+    topic = cluster.create_topic(driver, f"JavaToOurs_{cluster.broker_port}")
+    with listening(cluster, f"java_to_ours_{cluster.broker_port}", topic, "TagA") as inbox:
+        driver.produce(cluster.namesrv, topic, 4, keys="k")
+        driver.produce(cluster.namesrv, topic, 4, tags="TagB")
+        driver.produce(cluster.namesrv, topic, 1, padding=9000, body="long ")
+        driver.produce(cluster.namesrv, topic, 3, batch=True, body="batch ")
+        messages = inbox.await_messages(8)
+    bodies = {message.body.decode() for message in messages}
+    expected = {f"Hello RocketMQ {i}" for i in range(4)} | {f"batch {i}" for i in range(3)}
+    assert bodies == expected | {f"long 0{'x' * 9000}"}
+
+
+def test_a_group_of_both_shares_its_queues(cluster: Cluster, java_driver: JavaDriver) -> None:
+    topic = cluster.create_topic(java_driver, f"Shared_{cluster.broker_port}")
+    group = f"shared_{cluster.broker_port}"
+    with listening(cluster, group, topic) as inbox:
+        java_driver.produce(cluster.namesrv, topic, 4, body="one ")
+        inbox.await_messages(4)
+        other = java_driver.consume(cluster.namesrv, group, topic)
+        # Both hold queues once a message of each of the four went to one of them.
+        produced = 0
+        while not other.messages and produced < 400:
+            java_driver.produce(cluster.namesrv, topic, 4, body=f"round {produced} ")
+            produced += 4
+        assert other.messages, "the Java member never got a queue"
+    java_driver.produce(cluster.namesrv, topic, 4, body="last ")
+    other.await_messages(len(other.messages) + 1)
+    other.stop()
+
+
+def test_a_failed_message_comes_again(cluster: Cluster, java_driver: JavaDriver) -> None:
+    topic = cluster.create_topic(java_driver, f"OurRetry_{cluster.broker_port}", queues=1)
+    inbox = Inbox()
+
+    def fail_first(messages: list[ReceivedMessage], context: object) -> None:
+        inbox.handle(messages, context)
+        if messages[0].reconsume_times == 0:
+            context.delay_level_when_next_consume = 1  # type: ignore[attr-defined]
+            raise RuntimeError("not yet")
+
+    group = f"our_retry_{cluster.broker_port}"
+    with PushConsumer(group, cluster.namesrv, consume_from="earliest") as consumer:
+        consumer.subscribe(topic, "*", fail_first)
+        java_driver.produce(cluster.namesrv, topic, 1)
+        messages = inbox.await_messages(2)
+    assert [message.reconsume_times for message in messages] == [0, 1]
+    assert {message.topic for message in messages} == {topic}

@@ -1,0 +1,96 @@
+"""The command line itself: list, help, unknown and unbuilt names, wrong options."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqclient.admin.versions import VERSION_NAMES, version_name
+from mqclient.mqadmin import main
+from mqclient.mqadmin.catalogue import BUILT, DESCRIPTIONS
+from mqclient.mqadmin.java_text import fixed, hash_order, java_hash, java_map
+
+from .golden import GOLDEN, text
+
+HELP_BLOCKS = dict(
+    block.split("\n", 1)
+    for block in (GOLDEN / "help-commands.txt").read_text().split("$ mqadmin help ")[1:]
+)
+
+
+@pytest.mark.parametrize("words", [[], ["help"], ["-h"]])
+def test_without_a_command_all_commands_are_listed(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 0
+    assert capsys.readouterr().out == text("help")
+
+
+@pytest.mark.parametrize("name", sorted(command.name for command in BUILT.values()))
+def test_help_is_java_s(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", name]) == 0
+    output = capsys.readouterr().out
+    assert output.startswith(HELP_BLOCKS[name].rstrip("\n") + "\n")
+    assert "--output" in output
+    assert BUILT[name.lower()].description == DESCRIPTIONS[name]
+
+
+def test_names_are_not_case_sensitive(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["TOPICROUTE", "-h"]) == 0
+    assert capsys.readouterr().out.startswith("usage: mqadmin topicRoute ")
+
+
+def test_an_unknown_command_is_said_in_java_s_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nosuchcommand"]) == 2
+    assert capsys.readouterr().err == text("unknown-command")
+
+
+@pytest.mark.parametrize("name", sorted(set(DESCRIPTIONS) - {c.name for c in BUILT.values()}))
+def test_commands_that_are_not_built_say_so(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "-n", "127.0.0.1:1"]) == 2
+    assert "not built yet" in capsys.readouterr().err
+
+
+def test_a_missing_option_shows_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topicRoute", "-n", "127.0.0.1:1"]) == 2
+    errors = capsys.readouterr().err
+    assert "Missing required option: t" in errors
+    assert errors.endswith(text("topicRoute-nooption"))
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["updateTopic", "-t", "T"], "give exactly one of -b (brokerAddr) or -c (clusterName)"),
+        (["updateTopic", "-t", "T", "-b", "h:1", "-c", "C"], "give exactly one of"),
+        (["updateTopic", "-t", "T", "-c", "C", "-r", "many"], "--readQueueNums must be a whole"),
+        (["topicList", "--colour"], "unrecognized arguments: --colour"),
+        (["topicRoute", "-t", "T", "--output", "xml"], "xml"),
+        (["queryMsgById", "-i", "C000020A5CC2"], "is not 32 or 56 hex digits"),
+    ],
+)
+def test_wrong_options_are_exit_code_2(
+    words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "-n", "127.0.0.1:1"]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_an_address_that_is_none_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["topicList", "-n", "no port here:x"]) == 2
+    assert "is no address" in capsys.readouterr().err
+
+
+def test_java_text() -> None:
+    assert java_hash("TagA") == 2598919
+    assert java_map({"KEYS": "k", "UNIQ_KEY": "u", "CLUSTER": "c", "TAGS": "t"}) == (
+        "{KEYS=k, UNIQ_KEY=u, CLUSTER=c, TAGS=t}"
+    )
+    assert fixed(0.125, 2) == "0.13"
+    assert fixed(2.675, 2) == "2.68"
+    assert hash_order(["b", "a", "b"]) == ["a", "b"]
+
+
+def test_version_names() -> None:
+    assert (version_name(0), version_name(407)) == ("V3_0_0_SNAPSHOT", "V4_9_7")
+    assert len(VERSION_NAMES) == 613
+    assert version_name(10_000) == "HIGHER_VERSION"
