@@ -61,10 +61,11 @@ class JavaBroker:
         namesrv: str,
         *,
         name: str = "broker-a",
+        port: int | None = None,
         store: Path | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> None:
-        self.port = free_triple()
+        self.port = port or free_triple()
         self.address = f"127.0.0.1:{self.port}"
         self.name = name
         self.store = store or home / "store"

@@ -9,10 +9,13 @@ from pathlib import Path
 from .conf import SMALL_STORE, broker_settings, write_conf
 from .processes import ServerProcess, free_triple
 
+ROOT = Path(__file__).parent.parent.parent
 
-def our_command(*words: str) -> list[str]:
-    """`mqserver ...` with this interpreter."""
-    return [sys.executable, "-m", "mqserver.cli", *words]
+
+def start(home: Path, *words: str) -> ServerProcess:
+    """`mqserver ...` with this interpreter; it works in `home`, which it may write to."""
+    command = [sys.executable, "-m", "mqserver.cli", *words]
+    return ServerProcess(command, cwd=home, env={"PYTHONPATH": str(ROOT)})
 
 
 class OurNamesrv:
@@ -23,7 +26,7 @@ class OurNamesrv:
         self.address = f"127.0.0.1:{self.port}"
         settings = {"listenPort": self.port, "kvConfigPath": home / "kvConfig.json"}
         conf = write_conf(home / "namesrv.conf", settings)
-        self.process = ServerProcess(our_command("namesrv", "start", "-c", str(conf)), cwd=home)
+        self.process = start(home, "namesrv", "start", "-c", str(conf))
         self.process.await_line("The Name Server boot success")
 
     def stop(self) -> None:
@@ -39,17 +42,18 @@ class OurBroker:
         namesrv: str,
         *,
         name: str = "broker-a",
+        port: int | None = None,
         store: Path | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> None:
-        self.port = free_triple()
+        self.port = port or free_triple()
         self.address = f"127.0.0.1:{self.port}"
         self.name = name
         self.store = store or home / "store"
         values = broker_settings(name, namesrv, self.port, self.store)
         extra = SMALL_STORE if settings is None else settings
         conf = write_conf(home / "broker.conf", {**values, **extra})
-        self.process = ServerProcess(our_command("broker", "start", "-c", str(conf)), cwd=home)
+        self.process = start(home, "broker", "start", "-c", str(conf))
         self.process.await_line("boot success")
 
     def stop(self) -> None:

@@ -29,25 +29,31 @@ COMMANDS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def message_ids(
-    java_cluster: Cluster, our_cluster: Cluster, java_driver: JavaDriver
-) -> dict[str, str]:
-    """The same topic and group on a Java cluster and on ours; the id of a message on each."""
-    ids = {}
-    for cluster in (java_cluster, our_cluster):
-        cluster.create_topic(java_driver, TOPIC)
-        results = java_driver.produce(cluster.namesrv, TOPIC, 12, keys="admin-")
-        consumer = java_driver.consume(cluster.namesrv, GROUP, TOPIC)
+class Prepared:
+    """A cluster with a topic, messages and a group; the same on every cluster."""
+
+    def __init__(self, cluster: Cluster, driver: JavaDriver) -> None:
+        self.cluster = cluster
+        cluster.create_topic(driver, TOPIC)
+        results = driver.produce(cluster.namesrv, TOPIC, 12, keys="admin-")
+        consumer = driver.consume(cluster.namesrv, GROUP, TOPIC)
         consumer.await_messages(12)
         consumer.stop()  # commits
-        ids[cluster.namesrv] = results[5]["offsetMsgId"]
-    return ids
+        self.message_id = results[5]["offsetMsgId"]
+
+    def words(self, line: str) -> list[str]:
+        filled = line.format(msg_id=self.message_id, broker=self.cluster.broker)
+        return [*filled.split(), "-n", self.cluster.namesrv]
 
 
-def words(line: str, cluster: Cluster, ids: dict[str, str]) -> list[str]:
-    filled = line.format(msg_id=ids[cluster.namesrv], broker=cluster.broker)
-    return [*filled.split(), "-n", cluster.namesrv]
+@pytest.fixture(scope="module")
+def at_java(java_cluster: Cluster, java_driver: JavaDriver) -> Prepared:
+    return Prepared(java_cluster, java_driver)
+
+
+@pytest.fixture(scope="module")
+def at_ours(our_cluster: Cluster, java_driver: JavaDriver) -> Prepared:
+    return Prepared(our_cluster, java_driver)
 
 
 def ours(line: list[str]) -> str:
@@ -65,23 +71,19 @@ def own_lines(text: str) -> list[str]:
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_our_mqadmin_prints_what_java_s_prints(
-    line: str, java_cluster: Cluster, java_driver: JavaDriver, message_ids: dict[str, str]
+    line: str, at_java: Prepared, java_driver: JavaDriver
 ) -> None:
-    command = words(line, java_cluster, message_ids)
+    command = at_java.words(line)
     assert masked(ours(command)).rstrip("\n") == masked(java_driver.admin(*command)).rstrip("\n")
 
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_java_s_mqadmin_sees_no_difference_in_our_servers(
-    line: str,
-    java_cluster: Cluster,
-    our_cluster: Cluster,
-    java_driver: JavaDriver,
-    message_ids: dict[str, str],
+    line: str, at_java: Prepared, at_ours: Prepared, java_driver: JavaDriver
 ) -> None:
     texts = [
-        own_lines(masked(java_driver.admin(*words(line, cluster, message_ids))))
-        for cluster in (java_cluster, our_cluster)
+        own_lines(masked(java_driver.admin(*prepared.words(line))))
+        for prepared in (at_java, at_ours)
     ]
     assert texts[1] == texts[0]
 

@@ -10,8 +10,8 @@ import pytest
 from .clusters import BROKER, Maker
 from .java_driver import JavaDriver
 from .our_servers import OurNamesrv
+from .processes import free_triple
 
-TOPIC = "HandedOver"
 COUNT = 90  # of 1 KiB: rolls the 64 KiB log files
 
 
@@ -23,28 +23,30 @@ def namesrv(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 
 class HandOver:
-    """Runs one broker after the other on the same store, under the same broker name."""
+    """Runs one broker after the other on the same store, at the same address."""
 
     def __init__(self, home: Path, namesrv: str, driver: JavaDriver) -> None:
         self.home, self.namesrv, self.driver = home, namesrv, driver
         self.store = home / "store"
+        self.port = free_triple()
         self.group = f"group_{home.name}"
+        self.topic = f"Topic_{home.name}"  # a topic of its own: clients keep routes for 30 s
         self._turn = 0
 
     def start(self, maker: Maker):  # type: ignore[no-untyped-def]
         self._turn += 1
         home = self.home / f"turn{self._turn}"
         home.mkdir()
-        return BROKER[maker](home, self.namesrv, store=self.store)
+        return BROKER[maker](home, self.namesrv, port=self.port, store=self.store)
 
     def produce(self, prefix: str) -> None:
         options = {"body": f"{prefix} ", "padding": 1000, "keys": f"{prefix}-"}
-        results = self.driver.produce(self.namesrv, TOPIC, COUNT, **options)
+        results = self.driver.produce(self.namesrv, self.topic, COUNT, **options)
         assert {result["status"] for result in results} == {"SEND_OK"}
 
     def consume(self, group: str, count: int) -> set[str]:
         """The first words of `count` bodies, each exactly once."""
-        consumer = self.driver.consume(self.namesrv, group, TOPIC)
+        consumer = self.driver.consume(self.namesrv, group, self.topic)
         messages = consumer.await_messages(count)
         consumer.stop()
         bodies = [message["body"].rstrip("x") for message in messages]
@@ -52,7 +54,7 @@ class HandOver:
         return set(bodies)
 
     def key_is_found(self, key: str) -> bool:
-        words = ["queryMsgByKey", "-n", self.namesrv, "-t", TOPIC, "-k", key]
+        words = ["queryMsgByKey", "-n", self.namesrv, "-t", self.topic, "-k", key]
         return len(self.driver.admin(*words).strip().splitlines()) == 2
 
 
