@@ -42,12 +42,21 @@ class Admin:
             namesrv=namesrv_addresses(namesrv), address_map=dict(address_map or {})
         )
         self._engine: Engine = engine or Client(settings)
-        channel = Channel(self._engine, seconds(timeout), ";".join(settings.namesrv))
+        self._namesrv = ";".join(settings.namesrv)
+        channel = Channel(self._engine, seconds(timeout), self._namesrv)
         self.brokers = Brokers(channel)
         self.topics = Topics(channel, self.brokers)
         self.groups = Groups(channel, self.brokers)
         self.offsets = Offsets(channel)
         self.messages = Messages(channel, self.brokers, self.topics, self.groups, self.offsets)
+
+    def __repr__(self) -> str:
+        return f"<Admin {self._namesrv}>"
+
+    @property
+    def client_id(self) -> str:
+        """The id under which servers know this client."""
+        return self._engine.client_id
 
     async def start(self) -> None:
         """Make it ready; `async with` does this. Connections are opened when they are needed."""

@@ -22,6 +22,8 @@ DLQ_PREFIX = "%DLQ%"
 class Engine(Protocol):
     """What Admin needs of the client's engine."""
 
+    client_id: str
+
     async def start(self) -> None:
         """Make it ready on the running loop."""
         ...

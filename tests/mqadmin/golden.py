@@ -20,6 +20,8 @@ def text(name: str) -> str:
 class RecordedCluster:
     """An engine that plays one recorded session. `asked` lists what was asked, in order."""
 
+    client_id = "10.0.0.1@1"
+
     def __init__(self, session: str) -> None:
         self.asked: list[Frame] = []
         self._replies: dict[tuple[str, int, str], Frame] = {}

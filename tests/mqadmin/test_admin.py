@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import pytest
 
 from mqclient.admin import Admin
-from mqclient.errors import BrokerError, NoRouteError, RocketMQError
+from mqclient.admin.sync import Admin as BlockingAdmin
+from mqclient.errors import BrokerError, ClosedError, NoRouteError, RocketMQError
 from mqclient.wire import Frame, RequestCode, ResponseCode
 from mqclient.wire.bodies.common import KVTable
 from mqclient.wire.bodies.groups import (
@@ -38,6 +39,8 @@ A0, B0 = MessageQueue("T", "a", 0), MessageQueue("T", "b", 0)
 
 class TwoBrokers:
     """An engine: brokers a and b of cluster C have topic T and group g. Logs what is asked."""
+
+    client_id = "10.0.0.1@1"
 
     def __init__(self, **answers: bytes | Answer) -> None:
         self.asked: list[tuple[str, int, dict[str, str]]] = []
@@ -265,3 +268,28 @@ def test_a_result_of_direct_consumption() -> None:
         "clientId": "1@2",
         "msgId": Named.offset_msg_id,
     }
+
+
+def test_the_blocking_face_waits_for_the_same() -> None:
+    engine = TwoBrokers(GET_BROKER_RUNTIME_INFO=KVTable({"putTps": "1.0"}).to_json())
+    with BlockingAdmin("10.0.0.9:9876", engine=engine) as admin:
+        assert admin.brokers.runtime(A) == {"putTps": "1.0"}
+        assert admin.topics.route("T") == ROUTE
+        with pytest.raises(NoRouteError):
+            admin.topics.route("Nowhere")
+        assert "Reads" in (BlockingAdmin.__doc__ or "")
+        assert (admin.topics.route.__doc__ or "").startswith("Where a topic lives")
+    assert engine.closed
+
+
+def test_a_blocking_admin_that_is_not_started_says_so() -> None:
+    with pytest.raises(ClosedError, match="not started"):
+        BlockingAdmin("10.0.0.9:9876", engine=TwoBrokers()).topics.names()
+
+
+def test_the_blocking_rooms_have_every_method() -> None:
+    admin = BlockingAdmin("10.0.0.9:9876", engine=TwoBrokers())
+    for room in ("brokers", "topics", "groups", "offsets", "messages"):
+        blocking = getattr(admin, room)
+        names = {name for name in dir(blocking._twin) if not name.startswith("_")}
+        assert names == {name for name in dir(blocking) if not name.startswith("_")}

@@ -1,0 +1,123 @@
+"""The blocking face of Admin: each method waits on what its asyncio twin awaits."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from mqclient.admin import brokers, groups, messages, offsets, topics
+from mqclient.admin.admin import TIMEOUT_DEFAULT
+from mqclient.admin.admin import Admin as AsyncAdmin
+from mqclient.admin.channel import Engine
+from mqclient.config import Duration
+from mqclient.loop_thread import LoopThread
+from mqclient.sync import BlockingFace
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class BlockingRoom:
+    """A family of methods: the asyncio one, and where to run its coroutines."""
+
+    def __init__(self, twin: Any, thread: Callable[[], LoopThread]) -> None:
+        self._twin = twin
+        self._thread = thread
+
+
+def _blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[BlockingRoom, P], R]:
+    """The method that runs an asyncio one to its end; same arguments, result and errors."""
+
+    @functools.wraps(method)
+    def run(room: BlockingRoom, /, *arguments: P.args, **options: P.kwargs) -> R:
+        return room._thread().run(method(room._twin, *arguments, **options))
+
+    return run
+
+
+class Brokers(BlockingRoom):
+    """Clusters, brokers, their runtime figures and configuration."""
+
+    clusters = _blocking(brokers.Brokers.clusters)
+    masters = _blocking(brokers.Brokers.masters)
+    names = _blocking(brokers.Brokers.names)
+    name_of = _blocking(brokers.Brokers.name_of)
+    runtime = _blocking(brokers.Brokers.runtime)
+    config = _blocking(brokers.Brokers.config)
+    update_config = _blocking(brokers.Brokers.update_config)
+
+
+class Topics(BlockingRoom):
+    """Topics of a cluster."""
+
+    names = _blocking(topics.Topics.names)
+    route = _blocking(topics.Topics.route)
+    cluster_of = _blocking(topics.Topics.cluster_of)
+    update = _blocking(topics.Topics.update)
+    update_order = _blocking(topics.Topics.update_order)
+    add_to_order = _blocking(topics.Topics.add_to_order)
+    stats = _blocking(topics.Topics.stats)
+    configs = _blocking(topics.Topics.configs)
+    consumed_by = _blocking(topics.Topics.consumed_by)
+
+
+class Groups(BlockingRoom):
+    """Consumer groups of a cluster."""
+
+    names = _blocking(groups.Groups.names)
+    update = _blocking(groups.Groups.update)
+    configs = _blocking(groups.Groups.configs)
+    connection = _blocking(groups.Groups.connection)
+    running_info = _blocking(groups.Groups.running_info)
+
+
+class Offsets(BlockingRoom):
+    """Offsets of queues and groups."""
+
+    progress = _blocking(offsets.Offsets.progress)
+    minimum = _blocking(offsets.Offsets.minimum)
+    maximum = _blocking(offsets.Offsets.maximum)
+    at_time = _blocking(offsets.Offsets.at_time)
+    commit = _blocking(offsets.Offsets.commit)
+
+
+class Messages(BlockingRoom):
+    """Messages by id, and their fate."""
+
+    view = _blocking(messages.Messages.view)
+    consume_directly = _blocking(messages.Messages.consume_directly)
+    track = _blocking(messages.Messages.track)
+
+
+class Admin(BlockingFace[AsyncAdmin]):
+    """Reads and changes a cluster: `topics`, `brokers`, `groups`, `offsets`, `messages`.
+
+    namesrv: "host:port", several by ";" or as a list; else NAMESRV_ADDR; else 127.0.0.1:9876.
+    timeout: seconds or timedelta for one answer. address_map: broker address as advertised to
+    the address to use, for brokers behind NAT. engine: what to send with, made when None.
+
+        with Admin("127.0.0.1:9876") as admin:
+            print(admin.topics.names())
+    """
+
+    def __init__(
+        self,
+        namesrv: str | Iterable[str] | None = None,
+        *,
+        timeout: Duration = TIMEOUT_DEFAULT,
+        address_map: Mapping[str, str] | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        twin = AsyncAdmin(namesrv, timeout=timeout, address_map=address_map, engine=engine)
+        super().__init__(twin)
+        self.brokers = Brokers(twin.brokers, self._where)
+        self.topics = Topics(twin.topics, self._where)
+        self.groups = Groups(twin.groups, self._where)
+        self.offsets = Offsets(twin.offsets, self._where)
+        self.messages = Messages(twin.messages, self._where)
+
+    def _where(self) -> LoopThread:
+        return self._running
