@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from mqclient import Message, Producer, PushConsumer
+from mqclient import ConsumeContext, Message, Producer, PushConsumer
 from mqstore.message import ReceivedMessage
 
 from .clusters import Cluster
@@ -53,7 +53,7 @@ def test_ours_to_ours(cluster: Cluster, java_driver: JavaDriver) -> None:
             producer.send(Message(topic, f"Hello {i}".encode(), tags="TagA", keys=f"k{i}"))
             for i in range(10)
         ]
-    assert {result.send_status.name for result in sent} == {"SEND_OK"}
+    assert {result.status.name for result in sent} == {"SEND_OK"}
     with listening(cluster, f"ours_to_ours_{cluster.broker_port}", topic) as inbox:
         messages = sorted(inbox.await_messages(10), key=lambda message: message.commit_log_offset)
     assert [message.body for message in messages] == [f"Hello {i}".encode() for i in range(10)]
@@ -111,10 +111,10 @@ def test_a_failed_message_comes_again(cluster: Cluster, java_driver: JavaDriver)
     topic = cluster.create_topic(java_driver, f"OurRetry_{cluster.broker_port}", queues=1)
     inbox = Inbox()
 
-    def fail_first(messages: list[ReceivedMessage], context: object) -> None:
+    def fail_first(messages: list[ReceivedMessage], context: ConsumeContext) -> None:
         inbox.handle(messages, context)
         if messages[0].reconsume_times == 0:
-            context.delay_level_when_next_consume = 1  # type: ignore[attr-defined]
+            context.delay_level = 1
             raise RuntimeError("not yet")
 
     group = f"our_retry_{cluster.broker_port}"
