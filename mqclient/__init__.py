@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from mqclient.admin.sync import Admin
     from mqclient.consumer.context import ConsumeContext, ConsumeResult
     from mqclient.errors import (
         BrokerError,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from mqstore.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = [
+    "Admin",
     "BrokerError",
     "ClientTimeout",
     "ClosedError",
@@ -41,6 +43,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "mqclient.admin.sync": ("Admin",),
     "mqclient.consumer.context": ("ConsumeContext", "ConsumeResult"),
     "mqclient.errors": (
         "BrokerError",

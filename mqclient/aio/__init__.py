@@ -1,5 +1,6 @@
 """The asyncio clients: the engine itself; `mqclient`'s blocking clients stand on them."""
 
+from mqclient.admin import Admin
 from mqclient.consumer.context import ConsumeContext, ConsumeResult
 from mqclient.consumer.push import PushConsumer
 from mqclient.producer import Producer
@@ -7,6 +8,7 @@ from mqclient.results import SendResult, SendStatus
 from mqstore.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = [
+    "Admin",
     "ConsumeContext",
     "ConsumeResult",
     "Message",
