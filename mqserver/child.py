@@ -1,0 +1,78 @@
+"""A NameServer and a broker in a process of their own, which can be killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mqserver.standalone import Standalone
+
+READY = "ready: "
+"""The line that says both servers answer: `ready: NAMESRV BROKER`."""
+START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 15.0
+
+
+class Child:
+    """The process of both servers."""
+
+    def __init__(self, owner: Standalone) -> None:
+        self._owner = owner
+        self._process: subprocess.Popen[str] | None = None
+        self.namesrv = ""
+        self.broker = ""
+
+    def start(self) -> None:
+        """Start the process and wait for its ready line. Raises RuntimeError with its words."""
+        owner = self._owner
+        command = [sys.executable, "-m", "mqserver.cli", "standalone", "--data", str(owner.data)]
+        for key, value in owner.broker_settings.items():
+            command += ["--set", f"{key}={value}"]
+        for key, value in owner.namesrv_settings.items():
+            command += ["--set-namesrv", f"{key}={value}"]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        self._process = process
+        lines = self._lines_until_ready(process)
+        if not lines or not lines[-1].startswith(READY):
+            process.kill()
+            process.wait()
+            raise RuntimeError("standalone did not start: " + " | ".join(lines))
+        self.namesrv, self.broker = lines[-1].removeprefix(READY).split()
+
+    @staticmethod
+    def _lines_until_ready(process: subprocess.Popen[str]) -> list[str]:
+        assert process.stdout is not None
+        lines: list[str] = []
+        expired = threading.Timer(START_TIMEOUT_S, process.kill)
+        expired.start()
+        try:
+            for line in process.stdout:
+                lines.append(line.rstrip("\n"))
+                if lines[-1].startswith(READY):
+                    break
+        finally:
+            expired.cancel()
+        threading.Thread(target=process.stdout.read, daemon=True).start()
+        return lines
+
+    def stop(self) -> None:
+        """SIGTERM, and wait; SIGKILL if that takes too long."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL, and wait."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()

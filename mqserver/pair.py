@@ -1,0 +1,50 @@
+"""A NameServer and a broker in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mqserver.broker.broker import Broker
+from mqserver.config.broker_table import BROKER
+from mqserver.config.load import load, pairs
+from mqserver.config.namesrv_table import NAMESRV
+from mqserver.names.server import NameServer
+
+ORIGIN = "standalone"
+
+
+class Pair:
+    """Both servers; the broker is told the NameServer's address."""
+
+    def __init__(
+        self, namesrv_settings: Mapping[str, str], broker_settings: Mapping[str, str]
+    ) -> None:
+        self._namesrv_settings = namesrv_settings
+        self._broker_settings = broker_settings
+        self.names: NameServer | None = None
+        self.server: Broker | None = None
+        self.namesrv = ""
+        self.broker = ""
+
+    def start(self) -> None:
+        """Start the NameServer, then the broker; nothing is left running if that fails."""
+        names = NameServer(load(NAMESRV, flags=pairs(self._namesrv_settings, ORIGIN)))
+        names.start()
+        try:
+            settings = {"namesrvAddr": names.address, **self._broker_settings}
+            server = Broker(load(BROKER, flags=pairs(settings, ORIGIN)))
+            server.start()
+        except BaseException:
+            names.stop()
+            raise
+        self.names, self.server = names, server
+        self.namesrv = names.address
+        host = server.settings.bind_address
+        self.broker = f"{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{server.port}"
+
+    def stop(self) -> None:
+        """Stop the broker, then the NameServer."""
+        if self.server is not None:
+            self.server.stop()
+        if self.names is not None:
+            self.names.stop()

@@ -1,0 +1,79 @@
+"""One request over one socket, without an event loop: for tests, and for `Standalone`."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import struct
+from types import TracebackType
+from typing import Self
+
+from mqclient.wire.frame import Frame, decode, encode
+
+_opaque = itertools.count(1)
+
+
+class Probe:
+    """A blocking connection to a NameServer or broker; a context manager.
+
+    address: "host:port". timeout: seconds for the connection and for each answer.
+    """
+
+    def __init__(self, address: str, timeout: float = 5.0) -> None:
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.pushed: list[Frame] = []
+
+    def call(self, request: Frame) -> Frame:
+        """Send a request and wait for its reply; requests of the server go to `pushed`.
+
+        Raises TimeoutError, and ConnectionError when the server closes the connection.
+        """
+        request.opaque = next(_opaque)
+        self.write(encode(request))
+        while True:
+            frame = self.read()
+            if frame.is_response and frame.opaque == request.opaque:
+                return frame
+            self.pushed.append(frame)
+
+    def write(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._socket.sendall(data)
+
+    def read(self) -> Frame:
+        """Wait for one frame."""
+        length = self._take(4)
+        (size,) = struct.unpack(">i", length)
+        return decode(length + self._take(size))
+
+    def _take(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            piece = self._socket.recv(size - len(data))
+            if not piece:
+                raise ConnectionError("the server closed the connection")
+            data += piece
+        return bytes(data)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def ask(address: str, request: Frame, timeout: float = 5.0) -> Frame:
+    """Send one request on a connection of its own."""
+    with Probe(address, timeout) as probe:
+        return probe.call(request)

@@ -1,0 +1,279 @@
+"""A NameServer and a broker together: in this process, or in one of their own.
+
+```python
+from mqserver import Standalone
+
+with Standalone() as mq:
+    topic = mq.topic()
+    print(mq.namesrv, topic)
+```
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from mqclient.wire.codes import PullSysFlag, RequestCode
+from mqclient.wire.frame import Frame
+from mqclient.wire.headers.admin import CreateTopicRequestHeader
+from mqclient.wire.headers.offsets import QueryConsumerOffsetRequestHeader, QueueRequestHeader
+from mqclient.wire.headers.pull import PullMessageRequestHeader
+from mqserver.probe import Probe
+
+if TYPE_CHECKING:
+    from mqstore import ReceivedMessage
+
+SMALL_STORE = {
+    "mappedFileSizeCommitLog": str(16 << 20),
+    "maxHashSlotNum": "10000",
+    "maxIndexNum": "40000",
+    "allocateStepBytes": str(4 << 20),
+}
+"""File sizes of a new store that is not for production."""
+ALWAYS = {"minFreeBytes": str(64 << 20)}
+"""Refuse by free space: a laptop's disk may be 95 % full and have room enough."""
+_PULL_COUNT = 32
+_GROUP = "TOOLS_CONSUMER"
+
+
+class Servers(Protocol):
+    """A NameServer and a broker that can be started and stopped; see `pair` and `child`."""
+
+    namesrv: str
+    broker: str
+
+    def start(self) -> None:
+        """Start both; returns when both answer."""
+
+    def stop(self) -> None:
+        """Stop both in order."""
+
+
+class Standalone:
+    """A NameServer and a broker on the loopback interface, for tests and laptops.
+
+    data: the store's directory; a temporary one, removed at the end, unless given.
+    host: address to listen on. advertise: "host" or "host:port" told to clients.
+    namesrv_port, port: 0 picks free ones. settings: more of RocketMQ's keys for the broker.
+    namesrv_settings: the same for the NameServer. process: run them in a process of their own,
+    so that `kill` is possible.
+    """
+
+    def __init__(
+        self,
+        data: str | os.PathLike[str] | None = None,
+        *,
+        host: str = "127.0.0.1",
+        advertise: str | None = None,
+        namesrv_port: int = 0,
+        port: int = 0,
+        settings: Mapping[str, str] | None = None,
+        namesrv_settings: Mapping[str, str] | None = None,
+        process: bool = False,
+    ) -> None:
+        self.is_temporary = data is None
+        self.data = Path(data or tempfile.mkdtemp(prefix="mqstack-"))
+        self.host = host
+        self.ports = (namesrv_port, port)
+        self.broker_settings = {
+            "brokerName": "broker-a",
+            "bindAddress": host,
+            "listenPort": str(port),
+            "fastPortEnable": "false",
+            "storePathRootDir": str(self.data),
+            **_told(host, advertise),
+            **ALWAYS,
+            **({} if (self.data / "commitlog").exists() else SMALL_STORE),
+            **(settings or {}),
+        }
+        self.namesrv_settings = {
+            "bindAddress": host,
+            "listenPort": str(namesrv_port),
+            "kvConfigPath": str(self.data / "mqstack" / "namesrv" / "kvConfig.json"),
+            **(namesrv_settings or {}),
+        }
+        self._process = process
+        self._servers: Servers | None = None
+
+    # --- start and stop
+
+    def start(self) -> Self:
+        """Start both servers; they answer when this returns."""
+        if self._process:
+            from mqserver.child import Child
+
+            servers: Servers = Child(self)
+        else:
+            from mqserver.pair import Pair
+
+            servers = Pair(self.namesrv_settings, self.broker_settings)
+        servers.start()
+        self._servers = servers
+        self._keep_ports()
+        return self
+
+    def _keep_ports(self) -> None:
+        """A restart takes the same ports, and the sizes the store has now."""
+        self.namesrv_settings["listenPort"] = self.namesrv.rpartition(":")[2]
+        self.broker_settings["listenPort"] = self._running.broker.rpartition(":")[2]
+        for key in SMALL_STORE:
+            if key != "allocateStepBytes":
+                self.broker_settings.pop(key, None)
+
+    def stop(self) -> None:
+        """Stop both servers and remove a temporary store. Twice is fine."""
+        servers, self._servers = self._servers, None
+        if servers is not None:
+            servers.stop()
+        if self.is_temporary:
+            shutil.rmtree(self.data, ignore_errors=True)
+
+    def restart(self) -> None:
+        """Stop both in order and start them again: same ports, same store."""
+        self._running.stop()
+        self._servers = None
+        self.start()
+
+    def kill(self) -> None:
+        """SIGKILL the process of both; only with `process=True`. `start` starts them again."""
+        from mqserver.child import Child
+
+        if not isinstance(self._running, Child):
+            raise RuntimeError("only a Standalone(process=True) can be killed")
+        self._running.kill()
+        self._servers = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    # --- what it offers
+
+    @property
+    def _running(self) -> Servers:
+        if self._servers is None:
+            raise RuntimeError("not started: use it in a with statement, or call start()")
+        return self._servers
+
+    @property
+    def namesrv(self) -> str:
+        """Address of the NameServer, "host:port"."""
+        return self._running.namesrv
+
+    @property
+    def broker_address(self) -> str:
+        """Address of the broker, "host:port"."""
+        return self._running.broker
+
+    def topic(self, name: str | None = None, queues: int = 4) -> str:
+        """Create a topic and return its name; a name of its own unless given."""
+        name = name or f"Topic-{uuid.uuid4().hex[:12]}"
+        header = CreateTopicRequestHeader(
+            topic=name,
+            default_topic="TBW102",
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            perm=6,
+            topic_filter_type="SINGLE_TAG",
+        )
+        with Probe(self.broker_address) as broker:
+            reply = broker.call(Frame(RequestCode.UPDATE_AND_CREATE_TOPIC, header.to_fields()))
+        if reply.code:
+            raise ValueError(f"cannot create topic {name}: {reply.remark}")
+        return name
+
+    def messages(self, topic: str) -> list[ReceivedMessage]:
+        """Every message of a topic, queue by queue, in order; commits nothing."""
+        from mqstore import decode_messages
+
+        found: list[ReceivedMessage] = []
+        with Probe(self.broker_address) as broker:
+            for queue_id in range(_queues(broker, topic)):
+                offset = _offset(broker, RequestCode.GET_MIN_OFFSET, topic, queue_id)
+                end = _offset(broker, RequestCode.GET_MAX_OFFSET, topic, queue_id)
+                while offset < end:
+                    reply = broker.call(_pull(topic, queue_id, offset))
+                    offset = int(reply.fields["nextBeginOffset"])
+                    found += decode_messages(reply.body, "broker-a")
+        return found
+
+    def wait_consumed(self, group: str, topic: str, timeout: float = 10.0) -> None:
+        """Wait until a group has committed every message of a topic; TimeoutError says where."""
+        deadline = time.monotonic() + timeout
+        with Probe(self.broker_address) as broker:
+            while behind := _behind(broker, group, topic):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{group} is behind in {topic} after {timeout} s: {behind}")
+                time.sleep(0.02)
+
+
+def _told(host: str, advertise: str | None) -> dict[str, str]:
+    """Settings for what clients are told."""
+    if not advertise:
+        return {}
+    name, _, port = advertise.rpartition(":")
+    if name and port.isdigit():
+        return {"brokerIP1": name, "advertisedPort": port}
+    return {"brokerIP1": advertise}
+
+
+def _queues(broker: Probe, topic: str) -> int:
+    """How many queues a topic has, counted from its statistics."""
+    from mqclient.wire.bodies.topics import TopicStatsTable
+
+    reply = broker.call(Frame(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}))
+    if reply.code:
+        raise ValueError(f"topic {topic}: {reply.remark}")
+    return len(TopicStatsTable.from_json(reply.body).offset_table)
+
+
+def _offset(broker: Probe, code: RequestCode, topic: str, queue_id: int) -> int:
+    header = QueueRequestHeader(topic=topic, queue_id=queue_id)
+    return int(broker.call(Frame(code, header.to_fields())).fields["offset"])
+
+
+def _pull(topic: str, queue_id: int, offset: int) -> Frame:
+    header = PullMessageRequestHeader(
+        consumer_group=_GROUP,
+        topic=topic,
+        queue_id=queue_id,
+        queue_offset=offset,
+        max_msg_nums=_PULL_COUNT,
+        sys_flag=int(PullSysFlag.SUBSCRIPTION),
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        subscription="*",
+        sub_version=0,
+        expression_type="TAG",
+    )
+    return Frame(RequestCode.PULL_MESSAGE, header.to_fields())
+
+
+def _behind(broker: Probe, group: str, topic: str) -> dict[int, int]:
+    """Messages not yet committed, by queue."""
+    behind: dict[int, int] = {}
+    for queue_id in range(_queues(broker, topic)):
+        end = _offset(broker, RequestCode.GET_MAX_OFFSET, topic, queue_id)
+        header = QueryConsumerOffsetRequestHeader(
+            consumer_group=group, topic=topic, queue_id=queue_id
+        )
+        reply = broker.call(Frame(RequestCode.QUERY_CONSUMER_OFFSET, header.to_fields()))
+        committed = int(reply.fields["offset"]) if reply.code == 0 else 0
+        if committed < end:
+            behind[queue_id] = end - committed
+    return behind
