@@ -25,6 +25,8 @@ class Child:
         self._process: subprocess.Popen[str] | None = None
         self.namesrv = ""
         self.broker = ""
+        self.told = ""
+        self.origin = "the child's own choice"
 
     def start(self) -> None:
         """Start the process and wait for its ready line. Raises RuntimeError with its words."""
@@ -44,6 +46,7 @@ class Child:
             process.wait()
             raise RuntimeError("standalone did not start: " + " | ".join(lines))
         self.namesrv, self.broker = lines[-1].removeprefix(READY).split()
+        self.told = self.broker
 
     @staticmethod
     def _lines_until_ready(process: subprocess.Popen[str]) -> list[str]:

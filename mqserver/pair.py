@@ -25,6 +25,8 @@ class Pair:
         self.server: Broker | None = None
         self.namesrv = ""
         self.broker = ""
+        self.told = ""
+        self.origin = ""
 
     def start(self) -> None:
         """Start the NameServer, then the broker; nothing is left running if that fails."""
@@ -39,6 +41,7 @@ class Pair:
             raise
         self.names, self.server = names, server
         self.namesrv = names.address
+        self.told, self.origin = server.address, server.advertised.origin
         host = server.settings.bind_address
         self.broker = f"{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{server.port}"
 

@@ -49,6 +49,8 @@ class Servers(Protocol):
 
     namesrv: str
     broker: str
+    told: str
+    origin: str
 
     def start(self) -> None:
         """Start both; returns when both answer."""
@@ -179,6 +181,11 @@ class Standalone:
     def broker_address(self) -> str:
         """Address of the broker, "host:port"."""
         return self._running.broker
+
+    @property
+    def told(self) -> tuple[str, str]:
+        """What clients are told, "host:port", and where that came from."""
+        return self._running.told, self._running.origin
 
     def topic(self, name: str | None = None, queues: int = 4) -> str:
         """Create a topic and return its name; a name of its own unless given."""

@@ -7,7 +7,6 @@ import logging
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mqclient.wire.codes import FrameFlag, RequestCode
@@ -21,6 +20,7 @@ from mqserver.broker.state.producers import Producers
 from mqserver.broker.state.saving import Saver
 from mqserver.config.load import Loaded
 from mqserver.config.online import OnlineSettings
+from mqserver.config.places import broker_override
 from mqserver.config.settings import broker_settings, store_settings
 from mqserver.guard import Guard, guarded
 from mqserver.listener import Listener
@@ -37,12 +37,6 @@ SWITCH_INTERVAL_S = 0.0005
 CLIENT_SCAN_S = 10.0
 CLIENT_EXPIRY_S = 120.0
 DRAIN_S = 5.0
-
-
-def override_path(loaded: Loaded) -> Path:
-    """Where online changes of a broker are saved."""
-    root = Path(str(loaded.values["storePathRootDir"])).expanduser()
-    return root / "config" / "broker.override.properties"
 
 
 class Broker:
@@ -148,7 +142,7 @@ class Broker:
             consumers=Consumers(self._tables, self._notify),
             producers=Producers(),
             saver=saver,
-            online=OnlineSettings(self._loaded, override_path(self._loaded), self._changed),
+            online=OnlineSettings(self._loaded, broker_override(self._loaded), self._changed),
             registrar=NoNameServers(),
             store_host=self._store_host(),
             monotonic=time.monotonic,

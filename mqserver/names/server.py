@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mqserver.config.load import Loaded
 from mqserver.config.online import OnlineSettings
+from mqserver.config.places import namesrv_override
 from mqserver.config.settings import NamesrvSettings, namesrv_settings
 from mqserver.guard import Guard, guarded
 from mqserver.listener import Listener
@@ -23,12 +24,6 @@ from mqserver.replies import Family
 log = logging.getLogger("mqserver.names")
 FAMILY = "names"
 _REQUESTS_WAITING_MAX = 50_000
-
-
-def override_path(loaded: Loaded) -> Path:
-    """Where online changes of a NameServer are saved: beside its key-value file."""
-    home = Path(str(loaded.values["kvConfigPath"])).expanduser().parent
-    return home / "config" / "namesrv.override.properties"
 
 
 class NameServer:
@@ -45,7 +40,7 @@ class NameServer:
             settings=self.settings,
             routes=Routes(time.monotonic, self.settings.broker_expiry / 1000, self._forget_answers),
             kv=KeyValues(Path(self.settings.kv_config_path)),
-            online=OnlineSettings(loaded, override_path(loaded), self._changed),
+            online=OnlineSettings(loaded, namesrv_override(loaded), self._changed),
             brokers=Guard("brokerAllowAddresses", self.settings.broker_allow_addresses),
             publish=lambda key, body: self._tables.publish("answers", {key: body}),
         )

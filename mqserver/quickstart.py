@@ -1,0 +1,77 @@
+"""RocketMQ's own quick start: ten messages sent, stored, consumed and printed."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from typing import TYPE_CHECKING
+
+from mqserver.running import clear_errors, fail, say
+from mqserver.standalone import Standalone
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mqclient import ConsumeContext, ReceivedMessage
+
+TOPIC = "TopicTest"
+TAG = "TagA"
+COUNT = 10
+CONSUME_TIMEOUT_S = 10.0
+
+
+def quickstart() -> None:
+    """Start both servers on a temporary store, send ten messages, consume them, stop."""
+    with clear_errors(None):
+        both = _started()
+    try:
+        say(f"NameServer {both.namesrv}, broker {both.broker_address}, store {both.data}")
+        _send(both.namesrv)
+        missing = _consume(both.namesrv)
+    finally:
+        both.stop()
+    if missing:
+        fail(f"{missing} of {COUNT} messages did not arrive within {CONSUME_TIMEOUT_S:.0f} s")
+    say("Done: ten messages sent and consumed; the temporary store is removed.")
+
+
+def _started() -> Standalone:
+    """On RocketMQ's usual ports; on free ones if those are taken."""
+    usual = Standalone(namesrv_port=9876, port=10911)
+    try:
+        return usual.start()
+    except OSError as error:
+        usual.stop()
+        if error.errno != errno.EADDRINUSE:
+            raise
+        say("The usual ports are taken; taking free ones.")
+        return Standalone().start()
+
+
+def _send(namesrv: str) -> None:
+    from mqclient import Message, Producer
+
+    with Producer(namesrv, group="quickstart_producer", queue_index_start=0) as producer:
+        for index in range(COUNT):
+            body = f"Hello RocketMQ {index}".encode()
+            say(str(producer.send(Message(TOPIC, body, tags=TAG))))
+
+
+def _consume(namesrv: str) -> int:
+    """Consume and print; returns how many messages are missing."""
+    from mqclient import PushConsumer
+
+    done = threading.Event()
+    seen: list[str] = []
+
+    def handle(messages: Sequence[ReceivedMessage], _context: ConsumeContext) -> None:
+        for message in messages:
+            say(f"{threading.current_thread().name} Receive New Messages: [{message}]")
+            seen.append(message.msg_id)
+        if len(seen) >= COUNT:
+            done.set()
+
+    with PushConsumer("quickstart_consumer", namesrv, consume_from="earliest") as consumer:
+        consumer.subscribe(TOPIC, "*", handle)
+        done.wait(CONSUME_TIMEOUT_S)
+    return COUNT - len(set(seen))

@@ -1,0 +1,238 @@
+"""What the commands do: load, start, say so, wait for a signal, stop."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from mqserver.config.load import Loaded, SettingsError, load, pairs
+from mqserver.config.places import broker_override, namesrv_override
+
+FAILED = 1
+USAGE_ERROR = 2
+POISONED = 3
+SECOND_SIGNAL = 130
+
+
+def fail(what: str, code: int = FAILED) -> NoReturn:
+    """End the process with one clear line."""
+    print(f"mqserver: {what}", file=sys.stderr, flush=True)
+    raise SystemExit(code)
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    print(line, flush=True)
+
+
+def run_namesrv(file: str | None, settings: Mapping[str, str], show: str = "") -> None:
+    """`mqserver namesrv start`."""
+    loaded = load_namesrv(file, settings)
+    if show:
+        return _print(loaded, show)
+    _warn(loaded)
+    from mqserver.names.server import NameServer
+
+    with clear_errors(loaded):
+        server = NameServer(loaded)
+        stopped = on_signals()
+        server.start()
+    say("The Name Server boot success. serializeType=JSON")
+    say(f"listening on {server.settings.bind_address}:{server.port}")
+    stopped.wait()
+    server.stop()
+    return None
+
+
+def run_broker(
+    file: str | None, namesrv: str | None, settings: Mapping[str, str], show: str = ""
+) -> None:
+    """`mqserver broker start`."""
+    loaded = load_broker(file, namesrv, settings)
+    if show:
+        return _print(loaded, show)
+    _warn(loaded)
+    from mqserver.broker.broker import Broker
+
+    with clear_errors(loaded):
+        server = Broker(loaded)
+        stopped = on_signals()
+        server.start()
+    for line in boot_lines(
+        server.settings.broker_name,
+        server.address,
+        server.settings.namesrv_addr,
+        server.advertised.origin,
+        server.settings.store_path_root_dir,
+    ):
+        say(line)
+    for warning in server.advertised.warnings:
+        _warning(warning)
+    for address, why in server.away.items():
+        _warning(f"NameServer {address} does not answer ({why}); will try again")
+    stopped.wait()
+    server.stop()
+    if server.poisoned:
+        fail("the store is poisoned: a write or fsync failed; see the log", POISONED)
+    return None
+
+
+def check_broker(file: str | None, settings: Mapping[str, str]) -> None:
+    """`mqserver broker check`."""
+    from mqserver.config.settings import broker_settings, store_settings
+
+    loaded = load_broker(file, None, settings)
+    with clear_errors(loaded):
+        broker_settings(loaded)
+        store_settings(loaded)
+    _warn(loaded)
+    chosen = sum(1 for key in loaded.table if loaded.is_set(key))
+    say(f"{file or 'the defaults'}: fine, {chosen} keys set, {len(loaded.warnings)} warnings")
+
+
+def run_standalone(
+    data: str | None,
+    host: str,
+    advertise: str | None,
+    settings: Mapping[str, str],
+    namesrv_settings: Mapping[str, str],
+) -> None:
+    """`mqserver standalone`: RocketMQ's usual ports unless others are set."""
+    from mqserver.standalone import Standalone
+
+    both = Standalone(
+        data,
+        host=host,
+        advertise=advertise,
+        namesrv_port=9876,
+        port=10911,
+        settings={"fastPortEnable": "true", **settings},
+        namesrv_settings=namesrv_settings,
+    )
+    stopped = on_signals()
+    with clear_errors(None):
+        both.start()
+    say("The Name Server boot success. serializeType=JSON")
+    name = both.broker_settings["brokerName"]
+    root = str(both.data) + (", temporary, removed at the end" if both.is_temporary else "")
+    told, origin = both.told
+    for line in boot_lines(name, told, both.namesrv, origin, str(both.data), root):
+        say(line)
+    say(f"ready: {both.namesrv} {both.broker_address}")
+    stopped.wait()
+    both.stop()
+
+
+def boot_lines(
+    name: str, address: str, namesrv: str, origin: str, root: str, shown_root: str | None = None
+) -> list[str]:
+    """RocketMQ's boot line, then what an operator asks next."""
+    asked = f" and name server is {namesrv}" if namesrv else ""
+    free = shutil.disk_usage(root).free / (1 << 30)
+    return [
+        f"The broker[{name}, {address}] boot success. serializeType=JSON{asked}",
+        f"clients will be told {address} (from: {origin})",
+        f"store: {shown_root or root} ({free:.1f} GiB free)",
+    ]
+
+
+def load_broker(file: str | None, namesrv: str | None, settings: Mapping[str, str]) -> Loaded:
+    """The broker's settings in RocketMQ's order of precedence."""
+    from mqserver.config.broker_table import BROKER
+
+    environment = [
+        (key, os.environ[name], f"environment {name}")
+        for key, name in (("namesrvAddr", "NAMESRV_ADDR"), ("rocketmqHome", "ROCKETMQ_HOME"))
+        if os.environ.get(name)
+    ]
+    flags = pairs({"namesrvAddr": namesrv}, "-n") if namesrv else []
+    with clear_errors(None):
+        return load(
+            BROKER,
+            file=Path(file) if file else None,
+            environment=environment,
+            override=broker_override,
+            flags=[*flags, *pairs(settings, "--set")],
+        )
+
+
+def load_namesrv(file: str | None, settings: Mapping[str, str]) -> Loaded:
+    """The NameServer's settings in RocketMQ's order of precedence."""
+    from mqserver.config.namesrv_table import NAMESRV
+
+    home = os.environ.get("ROCKETMQ_HOME")
+    with clear_errors(None):
+        return load(
+            NAMESRV,
+            file=Path(file) if file else None,
+            environment=pairs({"rocketmqHome": home}, "environment ROCKETMQ_HOME") if home else (),
+            override=namesrv_override,
+            flags=pairs(settings, "--set"),
+        )
+
+
+@contextmanager
+def clear_errors(loaded: Loaded | None) -> Iterator[None]:
+    """Turn what may go wrong at start into one line and an exit code."""
+    try:
+        yield
+    except SettingsError as error:
+        fail(str(error), USAGE_ERROR)
+    except OSError as error:
+        fail(_words(error, loaded))
+    except Exception as error:
+        from mqstore import StoreError
+
+        if not isinstance(error, StoreError):
+            raise
+        fail(str(error))
+
+
+def _words(error: OSError, loaded: Loaded | None) -> str:
+    """What an operating system's error means here."""
+    text = str(error)
+    if error.errno == errno.EADDRINUSE:
+        port = f" {loaded.values['listenPort']}" if loaded else ""
+        return f"port{port} is in use: {text}; stop the other server or set another listenPort"
+    return text
+
+
+def on_signals() -> threading.Event:
+    """An event set by SIGTERM or Ctrl-C; a second signal ends the process at once (130)."""
+    stopped = threading.Event()
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if stopped.is_set():
+            os._exit(SECOND_SIGNAL)
+        stopped.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handle)
+    return stopped
+
+
+def _print(loaded: Loaded, show: str) -> None:
+    for line in loaded.lines(important_only=show == "important"):
+        say(line)
+
+
+def _warn(loaded: Loaded) -> None:
+    logging.basicConfig(
+        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    for warning in loaded.warnings:
+        _warning(warning)
+
+
+def _warning(text: str) -> None:
+    print(f"mqserver: warning: {text}", file=sys.stderr, flush=True)
