@@ -1,1 +1,22 @@
-"""mqserver."""
+"""RocketMQ's servers: NameServer and broker.
+
+`Standalone` is both in one process; `mqserver.testing` has more for tests. The commands are in
+`mqserver.cli`. Names are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mqserver.standalone import Standalone
+
+__all__ = ["Standalone"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Standalone":
+        from mqserver.standalone import Standalone
+
+        return Standalone
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,284 @@
+"""Topics, groups and members: what is created, published, saved and told."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqclient.wire.bodies.groups import SubscriptionGroupConfig
+from mqclient.wire.bodies.heartbeat import ConsumerData, SubscriptionData
+from mqclient.wire.bodies.topics import TopicConfig
+from mqserver.broker.state.consumers import Consumers
+from mqserver.broker.state.groups import Groups
+from mqserver.broker.state.members import Member
+from mqserver.broker.state.producers import Producers
+from mqserver.broker.state.saving import Saver
+from mqserver.broker.state.topics import Template, Topics, built_in, shown
+from mqserver.broker.topic_names import illegal_topic, is_legal_group
+from mqserver.config.broker_table import BROKER
+from mqserver.config.load import load, pairs
+from mqserver.config.settings import broker_settings
+from mqserver.plane import Tables
+from mqstore import fastjson
+
+
+class FakePlane:
+    """Keeps what was published."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[str, object]] = {}
+        self.versions: list[tuple[str, int]] = []
+
+    def publish(
+        self, table: str, version: int, rows: dict[str, object | None], replace: bool = False
+    ) -> None:
+        self.versions.append((table, version))
+        kept = {} if replace else self.tables.setdefault(table, {})
+        for key, row in rows.items():
+            if row is None:
+                kept.pop(key, None)
+            else:
+                kept[key] = row
+        self.tables[table] = kept
+
+
+class Room:
+    """State tables with everything they tell recorded."""
+
+    def __init__(self, **settings: str) -> None:
+        self.plane = FakePlane()
+        tables = Tables()
+        tables.attach(self.plane)  # type: ignore[arg-type]
+        self.settings = broker_settings(
+            load(BROKER, flags=pairs({"brokerName": "b", **settings}, "t"))
+        )
+        self.saved: list[str] = []
+        self.announced = 0
+        self.notified: list[tuple[str, list[int], bool]] = []
+        self.topics = Topics(
+            built_in(self.settings), tables, lambda: 7, self.saved.append, self._announce
+        )
+        self.groups = Groups(
+            tables,
+            lambda: 7,
+            self.saved.append,
+            lambda: self.settings.auto_create_subscription_group,
+        )
+        self.consumers = Consumers(tables, lambda *told: self.notified.append(told))
+        self.topics.load(None)
+        self.groups.load(None)
+
+    def _announce(self) -> None:
+        self.announced += 1
+
+    def create(self, topic: str, template: str = "TBW102", queues: int = 4) -> TopicConfig | None:
+        auto = self.settings.auto_create_topic_enable
+        return self.topics.create_for_send(topic, Template(template, queues, False), auto)
+
+
+def member(connection: int, client: str = "c") -> Member:
+    return Member(f"{client}{connection}", connection, f"127.0.0.1:{connection}", 0, 407, 1.0)
+
+
+def consuming(*topics: str, version: int = 1, group: str = "g", **data: str) -> ConsumerData:
+    subscriptions = [SubscriptionData(topic, sub_version=version) for topic in topics]
+    return ConsumerData(group, subscription_data_set=subscriptions, **data)  # type: ignore[arg-type]
+
+
+class TestTopics:
+    def test_built_in_topics_are_rocketmqs(self) -> None:
+        rows = Room().topics.wrapper().topic_config_table
+        shape = {name: (row.read_queue_nums, row.perm) for name, row in rows.items()}
+        assert shape == {
+            "SELF_TEST_TOPIC": (1, 6),
+            "TBW102": (8, 7),
+            "BenchmarkTest": (1024, 6),
+            "DefaultCluster": (16, 7),
+            "b": (1, 7),
+            "OFFSET_MOVED_EVENT": (1, 6),
+            "SCHEDULE_TOPIC_XXXX": (18, 6),
+            "DefaultCluster_REPLY_TOPIC": (1, 6),
+        }
+
+    def test_a_send_creates_from_the_template(self) -> None:
+        room = Room()
+        config = room.create("New", queues=4)
+        assert config is not None
+        assert (config.read_queue_nums, config.write_queue_nums, config.perm) == (4, 4, 6)
+        assert room.saved == ["topics.json"]
+        assert room.announced == 1
+        assert room.plane.tables["topics"]["New"] == (6, 4, 4, False, False)
+        assert room.topics.version.counter == 1
+
+    @pytest.mark.parametrize(("asked", "given"), [(99, 8), (3, 3), (-1, 0)])
+    def test_the_client_gets_at_most_the_templates_queues(self, asked: int, given: int) -> None:
+        config = Room().create("New", queues=asked)
+        assert config is not None
+        assert config.write_queue_nums == given
+
+    def test_a_template_must_exist_and_be_inheritable(self) -> None:
+        room = Room()
+        assert room.create("New", template="Nothing") is None
+        room.topics.put(TopicConfig("Plain", 4, 4, 6))
+        assert room.create("New", template="Plain") is None
+        assert Room(autoCreateTopicEnable="false").create("New") is None
+
+    def test_state_survives_a_round_trip_in_rocketmqs_json(self) -> None:
+        room = Room()
+        room.create("New")
+        text = room.topics.render()
+        assert text.startswith(b'{\n\t"dataVersion":{\n\t\t"counter":1,\n\t\t"timestamp":7\n\t},')
+        again = Room()
+        again.topics.load(text)
+        assert again.topics.wrapper() == room.topics.wrapper()
+        assert "New" in again.plane.tables["topics"]
+
+    def test_only_key_values_order_topics(self) -> None:
+        room = Room()
+        room.create("A")
+        room.topics.set_ordered(["A", "unknown"])
+        assert room.topics.get("A").order  # type: ignore[union-attr]
+        assert room.plane.tables["topics"]["A"] == (6, 4, 4, False, True)
+        version = room.topics.version
+        room.topics.set_ordered(["A"])
+        assert room.topics.version == version
+        room.topics.set_ordered([])
+        assert not room.topics.get("A").order  # type: ignore[union-attr]
+
+    def test_a_topic_is_shown_as_java_shows_it(self) -> None:
+        assert shown(TopicConfig("T", 4, 5, 6)) == (
+            "TopicConfig [topicName=T, readQueueNums=4, writeQueueNums=5, perm=RW-, "
+            "topicFilterType=SINGLE_TAG, topicSysFlag=0, order=false]"
+        )
+
+    @pytest.mark.parametrize(
+        ("name", "word"),
+        [
+            ("", "blank"),
+            ("  ", "blank"),
+            (None, "blank"),
+            ("a b", "illegal"),
+            ("ü", "illegal"),
+            ("t" * 128, "longer"),
+        ],
+    )
+    def test_illegal_names(self, name: str | None, word: str) -> None:
+        assert word in (illegal_topic(name) or "")
+        assert illegal_topic("%RETRY%g-1|x_Y") is None
+        assert illegal_topic("t" * 127) is None
+
+
+class TestGroups:
+    def test_groups_are_created_when_met_if_allowed(self) -> None:
+        room = Room()
+        assert room.groups.find("g") == SubscriptionGroupConfig("g")
+        assert room.saved == ["subscriptionGroup.json"]
+        assert room.plane.tables["groups"]["g"] == (True, True, 16, 1, 0, 1)
+        closed = Room(autoCreateSubscriptionGroup="false")
+        assert closed.groups.find("g") is None
+        assert closed.groups.find("CID_RMQ_SYS_TRANS") is not None
+        assert closed.groups.find("TOOLS_CONSUMER") is not None
+
+    def test_nameless_and_endless_groups_are_not_created(self) -> None:
+        room = Room()
+        assert room.groups.find("") is None
+        assert room.groups.find("g" * 256) is None
+        assert is_legal_group("g" * 255)
+
+    def test_state_survives_a_round_trip(self) -> None:
+        room = Room()
+        room.groups.put(SubscriptionGroupConfig("g", consume_enable=False, retry_max_times=3))
+        again = Room()
+        again.groups.load(room.groups.render())
+        assert again.groups.find("g") == room.groups.find("g")
+        assert again.groups.version == room.groups.version
+
+
+class TestConsumers:
+    def test_a_new_member_is_published_and_told(self) -> None:
+        room = Room()
+        assert room.consumers.register(consuming("T"), member(1))
+        assert room.notified == [("g", [1], False)]
+        row = (False, {"T": ("TAG", "*", 1, [])})
+        assert room.plane.tables["subscriptions"] == {"g": row}
+        assert room.plane.tables["answers"] == {"38|g": b'{"consumerIdList":["c1"]}'}
+
+    def test_the_same_heartbeat_changes_nothing(self) -> None:
+        room = Room()
+        room.consumers.register(consuming("T"), member(1))
+        published = len(room.plane.versions)
+        assert not room.consumers.register(consuming("T"), member(1))
+        assert len(room.notified) == 1
+        assert len(room.plane.versions) == published
+
+    def test_a_newer_subscription_is_published_but_not_told(self) -> None:
+        room = Room()
+        room.consumers.register(consuming("T"), member(1))
+        assert not room.consumers.register(consuming("T", version=2), member(1))
+        assert room.plane.tables["subscriptions"]["g"] == (False, {"T": ("TAG", "*", 2, [])})
+        assert len(room.notified) == 1
+
+    def test_topics_of_the_latest_heartbeat_are_the_groups(self) -> None:
+        room = Room()
+        room.consumers.register(consuming("T", "U"), member(1))
+        assert room.consumers.register(consuming("T"), member(2))
+        group = room.consumers.get("g")
+        assert group is not None
+        assert set(group.subscriptions) == {"T"}
+        assert group.client_ids() == ["c1", "c2"]
+
+    def test_who_leaves_is_told_to_those_who_stay(self) -> None:
+        room = Room()
+        room.consumers.register(consuming("T"), member(1))
+        room.consumers.register(consuming("T"), member(2))
+        room.consumers.unregister("g", 1)
+        room.consumers.close(2)
+        assert room.notified[2:] == [("g", [2], False), ("g", [], True)]
+        assert room.consumers.get("g") is None
+        assert room.plane.tables["subscriptions"] == {}
+        assert room.plane.tables["answers"] == {}
+
+    def test_administration_sees_members_and_subscriptions(self) -> None:
+        room = Room()
+        room.consumers.register(consuming("T", message_model="BROADCASTING"), member(1))
+        connection = room.consumers.connection("g")
+        assert connection is not None
+        plain = fastjson.loads(connection.to_json())
+        assert plain["connectionSet"] == [  # type: ignore[index, call-overload]
+            {"clientAddr": "127.0.0.1:1", "clientId": "c1", "language": "JAVA", "version": 407}
+        ]
+        assert room.plane.tables["subscriptions"]["g"][0] is True  # type: ignore[index]
+        assert room.consumers.groups_of_topic("T") == ["g"]
+        assert room.consumers.silent_since(2.0) == [1]
+
+
+def test_producers_come_and_go() -> None:
+    producers = Producers()
+    producers.register("p", member(1))
+    producers.register("p", member(2))
+    producers.unregister("p", 1)
+    assert [m.connection for m in producers.members("p")] == [2]
+    producers.close(2)
+    assert producers.members("p") == []
+
+
+def test_versions_rise_and_what_was_published_early_arrives() -> None:
+    tables, plane = Tables(), FakePlane()
+    tables.publish("t", {"a": 1})
+    tables.publish("t", {"b": 2, "a": None})
+    tables.attach(plane)  # type: ignore[arg-type]
+    tables.publish("u", {"c": 3})
+    assert plane.tables == {"t": {"b": 2}, "u": {"c": 3}}
+    assert plane.versions == [("t", 1), ("t", 2), ("u", 1)]
+
+
+def test_many_changes_are_saved_once() -> None:
+    written: list[tuple[str, bytes]] = []
+    saver = Saver(lambda name, text: written.append((name, text)))
+    saver.add("a.json", lambda: b"now")
+    for _ in range(5):
+        saver.mark("a.json")
+    saver.start()
+    saver.stop()
+    assert written == [("a.json", b"now")]
+    saver.save_now("a.json")
+    assert len(written) == 2
