@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
+from mqclient.wire.bodies.common import KVTable
 from mqclient.wire.codes import PullSysFlag, RequestCode
 from mqclient.wire.frame import Frame
 from mqclient.wire.headers.admin import CreateTopicRequestHeader
@@ -210,6 +211,7 @@ class Standalone:
 
         found: list[ReceivedMessage] = []
         with Probe(self.broker_address) as broker:
+            _wait_dispatched(broker)
             for queue_id in range(_queues(broker, topic)):
                 offset = _offset(broker, RequestCode.GET_MIN_OFFSET, topic, queue_id)
                 end = _offset(broker, RequestCode.GET_MAX_OFFSET, topic, queue_id)
@@ -223,6 +225,7 @@ class Standalone:
         """Wait until a group has committed every message of a topic; TimeoutError says where."""
         deadline = time.monotonic() + timeout
         with Probe(self.broker_address) as broker:
+            _wait_dispatched(broker)
             while behind := _behind(broker, group, topic):
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"{group} is behind in {topic} after {timeout} s: {behind}")
@@ -237,6 +240,17 @@ def _told(host: str, advertise: str | None) -> dict[str, str]:
     if name and port.isdigit():
         return {"brokerIP1": name, "advertisedPort": port}
     return {"brokerIP1": advertise}
+
+
+def _wait_dispatched(broker: Probe, timeout: float = 5.0) -> None:
+    """Wait until every message acknowledged so far is in its queue."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        reply = broker.call(Frame(RequestCode.GET_BROKER_RUNTIME_INFO))
+        if KVTable.from_json(reply.body).table.get("dispatchBehindBytes", "0") == "0":
+            return
+        time.sleep(0.001)
+    raise TimeoutError(f"the broker's queues are behind its log after {timeout} s")
 
 
 def _queues(broker: Probe, topic: str) -> int:

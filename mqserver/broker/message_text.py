@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from mqclient.wire.bodies.base import BodyError
+
 NAME_END = "\x01"
 PAIR_END = "\x02"
 
@@ -23,7 +25,7 @@ class Stored(NamedTuple):
 def store_form(text: str, cluster: str, keep_wait: bool = False) -> Stored:
     """Add CLUSTER and take WAIT out; pairs without a name or value are left out.
 
-    keep_wait: a batch keeps WAIT in its text. Raises ValueError when DELAY is no number.
+    keep_wait: a batch keeps WAIT in its text. Raises BodyError when DELAY is no number.
     """
     wait, delay, half = True, 0, False
     kept: list[str] = []
@@ -38,7 +40,14 @@ def store_form(text: str, cluster: str, keep_wait: bool = False) -> Stored:
         elif name == "TRAN_MSG":
             half = value.lower() == "true"
         elif name == "DELAY":
-            delay = int(value)
+            delay = _level(value)
         kept.append(pair)
     kept.append(f"CLUSTER{NAME_END}{cluster}")
     return Stored(PAIR_END.join(kept).encode(), wait, delay, half)
+
+
+def _level(value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise BodyError(f"property DELAY={value!r} is no number") from None

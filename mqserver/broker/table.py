@@ -10,6 +10,7 @@ from functools import partial
 
 from mqclient.wire.codes import RequestCode as Code
 from mqclient.wire.codes import ResponseCode
+from mqserver.bad_input import refusing_bad_input
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.processors import (
     broker as broker_codes,

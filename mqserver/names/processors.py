@@ -25,6 +25,7 @@ from mqclient.wire.headers.namesrv import (
     RegisterBrokerResponseHeader,
     WipeWritePermResponseHeader,
 )
+from mqserver.bad_input import refusing_bad_input
 from mqserver.config.online import OnlineSettings
 from mqserver.config.settings import NamesrvSettings
 from mqserver.guard import Guard, host_of
@@ -282,4 +283,7 @@ PROCESSORS: Mapping[int, Callable[[Names, Request], Reply]] = {
 
 def processors_of(names: Names) -> dict[int, Processor]:
     """The processors of one NameServer."""
-    return {int(code): partial(processor, names) for code, processor in PROCESSORS.items()}
+    return {
+        int(code): refusing_bad_input(partial(processor, names))
+        for code, processor in PROCESSORS.items()
+    }
