@@ -10,6 +10,8 @@ mod damage;
 mod heal;
 mod log_check;
 mod queue;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use super::walk::Walk;
 use crate::clock::Clock;
 use crate::format::delay_levels::DelayLevels;
 use crate::format::message::{CheckCrc, RecordView, sys_flag};
+use crate::format::properties;
 use crate::log::{Files, Segments};
 
 /// Files checked from the end after a clean stop, as RocketMQ does.
@@ -182,6 +185,7 @@ impl<F: Files> Recovery<'_, F> {
                 );
                 queues.remove(&queue)?;
                 is_rebuilding = true;
+                continue;
             }
             queue.flush()?;
         }
@@ -206,9 +210,10 @@ impl<F: Files> Recovery<'_, F> {
         let read = self.log.read_at(at, &mut bytes).map_err(log_io)?;
         let record = RecordView::parse(&bytes[..read], CheckCrc::No);
         Ok(record.is_ok_and(|record| {
-            record.topic == queue.topic()
+            let is_own = record.topic == queue.topic()
                 && record.queue_id == queue.queue_id()
-                && record.queue_offset == offset
+                && record.queue_offset == offset;
+            is_own || is_dispatched_to(&record, queue.topic())
         }))
     }
 
@@ -248,6 +253,12 @@ fn note_missing(queues: &ConsumeQueues, offset: u64, record: &RecordView<'_>) ->
         }
         Some(_) => None,
     }
+}
+
+/// Whether a record was also queued in `topic` (RocketMQ's multi-dispatch).
+fn is_dispatched_to(record: &RecordView<'_>, topic: &str) -> bool {
+    let queues = properties::get_str(record.properties, "INNER_MULTI_DISPATCH");
+    queues.is_some_and(|queues| queues.split(',').any(|queue| queue == topic))
 }
 
 fn first_store_timestamp<F: Files>(

@@ -1,0 +1,316 @@
+//! Recovery of stores that Java wrote: what it makes of them must be what Java made.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use flate2::read::GzDecoder;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{Recovered, Recovery};
+use crate::clock::{Clock, SystemClock};
+use crate::format::consume_queue::QueueEntry;
+use crate::log::{Directory, Segments, WriteMode};
+use crate::store::checkpoint::Checkpoint;
+use crate::store::read::Reader;
+use crate::store::types::{ReadMode, Settings, StoreError};
+
+const LOG_FILE_BYTES: u64 = 65_536;
+
+/// Queue units by topic and queue id.
+type Units = BTreeMap<(String, i32), Vec<QueueEntry>>;
+
+fn golden(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    root.join("../tests/golden").join(name)
+}
+
+fn unpack(name: &str) -> TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let file = fs::File::open(golden(name).join("store.tar.gz")).unwrap();
+    let mut archive = tar::Archive::new(GzDecoder::new(file));
+    archive.unpack(root.path()).unwrap();
+    root
+}
+
+fn lines(name: &str) -> Vec<Value> {
+    let mut text = String::new();
+    let file = fs::File::open(golden(name)).unwrap();
+    GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn golden_units(name: &str) -> Units {
+    let mut units = Units::new();
+    for line in lines(&format!("{name}/consumequeue.jsonl.gz")) {
+        let int = |key: &str| line[key].as_i64().unwrap();
+        let key = (
+            line["topic"].as_str().unwrap().to_owned(),
+            int("queueId") as i32,
+        );
+        units.entry(key).or_default().push(QueueEntry {
+            physical_offset: int("offset"),
+            size_bytes: int("size") as i32,
+            tags_code: int("tagsCode"),
+        });
+    }
+    units
+}
+
+struct Opened {
+    recovered: Recovered,
+    reader: Reader<Directory>,
+}
+
+impl Opened {
+    fn units(&self) -> Units {
+        let mut units = Units::new();
+        for queue in self.recovered.queues.all() {
+            let entries = (0..queue.max_offset())
+                .map(|at| queue.unit(at).unwrap())
+                .collect();
+            units.insert((queue.topic().to_owned(), queue.queue_id()), entries);
+        }
+        units.retain(|_, entries: &mut Vec<_>| !entries.is_empty());
+        units
+    }
+}
+
+fn try_open(root: &Path, settings: &Settings) -> Result<Opened, StoreError> {
+    let workshop = root.join("mqstack");
+    let files = Directory::open(&root.join("commitlog"), &workshop, WriteMode::Write).unwrap();
+    let log = Arc::new(Segments::open(files, LOG_FILE_BYTES).unwrap());
+    let checkpoint = Checkpoint::open(root).unwrap();
+    let clock: Arc<dyn Clock> = SystemClock::shared();
+    let recovered = Recovery {
+        root,
+        log: &log,
+        checkpoint: &checkpoint,
+        settings,
+        clock: &clock,
+        was_clean: !root.join("abort").exists(),
+    }
+    .run()?;
+    let queues = Arc::clone(&recovered.queues);
+    let index = recovered.index.clone();
+    let reader = Reader::new(log, queues, index, settings);
+    Ok(Opened { recovered, reader })
+}
+
+fn open(root: &Path) -> Opened {
+    let settings = Settings {
+        consume_queue_file_bytes: Some(6_000),
+        index_slots: Some(100),
+        index_entries: Some(400),
+        ..Settings::default()
+    };
+    try_open(root, &settings).unwrap()
+}
+
+/// Looks every key of the golden list up; returns how many keys there were.
+fn check_keys(opened: &Opened) -> usize {
+    let cases = lines("store/querykeys.jsonl.gz");
+    for case in &cases {
+        let (topic, key) = (
+            case["topic"].as_str().unwrap(),
+            case["key"].as_str().unwrap(),
+        );
+        let mut out = Vec::new();
+        let found = opened.reader.query(topic, key, 64, 0, i64::MAX, &mut out);
+        let messages = case["messages"].as_array().unwrap();
+        assert_eq!(
+            found.message_count as usize,
+            messages.len(),
+            "{topic} {key}"
+        );
+        let mut rest = &out[..];
+        for message in messages {
+            let offset = message["physicalOffset"].as_i64().unwrap();
+            let record = opened
+                .reader
+                .get_at(offset, ReadMode::Wait)
+                .unwrap()
+                .unwrap();
+            rest = rest
+                .strip_prefix(&record[..])
+                .expect("records in Java's order");
+        }
+    }
+    cases.len()
+}
+
+/// Compares queue by queue, so that a failure names the queue and not every unit.
+fn assert_units(found: &Units, expected: &Units) {
+    assert!(found.keys().eq(expected.keys()), "{:?}", found.keys());
+    for (key, entries) in expected {
+        let differing = (0..entries.len()).find(|at| found[key].get(*at) != entries.get(*at));
+        assert_eq!(
+            (differing, found[key].len()),
+            (None, entries.len()),
+            "{key:?}"
+        );
+    }
+}
+
+#[test]
+fn a_cleanly_closed_store_opens_as_it_is() {
+    let root = unpack("store");
+    let before = snapshot(root.path());
+    let opened = open(root.path());
+    assert_units(&opened.units(), &golden_units("store"));
+    assert!(check_keys(&opened) > 10);
+    assert_same_files(&snapshot(root.path()), &before);
+}
+
+#[test]
+fn removed_queues_and_index_are_built_anew_byte_for_byte() {
+    let root = unpack("store");
+    let before = snapshot(root.path());
+    fs::remove_dir_all(root.path().join("consumequeue")).unwrap();
+    fs::remove_dir_all(root.path().join("index")).unwrap();
+    let opened = open(root.path());
+    assert_units(&opened.units(), &golden_units("store"));
+    check_keys(&opened);
+    let is_index = |path: &str| path.starts_with("index/");
+    let contents = |snapshot: &BTreeMap<String, Vec<u8>>| -> Vec<Vec<u8>> {
+        let of_index = snapshot.iter().filter(|(path, _)| is_index(path));
+        of_index.map(|(_, bytes)| bytes.clone()).collect()
+    };
+    let after = snapshot(root.path());
+    assert!(contents(&after) == contents(&before), "index files");
+    for (path, bytes) in before
+        .iter()
+        .filter(|(path, _)| path.starts_with("consumequeue/"))
+    {
+        assert!(after[path] == *bytes, "{path}");
+    }
+}
+
+#[test]
+fn one_removed_queue_is_built_anew() {
+    let root = unpack("store");
+    fs::remove_dir_all(root.path().join("consumequeue/TopicFill/2")).unwrap();
+    assert_units(&open(root.path()).units(), &golden_units("store"));
+}
+
+#[test]
+fn a_queue_that_does_not_match_the_log_is_built_anew() {
+    let root = unpack("store");
+    let queues = root.path().join("consumequeue");
+    let name = "00000000000000000000";
+    let other = fs::read(queues.join("TopicFill/1").join(name)).unwrap();
+    fs::write(queues.join("TopicKeys/1").join(name), other).unwrap();
+    assert_units(&open(root.path()).units(), &golden_units("store"));
+}
+
+#[test]
+fn a_killed_store_is_completed_as_java_completed_it() {
+    let root = unpack("store-crashed");
+    let opened = open(root.path());
+    let units = opened.units();
+    let java = golden_units("store-crashed-recovered");
+    for (key, entries) in &units {
+        let end = opened.recovered.log_end as i64;
+        let of_java = java[key].iter().filter(|entry| entry.end_offset() <= end);
+        assert!(of_java.eq(entries), "{key:?}");
+    }
+    assert_eq!(
+        units.len(),
+        java.keys().filter(|key| units.contains_key(key)).count()
+    );
+    assert_eq!(opened.recovered.healed, 0);
+    assert_units(&open(root.path()).units(), &units);
+}
+
+#[test]
+fn a_flipped_bit_costs_one_message_and_not_the_rest() {
+    let root = unpack("store-damaged");
+    let damage = fs::read(golden("store-damaged/damage.json")).unwrap();
+    let damage: Value = serde_json::from_slice(&damage).unwrap();
+    let record = damage["record"].as_i64().unwrap();
+    let opened = open(root.path());
+    assert_eq!(opened.recovered.healed, 1);
+    assert_eq!(
+        opened.recovered.log_end,
+        damage["log_end_before"].as_u64().unwrap()
+    );
+    let quarantine = root.path().join("mqstack/quarantine");
+    assert_eq!(fs::read_dir(quarantine).unwrap().count(), 1);
+    let mut java = golden_units("store-crashed-recovered");
+    for entries in java.values_mut() {
+        for entry in entries {
+            if entry.physical_offset == record {
+                *entry = QueueEntry::FILLER;
+            }
+        }
+    }
+    fs::remove_dir_all(root.path().join("consumequeue")).unwrap();
+    let again = open(root.path());
+    assert_eq!(again.recovered.healed, 0, "healed for good");
+    assert_units(&again.units(), &java);
+}
+
+#[test]
+fn damage_is_refused_when_told_so() {
+    let root = unpack("store-damaged");
+    let settings = Settings {
+        heal_damage: false,
+        ..Settings::default()
+    };
+    let Err(error) = try_open(root.path(), &settings) else {
+        panic!("opened a damaged store");
+    };
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+}
+
+#[test]
+fn left_overs_of_javas_cut_do_not_count() {
+    let root = unpack("store-damaged/after");
+    fs::write(root.path().join("abort"), b"").unwrap();
+    let opened = open(root.path());
+    assert_eq!(opened.recovered.log_end, 219_379);
+    assert_eq!(opened.recovered.healed, 0);
+}
+
+#[test]
+fn multi_dispatch_and_extension_queues_are_kept() {
+    for name in ["store-lmq", "store-ext"] {
+        let root = unpack(name);
+        assert_units(&open(root.path()).units(), &golden_units(name));
+    }
+}
+
+fn assert_same_files(found: &BTreeMap<String, Vec<u8>>, expected: &BTreeMap<String, Vec<u8>>) {
+    assert!(found.keys().eq(expected.keys()), "{:?}", found.keys());
+    for (path, bytes) in expected {
+        assert!(found[path] == *bytes, "{path}");
+    }
+}
+
+/// Every file but ours by path relative to the root.
+fn snapshot(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut directories = vec![root.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path
+                .strip_prefix(root)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned();
+            if path.is_dir() {
+                directories.push(path);
+            } else if !name.starts_with("mqstack") {
+                found.insert(name, fs::read(path).unwrap());
+            }
+        }
+    }
+    found
+}
