@@ -1,0 +1,163 @@
+"""Options of format("rocketmq"): text in, a frozen, checked value out."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+__all__ = ["Options", "parse_address_map"]
+
+EARLIEST, LATEST = "earliest", "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user says with `.option(...)`; names are those of the fields in camelCase."""
+
+    nameserver: str
+    """host:port, several separated by ";"; else NAMESRV_ADDR, else 127.0.0.1:9876."""
+    topic: str | None = None
+    """Topics to read, separated by ","; the topic of a write whose rows have none."""
+    queues: frozenset[int] | None = None
+    """Only these queue ids, "0,2"."""
+    tag: str | None = None
+    """Tag expression, "TagA || TagB"."""
+    group: str = "TOOLS_CONSUMER"
+    """Consumer group that pulls are made in; nothing is committed."""
+    starting: str | int | dict[str, int] | None = None
+    """startingOffsets: earliest, latest, or {"broker|topic|queue": offset} as JSON;
+    startingTimestamp: ISO 8601 or milliseconds. Default: batch earliest, stream latest."""
+    ending: str | int | dict[str, int] | None = None
+    """endingOffsets, endingTimestamp: the same; for batches only. Default: latest."""
+    fail_on_data_loss: bool = True
+    """failOnDataLoss: whether offsets that are gone from the broker are an error."""
+    partitions: int = 8
+    """Most tasks that one batch is split into."""
+    max_rows_per_trigger: int | None = None
+    """maxRowsPerTrigger: most rows of one micro-batch."""
+    producer_group: str = "SPARK_PRODUCER"
+    """producerGroup: group of a write."""
+    timeout: float = 10.0
+    """Seconds one request may take."""
+    address_map: dict[str, str] = field(default_factory=dict)
+    """addressMap: "172.17.0.2:10911=localhost:10911,...", for brokers behind NAT."""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> Options:
+        """Read Spark's option map (keys in any case); ValueError names a bad option."""
+        get = given.get
+        return cls(
+            nameserver=get("nameserver") or os.environ.get("NAMESRV_ADDR") or "127.0.0.1:9876",
+            topic=get("topic") or None,
+            queues=_queues(get("queues")),
+            tag=_tag(get("tag")),
+            group=get("group") or "TOOLS_CONSUMER",
+            starting=_position(get("startingOffsets"), get("startingTimestamp"), "starting"),
+            ending=_position(get("endingOffsets"), get("endingTimestamp"), "ending"),
+            fail_on_data_loss=_boolean("failOnDataLoss", get("failOnDataLoss"), True),
+            partitions=_number("partitions", get("partitions")) or 8,
+            max_rows_per_trigger=_number("maxRowsPerTrigger", get("maxRowsPerTrigger")),
+            producer_group=get("producerGroup") or "SPARK_PRODUCER",
+            timeout=_seconds(get("timeout"), 10.0),
+            address_map=parse_address_map(get("addressMap") or ""),
+        )
+
+    @property
+    def topics(self) -> list[str]:
+        """Topics to read; ValueError when none is named."""
+        names = [name.strip() for name in (self.topic or "").split(",") if name.strip()]
+        if not names:
+            raise ValueError('say which topic to read: .option("topic", "TopicTest")')
+        return names
+
+    @property
+    def tags(self) -> frozenset[str] | None:
+        """The tags wanted, None for all."""
+        if self.tag is None:
+            return None
+        return frozenset(word.strip() for word in self.tag.split("||") if word.strip())
+
+
+def parse_address_map(text: str) -> dict[str, str]:
+    """Read "advertised=reachable,..."; each side is host:port."""
+    pairs = {}
+    for word in filter(None, (word.strip() for word in text.split(","))):
+        advertised, separator, reachable = word.partition("=")
+        if not separator or ":" not in advertised or ":" not in reachable:
+            raise ValueError(f"option addressMap: {word!r} is not host:port=host:port")
+        pairs[advertised.strip()] = reachable.strip()
+    return pairs
+
+
+def _queues(text: str | None) -> frozenset[int] | None:
+    if not text:
+        return None
+    try:
+        return frozenset(int(word) for word in text.split(","))
+    except ValueError:
+        raise ValueError(f"option queues = {text!r}: give queue ids as 0,2") from None
+
+
+def _tag(text: str | None) -> str | None:
+    return None if text is None or text.strip() in ("", "*") else text
+
+
+def _position(
+    offsets: str | None, timestamp: str | None, which: str
+) -> str | int | dict[str, int] | None:
+    if offsets and timestamp:
+        raise ValueError(f"give {which}Offsets or {which}Timestamp, not both")
+    if timestamp:
+        return _milliseconds(f"{which}Timestamp", timestamp)
+    if not offsets or offsets.strip().lower() in (EARLIEST, LATEST):
+        return offsets.strip().lower() if offsets else None
+    try:
+        return {str(key): int(at) for key, at in json.loads(offsets).items()}
+    except (ValueError, AttributeError, TypeError):
+        raise ValueError(
+            f"option {which}Offsets = {offsets!r}: give earliest, latest or "
+            f'{{"broker|topic|queue": offset, ...}}'
+        ) from None
+
+
+def _milliseconds(option: str, text: str) -> int:
+    if text.strip().isdigit():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"option {option} = {text!r}: give milliseconds or ISO 8601, 2026-11-21T07:30:00+00:00"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
+
+
+def _boolean(option: str, text: str | None, default: bool) -> bool:
+    if not text:
+        return default
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"option {option} = {text!r}: give true or false")
+    return text.lower() == "true"
+
+
+def _number(option: str, text: str | None) -> int | None:
+    if not text:
+        return None
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(f"option {option} = {text!r}: give a number above 0")
+    return int(text)
+
+
+def _seconds(text: str | None, default: float) -> float:
+    try:
+        seconds = float(text) if text else default
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
+        raise ValueError(f"option timeout = {text!r}: give seconds above 0")
+    return seconds

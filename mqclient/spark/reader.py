@@ -1,0 +1,200 @@
+"""Batch and streaming reads of queues, as Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from mqclient.spark.cluster import Cluster, Extent
+from mqclient.spark.options import EARLIEST, LATEST, Options
+from mqclient.spark.plan import QueueRange, limited, offset_key, queue_of, split
+from mqstore.arrow import BatchBuilder
+from mqstore.message import MessageQueue
+
+__all__ = ["CONSTANTS", "BatchReader", "StreamReader"]
+
+CONSTANTS = ("broker_name",)
+"""Columns that are the same in every row of one broker."""
+
+Offsets = dict[str, int]
+Position = str | int | dict[str, int] | None
+
+
+@dataclass
+class _Task(InputPartition):  # type: ignore[misc]  # pyspark is not typed for us
+    """What one task reads."""
+
+    ranges: tuple[QueueRange, ...]
+
+
+def _read(task: Any, schema: pa.Schema, options: Options) -> Iterator[pa.RecordBatch]:
+    """The batches of one task; anything but a task stands for an empty plan."""
+    if not isinstance(task, _Task):
+        return
+    with Cluster(options) as cluster:
+        for piece in task.ranges:
+            constants = {"broker_name": piece.queue.broker_name}
+            constants = {name: at for name, at in constants.items() if name in schema.names}
+            builder = BatchBuilder(schema, constants)
+            for body in cluster.read(piece.queue, piece.first, piece.end):
+                builder.add(
+                    body,
+                    tags=options.tags,
+                    first_queue_offset=piece.first,
+                    end_queue_offset=piece.end,
+                )
+                if builder.full:
+                    yield builder.take()
+            if builder.rows:
+                yield builder.take()
+
+
+def _all_queues(cluster: Cluster, options: Options) -> list[MessageQueue]:
+    return [queue for topic in options.topics for queue in cluster.queues(topic)]
+
+
+def _resolve(
+    position: Position, cluster: Cluster, extents: Mapping[MessageQueue, Extent]
+) -> dict[MessageQueue, int]:
+    """A starting or ending position as one offset per queue, within what the queue holds."""
+    found: dict[MessageQueue, int | None]
+    if isinstance(position, int):
+        found = cluster.offsets_at(extents, position)
+    elif isinstance(position, dict):
+        named = {queue_of(key): at for key, at in position.items()}
+        unknown = [str(queue) for queue in named if queue not in extents]
+        if unknown:
+            raise ValueError(f"offsets name queues that do not exist: {', '.join(unknown)}")
+        found = {queue: named.get(queue) for queue in extents}
+    elif position == LATEST:
+        found = {queue: extent.end for queue, extent in extents.items()}
+    else:
+        found = {queue: extent.first for queue, extent in extents.items()}
+    return {
+        queue: min(max(extent.first if at is None else at, extent.first), extent.end)
+        for (queue, extent), at in zip(extents.items(), found.values(), strict=True)
+    }
+
+
+class BatchReader(DataSourceReader):  # type: ignore[misc]
+    """A snapshot: offsets are fixed when the read is planned."""
+
+    def __init__(self, schema: pa.Schema, options: Options) -> None:
+        self._schema = schema
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Tasks over the ranges of every queue."""
+        options = self._options
+        with Cluster(options) as cluster:
+            queues = _all_queues(cluster, options)
+            extents = _reachable(cluster.extents(queues))
+            first = _resolve(options.starting or EARLIEST, cluster, extents)
+            end = _resolve(options.ending or LATEST, cluster, extents)
+        ranges = [QueueRange(q, first[q], max(end[q], first[q])) for q in sorted(extents)]
+        return [_Task(part) for part in split(ranges, options.partitions)]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The batches of one task."""
+        return _read(partition, self._schema, self._options)
+
+
+def _reachable(extents: Mapping[MessageQueue, Extent | None]) -> dict[MessageQueue, Extent]:
+    """Demand that every queue's broker answered: a batch must not miss queues silently."""
+    missing = sorted(str(queue) for queue, extent in extents.items() if extent is None)
+    if missing:
+        raise ConnectionError(
+            f"no answer from the broker of {len(missing)} queues, first {missing[0]}; is the "
+            f"advertised address reachable from here? (see the option addressMap)"
+        )
+    return {queue: extent for queue, extent in extents.items() if extent is not None}
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Micro-batches between two sets of offsets, "broker|topic|queue" to the next offset."""
+
+    def __init__(self, schema: pa.Schema, options: Options) -> None:
+        self._schema = schema
+        self._options = options
+        self._initial: Offsets | None = None
+        self._newest: Offsets = {}
+        self._target: Offsets | None = None
+
+    def initialOffset(self) -> Offsets:  # noqa: N802  (Spark's name)
+        """Where a new query starts; asked twice, so it is resolved once."""
+        if self._initial is None:
+            with Cluster(self._options) as cluster:
+                extents = _reachable(cluster.extents(_all_queues(cluster, self._options)))
+                first = _resolve(self._options.starting or LATEST, cluster, extents)
+            self._initial = {offset_key(queue): first[queue] for queue in sorted(first)}
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """maxRowsPerTrigger, else everything."""
+        rows = self._options.max_rows_per_trigger
+        return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix what "now" is: later messages belong to the next start."""
+        self._target = self._ends({})
+
+    def latestOffset(  # noqa: N802
+        self, start: Offsets | None = None, limit: ReadLimit | None = None
+    ) -> Offsets:
+        """Where the next micro-batch ends: `start` itself when there is nothing new."""
+        start = start or {}
+        self._newest = self._ends(start)
+        end = {key: max(at, start.get(key, 0)) for key, at in self._newest.items()}
+        if self._target is not None:
+            end = {key: max(self._target.get(key, 0), start.get(key, 0)) for key in end}
+        begin = {key: start.get(key, 0) for key in end}
+        if isinstance(limit, ReadMaxRows):
+            end = limited(begin, end, limit.max_rows)
+        return start if end == start else dict(sorted(end.items()))
+
+    def reportLatestOffset(self) -> Offsets | None:  # noqa: N802
+        """The ends of all queues as last seen, for the query's progress."""
+        return dict(sorted(self._newest.items())) or None
+
+    def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
+        """Tasks between two sets of offsets; a queue without a start begins at its minimum."""
+        fresh = [queue_of(key) for key in sorted(end) if key not in start]
+        first = dict(start)
+        if fresh:
+            with Cluster(self._options) as cluster:
+                extents = _reachable(cluster.extents(fresh))
+            first |= {offset_key(queue): extent.first for queue, extent in extents.items()}
+        ranges = [
+            QueueRange(queue_of(key), first[key], max(end[key], first[key])) for key in sorted(end)
+        ]
+        return [_Task(part) for part in split(ranges, self._options.partitions)]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The batches of one task."""
+        return _read(partition, self._schema, self._options)
+
+    def commit(self, end: Offsets) -> None:
+        """Nothing: Spark's checkpoint is the truth."""
+
+    def stop(self) -> None:
+        """Nothing is held open between calls."""
+
+    def _ends(self, start: Offsets) -> Offsets:
+        """The end of every queue; where a broker is away, what `start` said."""
+        with Cluster(self._options) as cluster:
+            extents = cluster.extents(_all_queues(cluster, self._options))
+        ends = dict(start)
+        for queue, extent in extents.items():
+            if extent is not None:
+                ends[offset_key(queue)] = extent.end
+        return ends
