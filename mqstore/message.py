@@ -29,6 +29,7 @@ from mqstore._codec import (
 
 __all__ = [
     "COLUMN_LAYOUTS",
+    "SYSTEM_PROPERTIES",
     "ColumnBuilder",
     "DecodeError",
     "Message",

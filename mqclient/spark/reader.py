@@ -130,7 +130,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._newest: Offsets = {}
         self._target: Offsets | None = None
 
-    def initialOffset(self) -> Offsets:  # noqa: N802  (Spark's name)
+    def initialOffset(self) -> Offsets:
         """Where a new query starts; asked twice, so it is resolved once."""
         if self._initial is None:
             with Cluster(self._options) as cluster:
@@ -139,16 +139,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             self._initial = {offset_key(queue): first[queue] for queue in sorted(first)}
         return self._initial
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:
         """maxRowsPerTrigger, else everything."""
         rows = self._options.max_rows_per_trigger
         return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+    def prepareForTriggerAvailableNow(self) -> None:
         """Fix what "now" is: later messages belong to the next start."""
         self._target = self._ends({})
 
-    def latestOffset(  # noqa: N802
+    def latestOffset(
         self, start: Offsets | None = None, limit: ReadLimit | None = None
     ) -> Offsets:
         """Where the next micro-batch ends: `start` itself when there is nothing new."""
@@ -162,7 +162,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
             end = limited(begin, end, limit.max_rows)
         return start if end == start else dict(sorted(end.items()))
 
-    def reportLatestOffset(self) -> Offsets | None:  # noqa: N802
+    def reportLatestOffset(self) -> Offsets | None:
         """The ends of all queues as last seen, for the query's progress."""
         return dict(sorted(self._newest.items())) or None
 

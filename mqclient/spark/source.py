@@ -42,7 +42,7 @@ class RocketMQDataSource(DataSource):  # type: ignore[misc]  # pyspark is not ty
         """A batch read of the columns in `schema`."""
         return BatchReader(wanted_schema(schema, CONSTANTS), Options.parse(self.options))
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A streaming read of the columns in `schema`."""
         return StreamReader(wanted_schema(schema, CONSTANTS), Options.parse(self.options))
 
@@ -52,7 +52,7 @@ class RocketMQDataSource(DataSource):  # type: ignore[misc]  # pyspark is not ty
             raise ValueError('messages are only ever appended: use .mode("append")')
         return BatchWriter(schema, Options.parse(self.options))
 
-    def streamWriter(  # noqa: N802
+    def streamWriter(
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
         """A streaming write, at least once."""
