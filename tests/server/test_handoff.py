@@ -1,0 +1,314 @@
+"""The hand-off contract: every request is answered, once, whatever a processor does."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+import time
+
+import pytest
+
+from mqserver.replies import AGAIN, LATER, NO_REPLY, Hold, Refused, Response
+from mqstore import _core
+from tests.server.conftest import Servers
+from tests.server.raw import DEADLINE, binary_frame, json_frame
+
+OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
+
+
+class Gate:
+    """A processor that waits inside until the test opens it."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Semaphore(0)
+        self.open = threading.Event()
+
+    def __call__(self, request):
+        self.entered.release()
+        assert self.open.wait(DEADLINE)
+        return Response()
+
+
+def test_a_full_queue_answers_2_in_json_and_nothing_to_oneway(servers: Servers):
+    gate = Gate()
+    _, port = servers.start({1: gate}, capacity=1, threads=1)
+    raw = servers.connect(port)
+    raw.send(json_frame(1, 1))
+    assert gate.entered.acquire(timeout=DEADLINE)
+    raw.send(json_frame(1, 2), json_frame(1, 3, flag=2), binary_frame(1, 4))
+    reply = raw.read()
+    assert (reply.code, reply.opaque, reply.remark, reply.serialize) == (2, 4, OVERLOAD, 0)
+    gate.open.set()
+    assert {raw.read()[:2] for _ in range(2)} == {(0, 1), (0, 2)}
+
+
+def test_an_exception_is_1_and_logged_once(servers, caplog):
+    def broken(_):
+        raise LookupError("no such thing")
+
+    raw = servers.connect(servers.start({1: broken})[1])
+    with caplog.at_level(logging.ERROR):
+        reply = raw.ask(binary_frame(1, 1))
+    assert (reply.code, reply.remark, reply.serialize) == (1, "LookupError: no such thing", 0)
+    assert len([record for record in caplog.records if record.exc_info]) == 1
+    assert raw.ask(json_frame(1, 2)).code == 1, "the thread goes on"
+
+
+def test_a_refusal_is_its_response_and_not_logged(servers, caplog):
+    def refuse(_):
+        raise Refused(17, "no topic", {"a": "b"})
+
+    raw = servers.connect(servers.start({1: refuse})[1])
+    reply = raw.ask(binary_frame(1, 1))
+    assert reply[:5] == (17, 1, 1, "no topic", {"a": "b"})
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_something_that_is_no_reply_is_1(servers):
+    raw = servers.connect(servers.start({1: lambda _: "fine"})[1])
+    reply = raw.ask(json_frame(1, 1))
+    assert reply.code == 1
+    assert "returned 'fine'" in (reply.remark or "")
+
+
+def test_oneway_requests_get_nothing(servers):
+    seen = []
+    raw = servers.connect(servers.start({1: lambda r: seen.append(r.oneway) or Response()})[1])
+    raw.send(json_frame(1, 1, flag=2), json_frame(1, 2))
+    assert raw.read().opaque == 2
+    assert sorted(seen) == [False, True]
+
+
+def test_no_reply_is_silence(servers):
+    raw = servers.connect(servers.start({1: lambda _: NO_REPLY, 2: lambda _: Response()})[1])
+    raw.send(json_frame(1, 1), json_frame(2, 2))
+    assert raw.read().opaque == 2
+    assert raw.is_silent()
+
+
+def test_later_is_answered_from_another_thread_once(servers):
+    kept = []
+    raw = servers.connect(servers.start({1: lambda r: kept.append(r) or LATER})[1])
+    raw.send(json_frame(1, 1))
+    assert raw.is_silent()
+    thread = threading.Thread(target=kept[0].respond, args=(0, "late", None, b"body"))
+    thread.start()
+    reply = raw.read()
+    thread.join(DEADLINE)
+    assert (reply.remark, reply.body) == ("late", b"body")
+    with pytest.raises(RuntimeError, match="answered already"):
+        kept[0].respond(0)
+    assert kept[0].code == 1, "it can still be read"
+
+
+def test_a_request_dropped_unanswered_is_1(servers):
+    listener, port = servers.start({1: lambda _: LATER})
+    raw = servers.connect(port)
+    reply = raw.ask(json_frame(1, 1))
+    gc.collect()
+    assert reply.code == 1
+    assert "without an answer" in (reply.remark or "")
+    assert listener.counters()["unanswered"] == 1
+
+
+def test_again_comes_back_once(servers):
+    attempts = []
+
+    def again(request):
+        attempts.append(request.attempt)
+        return AGAIN
+
+    reply = servers.connect(servers.start({1: again})[1]).ask(json_frame(1, 1))
+    assert attempts == [0, 1]
+    assert reply.code == 1
+
+
+def test_a_hold_comes_back_at_its_deadline(servers):
+    def hold(request):
+        if request.attempt:
+            return Response(19, "waited")
+        return Hold("T", 0, 5, 0.3)
+
+    listener, port = servers.start({1: hold})
+    raw = servers.connect(port)
+    started = time.monotonic()
+    raw.send(json_frame(1, 1))
+    assert raw.is_silent(0.1)
+    assert listener.counters()["held"] == 1
+    assert raw.read().remark == "waited"
+    assert 0.25 < time.monotonic() - started < 2
+    assert listener.counters()["held"] == 0
+
+
+def test_releasing_holds_answers_them_and_holds_no_more(servers):
+    def hold(request):
+        return Response(19) if request.attempt else Hold("T", 0, 5, 60)
+
+    listener, port = servers.start({1: hold})
+    raw = servers.connect(port)
+    raw.send(json_frame(1, 1))
+    assert raw.is_silent(0.1)
+    listener.release_holds()
+    assert raw.read().code == 19
+    assert raw.ask(json_frame(1, 2)).code == 19
+
+
+def test_a_request_can_be_read(servers):
+    seen = []
+
+    def look(request):
+        seen.append(request)
+        return Response()
+
+    _, port = servers.start({1: look})
+    raw = servers.connect(port)
+    raw.ask(binary_frame(1, 7, {"a": "b", "empty": ""}, b"body"))
+    raw.ask(json_frame(1, 8, None, remark="why", language="GO", version=317))
+    first, second = seen
+    assert (first.code, first.opaque, first.serialize, first.attempt) == (1, 7, 1, 0)
+    assert (first.fields, first.body, first.remark) == ({"a": "b"}, b"body", None)
+    host, local = raw.socket.getsockname()
+    assert (first.remote, first.fast_port, first.oneway) == (f"{host}:{local}", False, False)
+    assert (second.fields, second.remark, second.language) == ({}, "why", 9)
+    assert second.connection == first.connection
+    assert second.version == 317
+
+
+def test_the_server_asks_a_client(servers):
+    connections = []
+    listener, port = servers.start({1: lambda r: connections.append(r.connection) or Response()})
+    raw = servers.connect(port)
+    raw.ask(json_frame(1, 1))
+    (connection,) = connections
+    assert listener.send(connection, json_frame(40, 3, {"consumerGroup": "g"}, flag=2))
+    assert raw.read()[:2] == (40, 3)
+
+    replies = []
+    call = threading.Thread(
+        target=lambda: replies.append(listener.call(connection, json_frame(307, 0), DEADLINE))
+    )
+    call.start()
+    request = raw.read()
+    raw.send(json_frame(0, request.opaque, {"a": "b"}, b"info", flag=1))
+    call.join(DEADLINE)
+    assert replies[0].endswith(b"info")
+
+    with pytest.raises(TimeoutError):
+        listener.call(connection, json_frame(307, 0), 0.1)
+    raw.close()
+    servers.wait_event("closed")
+    assert not listener.send(connection, json_frame(40, 3))
+    assert not listener.is_open(connection)
+    with pytest.raises(ConnectionError):
+        listener.call(connection, json_frame(307, 0), DEADLINE)
+
+
+def test_a_call_fails_at_once_when_the_client_goes(servers):
+    connections = []
+    listener, port = servers.start({1: lambda r: connections.append(r.connection) or Response()})
+    raw = servers.connect(port)
+    raw.ask(json_frame(1, 1))
+    threading.Timer(0.1, raw.close).start()
+    started = time.monotonic()
+    with pytest.raises(ConnectionError):
+        listener.call(connections[0], json_frame(307, 0), DEADLINE)
+    assert time.monotonic() - started < DEADLINE / 2
+
+
+def test_sends_of_one_topic_stay_in_order_while_python_decides(servers):
+    stored, lock = [], threading.Lock()
+
+    def store(request):
+        with lock:
+            position = int(request.body)
+        time.sleep(0.002 * (position % 3))  # gives later sends every chance to overtake
+        with lock:
+            stored.append((request.fields["b"], position))
+        return Response()
+
+    _, port = servers.start(
+        {310: store}, kind="broker", data_plane="python", threads=8, capacity=1000
+    )
+    raw = servers.connect(port)
+    topics = ["A", "B", "C"]
+    frames = [json_frame(310, n, {"b": topics[n % 3]}, b"%d" % n) for n in range(150)]
+    raw.send(*frames)
+    assert {raw.read().code for _ in frames} == {0}
+    for topic in topics:
+        order = [position for name, position in stored if name == topic]
+        assert order == sorted(order)
+    assert [topic for topic, _ in stored] != sorted(topic for topic, _ in stored), "in parallel"
+
+
+def test_a_stop_answers_what_was_asked(servers):
+    gate = Gate()
+    listener, port = servers.start({1: gate}, threads=1)
+    raw = servers.connect(port)
+    raw.send(json_frame(1, 1), json_frame(1, 2))
+    assert gate.entered.acquire(timeout=DEADLINE)
+    stop = threading.Thread(target=listener.stop, args=(DEADLINE,))
+    stop.start()
+    threading.Timer(0.1, gate.open.set).start()
+    assert {raw.read()[:2] for _ in range(2)} == {(0, 1), (0, 2)}
+    assert raw.is_closed()
+    stop.join(DEADLINE)
+    assert not stop.is_alive()
+    with pytest.raises(ConnectionRefusedError):
+        servers.connect(port)
+
+
+def test_a_stop_gives_up_what_does_not_end(servers):
+    gate = Gate()
+    listener, port = servers.start({1: gate}, threads=1)
+    raw = servers.connect(port)
+    raw.send(json_frame(1, 1), json_frame(1, 2))
+    assert gate.entered.acquire(timeout=DEADLINE)
+    threading.Timer(1.0, gate.open.set).start()
+    listener.stop(0.1)
+    assert raw.read()[:2] == (1, 2), "the one that waited"
+
+
+def test_a_port_in_use_is_an_oserror(servers):
+    _, port = servers.start({})
+    taken = _core.Server({"kind": "namesrv", "host": "127.0.0.1", "port": port})
+    with pytest.raises(OSError, match=str(port)) as caught:
+        taken.start()
+    assert caught.value.errno == 98
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"port": 0},
+        {"kind": "proxy", "port": 0},
+        {"kind": "broker", "port": 0, "data_plane": "java"},
+        {"kind": "broker", "port": 0, "max_frame_bytes": 3},
+        {"kind": "broker", "port": 0, "pork": 1},
+        {"kind": "broker", "port": 0, "routes": {1: "nobody"}},
+    ],
+)
+def test_bad_settings_are_named(settings):
+    with pytest.raises(ValueError, match=r"kind|data_plane|max_frame_bytes|pork|nobody"):
+        _core.Server(settings)
+
+
+def test_a_slow_reader_is_not_read_until_it_reads(servers):
+    """Its replies do not pile up: what it asks waits in its own socket."""
+    body = b"x" * (256 << 10)
+    listener, port = servers.start({1: lambda _: Response(body=body)}, threads=1, capacity=10_000)
+    raw = servers.connect(port)
+    frames = [json_frame(1, n) for n in range(400)]
+    raw.send(*frames)
+    assert {raw.read().opaque for _ in frames} == set(range(400))
+    assert listener.counters()["connections"] == 1
+
+
+def test_a_client_that_never_reads_is_closed(servers):
+    body = b"x" * (8 << 20)
+    listener, port = servers.start({1: lambda _: Response(body=body)}, threads=1)
+    deaf, other = servers.connect(port), servers.connect(port)
+    deaf.send(*(json_frame(1, n) for n in range(30)))
+    assert servers.wait_event("unread").detail
+    assert other.ask(json_frame(1, 1)).code == 0
+    assert listener.counters()["connections"] == 1
