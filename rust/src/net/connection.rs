@@ -3,17 +3,22 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
 
 use parking_lot::Mutex;
 use thiserror::Error;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
 
 use super::frame::FrameSplitter;
+
+/// Small pieces are joined up to this size, bytes: one system call writes many replies.
+const JOINED_BYTES_MAX: usize = 64 << 10;
 
 /// Why bytes were not taken for sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -55,6 +60,17 @@ struct Outbound {
     queued_bytes: usize,
 }
 
+impl Outbound {
+    /// Adds a piece of which `written` bytes are on their way; only a first piece may have any.
+    fn push(&mut self, piece: Vec<u8>, written: usize) {
+        self.queued_bytes += piece.len() - written;
+        if self.queue.is_empty() {
+            self.written = written;
+        }
+        self.queue.push_back(piece);
+    }
+}
+
 impl Connection {
     /// Takes over a connected stream and splits it into its two sides.
     ///
@@ -87,34 +103,68 @@ impl Connection {
     /// # Errors
     /// `Closed`, or `Full` if the peer reads too slowly; the caller decides what that costs.
     pub fn send(&self, bytes: Vec<u8>) -> Result<(), SendError> {
-        if self.is_closed() {
-            return Err(SendError::Closed);
-        }
         let mut outbound = self.outbound.lock();
-        let mut written = 0;
-        if outbound.queue.is_empty() {
-            written = self.write_now(&bytes).map_err(|_| self.break_off())?;
-            if written == bytes.len() {
-                return Ok(());
+        let written = self.write_first(&outbound, &bytes)?;
+        if written < bytes.len() {
+            outbound.push(bytes, written);
+            self.write_wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// `send` for bytes the caller keeps: only what the socket does not take is copied.
+    ///
+    /// # Errors
+    /// As `send`.
+    pub fn send_slice(&self, bytes: &[u8]) -> Result<(), SendError> {
+        let mut outbound = self.outbound.lock();
+        let written = self.write_first(&outbound, bytes)?;
+        if written < bytes.len() {
+            outbound.push(bytes[written..].to_vec(), 0);
+            self.write_wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Leaves `bytes` to the writing task: what many threads leave there is written at once.
+    ///
+    /// # Errors
+    /// As `send`.
+    pub fn send_soon(&self, bytes: &[u8]) -> Result<(), SendError> {
+        let mut outbound = self.outbound.lock();
+        self.check_room(&outbound, bytes.len())?;
+        match outbound.queue.back_mut() {
+            Some(last) if last.len() + bytes.len() <= JOINED_BYTES_MAX => {
+                last.extend_from_slice(bytes);
+                outbound.queued_bytes += bytes.len();
             }
-        } else if outbound.queued_bytes + bytes.len() > self.outbound_limit_bytes {
-            let queued = outbound.queued_bytes;
-            return Err(SendError::Full {
-                queued,
-                limit: self.outbound_limit_bytes,
-            });
-        } else if bytes.is_empty() {
-            return Ok(());
+            _ if bytes.is_empty() => {}
+            _ => outbound.push(bytes.to_vec(), 0),
         }
-        // A piece partly written must be finished, whatever the limit says.
-        outbound.queued_bytes += bytes.len() - written;
-        if outbound.queue.is_empty() {
-            outbound.written = written;
-        }
-        outbound.queue.push_back(bytes);
         drop(outbound);
         self.write_wake.notify_one();
         Ok(())
+    }
+
+    /// Writes what may be written at once; how many bytes.
+    fn write_first(&self, outbound: &Outbound, bytes: &[u8]) -> Result<usize, SendError> {
+        self.check_room(outbound, bytes.len())?;
+        if !outbound.queue.is_empty() {
+            return Ok(0);
+        }
+        self.write_now(bytes).map_err(|_| self.break_off())
+    }
+
+    /// A first piece is taken whatever its size: it may be written already.
+    fn check_room(&self, outbound: &Outbound, bytes: usize) -> Result<(), SendError> {
+        let (queued, limit) = (outbound.queued_bytes, self.outbound_limit_bytes);
+        if self.is_closed() {
+            Err(SendError::Closed)
+        } else if queued > 0 && queued + bytes > limit {
+            Err(SendError::Full { queued, limit })
+        } else {
+            Ok(())
+        }
     }
 
     /// Bytes taken by `send` and not yet given to the system.
@@ -125,16 +175,24 @@ impl Connection {
     /// Sends what `send` queued; run it as a task of its own. Ends when the connection closes.
     pub async fn drive_writes(&self) {
         while !self.is_closed() {
-            if self.queued_bytes() == 0 {
-                self.write_wake.notified().await;
-                continue;
-            }
-            tokio::select! {
-                ready = self.stream.writable() => if ready.is_err() || self.flush().is_err() {
-                    self.close();
-                },
-                () = self.write_wake.notified() => {} // closed, or more was queued: look again
-            }
+            self.write_some().await;
+        }
+    }
+
+    /// Waits until something is queued and the socket takes some of it, or for a reason to look
+    /// again. For a task that does more than writing; may be dropped at any time.
+    pub async fn write_some(&self) {
+        if self.queued_bytes() == 0 {
+            self.write_wake.notified().await;
+        }
+        if self.queued_bytes() == 0 || self.is_closed() {
+            return;
+        }
+        tokio::select! {
+            ready = self.stream.writable() => if ready.is_err() || self.flush().is_err() {
+                self.close();
+            },
+            () = self.write_wake.notified() => {} // closed, or more was queued: look again
         }
     }
 
@@ -210,5 +268,17 @@ impl Receiver {
         let count = self.stream.read(splitter.spare()).await?;
         splitter.filled(count);
         Ok(count)
+    }
+
+    /// Receives into `buffer`, for a task that shares one buffer among its connections; how many
+    /// bytes. 0 means that either side closed.
+    pub fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut buffer = ReadBuf::new(buffer);
+        ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer))?;
+        Poll::Ready(Ok(buffer.filled().len()))
     }
 }

@@ -3,13 +3,30 @@
 use crate::format::remoting::FrameError;
 
 /// Bytes of the length word.
-const LENGTH_BYTES: usize = 4;
+pub const LENGTH_BYTES: usize = 4;
 /// The smallest length word: a frame has a header word at least.
 const LENGTH_MIN: usize = 4;
 /// A buffer starts with this much room; an idle connection keeps none at all.
 const FIRST_ROOM_BYTES: usize = 8 * 1024;
 /// An empty buffer is kept while at least this part of it is used at a time.
 const KEPT_FRACTION: usize = 4;
+
+/// Bytes of the frame that begins here, length word included; None if the word is not complete.
+///
+/// # Errors
+/// `FrameError::Length` on a length no frame may have.
+pub fn frame_size(bytes: &[u8], max_frame_bytes: usize) -> Result<Option<usize>, FrameError> {
+    let Some(word) = bytes.first_chunk::<LENGTH_BYTES>() else {
+        return Ok(None);
+    };
+    let length = i32::from_be_bytes(*word);
+    let limit = max_frame_bytes - LENGTH_BYTES;
+    let rest = usize::try_from(length)
+        .ok()
+        .filter(|rest| (LENGTH_MIN..=limit).contains(rest));
+    let rest = rest.ok_or(FrameError::Length { length, limit })?;
+    Ok(Some(LENGTH_BYTES + rest))
+}
 
 /// Collects received bytes and hands out whole frames, length word included.
 ///
@@ -79,22 +96,14 @@ impl FrameSplitter {
     /// `FrameError::Length` on a length no frame may have. Nothing after it can be read.
     pub fn next_frame(&mut self) -> Result<Option<&[u8]>, FrameError> {
         let held = &self.buffer[self.start..self.end];
-        let Some(word) = held.first_chunk::<LENGTH_BYTES>() else {
+        let Some(size) = frame_size(held, self.max_frame_bytes)? else {
             return Ok(None);
         };
-        let length = i32::from_be_bytes(*word);
-        let limit = self.max_frame_bytes - LENGTH_BYTES;
-        let rest = usize::try_from(length)
-            .ok()
-            .filter(|rest| (LENGTH_MIN..=limit).contains(rest));
-        let Some(rest) = rest else {
-            return Err(FrameError::Length { length, limit });
-        };
-        if held.len() < LENGTH_BYTES + rest {
+        if held.len() < size {
             return Ok(None);
         }
         let start = self.start;
-        self.start += LENGTH_BYTES + rest;
+        self.start += size;
         Ok(Some(&self.buffer[start..self.start]))
     }
 

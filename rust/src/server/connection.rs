@@ -1,13 +1,12 @@
 //! One connection: reads many frames at a time, answers them with one write.
 
 use std::cell::RefCell;
-use std::pin::{Pin, pin};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::{Instant, sleep_until};
 
 use super::core::Core;
@@ -16,6 +15,7 @@ use super::events::EventKind;
 use super::limits::{FRAME_SECONDS_MAX, READ_BYTES, UNREAD_BYTES_PAUSE};
 use super::peers::Peer;
 use super::split::Splitter;
+use crate::net::connection::Receiver;
 
 /// Buffers of one worker thread. Frames are answered where they were read, without a wait in
 /// between, so a connection needs none of its own.
@@ -37,23 +37,26 @@ type End = (EventKind, String);
 struct Connection {
     core: Arc<Core>,
     peer: Arc<Peer>,
-    socket: OwnedReadHalf,
+    receiver: Receiver,
     splitter: Splitter,
     /// When the frame that is being read began.
     partial_since: Option<Instant>,
 }
 
 /// Serves a connection until it ends; then nothing of it is left.
-pub(super) async fn serve(core: Arc<Core>, peer: Arc<Peer>, socket: OwnedReadHalf) {
+pub(super) async fn serve(core: Arc<Core>, peer: Arc<Peer>, receiver: Receiver) {
     let splitter = Splitter::new(core.settings.frame_bytes_max);
     let mut connection = Connection {
         core: Arc::clone(&core),
         peer: Arc::clone(&peer),
-        socket,
+        receiver,
         splitter,
         partial_since: None,
     };
-    let (kind, detail) = connection.run().await;
+    let (mut kind, mut detail) = connection.run().await;
+    if peer.is_unread() {
+        (kind, detail) = (EventKind::Unread, "its client does not read".to_owned());
+    }
     core.peers.remove(peer.id);
     peer.closed();
     core.tell(kind, Some(&peer), peer.remote, detail);
@@ -64,28 +67,20 @@ impl Connection {
         let peer = Arc::clone(&self.peer);
         let mut check = pin!(sleep_until(self.next_check()));
         loop {
-            let owed = peer.owed();
-            let may_read = owed < UNREAD_BYTES_PAUSE && !self.core.is_draining();
+            let may_read = peer.owed() < UNREAD_BYTES_PAUSE;
             tokio::select! {
-                end = std::future::poll_fn(|cx| self.poll_read(cx)), if may_read => {
+                end = poll_fn(|cx| self.poll_read(cx)), if may_read => {
                     if let Err(end) = end {
                         return end;
                     }
                 }
-                () = peer.wake.notified() => peer.flush(),
-                () = peer.writable(), if owed > 0 => peer.flush(),
+                () = peer.write_some() => {}
                 () = &mut check => {
                     if let Some(end) = self.overdue() {
                         return end;
                     }
                     check.as_mut().reset(self.next_check());
                 }
-            }
-            if peer.owes_too_much() {
-                return (
-                    EventKind::Unread,
-                    format!("its client owes {} bytes of reading", owed),
-                );
             }
             if peer.is_closing() {
                 return (EventKind::Closed, "closed".to_owned());
@@ -95,16 +90,16 @@ impl Connection {
 
     /// Reads once and answers every whole frame that is there.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        if self.core.is_draining() {
+            return Poll::Pending; // for good: nothing more is read
+        }
         SCRATCH.with_borrow_mut(|scratch| {
-            let mut buffer = ReadBuf::new(&mut scratch.input);
-            if let Err(error) = ready!(Pin::new(&mut self.socket).poll_read(cx, &mut buffer)) {
-                return Poll::Ready(Err((EventKind::Closed, error.to_string())));
-            }
-            let bytes = buffer.filled();
-            if bytes.is_empty() {
-                return Poll::Ready(Err((EventKind::Closed, "closed by the client".to_owned())));
-            }
-            Poll::Ready(self.answer(bytes, &mut scratch.replies))
+            let received = ready!(self.receiver.poll_receive(cx, &mut scratch.input));
+            Poll::Ready(match received {
+                Ok(0) => Err((EventKind::Closed, "closed by the client".to_owned())),
+                Ok(count) => self.answer(&scratch.input[..count], &mut scratch.replies),
+                Err(error) => Err((EventKind::Closed, error.to_string())),
+            })
         })
     }
 

@@ -150,10 +150,6 @@ impl Core {
     /// From now on no connection is read.
     pub(super) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
-        self.peers
-            .all()
-            .iter()
-            .for_each(|peer| peer.wake.notify_one());
     }
 
     /// Whether connections are not to be read any more.

@@ -12,8 +12,9 @@ use tokio::time::sleep;
 use super::connection;
 use super::core::Core;
 use super::events::EventKind;
-use super::limits::BACKLOG;
+use super::limits::{BACKLOG, UNREAD_BYTES_MAX};
 use super::peers::Peer;
+use crate::net::connection::Connection;
 
 /// First wait after a failed accept (out of descriptors, usually); doubles up to `BACK_OFF_MAX`.
 const BACK_OFF_MIN: Duration = Duration::from_millis(5);
@@ -83,15 +84,12 @@ fn admit(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr, fast_port: boo
         return; // the client is gone already
     }
     core.counters.connections_accepted.one();
-    let (read, write) = stream.into_split();
+    let Ok((connection, receiver)) = Connection::new(stream, UNREAD_BYTES_MAX) else {
+        return;
+    };
     let now_ms = core.clock.monotonic_ms();
-    let peer = Arc::new(Peer::new(
-        core.peers.next_id(),
-        remote,
-        fast_port,
-        write,
-        now_ms,
-    ));
+    let id = core.peers.next_id();
+    let peer = Arc::new(Peer::new(id, remote, fast_port, connection, now_ms));
     core.peers.insert(&peer);
-    tokio::spawn(connection::serve(Arc::clone(core), peer, read));
+    tokio::spawn(connection::serve(Arc::clone(core), peer, receiver));
 }

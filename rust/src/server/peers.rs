@@ -1,18 +1,16 @@
 //! Connected clients: what we owe them, and requests we send them.
 
 use std::collections::HashMap;
-use std::net::{Shutdown, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc;
 
 use parking_lot::{Mutex, RwLock};
-use socket2::SockRef;
-use tokio::net::tcp::OwnedWriteHalf;
-use tokio::sync::Notify;
 
-use super::limits::{CALLS_MAX, UNREAD_BYTES_MAX};
+use super::limits::CALLS_MAX;
 use super::order::SendOrder;
+use crate::net::connection::{Connection, SendError};
 
 /// One connection. Its task reads; any thread may write through it.
 #[derive(Debug)]
@@ -25,14 +23,9 @@ pub struct Peer {
     pub fast_port: bool,
     /// Sends that wait for one that Python decides.
     pub sends: SendOrder,
-    socket: OwnedWriteHalf,
-    /// Bytes the socket did not take yet.
-    unsent: Mutex<Vec<u8>>,
-    /// `unsent.len()`, readable without the lock.
-    owed: AtomicUsize,
-    /// Wakes the connection's task: bytes to write, or it is to end.
-    pub(super) wake: Notify,
-    closing: AtomicBool,
+    connection: Arc<Connection>,
+    /// The client left more unread than may be.
+    unread: AtomicBool,
     last_read_ms: AtomicI64,
     last_write_ms: AtomicI64,
     next_opaque: AtomicI32,
@@ -47,7 +40,7 @@ impl Peer {
         id: u64,
         remote: SocketAddr,
         fast_port: bool,
-        socket: OwnedWriteHalf,
+        connection: Arc<Connection>,
         now_ms: i64,
     ) -> Self {
         Self {
@@ -55,11 +48,8 @@ impl Peer {
             remote,
             fast_port,
             sends: SendOrder::default(),
-            socket,
-            unsent: Mutex::default(),
-            owed: AtomicUsize::new(0),
-            wake: Notify::new(),
-            closing: AtomicBool::new(false),
+            connection,
+            unread: AtomicBool::new(false),
             last_read_ms: AtomicI64::new(now_ms),
             last_write_ms: AtomicI64::new(now_ms),
             next_opaque: AtomicI32::new(1),
@@ -68,93 +58,47 @@ impl Peer {
     }
 
     /// Writes whole frames, at once if the socket takes them, else as soon as it does.
-    /// False if the connection is closed.
+    /// False if the connection is closed, or gets closed because its client does not read.
     pub fn send(&self, frames: &[u8]) -> bool {
-        if self.is_closing() {
-            return false;
-        }
-        let mut unsent = self.unsent.lock();
-        let written = if unsent.is_empty() {
-            self.try_write(frames)
-        } else {
-            Some(0)
-        };
-        let Some(written) = written else {
-            drop(unsent);
-            self.close();
-            return false;
-        };
-        if written < frames.len() {
-            unsent.extend_from_slice(&frames[written..]);
-            self.owe(unsent.len());
-        }
-        true
+        self.taken(self.connection.send_slice(frames))
     }
 
     /// Leaves a frame for the connection's task: frames released together are written together.
-    pub fn send_soon(&self, frame: &[u8]) {
-        if !self.is_closing() {
-            let mut unsent = self.unsent.lock();
-            unsent.extend_from_slice(frame);
-            self.owe(unsent.len());
+    pub fn send_soon(&self, frame: &[u8]) -> bool {
+        self.taken(self.connection.send_soon(frame))
+    }
+
+    fn taken(&self, result: Result<(), SendError>) -> bool {
+        if let Err(SendError::Full { .. }) = result {
+            self.unread.store(true, Ordering::Release);
+            self.close();
         }
+        result.is_ok()
     }
 
-    /// Writes what is left, as far as the socket takes it. Called by the connection's task.
-    pub(super) fn flush(&self) {
-        let mut unsent = self.unsent.lock();
-        match self.try_write(&unsent) {
-            Some(written) if written == unsent.len() => *unsent = Vec::new(),
-            Some(written) => drop(unsent.drain(..written)),
-            None => {
-                drop(unsent);
-                return self.close();
-            }
-        }
-        self.owed.store(unsent.len(), Ordering::Release);
-    }
-
-    fn owe(&self, bytes: usize) {
-        self.owed.store(bytes, Ordering::Release);
-        self.wake.notify_one();
-    }
-
-    /// Bytes taken by the socket; None if it failed.
-    fn try_write(&self, bytes: &[u8]) -> Option<usize> {
-        let mut written = 0;
-        while written < bytes.len() {
-            match self.socket.try_write(&bytes[written..]) {
-                Ok(count) => written += count,
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
-                Err(_) => return None,
-            }
-        }
-        Some(written)
-    }
-
-    pub(super) async fn writable(&self) {
-        // An error shows again, and is handled, at the next write.
-        let _ = self.socket.writable().await;
+    /// Writes what waits, for the connection's task.
+    pub(super) async fn write_some(&self) {
+        self.connection.write_some().await;
     }
 
     /// Bytes the client has not taken yet.
     pub fn owed(&self) -> usize {
-        self.owed.load(Ordering::Acquire)
+        self.connection.queued_bytes()
     }
 
-    pub(super) fn owes_too_much(&self) -> bool {
-        self.owed() > UNREAD_BYTES_MAX
+    /// Whether it was closed because its client did not read.
+    pub(super) fn is_unread(&self) -> bool {
+        self.unread.load(Ordering::Acquire)
     }
 
-    /// Ends the connection: its task sees it and takes the connection down.
+    /// Closes the connection; what it is owed is lost.
     pub fn close(&self) {
-        self.closing.store(true, Ordering::Release);
-        self.wake.notify_one();
+        self.connection.close();
     }
 
-    /// Whether the connection is closed or about to be.
+    /// Whether the connection is closed.
     pub fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Acquire)
+        self.connection.is_closed()
     }
 
     pub(super) fn note_read(&self, now_ms: i64) {
@@ -202,14 +146,10 @@ impl Peer {
         }
     }
 
-    /// The connection's task is done: nothing can be sent, nobody will reply.
+    /// The connection's task is done: nobody will reply any more.
     pub(super) fn closed(&self) {
-        self.closing.store(true, Ordering::Release);
+        self.close();
         self.calls.lock().clear();
-        *self.unsent.lock() = Vec::new();
-        // A request still in Python's hands keeps this peer: the client must not wait for it.
-        // An error means that the client was faster.
-        let _ = SockRef::from(self.socket.as_ref()).shutdown(Shutdown::Both);
     }
 }
 

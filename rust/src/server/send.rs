@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::dispatch::{Context, Handled};
 use super::handoff::SYSTEM_BUSY;
 use super::limits::{PUT_LOCK_ABSURD_MS, PUT_LOCK_BUSY_MS};
-use super::peers::Peer;
 use super::route;
 use super::send_properties::{self, Traits};
 use super::send_reply::{self, Outcome, SendReply};
@@ -126,16 +125,12 @@ fn answer(
                     queue_id,
                 }
                 .encode(&outcome, &result, &mut out);
-                release(&peer, &out);
+                // One flush releases many replies; their connection's task writes them together.
+                peer.send_soon(&out);
             };
             store.park(ticket, Box::new(reply));
         }
     }
-}
-
-/// One flush releases many replies; their connection's task writes them together.
-fn release(peer: &Peer, reply: &[u8]) {
-    peer.send_soon(reply);
 }
 
 impl<'a> SendHeader<'a> {

@@ -2,11 +2,7 @@
 
 use super::limits::IDLE_BUFFER_BYTES;
 use crate::format::remoting::FrameError;
-
-/// Bytes of the length word.
-const LENGTH_BYTES: usize = 4;
-/// What a frame has at least after its length word: the header word.
-const LENGTH_MIN: i32 = 4;
+use crate::net::frame::{LENGTH_BYTES, frame_size};
 
 /// The beginning of a frame that is not complete yet; empty between frames.
 #[derive(Debug)]
@@ -44,7 +40,7 @@ impl Splitter {
             self.partial.clear();
             self.partial.shrink_to(IDLE_BUFFER_BYTES);
         }
-        while let Some(size) = self.frame_size(bytes)? {
+        while let Some(size) = frame_size(bytes, self.frame_bytes_max)? {
             let Some((frame, rest)) = bytes.split_at_checked(size) else {
                 break;
             };
@@ -63,31 +59,13 @@ impl Splitter {
             .min(bytes.len());
         let (head, bytes) = bytes.split_at(missing);
         self.partial.extend_from_slice(head);
-        let Some(size) = self.frame_size(&self.partial)? else {
+        let Some(size) = frame_size(&self.partial, self.frame_bytes_max)? else {
             return Ok(None);
         };
         let missing = (size - self.partial.len()).min(bytes.len());
         let (tail, rest) = bytes.split_at(missing);
         self.partial.extend_from_slice(tail);
         Ok((self.partial.len() == size).then_some(rest))
-    }
-
-    /// Bytes of the frame that begins here, its length word included; None if the word itself is
-    /// not complete.
-    fn frame_size(&self, bytes: &[u8]) -> Result<Option<usize>, FrameError> {
-        let Some(word) = bytes.first_chunk::<LENGTH_BYTES>() else {
-            return Ok(None);
-        };
-        let length = i32::from_be_bytes(*word);
-        let limit = self.frame_bytes_max - LENGTH_BYTES;
-        let bad = FrameError::Length { length, limit };
-        if length < LENGTH_MIN {
-            return Err(bad);
-        }
-        match usize::try_from(length) {
-            Ok(length) if length <= limit => Ok(Some(length + LENGTH_BYTES)),
-            _ => Err(bad),
-        }
     }
 }
 
