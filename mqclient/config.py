@@ -210,6 +210,7 @@ class ConsumerSettings:
 
     group: consumer group. consume_from: where a group without a committed offset starts. model:
     "clustering" shares the queues among the members. allocate: strategy, equal in all members.
+    orderly: not built yet.
     threads: handlers that run at once. batch_size: messages a handler gets at once. pull_batch:
     messages asked for at once. queue_count_max, queue_bytes_max, queue_span_max: what may be
     held of one queue before pulling pauses (messages, bytes, offsets). retries_max: redeliveries,
@@ -221,6 +222,7 @@ class ConsumerSettings:
     consume_from: ConsumeFrom = "latest"
     model: Literal["clustering", "broadcasting"] = "clustering"
     allocate: str = "AVG"
+    orderly: bool = False
     threads: int = 20
     batch_size: int = 1
     pull_batch: int = 32
@@ -235,6 +237,10 @@ class ConsumerSettings:
 
     def __post_init__(self) -> None:
         check_group(self.group)
+        if self.orderly:
+            raise NotImplementedError(
+                "orderly consumption is not built yet; leave orderly out to consume concurrently"
+            )
         check_topic(RETRY_PREFIX + self.group)  # the retry topic must be legal too
         if self.consume_from not in ("latest", "earliest"):
             _check_start(self.consume_from)
@@ -299,6 +305,7 @@ class ConsumerOptions(ClientOptions, total=False):
     consume_from: ConsumeFrom
     model: Literal["clustering", "broadcasting"]
     allocate: str
+    orderly: bool
     threads: int
     batch_size: int
     pull_batch: int

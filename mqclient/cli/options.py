@@ -11,7 +11,7 @@ import click
 
 from mqclient.config import read_address_map
 
-__all__ = ["START", "connection_options", "run_async"]
+__all__ = ["connection_options", "read_start", "run_async"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,25 +45,15 @@ def _checked_map(text: str | None) -> dict[str, str]:
         raise click.BadParameter(str(error)) from None
 
 
-class Start(click.ParamType[str | datetime]):
-    """Where to begin: earliest, latest, or a time like 2026-01-31T12:00:00 (UTC if no zone)."""
-
-    name = "earliest|latest|TIME"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str | datetime:
-        """Read the option's text."""
-        if isinstance(value, datetime) or value in ("earliest", "latest"):
-            return value if isinstance(value, datetime) else str(value)
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            self.fail(f"{value!r} is not earliest, latest or a time", param, ctx)
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-START = Start()
+def read_start(_context: click.Context, _option: click.Parameter, text: str) -> str | datetime:
+    """Read --from: earliest, latest, or a time like 2026-01-31T12:00:00 (UTC if it has no zone)."""
+    if text in ("earliest", "latest"):
+        return text
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not earliest, latest or a time") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def run_async(work: Coroutine[Any, Any, int]) -> int:

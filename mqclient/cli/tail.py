@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import click
 
-from mqclient.cli.options import START, connection_options, run_async
+from mqclient.cli.options import connection_options, read_start, run_async
 from mqclient.config import ClientSettings, namesrv_addresses
 from mqclient.consumer.reader import read_topic
 from mqclient.engine import Client
@@ -24,7 +24,12 @@ COLUMNS = ("storeTime", "queueId", "queueOffset", "tags", "keys", "body")
 @click.command()
 @click.argument("topic")
 @click.option(
-    "--from", "start", type=START, default="latest", show_default=True, help="where to begin"
+    "--from",
+    "start",
+    callback=read_start,
+    default="latest",
+    show_default=True,
+    help="where to begin: earliest, latest or a time",
 )
 @click.option("--tags", default="*", help="only these: 'TagA || TagB'")
 @click.option("--count", type=click.IntRange(1), help="end after so many messages")

@@ -1,0 +1,100 @@
+"""The commands: output, exit codes, what they say."""
+
+import io
+import json
+
+import pytest
+
+from mqclient.cli.main import main
+from mqclient.wire import Frame, RequestCode
+
+from .cluster import Cluster
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    played = Cluster(T=2)
+    monkeypatch.setattr("mqclient.transport.Transport", lambda: played.transport)
+    return played
+
+
+def test_send_writes_a_line_for_each_message(cluster, capsys):
+    words = ["send", "T", "one", "two", "--tags", "A", "--keys", "k1", "--keys", "k2"]
+    assert main([*words, "--property", "color=blue", "-n", "h:1"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["status"] for row in rows] == ["SEND_OK", "SEND_OK"]
+    assert {row["queueId"] for row in rows} == {0, 1}
+    sent = cluster.requests(RequestCode.SEND_MESSAGE_V2)
+    assert [frame.body for frame in sent] == [b"one", b"two"]
+    for text in ("TAGS\x01A", "KEYS\x01k1 k2", "color\x01blue"):
+        assert text in sent[0].fields["i"]
+
+
+def test_send_reads_lines(cluster, capsys, monkeypatch):
+    lines = b"".join(b"line %d\n" % i for i in range(200)) + b"\r\n\nlast"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    assert main(["send", "T", "--output", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 201
+    assert cluster.requests(RequestCode.SEND_MESSAGE_V2)[-1].body == b"last"
+
+
+def test_tail_prints_and_ends_after_count(cluster, capsys):
+    cluster.put("T", b"one", b"two", TAGS="A")
+    cluster.put("T", b"three", queue_id=1)
+    assert main(["tail", "T", "--from", "earliest", "--count", "3"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sorted(row["body"] for row in rows) == ["one", "three", "two"]
+    assert {row["tags"] for row in rows} == {"A", None}
+    assert not cluster.heartbeats, "tail joins no group"
+    assert not cluster.committed, "tail commits nothing"
+    for request in cluster.requests(RequestCode.PULL_MESSAGE):
+        assert request.fields["consumerGroup"] == "TOOLS_CONSUMER"
+
+
+def test_tail_table_and_tags(cluster, capsys):
+    cluster.put("T", b"no", TAGS="B")
+    cluster.put("T", b"yes", TAGS="A", KEYS="k1")
+    words = ["tail", "T", "--from", "2026-01-01", "--count", "1", "--tags", "A"]
+    cluster.transport.scripts[29] = lambda _a, _r: cluster.offset(0)
+    assert main([*words, "--output", "table"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.split()[-3:] == ["A", "k1", "yes"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["tail", "Nope", "-n", "h:1"], 1, "mqadmin updateTopic -n h:1 -c DefaultCluster -t Nope"),
+        (["send", "a b", "x"], 2, "topic 'a b'"),
+        (["send", "T", "x", "--property", "p"], 2, "NAME=VALUE"),
+        (["send", "T", "x", "-n", "h:x"], 2, "no address"),
+        (["tail", "T", "--from", "noon"], 2, "earliest"),
+        (["tail", "T", "--address-map", "x"], 2, "HOST:PORT=HOST:PORT"),
+        (["consume", "T", "-g", "g"], 2, "not built yet"),
+        (["nothing"], 2, "No such command"),
+    ],
+)
+def test_errors_and_exit_codes(cluster, capsys, words, code, text):
+    assert main(words) == code
+    assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("code", "remark", "wanted"), [(16, "no", 4), (1, "AclException: denied", 4), (13, "bad", 1)]
+)
+def test_refusals(cluster, capsys, code, remark, wanted):
+    cluster.transport.scripts[310] = lambda _a, _r: Frame(code, remark=remark)
+    assert main(["send", "T", "x"]) == wanted
+    assert remark in capsys.readouterr().err
+
+
+def test_unreachable(capsys):
+    assert main(["send", "T", "x", "-n", "127.0.0.1:1"]) == 3
+    assert "no NameServer answers" in capsys.readouterr().err
+
+
+def test_help_lists_every_command(capsys):
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for name in ("bench", "consume", "send", "tail"):
+        assert name in out

@@ -1,0 +1,111 @@
+"""Arguments are checked where they are given, and the error names the argument."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from mqclient import Producer, PushConsumer
+from mqclient.config import (
+    ClientSettings,
+    ConsumerSettings,
+    check_topic,
+    namesrv_addresses,
+    read_address_map,
+    seconds,
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("127.0.0.1:9876", ("127.0.0.1:9876",)),
+        ("a:1;b:2", ("a:1", "b:2")),
+        ("a", ("a:9876",)),
+        (["a:1", "a:1", "b"], ("a:1", "b:9876")),
+        ("http://a:1/", ("a:1",)),
+        ("[::1]:9876", ("[::1]:9876",)),
+    ],
+)
+def test_namesrv_addresses(given, wanted):
+    assert namesrv_addresses(given) == wanted
+
+
+def test_namesrv_comes_from_the_environment(monkeypatch):
+    monkeypatch.setenv("NAMESRV_ADDR", "there:1")
+    assert namesrv_addresses(None) == ("there:1",)
+    monkeypatch.delenv("NAMESRV_ADDR")
+    assert namesrv_addresses(None) == ("127.0.0.1:9876",)
+
+
+@pytest.mark.parametrize("given", ["", ":9876", "a:b", "a:0", "a:70000", "a/b:1"])
+def test_bad_namesrv(given):
+    with pytest.raises(ValueError, match="host:port"):
+        namesrv_addresses(given)
+
+
+def test_durations():
+    assert seconds(timedelta(milliseconds=1500)) == 1.5
+    assert seconds(2) == 2.0
+    with pytest.raises(TypeError, match="timeout"):
+        seconds("3")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="interval"):
+        seconds(-1, "interval")
+    with pytest.raises(ValueError, match="timeout"):
+        seconds(float("nan"))
+
+
+def test_settings_take_timedelta():
+    assert ClientSettings(heartbeat_interval=timedelta(seconds=9)).heartbeat_interval == 9.0
+
+
+@pytest.mark.parametrize("topic", ["", " ", "a b", "a/b", "x" * 128, "tøpic"])
+def test_illegal_topics(topic):
+    with pytest.raises(ValueError, match="topic"):
+        check_topic(topic)
+
+
+def test_group_is_checked():
+    with pytest.raises(ValueError, match="DEFAULT_CONSUMER"):
+        PushConsumer("DEFAULT_CONSUMER", "a:1")
+    with pytest.raises(ValueError, match="group"):
+        Producer("a:1", group="a b")
+    with pytest.raises(ValueError, match="128"):
+        ConsumerSettings(group="x" * 121)
+
+
+def test_a_misspelt_argument_names_the_nearest():
+    with pytest.raises(TypeError, match="did you mean retries"):
+        Producer("a:1", retrys=3)  # type: ignore[call-arg]
+
+
+def test_ranges():
+    with pytest.raises(ValueError, match="batch_size must be 1 to 1024"):
+        PushConsumer("g", "a:1", batch_size=0)
+    with pytest.raises(ValueError, match="time zone"):
+        PushConsumer("g", "a:1", consume_from=datetime(2026, 1, 1))
+    with pytest.raises(ValueError, match="'newest'"):
+        PushConsumer("g", "a:1", consume_from="newest")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="AVG_BY_CIRCLE"):
+        PushConsumer("g", "a:1", allocate="HASH")
+
+
+def test_orderly_is_said_to_be_missing():
+    with pytest.raises(NotImplementedError, match="orderly"):
+        PushConsumer("g", "a:1", orderly=True)
+
+
+def test_address_map():
+    assert read_address_map("172.17.0.2:10911=localhost:1, b:2=c:3") == {
+        "172.17.0.2:10911": "localhost:1",
+        "b:2": "c:3",
+    }
+    with pytest.raises(ValueError, match="HOST:PORT=HOST:PORT"):
+        read_address_map("b:2")
+
+
+def test_client_ids_differ():
+    settings = ClientSettings(client_ip="192.0.2.1", unit_name="u")
+    first, second = settings.client_id(), settings.client_id()
+    assert first != second
+    assert first.startswith("192.0.2.1@")
+    assert first.endswith("@u")

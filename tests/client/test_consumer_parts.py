@@ -1,0 +1,104 @@
+"""The parts of a consumer that need no IO: shares, tags, what is held, when to pause."""
+
+import pytest
+
+from mqclient.config import ConsumerSettings
+from mqclient.consumer.flow import too_much_held
+from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.subscription import java_hash, tag_subscription
+from mqclient.rebalance import STRATEGIES, allocate
+from mqstore.message import MessageQueue, decode_messages
+
+from .cluster import record
+
+QUEUES = [MessageQueue("T", "a", i) for i in range(8)]
+
+
+def shares(name: str, queue_count: int, member_count: int) -> list[list[int]]:
+    members = [f"m{i}" for i in range(member_count)]
+    return [
+        [q.queue_id for q in allocate(STRATEGIES[name], m, QUEUES[:queue_count], members) or []]
+        for m in members
+    ]
+
+
+@pytest.mark.parametrize(
+    ("queue_count", "member_count", "wanted"),
+    [
+        (8, 3, [[0, 1, 2], [3, 4, 5], [6, 7]]),
+        (4, 2, [[0, 1], [2, 3]]),
+        (2, 4, [[0], [1], [], []]),
+        (5, 1, [[0, 1, 2, 3, 4]]),
+    ],
+)
+def test_average_shares(queue_count, member_count, wanted):
+    assert shares("AVG", queue_count, member_count) == wanted
+
+
+def test_circle_shares():
+    assert shares("AVG_BY_CIRCLE", 5, 2) == [[0, 2, 4], [1, 3]]
+
+
+def test_a_member_that_is_not_listed_has_no_say():
+    assert allocate(STRATEGIES["AVG"], "me", QUEUES, ["you"]) is None
+
+
+def test_order_of_what_brokers_say_does_not_matter():
+    one = allocate(STRATEGIES["AVG"], "b", reversed(QUEUES), ["b", "a"])
+    assert one == QUEUES[4:]
+
+
+def test_tag_expressions():
+    data = tag_subscription("T", " TagA||TagB || TagA ", None).data
+    assert data.sub_string == "TagA||TagB || TagA"
+    assert data.tags_set == ["TagA", "TagB"]
+    assert data.code_set == [2598919, 2598920], "Java's String.hashCode, as recorded"
+    everything = tag_subscription("T", "*", None)
+    assert everything.tags is None
+    assert everything.data.tags_set == []
+    assert tag_subscription("T", "", None).data.sub_string == "*"
+    with pytest.raises(ValueError, match="names no tag"):
+        tag_subscription("T", "||", None)
+    with pytest.raises(TypeError, match="expression"):
+        tag_subscription("T", None, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("", 0), ("Aa", 2112), ("标签", 857175), ("😀", 1772899), ("z" * 20, None)]
+)
+def test_java_hash(text, wanted):
+    value = java_hash(text)
+    assert -(1 << 31) <= value < 1 << 31
+    if wanted is not None:
+        assert value == wanted
+
+
+def messages(*offsets: int):
+    return decode_messages(b"".join(record(0, offset, "T", b"body", {}) for offset in offsets))
+
+
+def test_the_offset_to_commit_never_skips_what_is_held():
+    held = ProcessQueue(QUEUES[0], 10)
+    first, second, third = messages(10, 11, 14)
+    held.add([first, second, third])
+    held.next_offset = 15
+    assert held.span == 4
+    assert held.remove([second]) == 10
+    assert held.remove([first]) == 14
+    assert held.remove([third]) == 15
+    assert held.remove([third]) == 15, "twice is once"
+    assert held.bytes_held == 0
+    assert len(held) == 0
+
+
+def test_flow_control():
+    settings = ConsumerSettings(group="g", queue_count_max=2, queue_span_max=5)
+    held = ProcessQueue(QUEUES[0], 0)
+    held.add(messages(0, 1))
+    assert too_much_held(held, settings) is None
+    held.add(messages(9))
+    assert too_much_held(held, settings) == "3 messages held, limit 2"
+    roomy = ConsumerSettings(group="g", queue_span_max=5)
+    assert too_much_held(held, roomy) == "offsets span 9, limit 5"
+    small = ConsumerSettings(group="g", queue_bytes_max=10)
+    assert "bytes held" in str(too_much_held(held, small))

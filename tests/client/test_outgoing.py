@@ -1,0 +1,94 @@
+"""What a message becomes before it is sent."""
+
+import struct
+import zlib
+
+import pytest
+
+from mqclient.config import ProducerSettings
+from mqclient.outgoing import prepare, prepare_batch
+from mqstore.message import Message, decode_properties
+
+SETTINGS = ProducerSettings()
+
+
+def test_unique_id_is_added_and_the_message_stays_as_it_was():
+    message = Message("T", b"body", tags="A", keys=["k1", "k2"])
+    first, second = prepare(message, SETTINGS), prepare(message, SETTINGS)
+    assert first.msg_id != second.msg_id
+    assert len(first.msg_id) == 32
+    assert "UNIQ_KEY" not in message.properties
+    properties = decode_properties(first.properties.encode())
+    assert properties == {
+        "KEYS": "k1 k2",
+        "TAGS": "A",
+        "WAIT": "true",
+        "UNIQ_KEY": first.msg_id,
+    }
+
+
+def test_large_bodies_are_compressed_as_java_does():
+    outgoing = prepare(Message("T", b"x" * 4096), SETTINGS)
+    assert outgoing.sys_flag == 0x301
+    assert zlib.decompress(outgoing.body) == b"x" * 4096
+    assert outgoing.body == zlib.compress(b"x" * 4096, 5)
+    assert prepare(Message("T", b"x" * 4095), SETTINGS).sys_flag == 0
+    never = ProducerSettings(compress_from=0)
+    assert prepare(Message("T", b"x" * 5000), never).sys_flag == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (Message("T", b""), "empty"),
+        (Message("T", b"x" * (4 * 1024 * 1024 + 1)), "maxMessageSize"),
+        (Message("SCHEDULE_TOPIC_XXXX", b"x"), "RocketMQ itself"),
+        (Message("a b", b"x"), "letters"),
+        (Message("T", b"x", properties={"p": "v" * 32768}), "properties"),
+    ],
+)
+def test_what_a_broker_would_refuse_is_refused_here(message, words):
+    with pytest.raises(ValueError, match=words):
+        prepare(message, SETTINGS)
+
+
+def test_retry_topic_carries_its_counters_in_the_header():
+    message = Message("%RETRY%g", b"x")
+    message.properties |= {"RECONSUME_TIME": "3", "MAX_RECONSUME_TIMES": "7"}
+    outgoing = prepare(message, SETTINGS)
+    assert (outgoing.reconsume_times, outgoing.max_reconsume_times) == (3, 7)
+
+
+def test_batch_layout():
+    batch = prepare_batch([Message("T", b"one", tags="A"), Message("T", b"two", flag=5)], SETTINGS)
+    assert batch.batch
+    assert batch.properties == "WAIT\x01true"
+    ids = batch.msg_id.split(",")
+    position, seen = 0, []
+    for _ in range(2):
+        total, magic, crc, flag, size = struct.unpack_from(">iiiii", batch.body, position)
+        assert (magic, crc) == (0, 0)
+        body = batch.body[position + 20 : position + 20 + size]
+        (length,) = struct.unpack_from(">h", batch.body, position + 20 + size)
+        properties = batch.body[position + 22 + size : position + total]
+        assert len(properties) == length
+        seen.append((flag, body, decode_properties(properties)["UNIQ_KEY"]))
+        position += total
+    assert position == len(batch.body)
+    assert seen == [(0, b"one", ids[0]), (5, b"two", ids[1])]
+
+
+@pytest.mark.parametrize(
+    ("messages", "words"),
+    [
+        ([], "empty"),
+        ([Message("T", b"1"), Message("U", b"2")], "one topic"),
+        ([Message("T", b"1"), Message("T", b"2", wait_store_ok=False)], "wait_store_ok"),
+        ([Message("T", b"1", delay_level=1)], "delayed"),
+        ([Message("%RETRY%g", b"1")], "retry topic"),
+        ([Message("T", b"x" * 3_000_000)] * 2, "limit"),
+    ],
+)
+def test_bad_batches(messages, words):
+    with pytest.raises(ValueError, match=words):
+        prepare_batch(messages, SETTINGS)

@@ -1,0 +1,398 @@
+"""The push consumer against a scripted cluster."""
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+
+import pytest
+
+from mqclient import ClientTimeout, UnreachableError
+from mqclient.aio import ConsumeResult, PushConsumer
+from mqclient.consumer import concurrent as concurrent_module
+from mqclient.wire import Frame, RequestCode
+from mqclient.wire.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
+from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from mqstore.message import MessageQueue
+
+from .cluster import BROKER, NAME, NAMESRV, Cluster, record
+
+Q0 = MessageQueue("T", NAME, 0)
+RETRY = "%RETRY%g"
+
+
+class Seen:
+    """A handler that remembers, and lets a test await what it waits for."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self._changed = asyncio.Condition()
+
+    async def __call__(self, messages, _context):
+        async with self._changed:
+            self.bodies += [message.body for message in messages]
+            self._changed.notify_all()
+
+    async def until(self, count: int) -> list[bytes]:
+        async with asyncio.timeout(5):
+            async with self._changed:
+                await self._changed.wait_for(lambda: len(self.bodies) >= count)
+        return self.bodies
+
+
+@asynccontextmanager
+async def reading(cluster: Cluster, handler, expression="*", **options):
+    consumer = PushConsumer("g", NAMESRV, transport=cluster.transport, **options)
+    consumer.subscribe("T", expression, handler)
+    async with consumer:
+        await consumer.wait_assigned(5)
+        yield consumer
+
+
+async def until(condition) -> None:
+    async with asyncio.timeout(5):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def test_messages_are_consumed_and_committed_at_close():
+    async def scenario():
+        cluster = Cluster(T=2)
+        cluster.put("T", b"1", b"2", b"3")
+        cluster.put("T", b"4", queue_id=1)
+        seen = Seen()
+        async with reading(cluster, seen, consume_from="earliest") as consumer:
+            assert consumer.assigned() == [MessageQueue("T", NAME, i) for i in range(2)]
+            assert sorted(await seen.until(4)) == [b"1", b"2", b"3", b"4"]
+            cluster.put("T", b"5")
+            await seen.until(5)
+        assert cluster.committed[Q0] == 4
+        assert cluster.committed[MessageQueue("T", NAME, 1)] == 1
+        (farewell,) = cluster.requests(RequestCode.UNREGISTER_CLIENT)
+        assert farewell.fields["consumerGroup"] == "g"
+
+    asyncio.run(scenario())
+
+
+def test_heartbeat_tells_the_subscription():
+    async def scenario():
+        cluster = Cluster(T=1)
+        async with reading(cluster, Seen(), "TagA || TagB"):
+            (data,) = cluster.heartbeats[0].consumer_data_set
+        assert data.group_name == "g"
+        assert data.consume_type == "CONSUME_PASSIVELY"
+        assert data.consume_from_where == "CONSUME_FROM_LAST_OFFSET"
+        assert {item.topic for item in data.subscription_data_set} == {"T", RETRY}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("start", "stored", "wanted"),
+    [
+        ("latest", None, [b"new"]),
+        ("earliest", None, [b"0", b"1", b"2", b"new"]),
+        ("latest", 1, [b"1", b"2", b"new"]),
+        ("earliest", 3, [b"new"]),
+    ],
+)
+def test_start_of_a_group(start, stored, wanted):
+    async def scenario():
+        cluster = Cluster(T=1)
+        cluster.put("T", b"0", b"1", b"2")
+        if stored is not None:
+            cluster.committed[Q0] = stored
+        seen = Seen()
+        async with reading(cluster, seen, consume_from=start):
+            cluster.put("T", b"new")
+            assert await seen.until(len(wanted)) == wanted
+
+    asyncio.run(scenario())
+
+
+def test_a_latest_start_that_the_broker_turns_into_zero_is_logged(caplog):
+    async def scenario():
+        cluster = Cluster(T=1)
+        cluster.put("T", b"0")
+        cluster.committed[Q0] = 0
+        seen = Seen()
+        with caplog.at_level(logging.INFO, "mqclient"):
+            async with reading(cluster, seen):
+                await seen.until(1)
+        assert "offset 0 although consume_from is 'latest'" in caplog.text
+
+    asyncio.run(scenario())
+
+
+def test_a_topic_that_appears_later_is_read_from_its_beginning():
+    async def scenario():
+        cluster = Cluster(Other=1)
+        consumer = PushConsumer("g", NAMESRV, transport=cluster.transport)
+        seen = Seen()
+        consumer.subscribe("T", "*", seen)
+        async with consumer:
+            with pytest.raises(ClientTimeout, match="no queue of T was assigned"):
+                await consumer.wait_assigned(0.05)
+            cluster.put("T", b"first")
+            cluster.topics["T"] = 1
+            assert await seen.until(1) == [b"first"]
+
+    asyncio.run(scenario())
+
+
+def test_queues_that_are_added_later_begin_at_their_minimum():
+    async def scenario():
+        cluster = Cluster(T=1)
+        cluster.put("T", b"old")
+        seen = Seen()
+        async with reading(cluster, seen, route_poll_interval=0.02) as consumer:
+            cluster.put("T", b"in the new queue", queue_id=1)
+            cluster.topics["T"] = 2
+            assert await seen.until(1) == [b"in the new queue"]
+            assert len(consumer.assigned()) == 2
+
+    asyncio.run(scenario())
+
+
+def test_tags_are_filtered_again_here():
+    async def scenario():
+        cluster = Cluster(T=1)
+        cluster.put("T", b"no", TAGS="Other")
+        cluster.put("T", b"yes", TAGS="TagB")
+        seen = Seen()
+        async with reading(cluster, seen, "TagA||TagB", consume_from="earliest"):
+            assert await seen.until(1) == [b"yes"]
+        assert cluster.committed[Q0] == 2
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("outcome", "line"),
+    [
+        (RuntimeError("boo"), "RuntimeError('boo')"),
+        ("yes", "returned 'yes'"),
+        (ConsumeResult.RECONSUME_LATER, None),
+    ],
+)
+def test_failures_are_given_back_and_logged_once(caplog, outcome, line):
+    async def scenario():
+        cluster = Cluster(T=1)
+        cluster.put("T", b"x", UNIQ_KEY="ID1")
+
+        async def fail(_messages, context):
+            context.delay_level = 3
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        async with reading(cluster, fail, consume_from="earliest"):
+            await until(lambda: cluster.given_back)
+        (fields,) = cluster.given_back
+        assert fields["group"] == "g"
+        assert fields["delayLevel"] == "3"
+        assert fields["originMsgId"] == "ID1"
+        assert fields["originTopic"] == "T"
+        assert fields["maxReconsumeTimes"] == "16"
+        assert cluster.committed[Q0] == 1
+        lines = [r for r in caplog.records if "ID1" in r.getMessage()]
+        assert len(lines) == (1 if line else 0)
+        if line:
+            assert line in lines[0].getMessage()
+
+    asyncio.run(scenario())
+
+
+def test_messages_after_ack_index_are_given_back():
+    async def scenario():
+        cluster = Cluster(T=1)
+        cluster.put("T", b"0", b"1", b"2")
+
+        def handle(messages, context):
+            context.ack_index = 0
+
+        async with reading(cluster, handle, consume_from="earliest", batch_size=3):
+            await until(lambda: len(cluster.given_back) == 2)
+        assert [fields["offset"] for fields in cluster.given_back] == ["1000", "2000"]
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_that_takes_nothing_back_gets_a_copy_for_the_retry_topic():
+    async def scenario():
+        cluster = Cluster(**{"T": 1, RETRY: 1})
+        cluster.put("T", b"x", TAGS="A", UNIQ_KEY="ID1", reconsume_times="2")
+        cluster.transport.scripts[36] = lambda _a, _r: Frame(1, remark="no")
+
+        async def fail(messages, _context):
+            if messages[0].reconsume_times == 2:
+                raise RuntimeError
+
+        async with reading(cluster, fail, consume_from="earliest"):
+            await until(lambda: cluster.requests(RequestCode.SEND_MESSAGE_V2))
+        (copy,) = cluster.requests(RequestCode.SEND_MESSAGE_V2)
+        assert copy.fields["b"] == RETRY
+        assert copy.fields["j"] == "3"
+        assert copy.fields["l"] == "16"
+        properties = dict(pair.split("\x01") for pair in copy.fields["i"].split("\x02"))
+        assert properties["RETRY_TOPIC"] == "T"
+        assert properties["DELAY"] == "5"
+        assert properties["UNIQ_KEY"] == "ID1"
+
+    asyncio.run(scenario())
+
+
+def test_what_no_broker_takes_is_handled_here_again(monkeypatch):
+    monkeypatch.setattr(concurrent_module, "REDELIVER_HERE_DELAY", 0.01)
+
+    async def scenario():
+        cluster = Cluster(T=1)
+        cluster.put("T", b"x")
+        cluster.transport.scripts[36] = lambda _a, _r: Frame(1, remark="no")
+        tries = []
+
+        async def handle(messages, _context):
+            tries.append(messages)
+            if len(tries) == 1:
+                raise RuntimeError
+
+        async with reading(cluster, handle, consume_from="earliest"):
+            await until(lambda: len(tries) == 2)
+        assert cluster.committed[Q0] == 1
+
+    asyncio.run(scenario())
+
+
+def test_retried_messages_reach_the_handler_of_their_topic():
+    async def scenario():
+        cluster = Cluster(**{"T": 1, RETRY: 1})
+        cluster.put(RETRY, b"again", RETRY_TOPIC="T", UNIQ_KEY="ID1")
+        topics = []
+
+        async def handle(messages, _context):
+            topics.append(messages[0].topic)
+
+        async with reading(cluster, handle, consume_from="earliest"):
+            await until(lambda: topics)
+        assert topics == ["T"]
+        assert cluster.committed[MessageQueue(RETRY, NAME, 0)] == 1
+
+    asyncio.run(scenario())
+
+
+def test_members_share_and_a_leaver_is_replaced():
+    async def scenario():
+        cluster = Cluster(T=4)
+        cluster.members = ["192.0.2.1@0"]
+        async with reading(cluster, Seen()) as consumer:
+            await until(lambda: len(consumer.assigned()) == 2)
+            cluster.members.remove("192.0.2.1@0")
+            notice = Frame(40, {"consumerGroup": "g"}, flag=2)
+            assert await cluster.transport.push(BROKER, notice) is None
+            await until(lambda: len(consumer.assigned()) == 4)
+            cluster.members.append("192.0.2.1@0")
+            await cluster.transport.push(BROKER, notice)
+            await until(lambda: len(consumer.assigned()) == 2)
+
+    asyncio.run(scenario())
+
+
+def test_a_moved_offset_is_followed(caplog):
+    async def scenario():
+        cluster = Cluster(T=1)
+        cluster.put("T", b"0")
+        cluster.committed[Q0] = 99
+        seen = Seen()
+        async with reading(cluster, seen):
+            await until(lambda: "going on at 1" in caplog.text)
+            cluster.put("T", b"1")
+            assert await seen.until(1) == [b"1"]
+        assert cluster.committed[Q0] == 2
+
+    asyncio.run(scenario())
+
+
+def test_a_pull_error_is_logged_once_and_resubscribes_when_told(caplog, monkeypatch):
+    monkeypatch.setattr("mqclient.consumer.pull.ERROR_DELAY", 0.01)
+
+    async def scenario():
+        cluster = Cluster(T=1)
+        cluster.pull_code = 24
+        async with reading(cluster, Seen()):
+            await until(lambda: len(cluster.requests(RequestCode.PULL_MESSAGE)) > 5)
+            await until(lambda: len(cluster.heartbeats) > 2)
+        lines = [r for r in caplog.records if "pulling" in r.getMessage()]
+        assert len([r for r in lines if r.levelno == logging.WARNING]) == 1
+
+    asyncio.run(scenario())
+
+
+def test_remote_control():
+    async def scenario():
+        cluster = Cluster(T=1)
+        cluster.put("T", b"0", b"1")
+        seen = Seen()
+        async with reading(cluster, seen, consume_from="earliest"):
+            await seen.until(2)
+            push = cluster.transport.push
+            status = await push(BROKER, Frame(221, {"topic": "T", "group": "g"}))
+            assert GetConsumerStatusBody.from_json(status.body).message_queue_table == {Q0: 2}
+            info = await push(BROKER, Frame(307, {"consumerGroup": "g", "clientId": "c"}))
+            assert Q0 in ConsumerRunningInfo.from_json(info.body).mq_table
+            body = record(0, 7, "T", b"directly", {})
+            asked = Frame(309, {"consumerGroup": "g", "brokerName": NAME}, body)
+            done = ConsumeMessageDirectlyResult.from_json((await push(BROKER, asked)).body)
+            assert done.consume_result == "CR_SUCCESS"
+            reset = ResetOffsetBody({Q0: 1}).to_json()
+            fields = {"topic": "T", "group": "g", "timestamp": "0", "isForce": "true"}
+            await push(BROKER, Frame(220, fields, reset, flag=2))
+            assert (await seen.until(4))[-1] == b"1"
+            unknown = await push(BROKER, Frame(999, {}))
+            assert unknown.code == 3
+
+    asyncio.run(scenario())
+
+
+def test_plain_handlers_run_in_threads_and_close_waits_for_them():
+    async def scenario():
+        cluster = Cluster(T=1)
+        cluster.put("T", *[str(i).encode() for i in range(50)])
+        loop = asyncio.get_running_loop()
+        begun = asyncio.Event()
+        done = []
+
+        def handle(messages, _context):
+            loop.call_soon_threadsafe(begun.set)
+            done.extend(message.queue_offset for message in messages)
+
+        async with reading(cluster, handle, consume_from="earliest", threads=3):
+            await begun.wait()
+            await until(lambda: len(done) == 50)
+        assert cluster.committed[Q0] == 50
+
+    asyncio.run(scenario())
+
+
+def test_no_nameserver_is_an_error_at_the_start():
+    async def scenario():
+        cluster = Cluster()
+        cluster.transport.scripts[105] = lambda address, _r: UnreachableError("refused", address)
+        consumer = PushConsumer("g", NAMESRV, transport=cluster.transport)
+        with pytest.raises(UnreachableError, match="no NameServer answers"):
+            await consumer.start()
+
+    asyncio.run(scenario())
+
+
+def test_broadcasting_reads_every_queue_and_commits_nothing():
+    async def scenario():
+        cluster = Cluster(T=2)
+        cluster.members = ["192.0.2.1@0", "192.0.2.1@1"]
+        cluster.put("T", b"x")
+        seen = Seen()
+        options = {"consume_from": "earliest", "model": "broadcasting"}
+        async with reading(cluster, seen, **options) as consumer:
+            await seen.until(1)
+            assert len(consumer.assigned()) == 2
+        assert cluster.committed == {}
+
+    asyncio.run(scenario())

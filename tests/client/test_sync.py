@@ -1,0 +1,194 @@
+"""The blocking faces: threads, futures, signals, forks, and what is said of unclosed ones."""
+
+import gc
+import os
+import signal
+import threading
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from mqclient import ClosedError, Message, NoRouteError, Producer, PushConsumer
+from mqstore.message import MessageQueue
+
+from .cluster import NAME, NAMESRV, Cluster
+
+
+def producer(cluster: Cluster) -> Producer:
+    return Producer(NAMESRV, transport=cluster.transport, queue_index_start=0)
+
+
+def test_send_from_many_threads():
+    cluster = Cluster(T=4)
+    with producer(cluster) as sender, ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda i: sender.send(Message("T", b"%d" % i)), range(100)))
+    assert len({result.msg_id for result in results}) == 100
+    assert sum(map(len, cluster.stored.values())) == 100
+
+
+def test_send_async_gives_futures():
+    cluster = Cluster(T=1)
+    with producer(cluster) as sender:
+        futures = [sender.send_async(Message("T", b"x")) for _ in range(10)]
+        assert [future.result(5).queue_offset for future in futures] == list(range(10))
+        assert isinstance(sender.send_async(Message("No", b"x")).exception(5), NoRouteError)
+        sender.send_oneway(Message("T", b"x"))
+        assert sender.queues("T") == [MessageQueue("T", NAME, 0)]
+
+
+def test_states():
+    sender = producer(Cluster(T=1))
+    with pytest.raises(ClosedError, match="not started"):
+        sender.send(Message("T", b"x"))
+    sender.close()
+    with sender:
+        pass
+    sender.close()
+    with pytest.raises(ClosedError, match="closed"):
+        sender.send(Message("T", b"x"))
+    with pytest.raises(ClosedError, match="make a new one"):
+        sender.start()
+
+
+def test_a_failed_start_leaves_no_thread():
+    before = threading.active_count()
+    cluster = Cluster()
+    cluster.transport.scripts[105] = lambda _a, _r: ConnectionError("no")
+    consumer = PushConsumer("g", NAMESRV, transport=cluster.transport)
+    with pytest.raises(ConnectionError):
+        consumer.start()
+    assert threading.active_count() == before
+
+
+def test_an_unclosed_client_is_reported_and_its_thread_ends():
+    sender = producer(Cluster(T=1))
+    sender.start()
+    thread = sender._thread._thread
+    with pytest.warns(ResourceWarning, match="unclosed <Producer"):
+        del sender
+        gc.collect()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def consume(cluster: Cluster, handler) -> PushConsumer:
+    consumer = PushConsumer("g", NAMESRV, transport=cluster.transport, consume_from="earliest")
+    consumer.subscribe("T", "*", handler)
+    return consumer
+
+
+def test_a_consumer_in_threads():
+    cluster = Cluster(T=2)
+    cluster.put("T", b"1", b"2")
+    seen, done = [], threading.Event()
+
+    def handle(messages, context):
+        assert context.message_queue.topic == "T"
+        assert threading.current_thread() is not threading.main_thread()
+        seen.extend(message.body for message in messages)
+        if len(seen) == 2:
+            done.set()
+
+    with consume(cluster, handle) as consumer:
+        assert len(consumer.wait_assigned(5)) == 2
+        assert done.wait(5)
+        assert len(consumer.assigned()) == 2
+    assert sorted(seen) == [b"1", b"2"]
+    assert cluster.committed[MessageQueue("T", NAME, 0)] == 2
+
+
+def test_subscribe_after_start():
+    cluster = Cluster(T=1)
+    cluster.put("T", b"1")
+    done = threading.Event()
+    with PushConsumer(
+        "g", NAMESRV, transport=cluster.transport, consume_from="earliest"
+    ) as consumer:
+        consumer.subscribe("T", "*", lambda _messages, _context: done.set())
+        assert done.wait(5)
+        consumer.unsubscribe("T")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_run_ends_with_a_signal_and_puts_handlers_back(number):
+    cluster = Cluster(T=1)
+    cluster.put("T", b"1")
+    before = signal.getsignal(number)
+    consumer = consume(cluster, lambda *_: os.kill(os.getpid(), number) or None)
+    consumer.run()
+    assert signal.getsignal(number) is before
+    assert cluster.committed[MessageQueue("T", NAME, 0)] == 1
+    with pytest.raises(ClosedError):
+        consumer.wait_assigned()
+
+
+def test_run_on_another_thread_ends_with_close():
+    consumer = consume(Cluster(T=1), lambda *_: None)
+    consumer.start()
+    thread = threading.Thread(target=consumer.run)
+    thread.start()
+    consumer.close()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_a_blocking_call_in_the_clients_own_loop_is_refused():
+    cluster = Cluster(T=1)
+    with producer(cluster) as sender:
+        caught = []
+
+        async def callback():
+            try:
+                sender.send(Message("T", b"x"))
+            except ClosedError as error:
+                caught.append(str(error))
+
+        sender._running.run(callback())
+    assert "wait for itself" in caught[0]
+
+
+def in_child(work) -> int:
+    """Run `work` in a forked child; its exit code, or -9 if it hangs for 5 s."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            code = work()
+        finally:
+            os._exit(code)
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return -9
+
+
+def test_after_a_fork_a_client_says_so_and_never_hangs():
+    cluster = Cluster(T=1)
+    with producer(cluster) as sender:
+
+        def child() -> int:
+            try:
+                sender.send(Message("T", b"x"))
+            except ClosedError as error:
+                sender.close()
+                return 0 if "make a new one after the fork" in str(error) else 2
+            return 3
+
+        assert in_child(child) == 0
+
+        def fresh() -> int:
+            with producer(Cluster(T=1)) as another:
+                another.send(Message("T", b"x"))
+            return 0
+
+        assert in_child(fresh) == 0
+        assert sender.send(Message("T", b"x")).queue_offset == 0
