@@ -31,8 +31,9 @@ def fail(what: str, code: int = FAILED) -> NoReturn:
 
 
 def say(line: str) -> None:
-    """Print a line at once."""
-    print(line, flush=True)
+    """Print a line at once and in one piece, whichever thread calls."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def run_namesrv(file: str | None, settings: Mapping[str, str], show: str = "") -> None:

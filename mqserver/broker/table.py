@@ -70,7 +70,8 @@ _ADMIN_WAITING_MAX = 100_000
 def processors_of(broker: BrokerContext) -> dict[int, Processor]:
     """The processors of one broker."""
     return {
-        int(code): partial(_served, broker, handler) for code, (_, handler) in PROCESSORS.items()
+        int(code): refusing_bad_input(partial(_served, broker, handler))
+        for code, (_, handler) in PROCESSORS.items()
     }
 
 
