@@ -12,9 +12,11 @@ use super::segment::Segment;
 use super::segments::Segments;
 use super::writer::Writer;
 
-/// Pages kept warm ahead of the writer, bytes: 10 ms at the speed of memory. They are dirty, so
-/// an idle log should not have more of them.
+/// Bytes kept warm ahead of the writer: 10 ms at the speed of memory. They cost memory and, with
+/// SYNC_FLUSH, a write of zeros, so an idle log should not have more of them.
 const WARM_BYTES: u64 = 16 << 20;
+/// Warmed at a time; the writer may have to wait for one piece.
+const PIECE_BYTES: u64 = 1 << 20;
 
 /// What the writer and the allocation thread tell each other.
 #[derive(Debug)]
@@ -87,11 +89,10 @@ impl<F: Files> Allocator<F> {
     pub fn start(writer: &Writer<F>) -> io::Result<Self> {
         let segments = Arc::clone(writer.segments());
         let ahead = Arc::clone(writer.ahead());
-        let mut worker = Worker {
+        let worker = Worker {
             segments: Arc::clone(&segments),
             ahead: Arc::clone(&ahead),
             step: writer.step(),
-            warm_to: 0,
         };
         let thread = thread::Builder::new().name("mq-allocate".into());
         let thread = Some(thread.spawn(move || worker.run())?);
@@ -123,17 +124,16 @@ impl<F: Files> Drop for Allocator<F> {
 struct Worker<F: Files> {
     segments: Arc<Segments<F>>,
     ahead: Arc<Ahead<F::Disk>>,
+    /// Blocks are reserved so many bytes at a time.
     step: u64,
-    /// Log offset up to which pages are warm.
-    warm_to: u64,
 }
 
 impl<F: Files> Worker<F> {
-    fn run(&mut self) {
+    fn run(&self) {
         while self.wait() {
             if let Err(error) = self.work() {
                 // The writer meets the same error when it gets there, and answers with it.
-                tracing::warn!(%error, "no blocks ahead of the commit log's writer");
+                tracing::warn!(%error, "nothing is ready ahead of the commit log's writer");
             }
         }
     }
@@ -148,17 +148,14 @@ impl<F: Files> Worker<F> {
         !state.is_stopped
     }
 
-    fn work(&mut self) -> io::Result<()> {
+    fn work(&self) -> io::Result<()> {
         let Some(last) = self.segments.last() else {
             return Ok(());
         };
+        while self.make_ready(&last, self.segments.max_offset())? {}
         let position = self.segments.max_offset().max(last.start());
-        if last.allocated() < (position + self.step / 2).min(last.end()) {
-            last.allocate_to((position + self.step).min(last.end()))?;
-        }
-        self.warm(&last, position)?;
         let near_end = self.step.min(self.segments.file_size() / 4);
-        if last.end() - position <= near_end {
+        if last.end().saturating_sub(position) <= near_end {
             self.prepare(last.end())?;
         }
         let wake_at = position + WARM_BYTES.min(self.step).min(near_end) / 2;
@@ -166,20 +163,17 @@ impl<F: Files> Worker<F> {
         Ok(())
     }
 
-    fn warm(&mut self, segment: &Segment<F::Disk>, position: u64) -> io::Result<()> {
-        let from = self.warm_to.max(position);
-        let to = (position + WARM_BYTES).min(segment.allocated());
-        if from < to {
-            segment
-                .disk()
-                .populate(from - segment.start(), to - segment.start())?;
-            self.warm_to = to;
+    /// Readies one piece of a file for a writer at `position`; false if enough is ready.
+    fn make_ready(&self, segment: &Segment<F::Disk>, position: u64) -> io::Result<bool> {
+        let position = position.max(segment.start());
+        if segment.reserved() < (position + self.step / 2).min(segment.end()) {
+            segment.reserve_to((position + self.step).min(segment.end()))?;
         }
-        Ok(())
+        segment.warm(PIECE_BYTES, position + WARM_BYTES)
     }
 
     /// Makes the file that starts at `start`, unless it exists.
-    fn prepare(&mut self, start: u64) -> io::Result<()> {
+    fn prepare(&self, start: u64) -> io::Result<()> {
         let one_maker = self.ahead.making.lock();
         let is_rolled = self.segments.last().is_none_or(|last| last.end() != start);
         if is_rolled || self.ahead.state.lock().prepared.is_some() {
@@ -188,9 +182,10 @@ impl<F: Files> Worker<F> {
         let size = self.segments.file_size();
         let disk = self.segments.files().prepare(start, size)?;
         let segment = Arc::new(Segment::new(start, size, disk, true));
-        segment.allocate_to((start + self.step).min(segment.end()))?;
+        segment.reserve_to((start + self.step).min(segment.end()))?;
         self.ahead.state.lock().prepared = Some(Arc::clone(&segment));
         drop(one_maker);
-        self.warm(&segment, start)
+        while self.make_ready(&segment, start)? {}
+        Ok(())
     }
 }

@@ -86,26 +86,27 @@ impl Files for Directory {
 
     fn open(&self, start: u64, access: Access) -> io::Result<FileDisk> {
         let writable = access == Access::Append;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(writable)
-            .open(self.path_of(start))?;
+        let path = self.path_of(start);
+        let file = OpenOptions::new().read(true).write(writable).open(&path)?;
         let directory = Arc::clone(&self.handle);
         match access {
             Access::Read => Ok(FileDisk::for_reading(file, directory)),
-            Access::Append => FileDisk::for_appending(file, directory, self.mode, false),
+            Access::Append => FileDisk::for_appending(file, &path, directory, self.mode, false),
         }
     }
 
     fn prepare(&self, start: u64, length: u64) -> io::Result<FileDisk> {
         let path = self.prepared_path_of(start);
-        let file = OpenOptions::new()
+        let mut options = OpenOptions::new();
+        // What an earlier, failed try left behind is cut to nothing first.
+        let file = options
             .read(true)
             .write(true)
-            .create_new(true)
-            .open(path)?;
+            .create(true)
+            .truncate(true)
+            .open(&path)?;
         file.set_len(length)?;
-        FileDisk::for_appending(file, Arc::clone(&self.handle), self.mode, true)
+        FileDisk::for_appending(file, &path, Arc::clone(&self.handle), self.mode, true)
     }
 
     fn publish(&self, start: u64, _disk: &FileDisk) -> io::Result<()> {

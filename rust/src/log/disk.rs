@@ -21,8 +21,9 @@ pub trait Disk: Send + Sync + 'static {
     /// Reserves blocks, so that writing there cannot fail for lack of space. Repeating is harmless.
     fn allocate(&self, from: u64, to: u64) -> io::Result<()>;
 
-    /// Makes coming writes to an allocated range fast; a hint.
-    fn populate(&self, from: u64, to: u64) -> io::Result<()>;
+    /// Makes the first write to an allocated range fast. Nobody has written there, nor does before
+    /// this returns: it may write zeros.
+    fn warm(&self, from: u64, to: u64) -> io::Result<()>;
 
     /// Makes a range read as zeros; its blocks may be given back.
     fn zero(&self, from: u64, to: u64) -> io::Result<()>;

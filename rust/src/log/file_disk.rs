@@ -1,18 +1,26 @@
 //! A real file, written through a map or by pwrite, always read by pread.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use libc::O_DIRECT;
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::disk::Disk;
 
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+const PAGE_BYTES: u64 = 4096;
+
+/// Zeros where direct writes can take them from.
+#[repr(align(4096))]
+struct Zeros([u8; 256 << 10]);
+
+static ZEROS: Zeros = Zeros([0; 256 << 10]);
 
 /// How bytes get into a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +28,9 @@ pub enum WriteMode {
     /// Copied into a map: the cheapest append, made durable in the background.
     Map,
     /// `pwrite` and `fdatasync`: the cheapest small flush. A map marks a whole folio (up to
-    /// 1 MiB) dirty for one byte; pwrite only the blocks it touches.
+    /// 1 MiB) dirty for one byte; pwrite only the blocks it touches. Blocks are overwritten with
+    /// zeros ahead, past the page cache: an fdatasync over blocks that were only reserved has to
+    /// commit the file system's journal (measured on ext4: 60 % more flushes a second).
     Write,
 }
 
@@ -29,6 +39,8 @@ pub enum WriteMode {
 pub struct FileDisk {
     file: File,
     map: Option<MmapRaw>,
+    /// The file again, past the page cache: to write zeros ahead of [`WriteMode::Write`].
+    direct: Option<File>,
     /// The directory, synced with the first sync of a file that is new in it.
     directory: Arc<File>,
     name_is_durable: AtomicBool,
@@ -40,30 +52,41 @@ impl FileDisk {
         Self {
             file,
             map: None,
+            direct: None,
             directory,
             name_is_durable: AtomicBool::new(true),
         }
     }
 
-    /// A file to append to; `is_new` if its name is not yet durable in its directory.
+    /// The file at `path`, to append to; `is_new` if its name is not yet durable in `directory`.
     pub(super) fn for_appending(
         file: File,
+        path: &Path,
         directory: Arc<File>,
         mode: WriteMode,
         is_new: bool,
     ) -> io::Result<Self> {
-        let map = match mode {
+        let (map, direct) = match mode {
             WriteMode::Map => {
                 let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-                Some(MmapOptions::new().len(length).map_raw(&file)?)
+                (Some(MmapOptions::new().len(length).map_raw(&file)?), None)
             }
-            WriteMode::Write => None,
+            // A file system that knows no direct writes does without the zeros.
+            WriteMode::Write => {
+                let direct = OpenOptions::new()
+                    .write(true)
+                    .custom_flags(O_DIRECT)
+                    .open(path);
+                (None, direct.ok())
+            }
         };
+        let name_is_durable = AtomicBool::new(!is_new);
         Ok(Self {
             file,
             map,
+            direct,
             directory,
-            name_is_durable: AtomicBool::new(!is_new),
+            name_is_durable,
         })
     }
 
@@ -94,8 +117,8 @@ impl FileDisk {
     fn write_zeros(&self, from: u64, to: u64) -> io::Result<()> {
         let mut at = from;
         while at < to {
-            let count = (to - at).min(ZEROS.len() as u64);
-            self.file.write_all_at(&ZEROS[..count as usize], at)?;
+            let count = (to - at).min(ZEROS.0.len() as u64);
+            self.file.write_all_at(&ZEROS.0[..count as usize], at)?;
             at += count;
         }
         Ok(())
@@ -150,11 +173,23 @@ impl Disk for FileDisk {
         }
     }
 
-    fn populate(&self, from: u64, to: u64) -> io::Result<()> {
-        let Some(map) = &self.map else { return Ok(()) };
-        let start = usize::try_from(from).map_err(io::Error::other)?;
-        let length = usize::try_from(to - from).map_err(io::Error::other)?;
-        map.advise_range(Advice::PopulateWrite, start, length)
+    fn warm(&self, from: u64, to: u64) -> io::Result<()> {
+        if let Some(map) = &self.map {
+            let start = usize::try_from(from).map_err(io::Error::other)?;
+            let length = usize::try_from(to - from).map_err(io::Error::other)?;
+            return map.advise_range(Advice::PopulateWrite, start, length);
+        }
+        let Some(direct) = &self.direct else {
+            return Ok(());
+        };
+        // Direct writes need whole pages; what sticks out at either end stays as it is.
+        let (mut at, end) = (from.next_multiple_of(PAGE_BYTES), to - to % PAGE_BYTES);
+        while at < end {
+            let count = (end - at).min(ZEROS.0.len() as u64);
+            direct.write_all_at(&ZEROS.0[..count as usize], at)?;
+            at += count;
+        }
+        Ok(())
     }
 
     fn zero(&self, from: u64, to: u64) -> io::Result<()> {

@@ -163,7 +163,7 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
-    fn populate(&self, _from: u64, _to: u64) -> io::Result<()> {
+    fn warm(&self, _from: u64, _to: u64) -> io::Result<()> {
         Ok(())
     }
 

@@ -115,8 +115,8 @@ impl<D: Disk> Disk for RecordingDisk<D> {
         self.inner.allocate(from, to)
     }
 
-    fn populate(&self, from: u64, to: u64) -> io::Result<()> {
-        self.inner.populate(from, to)
+    fn warm(&self, from: u64, to: u64) -> io::Result<()> {
+        self.inner.warm(from, to)
     }
 
     fn zero(&self, from: u64, to: u64) -> io::Result<()> {

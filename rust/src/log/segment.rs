@@ -1,4 +1,4 @@
-//! One file of the log and how far its blocks are allocated.
+//! One file of the log and how far it is made ready for writing.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,6 +7,9 @@ use parking_lot::Mutex;
 
 use super::disk::Disk;
 
+/// What the writer grants itself at a time when it runs ahead of the allocation thread.
+const GRANT_BYTES: u64 = 64 << 10;
+
 /// A file that holds the bytes `[start, start + length)` of the log. Methods take log offsets.
 #[derive(Debug)]
 pub struct Segment<D> {
@@ -14,22 +17,22 @@ pub struct Segment<D> {
     length: u64,
     disk: D,
     is_writable: bool,
-    /// Log offset up to which writing cannot fail for lack of space.
-    allocated: AtomicU64,
-    growing: Mutex<()>,
+    /// Log offset up to which the writer may write: blocks are there, and nobody else touches them.
+    ready: AtomicU64,
+    /// Log offset up to which blocks are reserved; held while `ready` moves.
+    reserved: Mutex<u64>,
 }
 
 impl<D: Disk> Segment<D> {
-    /// A segment over an opened file, of which nothing is known to be allocated.
+    /// A segment over an opened file, of which nothing is known to be ready.
     pub fn new(start: u64, length: u64, disk: D, is_writable: bool) -> Self {
-        let allocated = AtomicU64::new(start);
         Self {
             start,
             length,
             disk,
             is_writable,
-            allocated,
-            growing: Mutex::new(()),
+            ready: AtomicU64::new(start),
+            reserved: Mutex::new(start),
         }
     }
 
@@ -53,24 +56,59 @@ impl<D: Disk> Segment<D> {
         self.is_writable
     }
 
-    /// Log offset up to which blocks are allocated.
-    pub fn allocated(&self) -> u64 {
-        self.allocated.load(Ordering::Acquire)
+    /// Log offset up to which the writer may write.
+    pub fn ready(&self) -> u64 {
+        self.ready.load(Ordering::Acquire)
     }
 
-    /// Allocates blocks up to a log offset within the file.
-    pub fn allocate_to(&self, to: u64) -> io::Result<()> {
-        let _one_at_a_time = self.growing.lock();
-        let from = self.allocated();
-        if from < to {
-            self.disk.allocate(from - self.start, to - self.start)?;
-            self.allocated.store(to, Ordering::Release);
+    /// Log offset up to which blocks are reserved.
+    pub fn reserved(&self) -> u64 {
+        *self.reserved.lock()
+    }
+
+    /// Reserves blocks up to a log offset within the file.
+    pub fn reserve_to(&self, to: u64) -> io::Result<()> {
+        self.reserve_locked(&mut self.reserved.lock(), to)
+    }
+
+    /// Lets the writer write up to `to` at once, on blocks that are not warm.
+    pub fn grant_to(&self, to: u64) -> io::Result<()> {
+        let mut reserved = self.reserved.lock();
+        if to > self.ready() {
+            let granted = (to + GRANT_BYTES).min(self.end());
+            self.reserve_locked(&mut reserved, granted)?;
+            self.ready.store(granted, Ordering::Release);
         }
         Ok(())
     }
 
-    /// Says that nothing below `offset` needs allocating: it is written already.
-    pub fn assume_allocated_to(&self, offset: u64) {
-        self.allocated.store(offset, Ordering::Release);
+    /// Warms at most `bytes` behind what is ready, as far as blocks are reserved and `limit`
+    /// goes, and lets the writer have them; false if there is nothing to do.
+    pub fn warm(&self, bytes: u64, limit: u64) -> io::Result<bool> {
+        // The writer must not come in between: warming may overwrite.
+        let reserved = self.reserved.lock();
+        let from = self.ready();
+        let to = (from + bytes).min(limit).min(*reserved);
+        if from >= to {
+            return Ok(false);
+        }
+        self.disk.warm(from - self.start, to - self.start)?;
+        self.ready.store(to, Ordering::Release);
+        Ok(true)
+    }
+
+    /// Says that everything below `offset` is written already.
+    pub fn assume_written_to(&self, offset: u64) {
+        *self.reserved.lock() = offset;
+        self.ready.store(offset, Ordering::Release);
+    }
+
+    fn reserve_locked(&self, reserved: &mut u64, to: u64) -> io::Result<()> {
+        if *reserved < to {
+            self.disk
+                .allocate(*reserved - self.start, to - self.start)?;
+            *reserved = to;
+        }
+        Ok(())
     }
 }

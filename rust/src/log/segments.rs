@@ -136,7 +136,7 @@ impl<F: Files> Segments<F> {
                 last.disk().zero(from, to)?;
                 last.disk().sync(from, to)?;
             }
-            last.assume_allocated_to(offset);
+            last.assume_written_to(offset);
         }
         self.max_offset.store(offset, Ordering::Release);
         Ok(())

@@ -107,15 +107,15 @@ impl<F: Files> Writer<F> {
         self.ahead.passed(position);
     }
 
-    /// The current file with `count` bytes allocated behind the writer's position.
+    /// The current file, ready for `count` bytes behind the writer's position.
     fn reserve(&mut self, count: u64) -> io::Result<Arc<Segment<F::Disk>>> {
         let last = match &self.last {
             Some(last) => Arc::clone(last),
             None => self.publish_new_file(self.position)?,
         };
         let end = self.position + count;
-        if end > last.allocated() {
-            last.allocate_to((self.position + self.step.max(count)).min(last.end()))?;
+        if end > last.ready() {
+            last.grant_to(end)?;
         }
         self.last = Some(Arc::clone(&last));
         Ok(last)

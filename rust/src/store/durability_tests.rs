@@ -315,15 +315,14 @@ fn a_full_disk_refuses_and_recovers() {
     let stored = rig.put(b"x");
     assert_eq!((stored.status, stored.physical_offset), (PutStatus::Ok, 0));
     // No room for the next file: nothing is written, not even the filler.
-    files.set(full);
+    assert_eq!(rig.put(&[0; 2900]).queue_offset, 1);
     let end = rig.flusher.log.max_offset();
-    rig.put(&[0; 2900]);
-    rig.appender.space.refresh();
+    files.set(full);
     assert_eq!(rig.put(&[0; 2900]).status, PutStatus::ServiceNotAvailable);
     assert_eq!(rig.flusher.log.max_offset(), end);
     files.set(Faults::default());
     rig.appender.space.refresh();
-    assert_eq!(rig.put(&[0; 2900]).queue_offset, 1);
+    assert_eq!(rig.put(&[0; 2900]).queue_offset, 2);
 }
 
 #[test]

@@ -1,0 +1,192 @@
+//! How fast the store appends. Prints one JSON object.
+//!
+//! `cargo run --profile fast --example append -- [--seconds N] [--root DIR]`
+//!
+//! - `async`: one thread, ASYNC_FLUSH, dispatch and flush running beside it. `cpu_ns` is what the
+//!   appending thread itself used per append.
+//! - `sync_lone`: one thread waiting for each put, SYNC_FLUSH. `disk_bytes_per_flush` is what the
+//!   process sent to the disk per put.
+//! - `sync_group`: 64 parked puts in flight, SYNC_FLUSH.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use mqstack_core::clock::SystemClock;
+use mqstack_core::store::{Put, PutRequest, PutStatus, Settings, Store};
+use serde_json::{Map, Value, json};
+
+const BODY: [u8; 1024] = [b'x'; 1024];
+const IN_FLIGHT: usize = 64;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome<()> {
+    let mut seconds = 5.0;
+    let mut root = std::env::temp_dir();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(name) = arguments.next() {
+        let value = arguments.next().ok_or("each option takes a value")?;
+        match name.as_str() {
+            "--seconds" => seconds = value.parse()?,
+            "--root" => root = PathBuf::from(value),
+            other => return Err(format!("unknown option {other}").into()),
+        }
+    }
+    let limit = Duration::from_secs_f64(seconds);
+    let mut report = Map::new();
+    report.insert("body_bytes".into(), BODY.len().into());
+    measure(&root, "async", false, &mut report, |store| {
+        append(store, limit)
+    })?;
+    measure(&root, "sync_lone", true, &mut report, |store| {
+        flush_each(store, limit)
+    })?;
+    measure(&root, "sync_group", true, &mut report, |store| {
+        group_commit(store, limit)
+    })?;
+    println!("{}", Value::Object(report));
+    Ok(())
+}
+
+/// Runs one case on a fresh store and adds its figures.
+fn measure(
+    root: &Path,
+    name: &str,
+    sync_flush: bool,
+    report: &mut Map<String, Value>,
+    case: impl FnOnce(&Arc<Store>) -> Outcome<Value>,
+) -> Outcome<()> {
+    let directory = root.join(format!("mqstack-append-{}", std::process::id()));
+    let settings = Settings {
+        sync_flush,
+        index_enabled: false,
+        ..Settings::default()
+    };
+    let store = Store::open(&directory, settings, SystemClock::shared(), true)?;
+    report.insert(name.into(), case(&store)?);
+    store.close()?;
+    std::fs::remove_dir_all(&directory)?;
+    Ok(())
+}
+
+fn request() -> Outcome<PutRequest<'static>> {
+    Ok(PutRequest {
+        topic: "BenchmarkTest",
+        queue_id: 0,
+        flag: 0,
+        sys_flag: 0,
+        born_timestamp_ms: 1,
+        born_host: "127.0.0.1:50000".parse()?,
+        store_host: "127.0.0.1:10911".parse()?,
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body: &BODY,
+        properties: b"TAGS\x01TagA",
+        wait_store_ok: true,
+        delay_level: 0,
+    })
+}
+
+/// One thread, nothing waited for. The best second counts beside the mean: the disk's own rate
+/// limits long runs.
+fn append(store: &Store, limit: Duration) -> Outcome<Value> {
+    let request = request()?;
+    let started = Instant::now();
+    let cpu_ns = thread_cpu_ns();
+    let (mut count, mut best, mut slowest) = (0_u64, 0.0_f64, Duration::ZERO);
+    while started.elapsed() < limit {
+        let chunk = Instant::now();
+        for _ in 0..10_000 {
+            let Put::Done(result) = store.put(&request) else {
+                return Err("it waits".into());
+            };
+            if result.status != PutStatus::Ok {
+                return Err(format!("{:?}: {:?}", result.status, store.refusal()).into());
+            }
+        }
+        count += 10_000;
+        best = best.max(10_000.0 / chunk.elapsed().as_secs_f64());
+        slowest = slowest.max(chunk.elapsed());
+    }
+    Ok(json!({
+        "appends_per_s": rate(count, started),
+        "best_10k_per_s": best.round(),
+        "slowest_10k_ms": slowest.as_millis() as u64,
+        "cpu_ns": (thread_cpu_ns() - cpu_ns) / count,
+    }))
+}
+
+/// One thread that waits for each flush.
+fn flush_each(store: &Store, limit: Duration) -> Outcome<Value> {
+    let request = request()?;
+    let (started, written) = (Instant::now(), written_bytes());
+    let mut times_us = Vec::new();
+    while started.elapsed() < limit {
+        let put = Instant::now();
+        let result = store.wait(store.put(&request));
+        if result.status != PutStatus::Ok {
+            return Err(format!("{:?}", result.status).into());
+        }
+        times_us.push(put.elapsed().as_micros() as u64);
+    }
+    let count = times_us.len() as u64;
+    times_us.sort_unstable();
+    Ok(json!({
+        "flushes_per_s": rate(count, started),
+        "p50_us": times_us[times_us.len() / 2],
+        "disk_bytes_per_flush": (written_bytes() - written) / count,
+    }))
+}
+
+/// A fixed number of parked puts in flight, as a server has them.
+fn group_commit(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
+    let request = request()?;
+    let (sender, receiver) = mpsc::channel();
+    let put_one = || {
+        let Put::Parked(_, ticket) = store.put(&request) else {
+            return Err("it does not wait");
+        };
+        let sender = sender.clone();
+        // The receiver lives as long as this function.
+        store.park(ticket, Box::new(move |outcome| drop(sender.send(outcome))));
+        Ok(())
+    };
+    (0..IN_FLIGHT).try_for_each(|_| put_one())?;
+    let started = Instant::now();
+    let mut count = 0;
+    while started.elapsed() < limit {
+        receiver.recv()?;
+        count += 1;
+        put_one()?;
+    }
+    for _ in 0..IN_FLIGHT {
+        receiver.recv()?;
+    }
+    Ok(json!({ "in_flight": IN_FLIGHT, "acknowledged_per_s": rate(count, started) }))
+}
+
+fn rate(count: u64, since: Instant) -> f64 {
+    (count as f64 / since.elapsed().as_secs_f64()).round()
+}
+
+/// Time this thread has been running so far, 0 where the system does not tell.
+fn thread_cpu_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ')
+        .next()
+        .and_then(|ns| ns.parse().ok())
+        .unwrap_or(0)
+}
+
+/// Bytes this process sent to the disk so far, 0 where the system does not tell.
+fn written_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("write_bytes: "));
+    line.and_then(|bytes| bytes.trim().parse().ok())
+        .unwrap_or(0)
+}
