@@ -17,6 +17,7 @@ use super::files::{
 use super::open_files::OpenFiles;
 use super::types::{ReadMode, StoreError, WouldBlock};
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
+use crate::log::Access;
 
 /// Most queue offsets that one damaged range is believed to have swallowed; a larger jump is a
 /// damaged record header.
@@ -43,6 +44,7 @@ pub(crate) struct QueueFiles {
     pub root: PathBuf,
     /// Nominal length of a file, a multiple of 20 bytes.
     pub file_bytes: u64,
+    pub access: Access,
     pub open: OpenFiles,
 }
 
@@ -229,7 +231,7 @@ impl ConsumeQueue {
         self.files.open.get((self.number, start), || {
             OpenOptions::new()
                 .read(true)
-                .write(true)
+                .write(self.files.access == Access::Append)
                 .open(self.path(start))
         })
     }

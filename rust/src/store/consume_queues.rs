@@ -12,6 +12,7 @@ use super::files::{list, offset_files};
 use super::open_files::OpenFiles;
 use super::types::StoreError;
 use crate::format::consume_queue::ENTRY_BYTES;
+use crate::log::Access;
 
 /// `mappedFileSizeConsumeQueue` of a new store, bytes.
 const DEFAULT_FILE_BYTES: u64 = 6_000_000;
@@ -39,32 +40,55 @@ impl ConsumeQueues {
     pub(crate) fn load(
         root: &Path,
         file_bytes: Option<u64>,
+        access: Access,
         sequential: bool,
     ) -> Result<Self, StoreError> {
-        let directory = root.join("consumequeue");
-        let directories = queue_directories(&directory)?;
+        let directories = queue_directories(&root.join("consumequeue"))?;
         let unit = ENTRY_BYTES as u64;
         // RocketMQ rounds the setting up to whole units.
         let wanted = file_bytes.map(|bytes| bytes.max(1).div_ceil(unit) * unit);
         let found = adopted_file_bytes(&directories)?;
-        let files = Arc::new(QueueFiles {
-            root: root.to_owned(),
-            file_bytes: wanted.or(found).unwrap_or(DEFAULT_FILE_BYTES),
-            open: OpenFiles::new(OPEN_FILES_MAX),
-        });
-        let queues = Self {
-            directory,
-            files,
-            queues: RwLock::default(),
-            numbers: AtomicU64::new(0),
-            dirty: Mutex::default(),
-        };
+        let queues = Self::empty(root, wanted.or(found).unwrap_or(DEFAULT_FILE_BYTES), access);
         for (topic, queue_id, _) in directories {
             let queue = queues.new_queue(&topic, queue_id);
             queue.load(sequential)?;
             queues.insert(queue);
         }
         Ok(queues)
+    }
+
+    /// Loads one queue for reading; None if it is not on disk.
+    pub(super) fn load_one(
+        root: &Path,
+        file_bytes: Option<u64>,
+        topic: &str,
+        queue_id: i32,
+    ) -> Result<Option<Arc<ConsumeQueue>>, StoreError> {
+        let Some(file_bytes) = file_bytes.filter(|_| is_directory_name(topic)) else {
+            return Ok(None);
+        };
+        let queue = Self::empty(root, file_bytes, Access::Read).new_queue(topic, queue_id);
+        if !queue.directory.is_dir() {
+            return Ok(None);
+        }
+        queue.load(false)?;
+        Ok(Some(Arc::new(queue)))
+    }
+
+    fn empty(root: &Path, file_bytes: u64, access: Access) -> Self {
+        let files = QueueFiles {
+            root: root.to_owned(),
+            file_bytes,
+            access,
+            open: OpenFiles::new(OPEN_FILES_MAX),
+        };
+        Self {
+            directory: root.join("consumequeue"),
+            files: Arc::new(files),
+            queues: RwLock::default(),
+            numbers: AtomicU64::new(0),
+            dirty: Mutex::default(),
+        }
     }
 
     fn new_queue(&self, topic: &str, queue_id: i32) -> ConsumeQueue {
@@ -95,11 +119,6 @@ impl ConsumeQueues {
             .flat_map(BTreeMap::values)
             .cloned()
             .collect()
-    }
-
-    /// Bytes of every file.
-    pub(crate) fn file_bytes(&self) -> u64 {
-        self.files.file_bytes
     }
 
     /// The queue of a record, made if needed; None where no queue can have that name. Called by

@@ -14,9 +14,8 @@ use crate::clock::Clock;
 use crate::format::index::{HEADER_BYTES, IndexHeader, IndexLayout, key_hash};
 use crate::format::message::{RecordView, sys_flag};
 use crate::format::properties;
+use crate::log::Access;
 
-/// `maxMsgsNumBatch`: most hits of one look-up.
-const HITS_MAX: usize = 64;
 /// `maxHashSlotNum` and `maxIndexNum` of a new store.
 const DEFAULT_LAYOUT: IndexLayout = IndexLayout {
     slots: 5_000_000,
@@ -50,6 +49,7 @@ impl IndexFiles {
         root: &Path,
         slots: Option<u32>,
         entries: Option<u32>,
+        access: Access,
     ) -> Result<Self, StoreError> {
         let found = index_paths(root)?;
         let adopted = match found.first() {
@@ -61,7 +61,7 @@ impl IndexFiles {
             entries: entries.unwrap_or(DEFAULT_LAYOUT.entries),
         });
         let open = |(_, path): &(IndexName, PathBuf)| {
-            let file = IndexFile::open(path, layout, true);
+            let file = IndexFile::open(path, layout, access);
             file.map(Arc::new).map_err(io_error(path))
         };
         let files = found.iter().map(open).collect::<Result<_, _>>()?;
@@ -71,11 +71,6 @@ impl IndexFiles {
             files: RwLock::new(files),
             unsynced: Mutex::default(),
         })
-    }
-
-    /// Sizes of every file.
-    pub(crate) fn layout(&self) -> IndexLayout {
-        self.layout
     }
 
     /// The files, oldest first.
@@ -121,7 +116,7 @@ impl IndexFiles {
             key_hash: key_hash(topic, key),
             begin_ms,
             end_ms,
-            max_count: max_count.min(HITS_MAX),
+            max_count,
         };
         for file in files.iter().rev() {
             if let Err(error) = look_up_in(file, &wanted, &mut hits.physical_offsets) {
@@ -175,7 +170,8 @@ impl IndexFiles {
         let written = std::os::unix::fs::FileExt::write_all_at(&file, &header.encode(), 0);
         written.map_err(io_error(&path))?;
         sync_directory(&directory)?;
-        let file = Arc::new(IndexFile::open(&path, self.layout, true).map_err(io_error(&path))?);
+        let file =
+            Arc::new(IndexFile::open(&path, self.layout, Access::Append).map_err(io_error(&path))?);
         files.push(Arc::clone(&file));
         Ok(file)
     }

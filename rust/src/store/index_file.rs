@@ -14,6 +14,7 @@ use super::types::StoreError;
 use crate::format::index::{
     ENTRY_BYTES, HEADER_BYTES, IndexEntry, IndexHeader, IndexLayout, SLOT_BYTES,
 };
+use crate::log::Access;
 
 /// Blocks of entries are allocated ahead in steps of this many bytes, so that storing through
 /// the map cannot fault on a full disk.
@@ -38,8 +39,11 @@ pub(crate) struct Wanted {
 
 impl IndexFile {
     /// Opens a file of the store's layout.
-    pub(crate) fn open(path: &Path, layout: IndexLayout, write: bool) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(write).open(path)?;
+    pub(crate) fn open(path: &Path, layout: IndexLayout, access: Access) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(access == Access::Append)
+            .open(path)?;
         let bytes = file.metadata()?.len();
         if bytes != layout.file_bytes() {
             let expected = layout.file_bytes();

@@ -12,6 +12,8 @@ mod durability_tests;
 mod encode;
 mod files;
 mod flush;
+#[cfg(test)]
+mod golden;
 mod index;
 mod index_file;
 mod index_name;

@@ -18,6 +18,8 @@ const SCAN_BYTES: usize = 16_000;
 const NEAR_BYTES: i64 = 4_096;
 /// Bytes read for a record whose size is not known.
 const GUESS_BYTES: usize = 4_096;
+/// `maxMsgsNumBatch`: most messages of a query.
+const HITS_MAX: usize = 64;
 /// Rounds of a query, each with an earlier end.
 const QUERY_ROUNDS: usize = 3;
 
@@ -313,7 +315,7 @@ impl<F: Files> Reader<F> {
         let Some(index) = &self.index else {
             return result;
         };
-        let max_count = usize::try_from(max_count).unwrap_or(0);
+        let max_count = usize::try_from(max_count).unwrap_or(0).min(HITS_MAX);
         let mut round_end_ms = end_ms;
         for _ in 0..QUERY_ROUNDS {
             let mut hits = index.look_up(topic, key, max_count, begin_ms, round_end_ms);

@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use super::log_check::good_record;
 use super::log_io;
 use crate::format::message::{MAGIC, MAGIC_V2, RecordView, sys_flag};
-use crate::log::{Files, Segments};
 use crate::store::types::StoreError;
-use crate::store::walk::{Step, Walk};
+use crate::store::walk::{LogRead, Step, Walk};
 
 /// Bytes searched at once.
 const SEARCH_BYTES: usize = 1 << 20;
@@ -16,7 +15,7 @@ const MAGIC_AT: u64 = 4;
 
 /// What the last good records were, to tell their successors from left-overs.
 #[derive(Debug, Default)]
-pub(super) struct LastSeen {
+pub(in crate::store) struct LastSeen {
     /// Store time of the last good record, milliseconds since the epoch.
     pub store_timestamp_ms: i64,
     queue_offsets: HashMap<String, HashMap<i32, i64>>,
@@ -24,7 +23,7 @@ pub(super) struct LastSeen {
 
 impl LastSeen {
     /// Takes a good record into account.
-    pub(super) fn note(&mut self, record: &RecordView<'_>) {
+    pub(in crate::store) fn note(&mut self, record: &RecordView<'_>) {
         self.store_timestamp_ms = record.store_timestamp_ms;
         if !sys_flag::is_queued(record.sys_flag) {
             return;
@@ -51,8 +50,8 @@ impl LastSeen {
 
 /// The first record behind the bad bytes at `from` that belongs to the log; None where the log
 /// just ends.
-pub(super) fn next_record<F: Files>(
-    log: &Segments<F>,
+pub(in crate::store) fn next_record(
+    log: &impl LogRead,
     from: u64,
     limit: u64,
     last_seen: &LastSeen,
@@ -69,8 +68,8 @@ pub(super) fn next_record<F: Files>(
 }
 
 /// Searches the rest of one file.
-fn search_file<F: Files>(
-    log: &Segments<F>,
+fn search_file(
+    log: &impl LogRead,
     from: u64,
     file_end: u64,
     last_seen: &LastSeen,
@@ -78,9 +77,14 @@ fn search_file<F: Files>(
     let mut buffer = vec![0; SEARCH_BYTES];
     let mut at = from;
     while at < file_end {
+        // Blocks ahead of the writer are zeros; there may be a GiB of them.
         let read = log.read_at(at, &mut buffer).map_err(log_io)?;
         if read <= MAGIC_AT as usize {
             return Ok(None);
+        }
+        if is_zero(&buffer[..read]) {
+            at += (read - MAGIC_AT as usize) as u64;
+            continue;
         }
         for place in magic_places(&buffer[..read]) {
             let candidate = at + place as u64;
@@ -94,6 +98,12 @@ fn search_file<F: Files>(
     Ok(None)
 }
 
+/// Whether there is nothing at all; compares words, not bytes.
+fn is_zero(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<16>();
+    words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
+}
+
 /// Places in `bytes` where a record may start: those with a magic behind.
 fn magic_places(bytes: &[u8]) -> impl Iterator<Item = usize> + '_ {
     let magics = [MAGIC.to_be_bytes(), MAGIC_V2.to_be_bytes()];
@@ -105,8 +115,8 @@ fn magic_places(bytes: &[u8]) -> impl Iterator<Item = usize> + '_ {
         .map(|(place, _)| place)
 }
 
-fn belongs<F: Files>(
-    log: &Segments<F>,
+fn belongs(
+    log: &impl LogRead,
     offset: u64,
     limit: u64,
     last_seen: &LastSeen,

@@ -6,7 +6,7 @@
 //!    what lies beyond the checkpoint, because a failed fsync may have left clean-looking pages.
 //! 4. Cut queues and index to the log; take in what they miss.
 
-mod damage;
+pub(super) mod damage;
 mod heal;
 mod log_check;
 mod queue;
@@ -29,7 +29,7 @@ use crate::clock::Clock;
 use crate::format::delay_levels::DelayLevels;
 use crate::format::message::{CheckCrc, RecordView, sys_flag};
 use crate::format::properties;
-use crate::log::{Files, Segments};
+use crate::log::{Access, Files, Segments};
 
 /// Files checked from the end after a clean stop, as RocketMQ does.
 const CHECKED_FILES: usize = 3;
@@ -73,8 +73,13 @@ impl<F: Files> Recovery<'_, F> {
     pub(crate) fn run(self) -> Result<Recovered, StoreError> {
         let settings = self.settings;
         let file_bytes = settings.consume_queue_file_bytes;
-        let queues = ConsumeQueues::load(self.root, file_bytes, !self.was_clean)?;
-        let index = IndexFiles::load(self.root, settings.index_slots, settings.index_entries)?;
+        let queues = ConsumeQueues::load(self.root, file_bytes, Access::Append, !self.was_clean)?;
+        let index = IndexFiles::load(
+            self.root,
+            settings.index_slots,
+            settings.index_entries,
+            Access::Append,
+        )?;
         let index = settings.index_enabled.then_some(index);
 
         let mut check = LogCheck::new(self.root, self.log, settings.heal_damage);

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
+use crate::log::Access;
 use crate::store::consume_queue::{ConsumeQueue, WALK_BYTES};
 use crate::store::files::{OffsetFile, io_error, offset_files};
 use crate::store::types::{ReadMode, StoreError};
@@ -54,8 +55,10 @@ impl ConsumeQueue {
     fn checked_files(&self) -> Result<Vec<OffsetFile>, StoreError> {
         let mut files = offset_files(&self.directory)?;
         if let Some(stray) = files.pop_if(|last| last.bytes == 0) {
-            tracing::warn!(path = %stray.path.display(), "removing an empty last file");
-            fs::remove_file(&stray.path).map_err(io_error(&stray.path))?;
+            tracing::warn!(path = %stray.path.display(), "empty last file");
+            if self.files.access == Access::Append {
+                fs::remove_file(&stray.path).map_err(io_error(&stray.path))?;
+            }
         }
         let file_bytes = self.files.file_bytes;
         let wrong = files

@@ -2,19 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use flate2::read::GzDecoder;
 use serde_json::Value;
-use tempfile::TempDir;
 
 use super::{Recovered, Recovery};
 use crate::clock::{Clock, SystemClock};
 use crate::format::consume_queue::QueueEntry;
 use crate::log::{Directory, Segments, WriteMode};
 use crate::store::checkpoint::Checkpoint;
+use crate::store::golden::{golden, lines, snapshot, unpack};
 use crate::store::read::Reader;
 use crate::store::types::{ReadMode, Settings, StoreError};
 
@@ -22,28 +20,6 @@ const LOG_FILE_BYTES: u64 = 65_536;
 
 /// Queue units by topic and queue id.
 type Units = BTreeMap<(String, i32), Vec<QueueEntry>>;
-
-fn golden(name: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    root.join("../tests/golden").join(name)
-}
-
-fn unpack(name: &str) -> TempDir {
-    let root = tempfile::tempdir().unwrap();
-    let file = fs::File::open(golden(name).join("store.tar.gz")).unwrap();
-    let mut archive = tar::Archive::new(GzDecoder::new(file));
-    archive.unpack(root.path()).unwrap();
-    root
-}
-
-fn lines(name: &str) -> Vec<Value> {
-    let mut text = String::new();
-    let file = fs::File::open(golden(name)).unwrap();
-    GzDecoder::new(file).read_to_string(&mut text).unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
 
 fn golden_units(name: &str) -> Units {
     let mut units = Units::new();
@@ -290,27 +266,4 @@ fn assert_same_files(found: &BTreeMap<String, Vec<u8>>, expected: &BTreeMap<Stri
     for (path, bytes) in expected {
         assert!(found[path] == *bytes, "{path}");
     }
-}
-
-/// Every file but ours by path relative to the root.
-fn snapshot(root: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let mut directories = vec![root.to_owned()];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path
-                .strip_prefix(root)
-                .unwrap()
-                .to_str()
-                .unwrap()
-                .to_owned();
-            if path.is_dir() {
-                directories.push(path);
-            } else if !name.starts_with("mqstack") {
-                found.insert(name, fs::read(path).unwrap());
-            }
-        }
-    }
-    found
 }
