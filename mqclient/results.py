@@ -6,7 +6,7 @@ from enum import StrEnum
 from mqclient.errors import NotDurable
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.frame import Frame
-from mqclient.wire.headers.send import SendMessageResponseHeader
+from mqclient.wire.headers.base import HeaderError
 from mqstore.message import MessageQueue
 
 __all__ = ["SendResult", "SendStatus"]
@@ -75,15 +75,22 @@ _MEANING = {
 
 
 def read_send_reply(reply: Frame, topic: str, broker_name: str, msg_id: str) -> SendResult:
-    """Read the answer to a send whose code is one of STATUS_OF_CODE."""
-    header = SendMessageResponseHeader.from_fields(reply.fields)
-    return SendResult(
-        STATUS_OF_CODE[reply.code],
-        msg_id,
-        header.msg_id,
-        MessageQueue(topic, broker_name, header.queue_id),
-        header.queue_offset,
-        header.transaction_id,
-        header.region_id or "DefaultRegion",
-        header.trace_on is not False,
-    )
+    """Read the answer to a send whose code is one of STATUS_OF_CODE.
+
+    Reads the fields of SendMessageResponseHeader by hand: this runs once per message.
+    Raises HeaderError for an answer that lacks them.
+    """
+    fields = reply.fields
+    try:
+        return SendResult(
+            STATUS_OF_CODE[reply.code],
+            msg_id,
+            fields["msgId"],
+            MessageQueue(topic, broker_name, int(fields["queueId"])),
+            int(fields["queueOffset"]),
+            fields.get("transactionId"),
+            fields.get("MSG_REGION") or "DefaultRegion",
+            fields.get("TRACE_ON") != "false",
+        )
+    except (KeyError, ValueError) as error:
+        raise HeaderError(f"the answer to a send lacks or garbles {error}") from error

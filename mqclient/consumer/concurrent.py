@@ -39,7 +39,9 @@ class ConcurrentService:
         self._handler_of = handler_of
         self._offsets = offsets
         self._send_back = send_back
-        self._workers = Workers(settings.threads, self._done)
+        self._workers = Workers(
+            settings.threads, f"ConsumeMessageThread_{settings.group}", self._done
+        )
         self._giving_back: set[asyncio.Task[None]] = set()
         self._stopping = False
 
@@ -59,7 +61,7 @@ class ConcurrentService:
         if not await self._workers.stop(timeout):
             log.warning(
                 "%d handlers still run after %g s; their messages will be delivered again",
-                self._workers.running,
+                self._workers.in_flight,
                 timeout,
             )
         if self._giving_back:

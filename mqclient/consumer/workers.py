@@ -1,4 +1,4 @@
-"""Where handlers run: plain functions in threads, `async def` ones as tasks on the loop.
+"""Where handlers run: plain functions in threads, `async def` ones in tasks on the loop.
 
 Both give each outcome to `done(request, outcome)` on the loop; outcome is what the handler
 returned, or the exception it raised.
@@ -10,7 +10,7 @@ import inspect
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mqclient.consumer.context import ConsumeContext, Handler
@@ -18,6 +18,9 @@ from mqclient.consumer.process_queue import ProcessQueue
 from mqstore.message import ReceivedMessage
 
 __all__ = ["ConsumeRequest", "Workers"]
+
+TURN = 32
+"""Handlers that one task runs before it lets others have the loop."""
 
 
 class ConsumeRequest:
@@ -38,32 +41,30 @@ Done = Callable[[ConsumeRequest, Any], None]
 
 
 class Workers:
-    """Runs at most `count` handlers at once, in the order in which they were submitted."""
+    """Runs at most `count` handlers of each kind at once, in the order of submission."""
 
-    def __init__(self, count: int, done: Done) -> None:
-        self._count = count
+    def __init__(self, count: int, thread_prefix: str, done: Done) -> None:
         self._done = done
-        self._waiting: deque[ConsumeRequest] = deque()
-        self._running = 0
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._threads = _Threads(self._finished)
+        self._tasks = _Tasks(count, self._finished)
+        self._threads = _Threads(count, thread_prefix, self._finished)
+        self._in_flight = 0
         self._stopping = False
         self._idle = asyncio.Event()
-        self._idle.set()
 
     @property
-    def running(self) -> int:
-        """Handlers that run right now."""
-        return self._running
+    def in_flight(self) -> int:
+        """Requests that were submitted and have no outcome yet."""
+        return self._in_flight
 
     def submit(self, request: ConsumeRequest) -> None:
         """Run a request as soon as there is room; ignored while stopping."""
         if self._stopping:
             return
-        if self._running < self._count:
-            self._run(request)
+        self._in_flight += 1
+        if inspect.iscoroutinefunction(request.handler) or _is_async(request.handler):
+            self._tasks.submit(request, None)
         else:
-            self._waiting.append(request)
+            self._threads.submit(request)
 
     async def stop(self, timeout: float) -> bool:
         """Start no further handler, wait for those that run; False if some still run then.
@@ -71,57 +72,97 @@ class Workers:
         What waited is forgotten: nothing of it was acknowledged, so it is delivered again.
         """
         self._stopping = True
-        self._waiting.clear()
+        self._in_flight -= self._tasks.clear() + self._threads.clear()
+        self._settle()
         try:
             await asyncio.wait_for(self._idle.wait(), timeout)
             return True
         except TimeoutError:
-            for task in self._tasks:
-                task.cancel()
             return False
         finally:
+            self._tasks.stop()
             self._threads.stop()
-
-    def _run(self, request: ConsumeRequest) -> None:
-        self._running += 1
-        self._idle.clear()
-        if inspect.iscoroutinefunction(request.handler):
-            self._await(request, request.handler(request.messages, request.context))
-        else:
-            self._threads.submit(request)
-
-    def _await(self, request: ConsumeRequest, coroutine: Any) -> None:
-        task = asyncio.get_running_loop().create_task(self._run_task(request, coroutine))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _run_task(self, request: ConsumeRequest, coroutine: Any) -> None:
-        try:
-            outcome = await coroutine
-        except Exception as error:
-            outcome = error
-        self._finished(request, outcome)
 
     def _finished(self, request: ConsumeRequest, outcome: Any) -> None:
         """On the loop: a plain function may have returned a coroutine, which is awaited now."""
         if inspect.isawaitable(outcome):
-            self._await(request, outcome)
+            self._tasks.submit(request, outcome)
             return
-        self._running -= 1
+        self._in_flight -= 1
         self._done(request, outcome)
-        while self._waiting and self._running < self._count and not self._stopping:
-            self._run(self._waiting.popleft())
-        if not self._running:
+        if self._stopping:
+            self._settle()
+
+    def _settle(self) -> None:
+        if not self._in_flight:
             self._idle.set()
 
 
+def _is_async(handler: Any) -> bool:
+    """True for an object whose __call__ is `async def`."""
+    return inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
+
+
+class _Tasks:
+    """Up to `count` long-lived tasks; each takes the next request when it is done with one."""
+
+    def __init__(self, count: int, finished: Done) -> None:
+        self._count = count
+        self._finished = finished
+        self._waiting: deque[tuple[ConsumeRequest, Awaitable[Any] | None]] = deque()
+        self._idle: list[asyncio.Future[None]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def submit(self, request: ConsumeRequest, begun: Awaitable[Any] | None) -> None:
+        """Run a handler, or go on with what one has begun."""
+        self._waiting.append((request, begun))
+        if self._idle:
+            future = self._idle.pop()
+            if not future.done():
+                future.set_result(None)
+        elif len(self._tasks) < self._count:
+            self._tasks.append(asyncio.get_running_loop().create_task(self._work()))
+
+    def clear(self) -> int:
+        """Forget what waits; returns how much that was."""
+        count = len(self._waiting)
+        self._waiting.clear()
+        return count
+
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _work(self) -> None:
+        turn = 0
+        while True:
+            if not self._waiting:
+                future = asyncio.get_running_loop().create_future()
+                self._idle.append(future)
+                await future
+                continue
+            request, begun = self._waiting.popleft()
+            try:
+                outcome: Any = await (
+                    begun or request.handler(request.messages, request.context)  # type: ignore[misc]
+                )
+            except Exception as error:
+                outcome = error
+            self._finished(request, outcome)
+            turn = (turn + 1) % TURN
+            if not turn:
+                await asyncio.sleep(0)
+
+
 class _Threads:
-    """A pool that starts with its first request and reports back in bunches.
+    """Up to `count` threads, started as needed, that report back in bunches.
 
     A bunch costs one wake-up of the loop, however many handlers ended meanwhile.
     """
 
-    def __init__(self, finished: Done) -> None:
+    def __init__(self, count: int, prefix: str, finished: Done) -> None:
+        self._count = count
+        self._prefix = prefix
         self._finished = finished
         self._inbox: queue.SimpleQueue[ConsumeRequest | None] = queue.SimpleQueue()
         self._outbox: list[tuple[ConsumeRequest, Any]] = []
@@ -134,12 +175,21 @@ class _Threads:
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         self._in_flight += 1
-        if self._in_flight > len(self._threads):
-            name = f"mqclient-handler-{len(self._threads)}"
+        if len(self._threads) < min(self._in_flight, self._count):
+            name = f"{self._prefix}_{len(self._threads) + 1}"
             thread = threading.Thread(target=self._work, name=name, daemon=True)
             self._threads.append(thread)
             thread.start()
         self._inbox.put(request)
+
+    def clear(self) -> int:
+        """Forget what waits; returns how much that was."""
+        count = 0
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._inbox.get_nowait()
+                count += 1
+        return count
 
     def stop(self) -> None:
         for _ in self._threads:

@@ -148,9 +148,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         """Fix what "now" is: later messages belong to the next start."""
         self._target = self._ends({})
 
-    def latestOffset(
-        self, start: Offsets | None = None, limit: ReadLimit | None = None
-    ) -> Offsets:
+    def latestOffset(self, start: Offsets | None = None, limit: ReadLimit | None = None) -> Offsets:
         """Where the next micro-batch ends: `start` itself when there is nothing new."""
         start = start or {}
         self._newest = self._ends(start)

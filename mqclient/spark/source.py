@@ -52,9 +52,7 @@ class RocketMQDataSource(DataSource):  # type: ignore[misc]  # pyspark is not ty
             raise ValueError('messages are only ever appended: use .mode("append")')
         return BatchWriter(schema, Options.parse(self.options))
 
-    def streamWriter(
-        self, schema: StructType, overwrite: bool
-    ) -> DataSourceStreamWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """A streaming write, at least once."""
         return StreamWriter(schema, Options.parse(self.options))
 

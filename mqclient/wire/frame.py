@@ -14,7 +14,9 @@ Rules: RocketMQ 4.9 `RemotingCommand`, `RocketMQSerializable`.
 
 import json
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from json.encoder import encode_basestring as _quoted
 from typing import Any, Self
 
 from mqclient.wire.codes import VERSION_4_9_7, FrameFlag, LanguageCode, SerializeType
@@ -28,7 +30,7 @@ _INT32 = struct.Struct(">i")
 _KEY_LENGTH = struct.Struct(">h")
 _LANGUAGE_NAMES = {int(code): code.name for code in LanguageCode}
 _LANGUAGE_CODES = {code.name: int(code) for code in LanguageCode}
-_encode_fields = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(strict=False).scan_once  # type: ignore[attr-defined]
 
 
 class FrameError(ValueError):
@@ -126,14 +128,19 @@ def decode(data: bytes) -> Frame:
 def _json_header(frame: Frame) -> bytes:
     """Write the keys in the order in which Java sorts them, leaving out what is null."""
     fields = frame.fields
-    ext = f'"extFields":{_encode_fields(fields)},' if fields or frame.has_fields else ""
+    ext = f'"extFields":{_object(fields)},' if fields or frame.has_fields else ""
     name = _LANGUAGE_NAMES.get(frame.language) if frame.language is not None else None
     language = f'"language":"{name}",' if name else ""
-    remark = "" if frame.remark is None else f'"remark":{_encode_fields(frame.remark)},'
+    remark = "" if frame.remark is None else f'"remark":{_quoted(frame.remark)},'
     return (
         f'{{"code":{frame.code:d},{ext}"flag":{frame.flag:d},{language}"opaque":{frame.opaque:d},'
         f'{remark}"serializeTypeCurrentRPC":"JSON","version":{frame.version:d}}}'
     ).encode()
+
+
+def _object(fields: dict[str, str]) -> str:
+    """A JSON object of strings, several times faster than json.dumps."""
+    return "{" + ",".join([f"{_quoted(key)}:{_quoted(fields[key])}" for key in fields]) + "}"
 
 
 def _binary_header(frame: Frame) -> bytes:
@@ -158,7 +165,7 @@ def _binary_header(frame: Frame) -> bytes:
 
 def _from_json(header: bytes, body: bytes) -> Frame:
     try:
-        values = json.loads(header)
+        values, _ = _scan(header.decode(), 0)
         language = values.get("language")
         ext = values.get("extFields")
         return Frame(
@@ -172,7 +179,7 @@ def _from_json(header: bytes, body: bytes) -> Frame:
             version=int(values.get("version", 0)),
             has_fields=ext is not None,
         )
-    except (ValueError, AttributeError, TypeError, RecursionError) as error:
+    except (ValueError, StopIteration, AttributeError, TypeError, RecursionError) as error:
         raise FrameError(f"header is not RocketMQ's JSON: {error}") from error
 
 
