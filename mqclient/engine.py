@@ -97,7 +97,8 @@ class Client:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         try:
-            await asyncio.wait_for(self._unregister(), max(0.1, min(timeout, 3.0)))
+            async with asyncio.timeout(max(0.1, min(timeout, 3.0))):
+                await self._unregister()
         except TimeoutError:
             log.info("brokers did not acknowledge that client %s leaves", self.client_id)
         self._state = "closed"

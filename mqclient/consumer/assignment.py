@@ -6,6 +6,7 @@ to 2 s.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
@@ -50,6 +51,7 @@ class Assignment:
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
         self._wanted = asyncio.Event()
         self._changed = asyncio.Condition()
+        self._stopped = False
 
     @property
     def held(self) -> dict[MessageQueue, ProcessQueue]:
@@ -68,16 +70,15 @@ class Assignment:
             complete = await self.rebalance()
             pause = self._settings.rebalance_interval if complete else delay
             delay = RETRY_FIRST if complete else min(delay * 2, RETRY_LAST)
-            try:
-                await asyncio.wait_for(self._wanted.wait(), pause)
-            except TimeoutError:
-                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):  # wait_for of 3.11 may swallow a cancellation
+                    await self._wanted.wait()
 
     async def rebalance(self) -> bool:
         """Bring the share of every topic up to date; False if a part is to be tried again."""
         complete = True
         subscriptions = list(self._subscriptions())
-        for subscription in subscriptions:
+        for subscription in [] if self._stopped else subscriptions:
             try:
                 complete &= await self._rebalance_topic(subscription)
             except RocketMQError as error:
@@ -103,7 +104,8 @@ class Assignment:
         self.rebalance_soon()
 
     async def stop(self) -> None:
-        """Stop pulling; running handlers still count."""
+        """Stop pulling and taking queues over; running handlers still count."""
+        self._stopped = True
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -158,7 +160,7 @@ class Assignment:
         except RocketMQError as error:
             log.warning("no start offset for %s: %s", queue, error)
             return False
-        if queue in self._held:
+        if queue in self._held or self._stopped:
             return True
         held = self._held[queue] = ProcessQueue(queue, offset)
         self._offsets.update(queue, offset, forward_only=False)

@@ -194,7 +194,8 @@ class PushConsumer:
         self._client.check_running()
         limit = seconds(timeout)
         try:
-            await asyncio.wait_for(self._assignment.wait_balanced(), limit)
+            async with asyncio.timeout(limit):
+                await self._assignment.wait_balanced()
         except TimeoutError:
             waiting = [item.data.topic for item in self._subscriptions.values() if item.handler]
             names = ", ".join(t for t in waiting if not self._subscriptions[t].balanced)

@@ -75,7 +75,8 @@ class Workers:
         self._in_flight -= self._tasks.clear() + self._threads.clear()
         self._settle()
         try:
-            await asyncio.wait_for(self._idle.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                await self._idle.wait()
             return True
         except TimeoutError:
             return False
