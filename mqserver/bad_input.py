@@ -18,7 +18,7 @@ def refusing_bad_input(processor: Processor) -> Processor:
     def checked(request: Request) -> Reply:
         try:
             return processor(request)
-        except (HeaderError, BodyError, UnicodeDecodeError) as error:
+        except (HeaderError, BodyError, UnicodeDecodeError, OverflowError) as error:
             log.warning("request %d from %s: %s", request.code, request.remote, error)
             raise Refused(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}") from error
 

@@ -56,7 +56,7 @@ def test_rendered_text_reads_back(value: str) -> None:
 
 @pytest.mark.parametrize(("kind", "table"), [(BrokerSettings, BROKER), (NamesrvSettings, NAMESRV)])
 def test_every_field_has_a_row_that_has_an_effect(kind: type, table: object) -> None:
-    rows = {snake(key): setting for key, setting in table.items()}  # type: ignore[attr-defined]
+    rows = {snake(key): setting for key, setting in table.items()}
     for field in fields(kind):
         setting = rows[field.name]
         assert not setting.inert

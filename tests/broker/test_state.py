@@ -47,7 +47,7 @@ class Room:
     def __init__(self, **settings: str) -> None:
         self.plane = FakePlane()
         tables = Tables()
-        tables.attach(self.plane)  # type: ignore[arg-type]
+        tables.attach(self.plane)
         self.settings = broker_settings(
             load(BROKER, flags=pairs({"brokerName": "b", **settings}, "t"))
         )
@@ -81,7 +81,7 @@ def member(connection: int, client: str = "c") -> Member:
 
 def consuming(*topics: str, version: int = 1, group: str = "g", **data: str) -> ConsumerData:
     subscriptions = [SubscriptionData(topic, sub_version=version) for topic in topics]
-    return ConsumerData(group, subscription_data_set=subscriptions, **data)  # type: ignore[arg-type]
+    return ConsumerData(group, subscription_data_set=subscriptions, **data)
 
 
 class TestTopics:
@@ -136,13 +136,13 @@ class TestTopics:
         room = Room()
         room.create("A")
         room.topics.set_ordered(["A", "unknown"])
-        assert room.topics.get("A").order  # type: ignore[union-attr]
+        assert room.topics.get("A").order
         assert room.plane.tables["topics"]["A"] == (6, 4, 4, False, True)
         version = room.topics.version
         room.topics.set_ordered(["A"])
         assert room.topics.version == version
         room.topics.set_ordered([])
-        assert not room.topics.get("A").order  # type: ignore[union-attr]
+        assert not room.topics.get("A").order
 
     def test_a_topic_is_shown_as_java_shows_it(self) -> None:
         assert shown(TopicConfig("T", 4, 5, 6)) == (
@@ -243,10 +243,10 @@ class TestConsumers:
         connection = room.consumers.connection("g")
         assert connection is not None
         plain = fastjson.loads(connection.to_json())
-        assert plain["connectionSet"] == [  # type: ignore[index, call-overload]
+        assert plain["connectionSet"] == [
             {"clientAddr": "127.0.0.1:1", "clientId": "c1", "language": "JAVA", "version": 407}
         ]
-        assert room.plane.tables["subscriptions"]["g"][0] is True  # type: ignore[index]
+        assert room.plane.tables["subscriptions"]["g"][0] is True
         assert room.consumers.groups_of_topic("T") == ["g"]
         assert room.consumers.silent_since(2.0) == [1]
 
@@ -265,7 +265,7 @@ def test_versions_rise_and_what_was_published_early_arrives() -> None:
     tables, plane = Tables(), FakePlane()
     tables.publish("t", {"a": 1})
     tables.publish("t", {"b": 2, "a": None})
-    tables.attach(plane)  # type: ignore[arg-type]
+    tables.attach(plane)
     tables.publish("u", {"c": 3})
     assert plane.tables == {"t": {"b": 2}, "u": {"c": 3}}
     assert plane.versions == [("t", 1), ("t", 2), ("u", 1)]

@@ -1,0 +1,108 @@
+"""Registration with every NameServer: one is away, one restarts, a topic is created."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from mqclient.wire.frame import Frame
+from mqserver.config.load import load, pairs
+from mqserver.config.namesrv_table import NAMESRV
+from mqserver.names.server import NameServer
+from mqserver.probe import ask
+from mqserver.standalone import Standalone
+from mqserver.testing import free_port
+
+
+@contextmanager
+def namesrv(folder: Path, port: int = 0) -> Iterator[NameServer]:
+    settings = {"listenPort": str(port), "bindAddress": "127.0.0.1"}
+    settings["kvConfigPath"] = str(folder / "kv.json")
+    server = NameServer(load(NAMESRV, flags=pairs(settings, "test")))
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def route(address: str, topic: str) -> bytes:
+    return ask(address, Frame(105, {"topic": topic})).body
+
+
+def eventually(what: Callable[[], object], timeout: float = 10.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not what():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def test_every_namesrv_is_told_and_one_that_is_away_does_not_matter(tmp_path: Path) -> None:
+    with namesrv(tmp_path / "1") as one, namesrv(tmp_path / "2") as two:
+        nobody = f"127.0.0.1:{free_port()}"
+        addresses = f"{one.address};{nobody};{two.address}"
+        with Standalone(settings={"namesrvAddr": addresses}) as mq:
+            topic = mq.topic()
+            assert route(one.address, topic) == route(two.address, topic) != b""
+        assert route(one.address, topic) == route(two.address, topic) == b"", "it unregistered"
+
+
+def test_a_namesrv_that_restarts_learns_everything_again(tmp_path: Path) -> None:
+    port = free_port()
+    with namesrv(tmp_path, port) as first:
+        mq = Standalone(settings={"namesrvAddr": first.address}).start()
+        topic = mq.topic()
+        assert route(first.address, topic)
+    try:
+        with namesrv(tmp_path, port) as again:
+            eventually(lambda: route(again.address, topic))
+    finally:
+        mq.stop()
+
+
+@pytest.mark.parametrize("compressed", ["true", "false"])
+def test_a_topic_created_by_a_send_is_announced(tmp_path: Path, compressed: str) -> None:
+    with Standalone(settings={"compressedRegister": compressed}) as mq:
+        letters = {"a": "p", "b": "Fresh", "c": "TBW102", "d": "4", "e": "0", "f": "0"}
+        send = Frame(310, {**letters, "g": "1", "h": "0", "m": "false"}, b"x")
+        assert ask(mq.broker_address, send).code == 0
+        eventually(lambda: route(mq.namesrv, "Fresh"), timeout=2.0)
+
+
+def test_an_unchanged_table_is_not_sent_again_without_force(tmp_path: Path) -> None:
+    with namesrv(tmp_path) as server:
+        settings = {"namesrvAddr": server.address, "forceRegister": "false"}
+        with Standalone(settings=settings) as mq:
+            topic = mq.topic()
+            assert route(server.address, topic)
+
+
+def test_key_values_order_topics_and_a_new_permission_is_registered(tmp_path: Path) -> None:
+    with Standalone() as mq:
+        topic = mq.topic()
+        order = {"namespace": "ORDER_TOPIC_CONFIG", "key": topic, "value": "broker-a:4"}
+        assert ask(mq.namesrv, Frame(100, order)).code == 0
+        assert ask(mq.broker_address, Frame(25, body=b"brokerPermission=4")).code == 0
+        eventually(lambda: b'"perm":4' in route(mq.namesrv, topic))
+        mq.topic()
+
+        def ordered() -> bool:
+            body = ask(mq.broker_address, Frame(21)).body
+            return b'"order":true' in body
+
+        eventually(ordered)
+
+
+def test_online_changes_survive_a_restart(tmp_path: Path) -> None:
+    with Standalone() as mq:
+        assert ask(mq.broker_address, Frame(25, body=b"regionId=here\nunknown=1")).code == 0
+        assert ask(mq.broker_address, Frame(25, body=b"listenPort=1")).code == 16
+        shown = ask(mq.broker_address, Frame(26))
+        assert b"regionId=here\n" in shown.body
+        assert '"counter":1' in shown.fields["version"]
+        saved = mq.data / "config" / "broker.override.properties"
+        assert saved.read_text() == "regionId=here\n"
