@@ -105,7 +105,8 @@ mod tests {
     #[test]
     fn only_masters_with_the_right_perm_count() {
         let body = br#"{"brokerDatas":[{"brokerAddrs":{0:"h:1",1:"h:2"},"brokerName":"a"},
-            {"brokerAddrs":{"1":"h:3"},"brokerName":"b"},{"brokerAddrs":{"0":"h:4"},"brokerName":"c"}],
+            {"brokerAddrs":{"1":"h:3"},"brokerName":"b"},
+            {"brokerAddrs":{"0":"h:4"},"brokerName":"c"}],
             "queueDatas":[{"brokerName":"a","perm":6,"readQueueNums":8,"writeQueueNums":5},
             {"brokerName":"b","perm":6,"readQueueNums":1,"writeQueueNums":1},
             {"brokerName":"c","perm":4,"readQueueNums":3,"writeQueueNums":3}]}"#;

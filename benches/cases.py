@@ -1,0 +1,93 @@
+"""The loads that brokers are measured with, and one round of one of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from benches.harness import Mode
+from benches.servers import Cluster
+from mqclient.cli.bench import run_consume, run_produce
+
+BACKLOG_TOPIC = "BenchBacklog"
+BACKLOG_SETTLE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One load: `threads` connections with `in_flight` requests each.
+
+    consume: read the backlog, again and again, instead of sending.
+    """
+
+    name: str
+    threads: int = 1
+    consume: bool = False
+    produce: dict[str, Any] = field(default_factory=dict)
+    headers: str = "json"
+
+    def run(self, cluster: Cluster, seconds: float) -> dict[str, Any]:
+        """Load the cluster's broker; the generator's report."""
+        load = {
+            "namesrv": cluster.namesrv,
+            "topic": BACKLOG_TOPIC if self.consume else "BenchProduce",
+            "threads": self.threads,
+            "headers": self.headers,
+            "warmup_s": 0.0,
+            "duration_s": seconds,
+        }
+        if self.consume:
+            return run_consume(load, repeat=True)
+        return run_produce(load, **self.produce)
+
+
+ASYNC_FLUSH = (
+    Case("send, 1 in flight"),
+    Case("send, 64 in flight", produce={"in_flight": 64}),
+    Case("send, 64 in flight, ROCKETMQ header", produce={"in_flight": 64}, headers="rocketmq"),
+    Case("send, 64 threads", threads=64),
+    Case("send, 16 threads, batches of 32 x 128 B", 16, produce={"batch": 32, "body_bytes": 128}),
+    Case("consume backlog, 1 KiB", consume=True),
+)
+SYNC_FLUSH = (
+    Case("SYNC_FLUSH send, 1 in flight"),
+    Case("SYNC_FLUSH send, 64 threads", threads=64),
+)
+
+
+def measure(case: Case, cluster: Cluster, mode: Mode) -> dict[str, Any]:
+    """Run one measured round: throughput, latency, and what it cost the broker."""
+    cpu_before = cluster.cost.cpu_seconds()
+    report = case.run(cluster, mode.seconds)
+    cpu = cluster.cost.cpu_seconds() - cpu_before
+    latency = report["latency_us"]
+    messages = report["messages"]
+    return {
+        "messages_per_s": report["messages_per_second"],
+        "p50_us": latency["p50"],
+        "p99_us": latency["p99"],
+        "broker_cpu_us_per_message": cpu / messages * 1e6 if messages else None,
+        "anonymous_mb": cluster.cost.anonymous_mb(),
+    }
+
+
+def make_backlog(cluster: Cluster, messages: int) -> None:
+    """Fill the backlog topic, and wait until all of it can be read."""
+    load: dict[str, object] = {"namesrv": cluster.namesrv, "topic": BACKLOG_TOPIC}
+    run_produce({**load, "warmup_s": 0.0, "duration_s": 600.0, "count": messages}, in_flight=64)
+    deadline = time.monotonic() + BACKLOG_SETTLE_SECONDS
+    while (read := _readable(load)) < messages:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{cluster.name}: {read} of {messages} messages can be read")
+
+
+def _readable(load: dict[str, object]) -> int:
+    """Messages of the backlog that can be read now; 0 while the new topic is not registered."""
+    try:
+        report = run_consume({**load, "warmup_s": 0.0, "duration_s": 600.0})
+    except RuntimeError as error:
+        if "No topic route" not in str(error):
+            raise
+        return 0
+    return int(report["messages"])

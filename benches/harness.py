@@ -1,0 +1,154 @@
+"""What benches share: how long they run, where they ran, what processes cost, how results look."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "artifacts" / "benches"
+"""Where JSON results go; ignored by git."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How much to run.
+
+    seconds: of one measured round. warmup_seconds: once per case, not measured. rounds: measured
+    rounds, of which the median counts.
+    """
+
+    name: str
+    seconds: float
+    warmup_seconds: float
+    rounds: int
+
+
+SMOKE = Mode("smoke", seconds=0.2, warmup_seconds=0.1, rounds=1)
+LARGE = Mode("large", seconds=4.0, warmup_seconds=3.0, rounds=5)
+
+
+def mode_of(smoke: bool) -> Mode:
+    """The mode for a bench's `smoke` argument."""
+    return SMOKE if smoke else LARGE
+
+
+def environment() -> dict[str, Any]:
+    """The machine and the versions, as they belong beside every figure."""
+    cpu = [line for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    memory = [line for line in _lines("/proc/meminfo") if line.startswith("MemTotal")]
+    return {
+        "time": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        "cpu": cpu[0].partition(":")[2].strip() if cpu else platform.processor(),
+        "cores": os.cpu_count(),
+        "memory_mb": int(memory[0].split()[1]) // 1024 if memory else None,
+        "load_before": os.getloadavg()[0],
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "commit": _output("git", "-C", str(ROOT), "describe", "--always", "--dirty"),
+    }
+
+
+class ProcessCost:
+    """What a process has used so far, from /proc. Linux only."""
+
+    _TICK = os.sysconf("SC_CLK_TCK")
+
+    def __init__(self, pid: int) -> None:
+        self._folder = Path("/proc") / str(pid)
+
+    def cpu_seconds(self) -> float:
+        """User and system time of all its threads."""
+        after_name = (self._folder / "stat").read_text().rpartition(")")[2].split()
+        return (int(after_name[11]) + int(after_name[12])) / self._TICK
+
+    def anonymous_mb(self) -> float:
+        """Memory that is its own: no file behind it, nothing shared."""
+        text = (self._folder / "smaps_rollup").read_text()
+        line = next(line for line in text.splitlines() if line.startswith("Anonymous:"))
+        return int(line.split()[1]) / 1024
+
+    def written_mb(self) -> float:
+        """Bytes it made the system write to a disk."""
+        text = (self._folder / "io").read_text()
+        line = next(line for line in text.splitlines() if line.startswith("write_bytes:"))
+        return int(line.split()[1]) / 1e6
+
+
+@dataclass
+class Report:
+    """Rows of figures with the place they were measured in."""
+
+    bench: str
+    mode: Mode
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    environment: dict[str, Any] = field(default_factory=environment)
+
+    def add(self, case: str, rounds: Iterable[dict[str, float]], **labels: Any) -> dict[str, Any]:
+        """Add a row: the median of every figure over the rounds, None where one has none."""
+        rounds = list(rounds)
+        figures = {name: _median([one[name] for one in rounds]) for name in rounds[0]}
+        row = {"case": case, **labels, **figures}
+        self.rows.append(row)
+        return row
+
+    def finish(self) -> None:
+        """Print the table and write the JSON file."""
+        print(self.markdown())
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        path = RESULTS / f"{self.bench}-{self.mode.name}.json"
+        content = {"bench": self.bench, "mode": self.mode.name, "environment": self.environment}
+        path.write_text(json.dumps({**content, "rows": self.rows}, indent=2) + "\n")
+        print(f"\nwritten to {path.relative_to(ROOT)}", file=sys.stderr)
+
+    def markdown(self) -> str:
+        """The rows as a table, and the environment under it."""
+        columns = list(dict.fromkeys(name for row in self.rows for name in row))
+        lines = [columns, ["---"] * len(columns)]
+        lines += [[_cell(row.get(name)) for name in columns] for row in self.rows]
+        table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        where = ", ".join(f"{name} {value}" for name, value in self.environment.items())
+        rounds = f"median of {self.mode.rounds} rounds of {self.mode.seconds} s"
+        return f"{table}\n\n{rounds}; {where}"
+
+
+def command_line(main: Callable[..., None]) -> None:
+    """Run a bench module by itself: `--smoke` is its only option."""
+    parser = argparse.ArgumentParser(description=sys.modules[main.__module__].__doc__)
+    parser.add_argument("--smoke", action="store_true", help="seconds only: does it run?")
+    main(smoke=parser.parse_args().smoke)
+
+
+def _median(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value)
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _output(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
