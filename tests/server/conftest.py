@@ -17,6 +17,7 @@ class Servers:
     def __init__(self) -> None:
         self._stops: list[Callable[[], None]] = []
         self.events: list[Event] = []
+        self.fast_port: int | None = None
         self.event = threading.Condition()
 
     def start(
@@ -40,7 +41,7 @@ class Servers:
             default=("all", not_supported) if default else None,
             on_event=self._on_event,
         )
-        port, _ = listener.start()
+        port, self.fast_port = listener.start()
         self._stops.append(lambda: listener.stop(5.0))
         return listener, port
 

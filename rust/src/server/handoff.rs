@@ -21,6 +21,8 @@ use crate::store::TagFilter;
 pub const SYSTEM_ERROR: i32 = 1;
 /// RocketMQ's SYSTEM_BUSY.
 pub const SYSTEM_BUSY: i32 = 2;
+/// QUERY_MESSAGE and VIEW_MESSAGE_BY_ID: RocketMQ writes what it found with a JSON header always.
+const FOUND_IN_JSON: [i32; 2] = [12, 33];
 /// Largest body of a reply, bytes: room is left for a header.
 const BODY_BYTES_MAX: usize = MAX_FRAME_BYTES - (64 << 10);
 /// Remark of a request that found its queue full.
@@ -104,6 +106,8 @@ pub struct Job {
     pub attempt: u8,
     frame: Arc<[u8]>,
     family: Family,
+    /// How an ordinary reply is written.
+    reply_as: Serialize,
     /// The topic whose later sends wait for this one.
     turn: Option<String>,
     /// Counted in `Handoff::open`.
@@ -132,6 +136,7 @@ impl Job {
                 serialize: frame.serialize,
             },
             attempt: route.1,
+            reply_as: frame.serialize,
             frame: bytes.into(),
             family: route.0,
             turn: None,
@@ -162,7 +167,13 @@ impl Job {
 
     /// Answers in the request's serialisation.
     pub fn respond(mut self, code: i32, remark: Option<&str>, fields: ExtFields<'_>, body: &[u8]) {
-        self.reply(self.head.serialize, code, remark, fields, body);
+        let found = code == 0 && FOUND_IN_JSON.contains(&self.head.code);
+        let serialize = if found {
+            Serialize::Json
+        } else {
+            self.reply_as
+        };
+        self.reply(serialize, code, remark, fields, body);
     }
 
     /// Answers 1 as RocketMQ does when a processor throws: always in JSON.
@@ -192,6 +203,8 @@ impl Job {
         timeout: Duration,
     ) {
         self.attempt = 1;
+        // As RocketMQ answers a woken long poll.
+        self.reply_as = Serialize::Json;
         self.uncount();
         let core = Arc::clone(&self.core);
         let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);

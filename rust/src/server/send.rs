@@ -68,9 +68,9 @@ pub(super) fn send(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         return Handled::Declined;
     };
     PROPERTIES.with_borrow_mut(|properties| {
-        let text = header.properties;
-        let Some(traits) = send_properties::store_form(text, &broker.cluster_name, properties)
-        else {
+        let (text, cluster) = (header.properties, &broker.cluster_name);
+        let traits = send_properties::store_form(text, header.batch, cluster, properties);
+        let Some(traits) = traits else {
             return Handled::Declined;
         };
         let Some(request) = header.put_request(context, &broker, topic, (&traits, properties))

@@ -14,11 +14,17 @@ pub(super) struct Traits {
 const NAME_END: u8 = 1;
 const PAIR_END: u8 = 2;
 
-/// Writes the stored form of `text` to `out`, which is cleared first.
+/// Writes the stored form of `text` to `out`, which is cleared first. A batch keeps its WAIT:
+/// RocketMQ does, too.
 ///
 /// None if Python has to decide: a half message, or a delay that is no number. Pairs without a
 /// name or value are left out, as RocketMQ's parser does.
-pub(super) fn store_form(text: &str, cluster: &str, out: &mut Vec<u8>) -> Option<Traits> {
+pub(super) fn store_form(
+    text: &str,
+    batch: bool,
+    cluster: &str,
+    out: &mut Vec<u8>,
+) -> Option<Traits> {
     let mut traits = Traits {
         wait_store_ok: true,
         delay_level: 0,
@@ -35,7 +41,9 @@ pub(super) fn store_form(text: &str, cluster: &str, out: &mut Vec<u8>) -> Option
         match name {
             b"WAIT" => {
                 traits.wait_store_ok = value.eq_ignore_ascii_case(b"true");
-                continue;
+                if !batch {
+                    continue;
+                }
             }
             b"CLUSTER" => continue,
             b"TRAN_MSG" if value.eq_ignore_ascii_case(b"true") => return None,
@@ -56,7 +64,7 @@ mod tests {
 
     fn stored(text: &str) -> Option<(String, Traits)> {
         let mut out = b"left over".to_vec();
-        let traits = store_form(text, "C", &mut out)?;
+        let traits = store_form(text, false, "C", &mut out)?;
         Some((String::from_utf8(out).unwrap(), traits))
     }
 
@@ -73,6 +81,14 @@ mod tests {
         let trailing = "UNIQ_KEY\x01AB\x02TAGS\x01TagA\x02";
         assert_eq!(stored(trailing), Some((expected, PLAIN)));
         assert_eq!(stored(""), Some(("CLUSTER\x01C".to_owned(), PLAIN)));
+    }
+
+    #[test]
+    fn a_batch_keeps_wait() {
+        let mut out = Vec::new();
+        let traits = store_form("WAIT\x01false", true, "C", &mut out).unwrap();
+        assert!(!traits.wait_store_ok);
+        assert_eq!(out, b"WAIT\x01false\x02CLUSTER\x01C");
     }
 
     #[test]

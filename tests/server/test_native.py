@@ -1,0 +1,437 @@
+"""What the Rust plane answers by itself, over a real store; what it declines reaches Python."""
+
+from __future__ import annotations
+
+import json
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqserver.listener import Listener
+from mqserver.replies import AGAIN, Response
+from mqstore import Settings, Store, decode_messages
+from tests.server.conftest import Servers
+from tests.server.raw import Raw, binary_frame, json_frame
+
+DECLINED = 99
+"""What the Python side of these tests answers."""
+NATIVE = (10, 310, 320, 11, 14, 15, 30, 31, 38, 41, 42)
+
+BROKER = {
+    "permission": 6,
+    "region_id": "DefaultRegion",
+    "trace_on": True,
+    "cluster_name": "DefaultCluster",
+    "broker_name": "broker-a",
+    "long_polling": True,
+    "short_polling_ms": 1000,
+    "max_message_bytes": 4 << 20,
+    "start_accept_ms": 0,
+    "reject_transaction": False,
+    "store_host": "127.0.0.1:10911",
+    "accepting": True,
+}
+TOPICS = {
+    "T": (6, 4, 4, False, False),
+    "Ordered": (6, 4, 4, False, True),
+    "WriteOnly": (2, 4, 4, False, False),
+    "OFFSET_MOVED_EVENT": (6, 1, 1, False, False),
+    "%RETRY%g": (6, 1, 1, False, False),
+}
+
+
+class Broker:
+    """A native broker over a store, and how to ask it."""
+
+    def __init__(self, servers: Servers, store: Store, **settings: Any) -> None:
+        self.declined: list[int] = []
+        self.store = store
+        self.version = 1
+        self.answers = {code: self._decline for code in NATIVE}
+        self.listener, self.port = servers.start(
+            self.answers, kind="broker", store=store, fast_port=0, **settings
+        )
+        self.fast_port = servers.fast_port
+        self.publish("broker", {"": BROKER})
+        self.publish("topics", TOPICS, replace=True)
+        self.publish("groups", {"g": (True, True), "off": (False, True)})
+        self.raw = servers.connect(self.port)
+
+    def publish(self, table: str, rows: dict[str, Any], replace: bool = False) -> None:
+        self.version += 1
+        self.listener.publish(table, self.version, rows, replace)
+
+    def _decline(self, request):
+        self.declined.append(request.code)
+        return Response(DECLINED)
+
+    def send(self, body: bytes, raw: Raw | None = None, frame=json_frame, **fields: str):
+        return (raw or self.raw).ask(frame(310, 1, send_fields(**fields), body))
+
+    def pull(self, offset: int, raw: Raw | None = None, frame=json_frame, **fields: str):
+        return (raw or self.raw).ask(frame(11, 2, pull_fields(offset, **fields)))
+
+    def wait_readable(self, count: int, topic: str = "T", queue_id: int = 0) -> None:
+        deadline = time.monotonic() + 10
+        while self.store.max_offset(topic, queue_id) < count:
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+
+
+def send_fields(**changed: str) -> dict[str, str]:
+    fields = {"a": "p", "b": "T", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1795248219385"}
+    fields |= {"h": "0", "i": "", "j": "0", "k": "false", "m": "false"}
+    return fields | changed
+
+
+def pull_fields(offset: int, **changed: str) -> dict[str, str]:
+    fields = {"consumerGroup": "g", "topic": "T", "queueId": "0", "queueOffset": str(offset)}
+    fields |= {"maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0", "subVersion": "0"}
+    fields |= {"suspendTimeoutMillis": "1000", "subscription": "*", "expressionType": "TAG"}
+    return fields | changed
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    settings = Settings(
+        commit_log_file_bytes=1 << 20,
+        index_slots=100,
+        index_entries=400,
+        allocate_step_bytes=1 << 20,
+        min_free_bytes=1,
+    )
+    with Store(tmp_path / "store", settings, create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def broker(servers: Servers, store: Store) -> Iterator[Broker]:
+    started = Broker(servers, store)
+    yield started
+    started.raw.close()
+    started.listener.stop(5.0)  # before the store closes
+
+
+@pytest.mark.parametrize("frame", [json_frame, binary_frame])
+def test_a_send_is_stored_and_answered_as_rocketmq_does(broker: Broker, frame):
+    properties = "UNIQ_KEY\x01AB\x02WAIT\x01true\x02TAGS\x01TagA"
+    reply = broker.send(b"Hello", frame=frame, e="2", i=properties, f="0", h="5")
+    assert reply.fields == {
+        "queueId": "2",
+        "TRACE_ON": "true",
+        "MSG_REGION": "DefaultRegion",
+        "msgId": "7F00000100002A9F0000000000000000",
+        "queueOffset": "0",
+    }
+    assert reply[:4] == (0, 1, 1, None)
+    broker.wait_readable(1, queue_id=2)
+    (message,) = decode_messages(broker.store.get("T", 2, 0, 32, None).body)
+    assert (message.body, message.flag, message.born_timestamp_ms) == (b"Hello", 5, 1795248219385)
+    assert message.properties == {"UNIQ_KEY": "AB", "TAGS": "TagA", "CLUSTER": "DefaultCluster"}
+    assert message.store_host.endswith(":10911")
+    assert message.born_host.endswith(str(broker.raw.socket.getsockname()[1]))
+    assert not broker.declined
+
+
+def test_the_old_header_means_the_same(broker):
+    fields = {"producerGroup": "p", "topic": "T", "queueId": "1", "sysFlag": "0", "flag": "0"}
+    fields |= {"bornTimestamp": "1", "properties": "TAGS\x01A", "batch": "false"}
+    reply = broker.raw.ask(json_frame(10, 1, fields, b"v1"))
+    assert (reply.code, reply.fields["queueId"]) == (0, "1")
+
+
+def test_a_negative_queue_is_the_brokers_choice(broker):
+    queues = [broker.send(b"x", e="-1").fields["queueId"] for _ in range(16)]
+    assert set(queues) == {"0", "1", "2", "3"}
+
+
+def item(body: bytes, properties: bytes = b"") -> bytes:
+    size = 22 + len(body) + len(properties)
+    head = struct.pack(">iiiii", size, 0, 0, 0, len(body))
+    return head + body + struct.pack(">h", len(properties)) + properties
+
+
+def test_a_batch_is_several_messages(broker):
+    body = item(b"one", b"TAGS\x01A") + item(b"two")
+    reply = broker.raw.ask(json_frame(320, 1, send_fields(m="true", i="WAIT\x01true"), body))
+    assert (reply.code, reply.fields["queueOffset"]) == (0, "0")
+    ids = reply.fields["msgId"].split(",")
+    assert [len(one) for one in ids] == [32, 32]
+    broker.wait_readable(2)
+    messages = decode_messages(broker.store.get("T", 0, 0, 32, None).body)
+    assert [message.body for message in messages] == [b"one", b"two"]
+    assert [message.offset_msg_id for message in messages] == ids
+    assert messages[0].properties == {"TAGS": "A", "WAIT": "true", "CLUSTER": "DefaultCluster"}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"b": "Unknown"},
+        {"b": "bad topic!"},
+        {"b": ""},
+        {"b": "Ordered"},
+        {"b": "%RETRY%g"},
+        {"b": "OFFSET_MOVED_EVENT"},
+        {"e": "4"},
+        {"e": "abc"},
+        {"g": ""},
+        {"i": "TRAN_MSG\x01true"},
+        {"i": "DELAY\x01abc"},
+        {"m": "true", "i": "DELAY\x011"},
+    ],
+    ids=str,
+)
+def test_what_is_unusual_is_pythons(broker, changed):
+    assert broker.send(b"x", **changed).code == DECLINED
+    assert broker.declined == [310]
+
+
+def test_too_much_is_13(broker):
+    text = "the message is illegal, maybe msg body or properties length not matched. "
+    text += "msg body length limit 4194304B, msg properties length limit 32KB."
+    expected = (13, text, {"TRACE_ON": "true", "MSG_REGION": "DefaultRegion"})
+    assert broker.send(b"x" * ((4 << 20) + 1)).code == 13
+    reply = broker.send(b"x", i="big\x01" + "y" * 32760)
+    assert (reply.code, reply.remark, reply.fields) == expected
+
+
+def test_oneway_sends_are_stored_in_silence(broker):
+    frames = [json_frame(310, n, send_fields(), b"%d" % n, flag=2) for n in range(50)]
+    broker.raw.send(*frames)
+    broker.wait_readable(50)
+    assert broker.send(b"last").fields["queueOffset"] == "50"
+
+
+def test_pipelined_sends_are_stored_in_order(broker):
+    frames = [json_frame(310, n, send_fields(), b"%d" % n) for n in range(2000)]
+    sender = threading.Thread(target=broker.raw.send, args=frames)
+    sender.start()
+    for n in range(2000):
+        reply = broker.raw.read()
+        assert (reply.opaque, reply.fields["queueOffset"]) == (n, str(n))
+    sender.join(10)
+
+
+def test_sends_behind_one_in_python_wait_for_it(broker):
+    """Auto topic creation: the first send is routed again once the topic is there."""
+    release = threading.Event()
+
+    def create(request):
+        if request.attempt:
+            return Response(DECLINED)
+        assert release.wait(10)
+        broker.publish("topics", {"New": (6, 4, 4, False, False)})
+        return AGAIN
+
+    broker.listener._processors[310] = create
+    fields = send_fields(b="New")
+    broker.raw.send(*(json_frame(310, n, fields, b"%d" % n) for n in range(20)))
+    assert broker.send(b"elsewhere").code == 0, "other topics do not wait"
+    release.set()
+    for n in range(20):
+        reply = broker.raw.read()
+        assert (reply.opaque, reply.fields["queueOffset"]) == (n, str(n))
+    assert broker.listener.counters()["python.310"] == 1
+
+
+@pytest.mark.parametrize("frame", [json_frame, binary_frame])
+def test_a_pull_finds_messages(broker, frame):
+    for n in range(3):
+        broker.send(b"%d" % n, i=f"TAGS\x01Tag{n}")
+    broker.wait_readable(3)
+    reply = broker.pull(1, frame=frame)
+    assert reply[:4] == (0, 2, 1, "FOUND")
+    assert reply.fields == {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": "3",
+        "maxOffset": "3",
+        "minOffset": "0",
+    }
+    assert [message.body for message in decode_messages(reply.body)] == [b"1", b"2"]
+    assert reply.serialize == (frame is binary_frame)
+
+    tagged = broker.pull(0, subscription="Tag0 || Tag2")
+    assert [message.body for message in decode_messages(tagged.body)] == [b"0", b"2"]
+    nothing = broker.pull(0, subscription="Other")
+    assert (nothing.code, nothing.remark) == (20, "NO_MATCHED_MESSAGE")
+    assert nothing.fields["nextBeginOffset"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("offset", "code", "status", "next_offset"),
+    [
+        (1, 19, "OFFSET_OVERFLOW_ONE", "1"),
+        (5, 21, "OFFSET_OVERFLOW_BADLY", "1"),
+        (-5, 21, "OFFSET_TOO_SMALL", "0"),
+    ],
+)
+def test_offsets_outside_the_queue(broker, offset, code, status, next_offset):
+    broker.send(b"x")
+    broker.wait_readable(1)
+    reply = broker.pull(offset)
+    assert (reply.code, reply.remark) == (code, status)
+    assert reply.fields["nextBeginOffset"] == next_offset
+    if code == 21:
+        broker.wait_readable(1, "OFFSET_MOVED_EVENT")
+        (event,) = decode_messages(broker.store.get("OFFSET_MOVED_EVENT", 0, 0, 1, None).body)
+        assert json.loads(event.body) == {
+            "consumerGroup": "g",
+            "messageQueue": {"brokerName": "broker-a", "queueId": 0, "topic": "T"},
+            "offsetNew": int(next_offset),
+            "offsetRequest": offset,
+        }
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"topic": "Unknown"},
+        {"topic": "WriteOnly"},
+        {"queueId": "4"},
+        {"queueId": "-1"},
+        {"consumerGroup": "unknown"},
+        {"consumerGroup": "off"},
+        {"expressionType": "SQL92", "subscription": "a > 1"},
+        {"sysFlag": "0"},
+        {"queueOffset": "x"},
+    ],
+    ids=str,
+)
+def test_pulls_that_fail_a_check_are_pythons(broker, changed):
+    assert broker.pull(0, **changed).code == DECLINED
+    assert broker.declined == [11]
+
+
+def test_a_subscription_from_the_heartbeat(broker):
+    for tag in ("A", "B"):
+        broker.send(b"x" + tag.encode(), i=f"TAGS\x01{tag}")
+    broker.wait_readable(2)
+    subscription = ("TAG", "B", 500, [ord("B")])
+    broker.publish("subscriptions", {"g": (False, {"T": subscription})})
+    reply = broker.pull(0, sysFlag="0", subVersion="500", subscription="")
+    assert [message.body for message in decode_messages(reply.body)] == [b"xB"]
+    assert broker.pull(0, sysFlag="0", subVersion="501").code == DECLINED, "not the latest"
+    broker.publish("subscriptions", {"g": (False, {"T": ("TAG", "*", 500, [])})})
+    assert len(decode_messages(broker.pull(0, sysFlag="0").body)) == 2
+    broker.publish("groups", {"g": (True, False)})
+    broker.publish("subscriptions", {"g": (True, {"T": subscription})})
+    assert broker.pull(0, sysFlag="0").code == DECLINED, "may not broadcast"
+    broker.publish("subscriptions", {"g": None})
+    assert broker.pull(0, sysFlag="0").code == DECLINED, "nobody is online"
+
+
+def test_a_held_pull_is_woken_by_a_message_of_its_tag(servers, broker):
+    consumer = servers.connect(broker.port)
+    fields = pull_fields(0, sysFlag="6", suspendTimeoutMillis="20000", subscription="Wanted")
+    consumer.send(binary_frame(11, 7, fields))
+    assert consumer.is_silent()
+    broker.send(b"no", i="TAGS\x01Other")
+    assert consumer.is_silent()
+    broker.send(b"yes", i="TAGS\x01Wanted")
+    reply = consumer.read()
+    assert (reply.code, reply.opaque, reply.serialize) == (0, 7, 0)
+    assert [message.body for message in decode_messages(reply.body)] == [b"yes"]
+    assert broker.listener.counters()["held"] == 0
+
+
+def test_a_held_pull_is_answered_at_its_deadline(servers, broker):
+    started = time.monotonic()
+    reply = broker.pull(0, sysFlag="6", suspendTimeoutMillis="300")
+    assert (reply.code, reply.remark) == (19, "NO_MESSAGE_IN_QUEUE")
+    assert 0.25 < time.monotonic() - started < 3
+
+
+def test_a_held_pull_whose_topic_went_is_told_to_ask_again(servers, broker):
+    consumer = servers.connect(broker.port)
+    consumer.send(json_frame(11, 7, pull_fields(0, sysFlag="6", suspendTimeoutMillis="300")))
+    assert consumer.is_silent(0.1)
+    broker.publish("topics", {"T": None})
+    assert consumer.read().code == 20
+    assert consumer.ask(json_frame(11, 8, pull_fields(0))).code == DECLINED
+
+
+def test_short_polling_holds_briefly(broker):
+    broker.publish("broker", {"": {**BROKER, "long_polling": False, "short_polling_ms": 200}})
+    started = time.monotonic()
+    assert broker.pull(0, sysFlag="6", suspendTimeoutMillis="20000").code == 19
+    assert time.monotonic() - started < 5
+
+
+def test_offsets_are_committed_and_found(broker):
+    ask = broker.raw.ask
+    queue = {"consumerGroup": "g", "topic": "T", "queueId": "1"}
+    assert ask(json_frame(14, 1, queue)).fields == {"offset": "0"}, "a young queue starts at 0"
+    assert ask(json_frame(15, 2, queue | {"commitOffset": "7"}))[:5] == (0, 2, 1, None, None)
+    assert ask(json_frame(14, 3, queue)).fields == {"offset": "7"}
+    broker.pull(0, queueId="1", sysFlag="5", commitOffset="9")
+    assert broker.store.committed("g", "T", 1) == 9
+    broker.send(b"x", e="1")
+    broker.wait_readable(1, queue_id=1)
+    assert ask(json_frame(30, 4, {"topic": "T", "queueId": "1"})).fields == {"offset": "1"}
+    assert ask(json_frame(31, 5, {"topic": "T", "queueId": "1"})).fields == {"offset": "0"}
+    assert ask(json_frame(30, 6, {"topic": "Nope", "queueId": "0"})).fields == {"offset": "0"}
+    assert ask(json_frame(15, 7, queue)).code == DECLINED
+    assert ask(json_frame(30, 8, {"topic": "T", "queueId": "x"})).code == DECLINED
+
+
+def test_locks_are_one_clients_at_a_time(broker):
+    def body(client: str, *queues: int) -> bytes:
+        names = [{"brokerName": "broker-a", "queueId": q, "topic": "T"} for q in queues]
+        return json.dumps({"clientId": client, "consumerGroup": "g", "mqSet": names}).encode()
+
+    def locked(client: str, *queues: int) -> list[int]:
+        reply = broker.raw.ask(json_frame(41, 1, None, body(client, *queues)))
+        assert reply.code == 0
+        return [queue["queueId"] for queue in json.loads(reply.body)["lockOKMQSet"]]
+
+    assert locked("one", 0, 1) == [0, 1]
+    assert locked("two", 0, 1, 2) == [2]
+    assert broker.raw.ask(json_frame(42, 2, None, body("one", 0))).code == 0
+    assert locked("two", 0, 1) == [0]
+    assert broker.listener.lock_batch("g", "two", [("T", "broker-a", 1)]) == []
+    broker.listener.unlock_batch("g", "one", [("T", "broker-a", 1)])
+    assert broker.listener.lock_batch("g", "two", [("T", "broker-a", 1)]) == [("T", "broker-a", 1)]
+    assert broker.raw.ask(json_frame(41, 3, None, b"{")).code == DECLINED
+
+
+def test_published_bodies_are_answered(broker):
+    ask = json_frame(38, 1, {"consumerGroup": "g"})
+    assert broker.raw.ask(ask).code == DECLINED
+    broker.publish("answers", {"38|g": b'{"consumerIdList":["c@1"]}'})
+    reply = broker.raw.ask(ask)
+    assert (reply.code, reply.body) == (0, b'{"consumerIdList":["c@1"]}')
+    broker.publish("answers", {"38|g": None})
+    assert broker.raw.ask(ask).code == DECLINED
+
+
+def test_the_fast_port_serves_all_but_pulls(servers, broker):
+    raw = servers.connect(broker.fast_port)
+    assert broker.send(b"x", raw).code == 0
+    reply = broker.pull(0, raw, frame=binary_frame)
+    assert (reply.code, reply.remark, reply.serialize) == (3, " request type 11 not supported", 1)
+
+
+def test_versions_of_a_table_rise(broker):
+    with pytest.raises(ValueError, match="rising"):
+        broker.listener.publish("topics", 1, {})
+    with pytest.raises(ValueError, match="no table"):
+        broker.listener.publish("topic", 99, {})
+
+
+def test_nothing_is_native_before_the_broker_published_itself(servers, store):
+    listener, port = servers.start({310: lambda _: Response(DECLINED)}, kind="broker", store=store)
+    assert servers.connect(port).ask(json_frame(310, 1, send_fields())).code == DECLINED
+    listener.stop()
+
+
+def test_dataplane_python_decides_everything(servers, store):
+    broker = Broker(servers, store, data_plane="python")
+    assert broker.send(b"x").code == DECLINED
+    assert broker.pull(0).code == DECLINED
+    broker.listener.stop()
