@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from mqserver.listener import Listener
 from mqserver.replies import AGAIN, Response
 from mqstore import Settings, Store, decode_messages
 from tests.server.conftest import Servers
@@ -52,7 +51,7 @@ class Broker:
         self.declined: list[int] = []
         self.store = store
         self.version = 1
-        self.answers = {code: self._decline for code in NATIVE}
+        self.answers = dict.fromkeys(NATIVE, self._decline)
         self.listener, self.port = servers.start(
             self.answers, kind="broker", store=store, fast_port=0, **settings
         )
