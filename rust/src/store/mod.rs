@@ -2,6 +2,8 @@
 
 mod ack;
 mod append;
+#[cfg(test)]
+mod append_tests;
 mod checkpoint;
 mod consume_queue;
 mod consume_queues;
@@ -17,6 +19,7 @@ mod golden;
 mod index;
 mod index_file;
 mod index_name;
+mod layout;
 mod lock;
 mod offsets;
 mod open;
@@ -32,6 +35,8 @@ mod space;
 mod state;
 #[allow(clippy::module_inception)]
 mod store;
+#[cfg(test)]
+mod test_rig;
 mod time_search;
 mod types;
 mod upkeep;

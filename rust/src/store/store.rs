@@ -10,6 +10,7 @@ use super::delay::DelayThread;
 use super::dispatch::{Dispatcher, Listener};
 use super::files::{io_error, sync_directory};
 use super::flush::FlushThreads;
+use super::layout;
 use super::lock::StoreLock;
 use super::open;
 use super::periodic::Periodic;
@@ -228,7 +229,7 @@ impl Store {
         flushed?;
         self.upkeep.finish()?;
         if self.dispatcher.progress().dispatched() == self.log.max_offset() {
-            let abort = self.root.join(open::ABORT);
+            let abort = self.root.join(layout::ABORT);
             std::fs::remove_file(&abort).map_err(io_error(&abort))?;
             sync_directory(&self.root)?;
         }

@@ -1,0 +1,95 @@
+//! Append, acknowledge and flush over any disk, without the rest of a store.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+
+use parking_lot::Mutex;
+
+use super::ack::Acks;
+use super::append::{Appender, QueueOffsets, Tail};
+use super::encode::Encoder;
+use super::flush::Flusher;
+use super::space::Space;
+use super::types::{PutRequest, PutResult, Ticket};
+use crate::clock::Clock;
+use crate::format::delay_levels::DelayLevels;
+use crate::format::message::{CheckCrc, RecordView};
+use crate::log::{Files, Segments, Writer};
+
+pub(super) const FILE_SIZE: u64 = 4096;
+pub(super) const FAR_MS: i64 = i64::MAX;
+
+pub(super) struct Rig<F: Files> {
+    pub(super) appender: Appender<F>,
+    pub(super) flusher: Arc<Flusher<F>>,
+}
+
+pub(super) fn rig<F: Files>(files: F, clock: Arc<dyn Clock>) -> Rig<F> {
+    let log = Arc::new(Segments::open(files, FILE_SIZE).unwrap());
+    let acks = Arc::new(Acks::new(Arc::clone(&clock), 0));
+    let last_store_timestamp_ms = Arc::new(AtomicI64::new(0));
+    let appender = Appender {
+        encoder: Encoder {
+            max_message_bytes: 3000,
+            levels: DelayLevels::parse("1s 5s").unwrap(),
+        },
+        clock,
+        acks: Arc::clone(&acks),
+        space: Arc::new(Space::new("/".as_ref(), Some(0))),
+        last_store_timestamp_ms: Arc::clone(&last_store_timestamp_ms),
+        locked_at_ms: AtomicI64::new(0),
+        tail: Mutex::new(Tail {
+            writer: Writer::new(Arc::clone(&log), 1024),
+            queue_offsets: QueueOffsets::default(),
+            is_closed: false,
+        }),
+    };
+    let on_flushed = Box::new(|_| ());
+    let flusher = Arc::new(Flusher {
+        log,
+        acks,
+        last_store_timestamp_ms,
+        on_flushed,
+    });
+    Rig { appender, flusher }
+}
+
+pub(super) fn request<'a>(topic: &'a str, body: &'a [u8]) -> PutRequest<'a> {
+    PutRequest {
+        topic,
+        queue_id: 1,
+        flag: 0,
+        sys_flag: 0,
+        born_timestamp_ms: 5,
+        born_host: "127.0.0.1:50000".parse().unwrap(),
+        store_host: "127.0.0.1:10911".parse().unwrap(),
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body,
+        properties: b"TAGS\x01TagA",
+        wait_store_ok: true,
+        delay_level: 0,
+    }
+}
+
+impl<F: Files> Rig<F> {
+    pub(super) fn put(&self, body: &[u8]) -> PutResult {
+        self.appender.put_one(&request("T", body))
+    }
+
+    pub(super) fn ticket(result: &PutResult, deadline_ms: i64) -> Ticket {
+        Ticket {
+            end_offset: result.physical_offset + i64::from(result.size_bytes),
+            deadline_ms,
+        }
+    }
+
+    pub(super) fn with_record<R>(&self, offset: i64, check: impl FnOnce(RecordView<'_>) -> R) -> R {
+        let mut bytes = vec![0; FILE_SIZE as usize];
+        self.flusher
+            .log
+            .read_at(offset.cast_unsigned(), &mut bytes)
+            .unwrap();
+        check(RecordView::parse(&bytes, CheckCrc::Yes).unwrap())
+    }
+}
