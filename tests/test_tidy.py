@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FILE_LINES = 400
+STUB_LINES = 600
 FUNCTION_LINES = 70
 USUAL_FUNCTION_LINES = 40
 COLUMNS = 100
@@ -69,12 +70,18 @@ def test_there_is_something_to_check() -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=name)
 def test_file_is_short_enough(path: Path) -> None:
     lines = path.read_text().splitlines()
-    assert len(lines) <= FILE_LINES, f"{len(lines)} lines: where is the seam?"
+    # A stub mirrors one extension module: it cannot be split.
+    limit = FILE_LINES if path.suffix != ".pyi" else STUB_LINES
+    assert len(lines) <= limit, f"{len(lines)} lines: where is the seam?"
 
 
 @pytest.mark.parametrize("path", [p for p in SOURCES if p.suffix != ".java"], ids=name)
 def test_lines_are_narrow_enough(path: Path) -> None:
-    wide = [i for i, line in enumerate(path.read_text().splitlines(), 1) if len(line) > COLUMNS]
+    # Remarks to the linters do not count.
+    lines = [
+        line.split("  # noqa")[0].split("  # type:")[0] for line in path.read_text().split("\n")
+    ]
+    wide = [number for number, line in enumerate(lines, 1) if len(line) > COLUMNS]
     assert not wide, f"lines over {COLUMNS} columns: {wide}"
 
 
