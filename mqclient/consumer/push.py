@@ -197,11 +197,11 @@ class PushConsumer:
             async with asyncio.timeout(limit):
                 await self._assignment.wait_balanced()
         except TimeoutError:
-            waiting = [item.data.topic for item in self._subscriptions.values() if item.handler]
-            names = ", ".join(t for t in waiting if not self._subscriptions[t].balanced)
+            names = [t for t, item in self._subscriptions.items() if item.handler]
+            names = [t for t in names if not self._subscriptions[t].balanced]
             raise ClientTimeout(
-                f"no queue of {names} was assigned within {limit:g} s; does the topic exist? "
-                f"mqadmin topicRoute -n {self._client.settings.namesrv[0]} -t TOPIC"
+                f"no queue of {', '.join(names)} was assigned within {limit:g} s; does the topic "
+                f"exist? mqadmin topicRoute -n {self._client.settings.namesrv[0]} -t {names[0]}"
             ) from None
         return self.assigned()
 

@@ -1,0 +1,262 @@
+"""The client and its commands against our own servers, over real sockets."""
+
+import asyncio
+import json
+import re
+import shlex
+import socket
+import threading
+import time
+
+import pytest
+
+from mqclient import (
+    BrokerError,
+    ClientTimeout,
+    Message,
+    MessageQueue,
+    NoRouteError,
+    Producer,
+    PushConsumer,
+    UnreachableError,
+)
+from mqclient import aio as mqaio
+from mqclient.cli import main as mqclient_main
+from mqclient.mqadmin import main as mqadmin_main
+from mqclient.wire import SerializeType
+from mqserver.standalone import Standalone
+
+COMMANDS = {"mqadmin": mqadmin_main, "mqclient": mqclient_main}
+
+
+@pytest.fixture(scope="module")
+def mq():
+    with Standalone() as both:
+        yield both
+
+
+@pytest.fixture
+def strict_mq():
+    """A broker that creates no topic by itself."""
+    with Standalone(settings={"autoCreateTopicEnable": "false"}) as both:
+        yield both
+
+
+class Collector:
+    """A handler that collects bodies; `wait(n)` returns them when there are n."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, messages, _context) -> None:
+        with self._changed:
+            self.bodies += [message.body for message in messages]
+            self._changed.notify_all()
+
+    def wait(self, count: int, timeout: float = 15.0) -> list[bytes]:
+        with self._changed:
+            self._changed.wait_for(lambda: len(self.bodies) >= count, timeout)
+        return self.bodies
+
+
+def run_printed(text: str, program: str = "mqadmin") -> None:
+    """Run the command that an error text ends with."""
+    (command,) = re.findall(rf"{program} [a-zA-Z]+ (?:-[a-z] \S+ ?)+", text)
+    words = shlex.split(command)
+    assert COMMANDS[program](words[1:]) in (0, None)
+
+
+@pytest.mark.parametrize("serialize", list(SerializeType))
+def test_both_header_serialisations(mq, serialize):
+    topic = mq.topic()
+    seen = Collector()
+    with Producer(mq.namesrv, serialize=serialize, queue_index_start=0) as producer:
+        results = [producer.send(Message(topic, b"%d" % i)) for i in range(8)]
+        batch = producer.send([Message(topic, b"b1"), Message(topic, b"b2")])
+        producer.send_oneway(Message(topic, b"x" * 5000))
+    assert [r.message_queue.queue_id for r in results] == [0, 1, 2, 3] * 2
+    assert len(batch.offset_msg_id.split(",")) == 2
+    group = f"g_{serialize.name}"
+    with PushConsumer(group, mq.namesrv, serialize=serialize, consume_from="earliest") as consumer:
+        consumer.subscribe(topic, "*", seen)
+        bodies = seen.wait(11)
+    assert sorted(bodies) == sorted([*(b"%d" % i for i in range(8)), b"b1", b"b2", b"x" * 5000])
+    mq.wait_consumed(group, topic)
+
+
+def test_a_group_goes_on_where_it_stopped(mq):
+    topic = mq.topic(queues=1)
+    with Producer(mq.namesrv) as producer:
+        for turn in (1, 2):
+            producer.send(Message(topic, b"%d" % turn))
+            seen = Collector()
+            with PushConsumer("g_again", mq.namesrv, consume_from="earliest") as consumer:
+                consumer.subscribe(topic, "*", seen)
+                assert seen.wait(1) == [b"%d" % turn]
+
+
+def test_two_members_share_and_the_one_left_takes_over(mq):
+    topic = mq.topic(queues=4)
+    options = {"consume_from": "earliest"}
+    seen = Collector()
+    with PushConsumer("g_share", mq.namesrv, **options) as first:
+        first.subscribe(topic, "*", seen)
+        assert len(first.wait_assigned()) == 4
+        with PushConsumer("g_share", mq.namesrv, **options) as second:
+            second.subscribe(topic, "*", seen)
+            assert len(second.wait_assigned()) == 2
+            await_true(lambda: len(first.assigned()) == 2)
+            assert not set(first.assigned()) & set(second.assigned())
+        await_true(lambda: len(first.assigned()) == 4)
+        with Producer(mq.namesrv) as producer:
+            for index in range(8):
+                producer.send(Message(topic, b"%d" % index))
+        assert sorted(seen.wait(8)) == [b"%d" % index for index in range(8)]
+
+
+def await_true(condition, timeout: float = 10.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.01)
+
+
+def test_a_failed_message_comes_again(mq):
+    topic = mq.topic(queues=1)
+    tries, done = [], threading.Event()
+
+    def handle(messages, context):
+        tries.append((messages[0].topic, messages[0].reconsume_times, messages[0].body))
+        if len(tries) == 1:
+            context.delay_level = 1
+            raise RuntimeError("first try fails")
+        done.set()
+
+    with (
+        Producer(mq.namesrv) as producer,
+        PushConsumer("g_retry", mq.namesrv, consume_from="earliest") as consumer,
+    ):
+        consumer.subscribe(topic, "*", handle)
+        producer.send(Message(topic, b"x"))
+        assert done.wait(20)
+    assert tries == [(topic, 0, b"x"), (topic, 1, b"x")]
+
+
+def test_consumer_before_the_topic(mq):
+    seen = Collector()
+    with PushConsumer("g_early", mq.namesrv) as consumer:
+        consumer.subscribe("NotYetThere", "*", seen)
+        with Producer(mq.namesrv) as producer:
+            producer.send(Message("NotYetThere", b"first"))
+        assert seen.wait(1) == [b"first"], "a topic born after the start is read from its start"
+
+
+def test_a_broker_that_restarts_is_found_again(tmp_path):
+    with (
+        Standalone(tmp_path) as both,
+        Producer(both.namesrv, timeout=20) as producer,
+        PushConsumer("g_restart", both.namesrv, consume_from="earliest") as consumer,
+    ):
+        topic = both.topic(queues=1)
+        seen = Collector()
+        consumer.subscribe(topic, "*", seen)
+        producer.send(Message(topic, b"before"))
+        assert seen.wait(1) == [b"before"]
+        both.restart()
+        await_true(lambda: sent(producer, topic))
+        assert b"after" in seen.wait(2, 20)
+
+
+def sent(producer: Producer, topic: str) -> bool:
+    try:
+        producer.send(Message(topic, b"after"), timeout=2)
+    except (UnreachableError, BrokerError, ClientTimeout, NoRouteError):
+        return False
+    return True
+
+
+def test_many_sends_at_once(mq):
+    topic = mq.topic()
+
+    async def scenario():
+        async with mqaio.Producer(mq.namesrv) as producer:
+            results = await asyncio.gather(
+                *(producer.send(Message(topic, b"%d" % i)) for i in range(500))
+            )
+        assert len({result.offset_msg_id for result in results}) == 500
+
+    asyncio.run(scenario())
+    assert len(mq.messages(topic)) == 500
+
+
+def test_no_route_and_its_command(strict_mq):
+    with Producer(strict_mq.namesrv) as producer:
+        with pytest.raises(NoRouteError, match="autoCreateTopicEnable is off") as caught:
+            producer.send(Message("X", b"x"))
+        run_printed(str(caught.value))
+        await_true(lambda: sent(producer, "X"))
+
+
+def test_tail_of_an_unknown_topic_prints_a_command_that_helps(strict_mq, capsys):
+    assert mqclient_main(["tail", "Y", "-n", strict_mq.namesrv]) == 1
+    run_printed(capsys.readouterr().err)
+    assert mqclient_main(["send", "Y", "hello", "-n", strict_mq.namesrv]) == 0
+    capsys.readouterr()
+    words = ["tail", "Y", "--from", "earliest", "--count", "1", "--output", "json"]
+    assert mqclient_main([*words, "-n", strict_mq.namesrv]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["body"] == "hello"
+
+
+def test_waiting_for_an_assignment_prints_a_command(strict_mq, capsys):
+    with PushConsumer("g_wait", strict_mq.namesrv) as consumer:
+        consumer.subscribe("Z", "*", Collector())
+        with pytest.raises(ClientTimeout, match="mqadmin topicRoute") as caught:
+            consumer.wait_assigned(0.2)
+    (command,) = re.findall(r"mqadmin topicRoute .*", str(caught.value))
+    mqadmin_main(shlex.split(command)[1:])
+    assert "Z" in "".join(capsys.readouterr())
+
+
+def test_a_broker_given_as_nameserver_is_named(mq):
+    with (
+        Producer(mq.broker_address) as producer,
+        pytest.raises(UnreachableError, match="is a broker, not a NameServer"),
+    ):
+        producer.send(Message("T", b"x"))
+
+
+def test_a_port_that_speaks_something_else(mq):
+    """An HTTP/2 server (a RocketMQ 5 proxy's door) closes on our frame."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hang_up() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                connection.recv(100)
+                connection.close()
+
+        thread = threading.Thread(target=hang_up, daemon=True)
+        thread.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with Producer(address) as producer, pytest.raises(UnreachableError, match="NameServer"):
+            producer.send(Message("T", b"x"))
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_an_advertised_address_that_is_dead_is_said_as_such():
+    with Standalone(advertise="127.0.0.1:1") as both:
+        with Producer(both.namesrv) as producer:
+            with pytest.raises(UnreachableError, match="advertises for it") as caught:
+                producer.send(Message("T", b"x"))
+            assert "address_map={'127.0.0.1:1': 'HOST:PORT'}" in str(caught.value)
+        mapped = {"127.0.0.1:1": both.broker_address}
+        with Producer(both.namesrv, address_map=mapped) as producer:
+            result = producer.send(Message("T", b"x"))
+            assert result.message_queue == MessageQueue(
+                "T", "broker-a", result.message_queue.queue_id
+            )
