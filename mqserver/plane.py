@@ -11,11 +11,11 @@ Queue = tuple[str, str, int]
 
 
 class Event(Protocol):
-    """A connection was opened, closed or fell idle."""
+    """A connection ended."""
 
     @property
     def kind(self) -> str:
-        """ "opened", "closed" or "idle"."""
+        """Why: "closed", "idle", "bad_frame", "unread" or "refused"."""
         ...
 
     @property
@@ -40,6 +40,10 @@ class Plane(Protocol):
 
     def send(self, connection: int, frame: bytes) -> bool:
         """Send a one-way request to a client; False if it is gone."""
+        ...
+
+    def is_open(self, connection: int) -> bool:
+        """Whether a connection is open."""
         ...
 
     def close_connection(self, connection: int) -> None:

@@ -111,7 +111,7 @@ class Broker:
             on_event=self._on_event,
         )
         context.lock, context.unlock = listener.lock_batch, listener.unlock_batch
-        context.counters = listener.counters
+        context.is_open, context.counters = listener.is_open, listener.counters
         self._publish_broker()
         self._tables.attach(listener)
         self._listener = listener
@@ -149,6 +149,7 @@ class Broker:
             now_ms=_now_ms,
             lock=lambda _group, _client, _queues: [],
             unlock=lambda _group, _client, _queues: None,
+            is_open=lambda _connection: True,
             counters=dict,
             boot_ms=_now_ms(),
         )
@@ -257,8 +258,7 @@ class Broker:
 
     def _on_event(self, event: Event) -> None:
         """A connection ended: its client leaves every group."""
-        self.context.consumers.close(event.connection)
-        self.context.producers.close(event.connection)
+        self.context.forget(event.connection)
 
     def _notify(self, group: str, connections: list[int], lost: bool) -> None:
         """NOTIFY_CONSUMER_IDS_CHANGED (40) to every member, if broker and group allow."""

@@ -143,6 +143,7 @@ class BrokerContext:
 
     settings: replaced as a whole by an online update. store_host: "ip:port" told to clients.
     accepting: False once the broker is stopping. lock, unlock: the plane's queue locks.
+    is_open: whether a connection still is.
     monotonic: seconds. now_ms: wall clock.
     """
 
@@ -160,6 +161,12 @@ class BrokerContext:
     now_ms: Callable[[], int]
     lock: Callable[[str, str, list[Queue]], list[Queue]]
     unlock: Callable[[str, str, list[Queue]], None]
+    is_open: Callable[[int], bool]
     counters: Callable[[], dict[str, int]]
     boot_ms: int
     accepting: bool = True
+
+    def forget(self, connection: int) -> None:
+        """A connection ended: its client leaves every group."""
+        self.consumers.close(connection)
+        self.producers.close(connection)

@@ -41,7 +41,10 @@ _FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
 @dataclass(slots=True)
 class Names:
-    """Everything the processors ask. publish: gives the compiled plane a ready body."""
+    """Everything the processors ask. publish: gives the compiled plane a ready body.
+
+    is_open: whether a connection still is.
+    """
 
     settings: NamesrvSettings
     routes: Routes
@@ -49,6 +52,7 @@ class Names:
     online: OnlineSettings
     brokers: Guard
     publish: Callable[[str, bytes | None], None]
+    is_open: Callable[[int], bool]
 
 
 def put_kv(names: Names, request: Request) -> Reply:
@@ -111,6 +115,8 @@ def register_broker(names: Names, request: Request) -> Reply:
     except AddressTaken as taken:
         log.error("refused a registration: %s", taken)
         return Response(ResponseCode.NO_PERMISSION, str(taken), {})
+    if not names.is_open(request.connection):  # its end was handled before this registration
+        names.routes.close(request.connection, request.remote)
     orders = names.kv.table(ORDER_NAMESPACE)
     answer = RegisterBrokerResponseHeader(
         ha_server_addr=master.ha_address if master else None,

@@ -43,6 +43,7 @@ class NameServer:
             online=OnlineSettings(loaded, namesrv_override(loaded), self._changed),
             brokers=Guard("brokerAllowAddresses", self.settings.broker_allow_addresses),
             publish=lambda key, body: self._tables.publish("answers", {key: body}),
+            is_open=lambda connection: self._listener.is_open(connection),
         )
         self._listener = Listener(
             _plane_settings(self.settings),
@@ -84,8 +85,8 @@ class NameServer:
                 self._listener.close_connection(connection)
 
     def _on_event(self, event: Event) -> None:
-        if event.kind == "closed":
-            self.names.routes.close(event.connection, event.remote)
+        """A connection ended: the broker behind it is gone."""
+        self.names.routes.close(event.connection, event.remote)
 
     def _forget_answers(self, topics: Iterable[str]) -> None:
         keys = [answer_key(style, topic) for topic in topics for style in (STANDARD, LEGACY)]

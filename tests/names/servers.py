@@ -35,6 +35,7 @@ class SocketlessNames:
             online=OnlineSettings(loaded, folder / "config/namesrv.properties", self._changed),
             brokers=Guard("brokerAllowAddresses", frozen.broker_allow_addresses),
             publish=self._publish,
+            is_open=lambda _connection: True,
         )
         admin = Guard("adminAllowAddresses", frozen.admin_allow_addresses)
         self.processors = guarded(processors_of(self.names), admin)

@@ -34,6 +34,8 @@ def heartbeat(broker: BrokerContext, request: Request) -> Reply:
         _consumer(broker, consumer, member)
     for producer in data.producer_data_set:
         broker.producers.register(producer.group_name, member)
+    if not broker.is_open(request.connection):  # its end was handled before this heartbeat
+        broker.forget(request.connection)
     return Response()
 
 
