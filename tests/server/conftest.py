@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mqserver.listener import Event, Listener, not_supported
 from mqserver.replies import Family, Processor
+from mqstore import Settings, Store
 from tests.server.raw import DEADLINE, Raw
+
+if TYPE_CHECKING:
+    from tests.server.native import Broker
 
 
 class Servers:
@@ -78,3 +83,26 @@ def servers() -> Iterator[Servers]:
     started = Servers()
     yield started
     started.stop()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    settings = Settings(
+        commit_log_file_bytes=1 << 20,
+        index_slots=100,
+        index_entries=400,
+        allocate_step_bytes=1 << 20,
+        min_free_bytes=1,
+    )
+    with Store(tmp_path / "store", settings, create=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def broker(servers: Servers, store: Store) -> Iterator[Broker]:
+    from tests.server.native import Broker
+
+    started = Broker(servers, store)
+    yield started
+    started.raw.close()
+    started.listener.stop(5.0)  # before the store closes

@@ -6,114 +6,13 @@ import json
 import struct
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mqserver.replies import AGAIN, Response
-from mqstore import Settings, Store, decode_messages
-from tests.server.conftest import Servers
-from tests.server.raw import Raw, binary_frame, json_frame
-
-DECLINED = 99
-"""What the Python side of these tests answers."""
-NATIVE = (10, 310, 320, 11, 14, 15, 30, 31, 38, 41, 42)
-
-BROKER = {
-    "permission": 6,
-    "region_id": "DefaultRegion",
-    "trace_on": True,
-    "cluster_name": "DefaultCluster",
-    "broker_name": "broker-a",
-    "long_polling": True,
-    "short_polling_ms": 1000,
-    "max_message_bytes": 4 << 20,
-    "start_accept_ms": 0,
-    "reject_transaction": False,
-    "store_host": "127.0.0.1:10911",
-    "accepting": True,
-}
-TOPICS = {
-    "T": (6, 4, 4, False, False),
-    "Ordered": (6, 4, 4, False, True),
-    "WriteOnly": (2, 4, 4, False, False),
-    "OFFSET_MOVED_EVENT": (6, 1, 1, False, False),
-    "%RETRY%g": (6, 1, 1, False, False),
-}
-
-
-class Broker:
-    """A native broker over a store, and how to ask it."""
-
-    def __init__(self, servers: Servers, store: Store, **settings: Any) -> None:
-        self.declined: list[int] = []
-        self.store = store
-        self.version = 1
-        self.answers = dict.fromkeys(NATIVE, self._decline)
-        self.listener, self.port = servers.start(
-            self.answers, kind="broker", store=store, fast_port=0, **settings
-        )
-        self.fast_port = servers.fast_port
-        self.publish("broker", {"": BROKER})
-        self.publish("topics", TOPICS, replace=True)
-        self.publish("groups", {"g": (True, True), "off": (False, True)})
-        self.raw = servers.connect(self.port)
-
-    def publish(self, table: str, rows: dict[str, Any], replace: bool = False) -> None:
-        self.version += 1
-        self.listener.publish(table, self.version, rows, replace)
-
-    def _decline(self, request):
-        self.declined.append(request.code)
-        return Response(DECLINED)
-
-    def send(self, body: bytes, raw: Raw | None = None, frame=json_frame, **fields: str):
-        return (raw or self.raw).ask(frame(310, 1, send_fields(**fields), body))
-
-    def pull(self, offset: int, raw: Raw | None = None, frame=json_frame, **fields: str):
-        return (raw or self.raw).ask(frame(11, 2, pull_fields(offset, **fields)))
-
-    def wait_readable(self, count: int, topic: str = "T", queue_id: int = 0) -> None:
-        deadline = time.monotonic() + 10
-        while self.store.max_offset(topic, queue_id) < count:
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
-
-
-def send_fields(**changed: str) -> dict[str, str]:
-    fields = {"a": "p", "b": "T", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1795248219385"}
-    fields |= {"h": "0", "i": "", "j": "0", "k": "false", "m": "false"}
-    return fields | changed
-
-
-def pull_fields(offset: int, **changed: str) -> dict[str, str]:
-    fields = {"consumerGroup": "g", "topic": "T", "queueId": "0", "queueOffset": str(offset)}
-    fields |= {"maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0", "subVersion": "0"}
-    fields |= {"suspendTimeoutMillis": "1000", "subscription": "*", "expressionType": "TAG"}
-    return fields | changed
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    settings = Settings(
-        commit_log_file_bytes=1 << 20,
-        index_slots=100,
-        index_entries=400,
-        allocate_step_bytes=1 << 20,
-        min_free_bytes=1,
-    )
-    with Store(tmp_path / "store", settings, create=True) as opened:
-        yield opened
-
-
-@pytest.fixture
-def broker(servers: Servers, store: Store) -> Iterator[Broker]:
-    started = Broker(servers, store)
-    yield started
-    started.raw.close()
-    started.listener.stop(5.0)  # before the store closes
+from mqstore import decode_messages
+from tests.server.native import BROKER, DECLINED, Broker, pull_fields, send_fields
+from tests.server.raw import binary_frame, json_frame
 
 
 @pytest.mark.parametrize("frame", [json_frame, binary_frame])
@@ -360,53 +259,6 @@ def test_short_polling_holds_briefly(broker):
     started = time.monotonic()
     assert broker.pull(0, sysFlag="6", suspendTimeoutMillis="20000").code == 19
     assert time.monotonic() - started < 5
-
-
-def test_offsets_are_committed_and_found(broker):
-    ask = broker.raw.ask
-    queue = {"consumerGroup": "g", "topic": "T", "queueId": "1"}
-    assert ask(json_frame(14, 1, queue)).fields == {"offset": "0"}, "a young queue starts at 0"
-    assert ask(json_frame(15, 2, queue | {"commitOffset": "7"}))[:5] == (0, 2, 1, None, None)
-    assert ask(json_frame(14, 3, queue)).fields == {"offset": "7"}
-    broker.pull(0, queueId="1", sysFlag="5", commitOffset="9")
-    assert broker.store.committed("g", "T", 1) == 9
-    broker.send(b"x", e="1")
-    broker.wait_readable(1, queue_id=1)
-    assert ask(json_frame(30, 4, {"topic": "T", "queueId": "1"})).fields == {"offset": "1"}
-    assert ask(json_frame(31, 5, {"topic": "T", "queueId": "1"})).fields == {"offset": "0"}
-    assert ask(json_frame(30, 6, {"topic": "Nope", "queueId": "0"})).fields == {"offset": "0"}
-    assert ask(json_frame(15, 7, queue)).code == DECLINED
-    assert ask(json_frame(30, 8, {"topic": "T", "queueId": "x"})).code == DECLINED
-
-
-def test_locks_are_one_clients_at_a_time(broker):
-    def body(client: str, *queues: int) -> bytes:
-        names = [{"brokerName": "broker-a", "queueId": q, "topic": "T"} for q in queues]
-        return json.dumps({"clientId": client, "consumerGroup": "g", "mqSet": names}).encode()
-
-    def locked(client: str, *queues: int) -> list[int]:
-        reply = broker.raw.ask(json_frame(41, 1, None, body(client, *queues)))
-        assert reply.code == 0
-        return [queue["queueId"] for queue in json.loads(reply.body)["lockOKMQSet"]]
-
-    assert locked("one", 0, 1) == [0, 1]
-    assert locked("two", 0, 1, 2) == [2]
-    assert broker.raw.ask(json_frame(42, 2, None, body("one", 0))).code == 0
-    assert locked("two", 0, 1) == [0]
-    assert broker.listener.lock_batch("g", "two", [("T", "broker-a", 1)]) == []
-    broker.listener.unlock_batch("g", "one", [("T", "broker-a", 1)])
-    assert broker.listener.lock_batch("g", "two", [("T", "broker-a", 1)]) == [("T", "broker-a", 1)]
-    assert broker.raw.ask(json_frame(41, 3, None, b"{")).code == DECLINED
-
-
-def test_published_bodies_are_answered(broker):
-    ask = json_frame(38, 1, {"consumerGroup": "g"})
-    assert broker.raw.ask(ask).code == DECLINED
-    broker.publish("answers", {"38|g": b'{"consumerIdList":["c@1"]}'})
-    reply = broker.raw.ask(ask)
-    assert (reply.code, reply.body) == (0, b'{"consumerIdList":["c@1"]}')
-    broker.publish("answers", {"38|g": None})
-    assert broker.raw.ask(ask).code == DECLINED
 
 
 def test_the_fast_port_serves_all_but_pulls(servers, broker):

@@ -55,7 +55,8 @@ pub const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Milliseconds after which a queue lock that was not renewed may be taken by another client.
 pub const LOCK_EXPIRY_MS: i64 = 60_000;
 
-/// The put lock held for longer than this, milliseconds, refuses sends (osPageCacheBusyTimeOutMills).
+/// The put lock held for longer than this, milliseconds, refuses sends
+/// (osPageCacheBusyTimeOutMills).
 pub const PUT_LOCK_BUSY_MS: i64 = 1_000;
 
 /// ... unless it is held for longer than this, which RocketMQ takes for a clock error.

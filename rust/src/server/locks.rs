@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn reads_and_writes_rocketmqs_bodies() {
-        let body = br#"{"clientId":"raw@1","consumerGroup":"g","mqSet":[{"brokerName":"broker-a","queueId":0,"topic":"T"}],"onlyThisBroker":false}"#;
+        let body = br#"{"clientId":"raw@1","consumerGroup":"g","mqSet":[
+            {"brokerName":"broker-a","queueId":0,"topic":"T"}],"onlyThisBroker":false}"#;
         let request: LockRequest = serde_json::from_slice(body).unwrap();
         assert_eq!(request.mq_set, vec![queue(0)]);
         let reply = serde_json::to_string(&LockReply {

@@ -194,7 +194,8 @@ mod tests {
         let result = PutResult::refused(PutStatus::PropertiesSizeExceeded);
         reply.encode(&Outcome::of(&result, String::new), &result, &mut out);
         let frame = Frame::decode(&out).unwrap();
-        let remark = "the message is illegal, maybe msg body or properties length not matched. msg body length limit 4194304B, msg properties length limit 32KB.";
+        let remark = "the message is illegal, maybe msg body or properties length not matched. \
+                      msg body length limit 4194304B, msg properties length limit 32KB.";
         assert_eq!((frame.code, frame.remark.as_deref()), (13, Some(remark)));
         assert_eq!(frame.ext.get("TRACE_ON"), Some("true"));
         assert_eq!(frame.ext.get("msgId"), None);
