@@ -31,8 +31,16 @@ class LoopThread:
         try:
             self._loop.run_forever()
         finally:
+            self._loop.run_until_complete(self._cancel_all())
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
+
+    async def _cancel_all(self) -> None:
+        """End what a client that was never closed has left behind."""
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
     def usable(self) -> bool:

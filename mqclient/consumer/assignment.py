@@ -16,7 +16,7 @@ from mqclient.consumer.pull import Puller
 from mqclient.consumer.start_offset import start_offset
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
-from mqclient.errors import BrokerError, RocketMQError
+from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
 from mqclient.offsets import MemoryOffsets
 from mqclient.rebalance import allocate, strategy_of
 from mqclient.wire import calls
@@ -137,17 +137,33 @@ class Assignment:
         """This member's queues; None when that cannot be said now, then nothing changes."""
         if self._settings.model == "broadcasting":
             return list(queues)
-        address = self._client.routes.address(queues[0])
-        if address is None:
-            return None
-        try:
-            members = await self._client.invoke(address, calls.consumer_ids(self._settings.group))
-        except BrokerError as error:
-            if error.code != ResponseCode.SYSTEM_ERROR:
-                raise
-            log.debug("%s: our heartbeat has not arrived yet", error)
+        members = await self._members(queues)
+        if members is None:
             return None
         return allocate(self._strategy, self._client.client_id, queues, members)
+
+    async def _members(self, queues: tuple[MessageQueue, ...]) -> list[str] | None:
+        """Client ids of the group, from the first broker of the topic that answers.
+
+        None when there is no such broker, or it does not know the group yet.
+        """
+        failure: RocketMQError | None = None
+        for queue in {queue.broker_name: queue for queue in queues}.values():
+            address = self._client.routes.address(queue)
+            if address is None:
+                continue
+            try:
+                return await self._client.invoke(address, calls.consumer_ids(self._settings.group))
+            except (UnreachableError, ClientTimeout) as error:
+                failure = error
+            except BrokerError as error:
+                if error.code != ResponseCode.SYSTEM_ERROR:
+                    raise
+                log.debug("%s: our heartbeat has not arrived yet", error)
+                return None
+        if failure is not None:
+            raise failure
+        return None
 
     async def _take_over(self, queue: MessageQueue, subscription: Subscription) -> bool:
         """Start reading a queue; False when its start offset cannot be found now."""

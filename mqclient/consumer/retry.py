@@ -5,7 +5,7 @@ Rules: RocketMQ 4.9 `DefaultMQPushConsumerImpl.sendMessageBack`.
 
 import logging
 
-from mqclient.config import RETRY_PREFIX, ConsumerSettings, ProducerSettings
+from mqclient.config import INNER_PRODUCER_GROUP, RETRY_PREFIX, ConsumerSettings, ProducerSettings
 from mqclient.engine import Client
 from mqclient.errors import RocketMQError, UnreachableError
 from mqclient.outgoing import prepare
@@ -33,7 +33,7 @@ class SendBack:
         self._client = client
         self._group = settings.group
         self._retries_max = RETRIES_DEFAULT if settings.retries_max < 0 else settings.retries_max
-        self._sender = Sender(client, ProducerSettings(timeout=SEND_BACK_TIMEOUT))
+        self._sender = Sender(client, ProducerSettings(group=INNER_PRODUCER_GROUP))
 
     async def give_back(self, message: ReceivedMessage, delay_level: int) -> bool:
         """Have a message delivered again later. True when a broker took it.

@@ -144,9 +144,8 @@ class _Tasks:
                 continue
             request, begun = self._waiting.popleft()
             try:
-                outcome: Any = await (
-                    begun or request.handler(request.messages, request.context)  # type: ignore[misc]
-                )
+                work: Any = begun or request.handler(request.messages, request.context)
+                outcome: Any = await work
             except Exception as error:
                 outcome = error
             self._finished(request, outcome)

@@ -30,7 +30,8 @@ _INT32 = struct.Struct(">i")
 _KEY_LENGTH = struct.Struct(">h")
 _LANGUAGE_NAMES = {int(code): code.name for code in LanguageCode}
 _LANGUAGE_CODES = {code.name: int(code) for code in LanguageCode}
-_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(strict=False).scan_once  # type: ignore[attr-defined]
+_decoder: Any = json.JSONDecoder(strict=False)
+_scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # skips what decode() adds
 
 
 class FrameError(ValueError):
