@@ -51,7 +51,7 @@ cdef class ReceivedMessage:
     cdef int32_t _born_host_length, _store_host_at, _store_host_length, _body_at, _body_length
     cdef int32_t _topic_at, _topic_length, _properties_at, _properties_length
     cdef object _topic, _body, _properties
-    cdef int64_t _min_offset, _max_offset
+    cdef int64_t _min_offset, _max_offset, _consume_start_ms
     cdef readonly int32_t store_size, body_crc, queue_id, flag, sys_flag, reconsume_times
     cdef readonly int64_t queue_offset, commit_log_offset, prepared_transaction_offset
     cdef readonly int64_t born_timestamp_ms, store_timestamp_ms
@@ -97,8 +97,22 @@ cdef class ReceivedMessage:
             if self._max_offset >= 0:
                 pairs["MIN_OFFSET"] = str(self._min_offset)
                 pairs["MAX_OFFSET"] = str(self._max_offset)
+            if self._consume_start_ms:
+                pairs["CONSUME_START_TIME"] = str(self._consume_start_ms)
             self._properties = pairs
         return self._properties
+
+    @property
+    def consume_start_ms(self):
+        """When a handler got it, milliseconds since the epoch; 0 before. As assigned, it is
+        also the property CONSUME_START_TIME."""
+        return self._consume_start_ms
+
+    @consume_start_ms.setter
+    def consume_start_ms(self, int64_t value):
+        self._consume_start_ms = value
+        if self._properties is not None:
+            self._properties["CONSUME_START_TIME"] = str(value)
 
     @property
     def stored_properties(self):
@@ -160,7 +174,8 @@ cdef class ReceivedMessage:
     def __reduce__(self):
         record = <bytes>self._record[:self.store_size]
         changes = (self._topic, None if self._properties is None else dict(self._properties),
-                   self.transaction_id, self._min_offset, self._max_offset)
+                   self.transaction_id, self._min_offset, self._max_offset,
+                   self._consume_start_ms)
         return _restore, (record, self.broker_name, changes)
 
     def __repr__(self):
@@ -212,7 +227,7 @@ def _restore(bytes record not None, broker_name, changes):
     """Rebuild a message from its own record; the other half of pickling."""
     cdef ReceivedMessage message = decode_messages(record, broker_name)[0]
     (message._topic, message._properties, message.transaction_id, message._min_offset,
-     message._max_offset) = changes
+     message._max_offset, message._consume_start_ms) = changes
     return message
 
 

@@ -72,6 +72,11 @@ class ReceivedMessage:
     def stored_properties(self) -> bytes:
         """The properties text as stored."""
     @property
+    def consume_start_ms(self) -> int:
+        """When a handler got it, milliseconds since the epoch; also a property once assigned."""
+    @consume_start_ms.setter
+    def consume_start_ms(self, value: int) -> None: ...
+    @property
     def tags(self) -> str | None:
         """The tag, or None."""
     @property

@@ -129,10 +129,12 @@ def test_a_copy_is_equal_and_keeps_changes(copied):
     message.topic = "Restored"
     message.properties["mine"] = "yes"
     message.transaction_id = "tx"
+    message.consume_start_ms = 5
     again = copied(message)
     assert type(again) is ReceivedMessage
     assert str(again) == str(message)
     assert again.properties["mine"] == "yes"
+    assert (again.consume_start_ms, again.properties["CONSUME_START_TIME"]) == (5, "5")
     assert (again.topic, again.broker_name) == ("Restored", "broker-a")
 
 
@@ -140,12 +142,14 @@ def test_detach_lets_go_of_the_buffer():
     body = b"".join(record for record, _ in RECORDS[:3])
     held = sys.getrefcount(body)
     message = decode_messages(body, "broker-a", 3, 4)[2]
+    message.consume_start_ms = 9
     assert sys.getrefcount(body) == held + 1
     detached = message.detach()
     del message
     assert sys.getrefcount(body) == held
     assert detached.commit_log_offset == RECORDS[2][1]["physicalOffset"]
     assert detached.properties["MAX_OFFSET"] == "4"
+    assert detached.properties["CONSUME_START_TIME"] == "9"
 
 
 def test_messages_are_not_made_by_hand():

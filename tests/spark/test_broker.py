@@ -59,18 +59,9 @@ def test_filters_of_one_frame_do_not_disturb_each_other(spark, mq, hello):
     assert df.count() == 10
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({}, "say which topic"),
-        ({"topic": "Missing"}, "no route for topic 'Missing'"),
-        ({"topic": TOPIC, "startingOffsets": "yesterday"}, "startingOffsets"),
-        ({"topic": TOPIC, "partitions": "0"}, "above 0"),
-    ],
-)
-def test_bad_options_are_named(spark, mq, options, words):
-    with pytest.raises(Exception, match=words):
-        source(spark, mq, **options).load().count()
+def test_an_unknown_topic_is_named(spark, mq):
+    with pytest.raises(Exception, match="no route for topic 'Missing'"):
+        source(spark, mq, topic="Missing").load().count()
 
 
 def test_what_spark_writes_is_consumed(spark, mq):
@@ -96,21 +87,6 @@ def test_what_spark_writes_is_consumed(spark, mq):
     assert {m.body for m in got} == {b"row %d" % i for i in range(1000)}
     assert {m.properties["color"] for m in got} == {"red"}
     assert {m.keys for m in got} == {f"key-{i}" for i in range(1000)}
-
-
-@pytest.mark.parametrize(
-    ("schema", "words"),
-    [
-        ("text string", "no column 'text'"),
-        ("tags string", 'needs a column "body"'),
-        ("body int", "must be binary or string, not int"),
-    ],
-)
-def test_a_schema_that_cannot_be_written_is_refused(spark, mq, schema, words):
-    df = spark.createDataFrame([], schema)
-    sink = df.write.format("rocketmq").option("nameserver", mq.namesrv).option("topic", "T")
-    with pytest.raises(Exception, match=words):
-        sink.mode("append").save()
 
 
 def test_a_stream_in_three_micro_batches_and_on_from_there(spark, mq, tmp_path):
