@@ -56,9 +56,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     arguments: without the program's name; None takes those of the process.
     """
-    words = None if arguments is None else list(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return cli.main(words, prog_name="mqstore", standalone_mode=False) or 0
+        with cli.make_context("mqstore", words) as context:
+            cli.invoke(context)
+        sys.stdout.flush()
+        return 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
