@@ -148,12 +148,15 @@ impl Acks {
         }
     }
 
-    /// Takes the turn for a flush on the clock; false if another thread is at it.
+    /// Takes the turn for a flush on the clock; false if another thread is at it, or the store is
+    /// poisoned: a failed flush is never tried again.
     pub(crate) fn try_turn(&self) -> bool {
         let mut state = self.state.lock();
-        let is_free = !state.is_flushing;
+        if state.is_flushing || self.poison().is_some() {
+            return false;
+        }
         state.is_flushing = true;
-        is_free
+        true
     }
 
     /// Ends a turn: everything below `flushed` is durable. Releases who is covered, on this

@@ -88,6 +88,7 @@ fn a_failed_fsync_poisons_and_is_never_retried_into_success() {
         AckOutcome::Poisoned
     );
     assert_eq!(rig.put(b"y").status, PutStatus::ServiceNotAvailable);
+    assert!(!rig.flusher.acks.try_turn());
     assert_eq!(rig.flusher.acks.flushed(), 0);
     drop(threads);
 }

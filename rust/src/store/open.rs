@@ -112,27 +112,8 @@ impl Parts<'_> {
         )?;
         let delay = Arc::new(delay);
 
-        let newest_ms = Arc::new(AtomicI64::new(recovered.last_store_timestamp_ms));
-        let flusher = self.flusher(Arc::clone(&acks), Arc::clone(&newest_ms));
-        let writer = Writer::new(Arc::clone(&self.log), self.settings.allocate_step_bytes);
-        let allocator = Allocator::start(&writer).map_err(thread_error)?;
-        let appended = Arc::new(Signal::default());
-        let puts = Arc::new(Puts {
-            appender: Appender {
-                encoder: self.encoder(),
-                clock: self.clock(),
-                acks: Arc::clone(&acks),
-                space: Arc::clone(&space),
-                last_store_timestamp_ms: newest_ms,
-                locked_at_ms: AtomicI64::new(0),
-                tail: tail(writer, &queues),
-            },
-            flusher: Arc::clone(&flusher),
-            clock: self.clock(),
-            appended: Arc::clone(&appended),
-            sync_flush_timeout_ms: self.sync_flush_timeout_ms(),
-            counters: Counters::default(),
-        });
+        let flusher = self.flusher(Arc::clone(&acks), recovered.last_store_timestamp_ms);
+        let (puts, allocator) = self.puts(flusher, Arc::clone(&space), &queues)?;
         let reader = Reader::new(
             Arc::clone(&self.log),
             Arc::clone(&queues),
@@ -153,8 +134,8 @@ impl Parts<'_> {
             save_every_ms: self.settings.flush_offsets_interval_ms.cast_signed(),
             save_at_ms: AtomicI64::new(0),
         };
-        let dispatcher = self.dispatcher(derived, log_end, appended, acks)?;
-        let (reader, upkeep) = (Arc::new(reader), Arc::new(upkeep));
+        let dispatcher = self.dispatcher(derived, log_end, Arc::clone(&puts.appended), acks)?;
+        let (puts, reader, upkeep) = (Arc::new(puts), Arc::new(reader), Arc::new(upkeep));
         let running = self.running(&puts, &reader, &upkeep, (allocator, lock))?;
         let store = Store {
             root: self.root.into(),
@@ -171,17 +152,50 @@ impl Parts<'_> {
         Ok(store)
     }
 
-    fn encoder(&self) -> Encoder {
-        Encoder {
-            max_message_bytes: self.settings.max_message_bytes,
-            levels: self.levels.clone(),
-        }
+    fn flusher(&self, acks: Arc<Acks>, newest_ms: i64) -> Arc<Flusher<Directory>> {
+        let checkpoint = Arc::clone(&self.checkpoint);
+        Arc::new(Flusher {
+            log: Arc::clone(&self.log),
+            acks,
+            last_store_timestamp_ms: Arc::new(AtomicI64::new(newest_ms)),
+            on_flushed: Box::new(move |timestamp_ms| checkpoint.set_log_timestamp(timestamp_ms)),
+        })
     }
 
-    fn sync_flush_timeout_ms(&self) -> Option<i64> {
-        self.settings
-            .sync_flush
-            .then_some(self.settings.sync_flush_timeout_ms)
+    /// The way in, and the thread that works ahead of it.
+    fn puts(
+        &self,
+        flusher: Arc<Flusher<Directory>>,
+        space: Arc<Space>,
+        queues: &ConsumeQueues,
+    ) -> Result<(Puts<Directory>, Allocator<Directory>), StoreError> {
+        let settings = &self.settings;
+        let writer = Writer::new(Arc::clone(&self.log), settings.allocate_step_bytes);
+        let allocator = Allocator::start(&writer).map_err(thread_error)?;
+        let encoder = Encoder {
+            max_message_bytes: settings.max_message_bytes,
+            levels: self.levels.clone(),
+        };
+        let appender = Appender {
+            encoder,
+            clock: self.clock(),
+            acks: Arc::clone(&flusher.acks),
+            space,
+            last_store_timestamp_ms: Arc::clone(&flusher.last_store_timestamp_ms),
+            locked_at_ms: AtomicI64::new(0),
+            tail: tail(writer, queues),
+        };
+        let puts = Puts {
+            appender,
+            flusher,
+            clock: self.clock(),
+            appended: Arc::default(),
+            sync_flush_timeout_ms: settings
+                .sync_flush
+                .then_some(settings.sync_flush_timeout_ms),
+            counters: Counters::default(),
+        };
+        Ok((puts, allocator))
     }
 
     fn dispatcher(
@@ -225,16 +239,6 @@ impl Parts<'_> {
 
     fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.clock)
-    }
-
-    fn flusher(&self, acks: Arc<Acks>, newest_ms: Arc<AtomicI64>) -> Arc<Flusher<Directory>> {
-        let checkpoint = Arc::clone(&self.checkpoint);
-        Arc::new(Flusher {
-            log: Arc::clone(&self.log),
-            acks,
-            last_store_timestamp_ms: newest_ms,
-            on_flushed: Box::new(move |timestamp_ms| checkpoint.set_log_timestamp(timestamp_ms)),
-        })
     }
 
     fn flush_threads(&self, flusher: &Arc<Flusher<Directory>>) -> io::Result<FlushThreads> {

@@ -249,7 +249,8 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         if let Err(error) = self.close() {
-            tracing::error!(%error, root = %self.root.display(), "the store was not closed cleanly");
+            let root = self.root.display();
+            tracing::error!(%error, %root, "the store was not closed cleanly");
         }
     }
 }

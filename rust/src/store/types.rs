@@ -242,7 +242,7 @@ pub struct Arrival<'a> {
 pub enum StoreError {
     /// Another process has the store open.
     #[error(
-        "store {root} is locked by another broker; stop it first, or read it with `mqstore ls {root}`"
+        "store {root} is locked by another broker; stop it, or read it with `mqstore ls {root}`"
     )]
     Locked {
         /// Root directory.

@@ -19,9 +19,7 @@ fn a_healthy_store_verifies_and_stays_untouched() {
     let report = scan.verify(&mut |_| true).unwrap();
     assert_eq!(report.findings, []);
     let expected = lines("store/expected.jsonl.gz");
-    let records = expected
-        .iter()
-        .filter(|line| line["storeSize"].is_i64());
+    let records = expected.iter().filter(|line| line["storeSize"].is_i64());
     let records: Vec<_> = records
         .map(|line| line["physicalOffset"].as_i64().unwrap())
         .collect();
