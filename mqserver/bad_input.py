@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import TypeVar
 
 from mqclient.wire.bodies.base import BodyError
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.base import HeaderError
-from mqserver.replies import Processor, Refused, Reply, Request
+from mqserver.replies import Refused, Reply, Request
 
 log = logging.getLogger("mqserver")
+Context = TypeVar("Context")
 
 
-def refusing_bad_input(processor: Processor) -> Processor:
-    """The same processor, answering code 1 when a header or body cannot be read."""
+def refusing_bad_input(
+    handler: Callable[[Context, Request], Reply],
+) -> Callable[[Context, Request], Reply]:
+    """The same handler, answering code 1 when a header or body cannot be read."""
 
-    def checked(request: Request) -> Reply:
+    def checked(context: Context, request: Request) -> Reply:
         try:
-            return processor(request)
+            return handler(context, request)
         except (HeaderError, BodyError, UnicodeDecodeError, OverflowError) as error:
             log.warning("request %d from %s: %s", request.code, request.remote, error)
             raise Refused(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}") from error

@@ -96,6 +96,7 @@ class Broker:
             raise
         self._store = store
         self._scanner.start()
+        threading.Thread(target=table.load_all, name="warm-up", daemon=True).start()
         self._register()
 
     def _serve(self, store: Store) -> None:

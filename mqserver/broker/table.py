@@ -1,65 +1,53 @@
 """Request code to processor and family: everything the broker answers in Python.
 
-A code that is not here gets code 3, as does a pull at the VIP port.
+A code that is not here gets code 3, as does a pull at the VIP port. A processor's module is
+imported with its first request, or by `load_all`: the port should be open before that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
+from importlib import import_module
 
 from mqclient.wire.codes import RequestCode as Code
 from mqclient.wire.codes import ResponseCode
 from mqserver.bad_input import refusing_bad_input
 from mqserver.broker.context import BrokerContext
-from mqserver.broker.processors import (
-    broker as broker_codes,
-)
-from mqserver.broker.processors import (
-    client,
-    group,
-    lock,
-    message,
-    offset,
-    pull,
-    query,
-    send_back,
-    topic,
-)
 from mqserver.config.settings import BrokerSettings
 from mqserver.replies import Family, Processor, Reply, Request, Response
 
 Handler = Callable[[BrokerContext, Request], Reply]
 
-PROCESSORS: dict[int, tuple[str, Handler]] = {
-    Code.SEND_MESSAGE: ("send", message.send),
-    Code.SEND_MESSAGE_V2: ("send", message.send),
-    Code.SEND_BATCH_MESSAGE: ("send", message.send),
-    Code.CONSUMER_SEND_MSG_BACK: ("send", send_back.send_back),
-    Code.PULL_MESSAGE: ("pull", pull.pull),
-    Code.QUERY_MESSAGE: ("query", query.query_message),
-    Code.VIEW_MESSAGE_BY_ID: ("query", query.view_message),
-    Code.HEART_BEAT: ("heartbeat", client.heartbeat),
-    Code.UNREGISTER_CLIENT: ("client", client.unregister),
-    Code.GET_CONSUMER_LIST_BY_GROUP: ("consumer", client.consumer_list),
-    Code.QUERY_CONSUMER_OFFSET: ("consumer", offset.query_offset),
-    Code.UPDATE_CONSUMER_OFFSET: ("consumer", offset.update_offset),
-    Code.SEARCH_OFFSET_BY_TIMESTAMP: ("admin", offset.search_offset),
-    Code.GET_MAX_OFFSET: ("admin", offset.max_offset),
-    Code.GET_MIN_OFFSET: ("admin", offset.min_offset),
-    Code.GET_EARLIEST_MSG_STORETIME: ("admin", offset.earliest_time),
-    Code.LOCK_BATCH_MQ: ("consumer", lock.lock),
-    Code.UNLOCK_BATCH_MQ: ("consumer", lock.unlock),
-    Code.UPDATE_AND_CREATE_TOPIC: ("admin", topic.create_topic),
-    Code.GET_ALL_TOPIC_CONFIG: ("admin", topic.all_topics),
-    Code.GET_TOPIC_STATS_INFO: ("admin", topic.topic_stats),
-    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: ("admin", group.create_group),
-    Code.GET_CONSUMER_CONNECTION_LIST: ("admin", group.consumer_connections),
-    Code.GET_CONSUME_STATS: ("admin", group.consume_stats),
-    Code.QUERY_TOPIC_CONSUME_BY_WHO: ("admin", group.groups_of_topic),
-    Code.UPDATE_BROKER_CONFIG: ("admin", broker_codes.update_config),
-    Code.GET_BROKER_CONFIG: ("admin", broker_codes.get_config),
-    Code.GET_BROKER_RUNTIME_INFO: ("admin", broker_codes.runtime_info),
+PROCESSORS: dict[int, tuple[str, str]] = {
+    Code.SEND_MESSAGE: ("send", "message.send"),
+    Code.SEND_MESSAGE_V2: ("send", "message.send"),
+    Code.SEND_BATCH_MESSAGE: ("send", "message.send"),
+    Code.CONSUMER_SEND_MSG_BACK: ("send", "send_back.send_back"),
+    Code.PULL_MESSAGE: ("pull", "pull.pull"),
+    Code.QUERY_MESSAGE: ("query", "query.query_message"),
+    Code.VIEW_MESSAGE_BY_ID: ("query", "query.view_message"),
+    Code.HEART_BEAT: ("heartbeat", "client.heartbeat"),
+    Code.UNREGISTER_CLIENT: ("client", "client.unregister"),
+    Code.GET_CONSUMER_LIST_BY_GROUP: ("consumer", "client.consumer_list"),
+    Code.QUERY_CONSUMER_OFFSET: ("consumer", "offset.query_offset"),
+    Code.UPDATE_CONSUMER_OFFSET: ("consumer", "offset.update_offset"),
+    Code.SEARCH_OFFSET_BY_TIMESTAMP: ("admin", "offset.search_offset"),
+    Code.GET_MAX_OFFSET: ("admin", "offset.max_offset"),
+    Code.GET_MIN_OFFSET: ("admin", "offset.min_offset"),
+    Code.GET_EARLIEST_MSG_STORETIME: ("admin", "offset.earliest_time"),
+    Code.LOCK_BATCH_MQ: ("consumer", "lock.lock"),
+    Code.UNLOCK_BATCH_MQ: ("consumer", "lock.unlock"),
+    Code.UPDATE_AND_CREATE_TOPIC: ("admin", "topic.create_topic"),
+    Code.GET_ALL_TOPIC_CONFIG: ("admin", "topic.all_topics"),
+    Code.GET_TOPIC_STATS_INFO: ("admin", "topic.topic_stats"),
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: ("admin", "group.create_group"),
+    Code.GET_CONSUMER_CONNECTION_LIST: ("admin", "group.consumer_connections"),
+    Code.GET_CONSUME_STATS: ("admin", "group.consume_stats"),
+    Code.QUERY_TOPIC_CONSUME_BY_WHO: ("admin", "group.groups_of_topic"),
+    Code.UPDATE_BROKER_CONFIG: ("admin", "broker.update_config"),
+    Code.GET_BROKER_CONFIG: ("admin", "broker.get_config"),
+    Code.GET_BROKER_RUNTIME_INFO: ("admin", "broker.runtime_info"),
 }
 
 CODE_FAMILIES = {int(code): family for code, (family, _) in PROCESSORS.items()}
@@ -69,16 +57,28 @@ _ADMIN_WAITING_MAX = 100_000
 
 def processors_of(broker: BrokerContext) -> dict[int, Processor]:
     """The processors of one broker."""
-    return {
-        int(code): refusing_bad_input(partial(_served, broker, handler))
-        for code, (_, handler) in PROCESSORS.items()
-    }
+    return {int(code): partial(_served, broker) for code in PROCESSORS}
 
 
-def _served(broker: BrokerContext, handler: Handler, request: Request) -> Reply:
+def _served(broker: BrokerContext, request: Request) -> Reply:
     if request.fast_port and request.code == Code.PULL_MESSAGE:
         return not_supported(request)
-    return handler(broker, request)
+    return _handler(request.code)(broker, request)
+
+
+@cache
+def _handler(code: int) -> Handler:
+    """The function that answers a code, of the module that PROCESSORS names."""
+    module, _, function = PROCESSORS[code][1].partition(".")
+    home = import_module(f"mqserver.broker.processors.{module}")
+    handler: Handler = getattr(home, function)
+    return refusing_bad_input(handler)
+
+
+def load_all() -> None:
+    """Import every processor, so that no first request waits for it."""
+    for code in PROCESSORS:
+        _handler(int(code))
 
 
 def not_supported(request: Request) -> Reply:

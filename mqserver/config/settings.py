@@ -9,17 +9,16 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mqserver.config.load import Loaded, SettingsError
 from mqstore import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerSettings:
+class BrokerSettings(NamedTuple):
     """What the broker is told. Units and ranges: `broker_table.py`."""
 
     broker_name: str
@@ -80,8 +79,7 @@ class BrokerSettings:
         return [part.strip() for part in self.namesrv_addr.split(";") if part.strip()]
 
 
-@dataclass(frozen=True, slots=True)
-class NamesrvSettings:
+class NamesrvSettings(NamedTuple):
     """What the NameServer is told. Units and ranges: `namesrv_table.py`."""
 
     listen_port: int
@@ -150,7 +148,7 @@ def _fields_of(
     kind: type[BrokerSettings] | type[NamesrvSettings], loaded: Loaded
 ) -> dict[str, Any]:
     keys = {snake(key): key for key in loaded.table}
-    return {field.name: loaded.values[keys[field.name]] for field in fields(kind)}
+    return {name: loaded.values[keys[name]] for name in kind._fields}
 
 
 def _check_broker(loaded: Loaded, values: Mapping[str, Any]) -> None:

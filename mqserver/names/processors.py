@@ -290,6 +290,6 @@ PROCESSORS: Mapping[int, Callable[[Names, Request], Reply]] = {
 def processors_of(names: Names) -> dict[int, Processor]:
     """The processors of one NameServer."""
     return {
-        int(code): refusing_bad_input(partial(processor, names))
+        int(code): partial(refusing_bad_input(processor), names)
         for code, processor in PROCESSORS.items()
     }

@@ -13,6 +13,7 @@ from mqserver.broker.state.members import Member
 from mqserver.broker.state.producers import Producers
 from mqserver.broker.state.saving import Saver
 from mqserver.broker.state.topics import Template, Topics, built_in, shown
+from mqserver.broker.table import CODE_FAMILIES, families_of, load_all
 from mqserver.broker.topic_names import illegal_topic, is_legal_group
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
@@ -282,3 +283,9 @@ def test_many_changes_are_saved_once() -> None:
     assert written == [("a.json", b"now")]
     saver.save_now("a.json")
     assert len(written) == 2
+
+
+def test_every_code_has_a_processor() -> None:
+    load_all()
+    families = families_of(Room().settings)
+    assert set(CODE_FAMILIES.values()) <= families.keys()
