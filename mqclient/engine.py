@@ -18,6 +18,7 @@ from mqclient.wire.bodies.heartbeat import ConsumerData, HeartbeatData, Producer
 from mqclient.wire.bodies.route import MASTER_ID
 from mqclient.wire.codes import FrameFlag, RequestCode, ResponseCode
 from mqclient.wire.frame import Frame
+from mqstore.message import MessageQueue
 
 __all__ = ["Client", "TransportLike"]
 
@@ -62,8 +63,11 @@ class Client:
         self._producer_groups: set[str] = set()
         self._consumer_data: Callable[[], ConsumerData | None] = lambda: None
         self._beating = asyncio.Lock()
-        self.closed = asyncio.Event()
-        """Set when close() begins."""
+        self._gone = asyncio.Event()
+        self.ending = asyncio.Event()
+        """Set when close() begins, or when a task of ours failed; see `failure`."""
+        self.failure: BaseException | None = None
+        """What ended one of our tasks, None while all is well."""
 
     # --- life
 
@@ -86,12 +90,17 @@ class Client:
         self.spawn(self.every(beat, self.heartbeat, first=FIRST_HEARTBEAT), "heartbeats")
 
     async def close(self, timeout: float) -> None:
-        """Unregister from the brokers, stop the tasks, close the connections. Never raises."""
+        """Unregister from the brokers, stop the tasks, close the connections; twice is fine.
+
+        timeout: seconds for the brokers' answers, at most 3 are waited.
+        """
         if self._state != "running":
+            if self._state == "closing":
+                await self._gone.wait()
             self._state = "closed"
             return
         self._state = "closing"
-        self.closed.set()
+        self.ending.set()
         tasks, self._tasks = self._tasks, set()
         for task in tasks:
             task.cancel()
@@ -104,6 +113,7 @@ class Client:
         self._state = "closed"
         if self._transport is not None:
             await self._transport.aclose()
+        self._gone.set()
 
     @property
     def running(self) -> bool:
@@ -134,8 +144,12 @@ class Client:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("%s failed", task.get_name(), exc_info=task.exception())
+        if task.cancelled() or task.exception() is None:
+            return
+        log.error("%s failed", task.get_name(), exc_info=task.exception())
+        if self._state == "running":
+            self.failure = task.exception()
+            self.ending.set()
 
     async def every(
         self, interval: float, work: Callable[[], Awaitable[None]], *, first: float
@@ -205,6 +219,16 @@ class Client:
         """The route of a topic, None when the NameServer does not know it."""
         self.check_running()
         return await self.routes.get(topic)
+
+    def address_of(self, queue: MessageQueue, broker_id: int = MASTER_ID) -> str:
+        """The advertised address of a queue's broker; raises UnreachableError without one.
+
+        broker_id: the one wanted, 0 is the master; another of the same name may be taken.
+        """
+        address = self.routes.address(queue, broker_id)
+        if address is None:
+            raise UnreachableError(f"no broker {queue.broker_name!r} is known for {queue}")
+        return address
 
     def _unreachable(self, address: str, target: str, error: Exception) -> UnreachableError:
         """Say that the dead address came from the NameServer, not from the user."""

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable
 
 from mqclient.engine import Client
-from mqclient.errors import RocketMQError, UnreachableError
+from mqclient.errors import RocketMQError
 from mqclient.wire import calls
 from mqstore.message import MessageQueue
 
@@ -65,7 +65,7 @@ class RemoteOffsets(MemoryOffsets):
     async def fetch(self, queue: MessageQueue) -> int | None:
         """Ask the broker; raises BrokerError, UnreachableError, ClientTimeout."""
         call = calls.query_consumer_offset(self._group, queue)
-        return await self._client.invoke(self._address(queue), call, OFFSET_TIMEOUT)
+        return await self._client.invoke(self._client.address_of(queue), call, OFFSET_TIMEOUT)
 
     async def commit(self, queues: Iterable[MessageQueue]) -> None:
         """Send the offsets of these queues one-way; a failure is logged and made good next time."""
@@ -74,7 +74,7 @@ class RemoteOffsets(MemoryOffsets):
             if offset is not None:
                 call = calls.update_consumer_offset(self._group, queue, offset)
                 try:
-                    address = self._address(queue)
+                    address = self._client.address_of(queue)
                     await self._client.oneway(address, call.request, OFFSET_TIMEOUT)
                 except RocketMQError as error:
                     log.warning("offset %d of %s is not committed yet: %s", offset, queue, error)
@@ -89,7 +89,7 @@ class RemoteOffsets(MemoryOffsets):
             return
         call = calls.update_consumer_offset(self._group, queue, offset)
         try:
-            await self._client.invoke(self._address(queue), call, OFFSET_TIMEOUT)
+            await self._client.invoke(self._client.address_of(queue), call, OFFSET_TIMEOUT)
         except RocketMQError as error:
             log.warning(
                 "offset %d of %s could not be committed, its last messages will be delivered "
@@ -98,9 +98,3 @@ class RemoteOffsets(MemoryOffsets):
                 queue,
                 error,
             )
-
-    def _address(self, queue: MessageQueue) -> str:
-        address = self._client.routes.address(queue)
-        if address is None:
-            raise UnreachableError(f"no broker {queue.broker_name!r} is known for {queue}")
-        return address

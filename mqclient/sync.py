@@ -14,7 +14,7 @@ from mqclient.errors import ClosedError
 from mqclient.loop_thread import LoopThread
 from mqclient.producer import Producer as AsyncProducer
 from mqclient.results import SendResult
-from mqclient.signals import catching_signals
+from mqclient.signals import Ending, catching_signals
 from mqstore.message import Message, MessageQueue
 
 __all__ = ["BlockingFace", "Producer", "PushConsumer"]
@@ -29,7 +29,7 @@ class BlockingFace(Generic[A]):
         self._twin = twin
         self._thread: LoopThread | None = None
         self._lock = threading.Lock()
-        self._over = threading.Event()
+        self._over = Ending()
 
     def start(self) -> None:
         """Start; `with` does it too. Raises like the asyncio face's start()."""
@@ -196,15 +196,15 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
     def run(self) -> None:
         """Serve until SIGINT or SIGTERM (signals on the main thread only) or close(); then close.
 
-        Starts the consumer if it is not running. Raises ClosedError when the consumer can no
-        longer work.
+        Starts the consumer if it is not running. Raises RocketMQError when it can no longer work.
         """
         if self._thread is None:
             self.start()
         thread = self._running
         try:
             with catching_signals(self._over.set):
-                while not self._over.wait(1.0):
+                while not self._over.wait(0.5):
+                    self._twin.raise_failure()
                     if not thread.usable:
                         raise ClosedError("the consumer's thread ended; look at the log")
         finally:

@@ -81,7 +81,7 @@ class Assignment:
         for subscription in [] if self._stopped else subscriptions:
             try:
                 complete &= await self._rebalance_topic(subscription)
-            except RocketMQError as error:
+            except (RocketMQError, ValueError) as error:
                 log.warning("rebalancing topic %s failed: %s", subscription.data.topic, error)
                 complete = False
         topics = {subscription.data.topic for subscription in subscriptions}
@@ -173,7 +173,7 @@ class Assignment:
             offset = await start_offset(
                 self._client, self._settings, self._offsets, queue, appeared_later=later
             )
-        except RocketMQError as error:
+        except (RocketMQError, ValueError) as error:
             log.warning("no start offset for %s: %s", queue, error)
             return False
         if queue in self._held or self._stopped:

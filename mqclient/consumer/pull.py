@@ -135,7 +135,7 @@ class Puller:
             try:
                 delay = await self._pull_once(held)
                 last_error = ""
-            except RocketMQError as error:
+            except (RocketMQError, ValueError) as error:  # ValueError: it cannot be decoded
                 level = logging.DEBUG if str(error) == last_error else logging.WARNING
                 log.log(level, "pulling %s failed: %s", held.queue, error)
                 last_error = str(error)
@@ -148,9 +148,7 @@ class Puller:
         subscription = self._subscription_of(held.queue.topic)
         if subscription is None:
             return ERROR_DELAY
-        address = self._client.routes.address(held.queue, held.broker_id)
-        if address is None:
-            raise UnreachableError(f"no broker {held.queue.broker_name!r} is known")
+        address = self._client.address_of(held.queue, held.broker_id)
         request = self._request(held, subscription)
         wait = self._settings.suspend + ANSWER_GRACE
         held.last_pull_ms = time.time_ns() // 1_000_000
@@ -199,7 +197,7 @@ class Puller:
         elif not len(held):
             self._offsets.update(held.queue, answer.next_offset)
 
-    async def _after(self, error: RocketMQError, held: ProcessQueue) -> float:
+    async def _after(self, error: Exception, held: ProcessQueue) -> float:
         """What an error asks for, and seconds until the next try."""
         if isinstance(error, BrokerError):
             if error.code == ResponseCode.FLOW_CONTROL:

@@ -131,14 +131,21 @@ class PushConsumer:
     async def run(self) -> None:
         """Serve until SIGINT or SIGTERM (signals on the main thread only) or close(); then close.
 
-        Starts the consumer if it is not running.
+        Starts the consumer if it is not running. Raises RocketMQError when it can no longer work.
         """
         if not self._client.running:
             await self.start()
         try:
-            await until_signal(self._client.closed)
+            await until_signal(self._client.ending)
         finally:
             await self.close()
+        self.raise_failure()
+
+    def raise_failure(self) -> None:
+        """Raise RocketMQError if the consumer can no longer work."""
+        if self._client.failure is not None:
+            text = f"the consumer can no longer work: {self._client.failure!r}; see the log"
+            raise RocketMQError(text) from self._client.failure
 
     async def __aenter__(self) -> Self:
         await self.start()

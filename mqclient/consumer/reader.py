@@ -14,7 +14,7 @@ from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull import ERROR_DELAY, pull_request, read_pull_answer
 from mqclient.consumer.subscription import Subscription, tag_subscription
 from mqclient.engine import Client
-from mqclient.errors import BrokerError, RocketMQError, UnreachableError
+from mqclient.errors import BrokerError, RocketMQError
 from mqclient.wire import calls
 from mqclient.wire.codes import PullSysFlag
 from mqstore.message import MessageQueue, ReceivedMessage
@@ -66,7 +66,7 @@ async def _start(client: Client, queue: MessageQueue, start: ConsumeFrom) -> int
         call = calls.search_offset(queue, int(start.timestamp() * 1000))
     else:
         call = calls.min_offset(queue) if start == "earliest" else calls.max_offset(queue)
-    return await client.invoke(_address(client, queue), call)
+    return await client.invoke(client.address_of(queue), call)
 
 
 async def _pull(
@@ -100,16 +100,9 @@ async def _pull_once(
         suspend_ms=int(_HOLD * 1000),
         subscription=subscription.data.sub_string,
     )
-    address = _address(client, held.queue, held.broker_id)
+    address = client.address_of(held.queue, held.broker_id)
     reply = await client.call_broker(address, request, _HOLD + _ANSWER_GRACE)
     answer = read_pull_answer(reply, held.queue.broker_name)
     held.next_offset, held.broker_id = answer.next_offset, answer.suggested_broker_id
     tags = subscription.tags
     return [message for message in answer.messages if tags is None or message.tags in tags]
-
-
-def _address(client: Client, queue: MessageQueue, broker_id: int = 0) -> str:
-    address = client.routes.address(queue, broker_id)
-    if address is None:
-        raise UnreachableError(f"no broker {queue.broker_name!r} is known for {queue}")
-    return address

@@ -9,7 +9,6 @@ from datetime import datetime
 
 from mqclient.config import RETRY_PREFIX, ConsumerSettings
 from mqclient.engine import Client
-from mqclient.errors import UnreachableError
 from mqclient.offsets import OFFSET_TIMEOUT, MemoryOffsets
 from mqclient.wire import calls
 from mqstore.message import MessageQueue
@@ -40,10 +39,7 @@ async def start_offset(
     call = _question(settings, queue, appeared_later)
     if call is None:
         return 0
-    address = client.routes.address(queue)
-    if address is None:
-        raise UnreachableError(f"no broker {queue.broker_name!r} is known for {queue}")
-    return await client.invoke(address, call, OFFSET_TIMEOUT)
+    return await client.invoke(client.address_of(queue), call, OFFSET_TIMEOUT)
 
 
 def _question(
@@ -64,10 +60,9 @@ def _question(
 
 async def _explain_zero(client: Client, queue: MessageQueue) -> None:
     """A broker answers 0 for a new group while a queue's first messages are still in memory."""
-    address = client.routes.address(queue)
-    if address is None or queue.topic.startswith(RETRY_PREFIX):
+    if queue.topic.startswith(RETRY_PREFIX):
         return
-    end = await client.invoke(address, calls.max_offset(queue), OFFSET_TIMEOUT)
+    end = await client.invoke(client.address_of(queue), calls.max_offset(queue), OFFSET_TIMEOUT)
     if end:
         log.info(
             "%s: the broker says offset 0 although consume_from is 'latest'; for a new group "

@@ -146,6 +146,11 @@ class _Tasks:
             try:
                 work: Any = begun or request.handler(request.messages, request.context)
                 outcome: Any = await work
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():  # it is us who are to end
+                    raise
+                outcome = error
             except Exception as error:
                 outcome = error
             self._finished(request, outcome)

@@ -2,56 +2,18 @@
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager
 
 import pytest
 
-from mqclient import ClientTimeout, UnreachableError
-from mqclient.aio import ConsumeResult, PushConsumer
-from mqclient.consumer import concurrent as concurrent_module
+from mqclient import ClientTimeout
+from mqclient.aio import PushConsumer
 from mqclient.wire import Frame, RequestCode
 from mqclient.wire.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from mqstore.message import MessageQueue
 
 from .cluster import BROKER, NAME, NAMESRV, Cluster, record
-
-Q0 = MessageQueue("T", NAME, 0)
-RETRY = "%RETRY%g"
-
-
-class Seen:
-    """A handler that remembers, and lets a test await what it waits for."""
-
-    def __init__(self) -> None:
-        self.bodies: list[bytes] = []
-        self._changed = asyncio.Condition()
-
-    async def __call__(self, messages, _context):
-        async with self._changed:
-            self.bodies += [message.body for message in messages]
-            self._changed.notify_all()
-
-    async def until(self, count: int) -> list[bytes]:
-        async with asyncio.timeout(5):
-            async with self._changed:
-                await self._changed.wait_for(lambda: len(self.bodies) >= count)
-        return self.bodies
-
-
-@asynccontextmanager
-async def reading(cluster: Cluster, handler, expression="*", **options):
-    consumer = PushConsumer("g", NAMESRV, transport=cluster.transport, **options)
-    consumer.subscribe("T", expression, handler)
-    async with consumer:
-        await consumer.wait_assigned(5)
-        yield consumer
-
-
-async def until(condition) -> None:
-    async with asyncio.timeout(5):
-        while not condition():
-            await asyncio.sleep(0.005)
+from .reading import Q0, RETRY, Seen, reading, until
 
 
 def test_messages_are_consumed_and_committed_at_close():
@@ -166,119 +128,6 @@ def test_tags_are_filtered_again_here():
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(
-    ("outcome", "line"),
-    [
-        (RuntimeError("boo"), "RuntimeError('boo')"),
-        ("yes", "returned 'yes'"),
-        (ConsumeResult.RECONSUME_LATER, None),
-    ],
-)
-def test_failures_are_given_back_and_logged_once(caplog, outcome, line):
-    async def scenario():
-        cluster = Cluster(T=1)
-        cluster.put("T", b"x", UNIQ_KEY="ID1")
-
-        async def fail(_messages, context):
-            context.delay_level = 3
-            if isinstance(outcome, Exception):
-                raise outcome
-            return outcome
-
-        async with reading(cluster, fail, consume_from="earliest"):
-            await until(lambda: cluster.given_back)
-        (fields,) = cluster.given_back
-        assert fields["group"] == "g"
-        assert fields["delayLevel"] == "3"
-        assert fields["originMsgId"] == "ID1"
-        assert fields["originTopic"] == "T"
-        assert fields["maxReconsumeTimes"] == "16"
-        assert cluster.committed[Q0] == 1
-        lines = [r for r in caplog.records if "ID1" in r.getMessage()]
-        assert len(lines) == (1 if line else 0)
-        if line:
-            assert line in lines[0].getMessage()
-
-    asyncio.run(scenario())
-
-
-def test_messages_after_ack_index_are_given_back():
-    async def scenario():
-        cluster = Cluster(T=1)
-        cluster.put("T", b"0", b"1", b"2")
-
-        def handle(messages, context):
-            context.ack_index = 0
-
-        async with reading(cluster, handle, consume_from="earliest", batch_size=3):
-            await until(lambda: len(cluster.given_back) == 2)
-        assert [fields["offset"] for fields in cluster.given_back] == ["1000", "2000"]
-
-    asyncio.run(scenario())
-
-
-def test_a_broker_that_takes_nothing_back_gets_a_copy_for_the_retry_topic():
-    async def scenario():
-        cluster = Cluster(**{"T": 1, RETRY: 1})
-        cluster.put("T", b"x", TAGS="A", UNIQ_KEY="ID1", reconsume_times="2")
-        cluster.transport.scripts[36] = lambda _a, _r: Frame(1, remark="no")
-
-        async def fail(messages, _context):
-            if messages[0].reconsume_times == 2:
-                raise RuntimeError
-
-        async with reading(cluster, fail, consume_from="earliest"):
-            await until(lambda: cluster.requests(RequestCode.SEND_MESSAGE_V2))
-        (copy,) = cluster.requests(RequestCode.SEND_MESSAGE_V2)
-        assert copy.fields["b"] == RETRY
-        assert copy.fields["j"] == "3"
-        assert copy.fields["l"] == "16"
-        properties = dict(pair.split("\x01") for pair in copy.fields["i"].split("\x02"))
-        assert properties["RETRY_TOPIC"] == "T"
-        assert properties["DELAY"] == "5"
-        assert properties["UNIQ_KEY"] == "ID1"
-
-    asyncio.run(scenario())
-
-
-def test_what_no_broker_takes_is_handled_here_again(monkeypatch):
-    monkeypatch.setattr(concurrent_module, "REDELIVER_HERE_DELAY", 0.01)
-
-    async def scenario():
-        cluster = Cluster(T=1)
-        cluster.put("T", b"x")
-        cluster.transport.scripts[36] = lambda _a, _r: Frame(1, remark="no")
-        tries = []
-
-        async def handle(messages, _context):
-            tries.append(messages)
-            if len(tries) == 1:
-                raise RuntimeError
-
-        async with reading(cluster, handle, consume_from="earliest"):
-            await until(lambda: len(tries) == 2)
-        assert cluster.committed[Q0] == 1
-
-    asyncio.run(scenario())
-
-
-def test_retried_messages_reach_the_handler_of_their_topic():
-    async def scenario():
-        cluster = Cluster(**{"T": 1, RETRY: 1})
-        cluster.put(RETRY, b"again", RETRY_TOPIC="T", UNIQ_KEY="ID1")
-        topics = []
-
-        async def handle(messages, _context):
-            topics.append(messages[0].topic)
-
-        async with reading(cluster, handle, consume_from="earliest"):
-            await until(lambda: topics)
-        assert topics == ["T"]
-        assert cluster.committed[MessageQueue(RETRY, NAME, 0)] == 1
-
-    asyncio.run(scenario())
-
-
 def test_members_share_and_a_leaver_is_replaced():
     async def scenario():
         cluster = Cluster(T=4)
@@ -292,36 +141,6 @@ def test_members_share_and_a_leaver_is_replaced():
             cluster.members.append("192.0.2.1@0")
             await cluster.transport.push(BROKER, notice)
             await until(lambda: len(consumer.assigned()) == 2)
-
-    asyncio.run(scenario())
-
-
-def test_a_moved_offset_is_followed(caplog):
-    async def scenario():
-        cluster = Cluster(T=1)
-        cluster.put("T", b"0")
-        cluster.committed[Q0] = 99
-        seen = Seen()
-        async with reading(cluster, seen):
-            await until(lambda: "going on at 1" in caplog.text)
-            cluster.put("T", b"1")
-            assert await seen.until(1) == [b"1"]
-        assert cluster.committed[Q0] == 2
-
-    asyncio.run(scenario())
-
-
-def test_a_pull_error_is_logged_once_and_resubscribes_when_told(caplog, monkeypatch):
-    monkeypatch.setattr("mqclient.consumer.pull.ERROR_DELAY", 0.01)
-
-    async def scenario():
-        cluster = Cluster(T=1)
-        cluster.pull_code = 24
-        async with reading(cluster, Seen()):
-            await until(lambda: len(cluster.requests(RequestCode.PULL_MESSAGE)) > 5)
-            await until(lambda: len(cluster.heartbeats) > 2)
-        lines = [r for r in caplog.records if "pulling" in r.getMessage()]
-        assert len([r for r in lines if r.levelno == logging.WARNING]) == 1
 
     asyncio.run(scenario())
 
@@ -368,17 +187,6 @@ def test_plain_handlers_run_in_threads_and_close_waits_for_them():
             await begun.wait()
             await until(lambda: len(done) == 50)
         assert cluster.committed[Q0] == 50
-
-    asyncio.run(scenario())
-
-
-def test_no_nameserver_is_an_error_at_the_start():
-    async def scenario():
-        cluster = Cluster()
-        cluster.transport.scripts[105] = lambda address, _r: UnreachableError("refused", address)
-        consumer = PushConsumer("g", NAMESRV, transport=cluster.transport)
-        with pytest.raises(UnreachableError, match="no NameServer answers"):
-            await consumer.start()
 
     asyncio.run(scenario())
 
