@@ -58,11 +58,17 @@ _HOMES = {
     "mqclient.sync": ("Producer", "PushConsumer"),
     "mqstore.message": ("Message", "MessageQueue", "ReceivedMessage"),
 }
+_NOT_BUILT_YET = {
+    "LitePullConsumer": "PushConsumer reads with a group, `mqclient tail` without one",
+    "TransactionProducer": "Producer sends without transactions",
+}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
+    if name in _NOT_BUILT_YET:
+        raise AttributeError(f"mqclient.{name} is not built yet; {_NOT_BUILT_YET[name]}")
     if home is None:
         raise AttributeError(f"module 'mqclient' has no attribute {name!r}")
     value = getattr(import_module(home), name)

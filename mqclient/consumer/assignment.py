@@ -52,6 +52,8 @@ class Assignment:
         self._wanted = asyncio.Event()
         self._changed = asyncio.Condition()
         self._stopped = False
+        self.trouble: str | None = None
+        """What failed last, None once everything is in order."""
 
     @property
     def held(self) -> dict[MessageQueue, ProcessQueue]:
@@ -82,10 +84,12 @@ class Assignment:
             try:
                 complete &= await self._rebalance_topic(subscription)
             except (RocketMQError, ValueError) as error:
-                log.warning("rebalancing topic %s failed: %s", subscription.data.topic, error)
+                self._complain(f"rebalancing topic {subscription.data.topic} failed: {error}")
                 complete = False
         topics = {subscription.data.topic for subscription in subscriptions}
         await self._give_up([queue for queue in self._held if queue.topic not in topics])
+        if complete:
+            self.trouble = None
         async with self._changed:
             self._changed.notify_all()
         return complete
@@ -110,6 +114,10 @@ class Assignment:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._tasks.clear()
+
+    def _complain(self, text: str) -> None:
+        log.warning(text)
+        self.trouble = text
 
     async def _rebalance_topic(self, subscription: Subscription) -> bool:
         topic = subscription.data.topic
@@ -174,7 +182,7 @@ class Assignment:
                 self._client, self._settings, self._offsets, queue, appeared_later=later
             )
         except (RocketMQError, ValueError) as error:
-            log.warning("no start offset for %s: %s", queue, error)
+            self._complain(f"no start offset for {queue}: {error}")
             return False
         if queue in self._held or self._stopped:
             return True

@@ -72,6 +72,9 @@ class ConcurrentService:
         if handler is None:
             log.warning("no handler for topic %s (message %s)", topic, messages[0].msg_id)
             handler = _no_handler
+        now_ms = time.time_ns() // 1_000_000
+        for message in messages:
+            message.consume_start_ms = now_ms
         size = self._settings.batch_size
         for start in range(0, len(messages), size):
             request = ConsumeRequest(held, messages[start : start + size], handler)

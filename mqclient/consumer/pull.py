@@ -1,4 +1,4 @@
-"""Pulls one queue after another request, and hands what comes to the consume service.
+"""Pulls queues, each one request after another, and hands what comes to the consume service.
 
 Rules: RocketMQ 4.9 `DefaultMQPushConsumerImpl.pullMessage`; after an illegal offset the queue goes
 on at once from the broker's offset, as 5.x does, instead of idling for 10 s.

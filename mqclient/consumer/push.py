@@ -206,9 +206,11 @@ class PushConsumer:
         except TimeoutError:
             names = [t for t, item in self._subscriptions.items() if item.handler]
             names = [t for t in names if not self._subscriptions[t].balanced]
+            trouble = self._assignment.trouble
+            cause = f"{trouble}; " if trouble else "does the topic exist? "
             raise ClientTimeout(
-                f"no queue of {', '.join(names)} was assigned within {limit:g} s; does the topic "
-                f"exist? mqadmin topicRoute -n {self._client.settings.namesrv[0]} -t {names[0]}"
+                f"no queue of {', '.join(names)} was assigned within {limit:g} s; {cause}"
+                f"mqadmin topicRoute -n {self._client.settings.namesrv[0]} -t {names[0]}"
             ) from None
         return self.assigned()
 

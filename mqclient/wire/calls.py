@@ -27,7 +27,7 @@ from mqclient.wire.bodies.heartbeat import (
 from mqclient.wire.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody
 from mqclient.wire.bodies.route import ClusterInfo, TopicRouteData
 from mqclient.wire.bodies.topics import TopicConfigSerializeWrapper, TopicStatsTable
-from mqclient.wire.codes import FrameFlag, RequestCode, ResponseCode
+from mqclient.wire.codes import RequestCode, ResponseCode
 from mqclient.wire.frame import Frame
 from mqclient.wire.headers import admin, clients, namesrv, offsets, pull, send
 from mqclient.wire.headers.base import Header
@@ -57,11 +57,6 @@ class Call(Generic[R]):
         if reply.code not in self.accepts:
             raise BrokerError(reply.code, reply.remark, server)
         return self.parse(reply)
-
-    def oneway(self) -> Frame:
-        """The request, marked so that the server does not answer."""
-        self.request.flag |= FrameFlag.ONEWAY
-        return self.request
 
 
 def _nothing(_reply: Frame) -> None:

@@ -254,6 +254,10 @@ def test_an_advertised_address_that_is_dead_is_said_as_such():
             with pytest.raises(UnreachableError, match="advertises for it") as caught:
                 producer.send(Message("T", b"x"))
             assert "address_map={'127.0.0.1:1': 'HOST:PORT'}" in str(caught.value)
+        with PushConsumer("g_dead", both.namesrv) as consumer:
+            consumer.subscribe("TBW102", "*", Collector())
+            with pytest.raises(ClientTimeout, match="advertises for it"):
+                consumer.wait_assigned(3)
         mapped = {"127.0.0.1:1": both.broker_address}
         with Producer(both.namesrv, address_map=mapped) as producer:
             result = producer.send(Message("T", b"x"))

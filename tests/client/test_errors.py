@@ -44,5 +44,7 @@ def test_every_exported_name_exists():
     for name in mqclient.__all__:
         assert getattr(mqclient, name) is not None
     assert set(mqclient.__all__) <= set(dir(mqclient))
-    with pytest.raises(AttributeError, match="Consumer"):
+    with pytest.raises(AttributeError, match="no attribute 'Consumer'"):
         mqclient.Consumer  # noqa: B018
+    with pytest.raises(AttributeError, match="not built yet"):
+        mqclient.LitePullConsumer  # noqa: B018

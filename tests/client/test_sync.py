@@ -1,5 +1,6 @@
 """The blocking faces: threads, futures, signals, forks, and what is said of unclosed ones."""
 
+import asyncio
 import gc
 import os
 import signal
@@ -11,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from mqclient import ClosedError, Message, NoRouteError, Producer, PushConsumer
+from mqclient.wire import RequestCode
 from mqstore.message import MessageQueue
 
 from .cluster import NAME, NAMESRV, Cluster
@@ -50,6 +52,20 @@ def test_states():
         sender.send(Message("T", b"x"))
     with pytest.raises(ClosedError, match="make a new one"):
         sender.start()
+
+
+def test_close_settles_every_future():
+    cluster = Cluster(T=1)
+
+    async def never(_address, _request):
+        await asyncio.Event().wait()
+
+    cluster.transport.scripts[310] = never
+    with producer(cluster) as sender:
+        future = sender.send_async(Message("T", b"x"), timeout=60)
+        while not cluster.requests(RequestCode.SEND_MESSAGE_V2):
+            time.sleep(0.001)
+    assert future.done()
 
 
 def test_a_failed_start_leaves_no_thread():

@@ -2,7 +2,7 @@
 
 A field's wire name is its attribute in camelCase unless the class's `wire_names` says otherwise.
 None is left out, booleans are "true" and "false", numbers are decimal. A field without a default
-is mandatory. Class names are RocketMQ's; `reference` of every rule: its `*Header.java`.
+is mandatory. Class names are RocketMQ's.
 """
 
 from collections.abc import Callable, Mapping
