@@ -6,6 +6,7 @@ import itertools
 import json
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,14 @@ class JavaConsumer:
     def await_messages(self, count: int, timeout: float = 40.0) -> list[Event]:
         """At least `count` messages; fails, showing what came, when they do not come in time."""
         return self._driver.await_events(self._id, "message", count, timeout)
+
+    def await_bodies(self, bodies: set[str], timeout: float = 40.0) -> None:
+        """Each of these at least once; a queue that changes hands may bring some again."""
+
+        def missing() -> set[str]:
+            return bodies - {message["body"] for message in self.messages}
+
+        assert self._driver.wait_for(lambda: not missing(), timeout), f"missing: {missing()}"
 
     def stop(self) -> None:
         self._driver.call("stop", consumer=self._id)
@@ -85,16 +94,23 @@ class JavaDriver(ServerProcess):
         self, command_id: str, kinds: str | tuple[str, ...], count: int, timeout: float
     ) -> list[Event]:
         """Wait until a command has had `count` events of these kinds."""
+        if not self.wait_for(lambda: len(self.events(command_id, kinds)) >= count, timeout):
+            found = self.events(command_id, kinds)
+            raise AssertionError(
+                f"{len(found)} of {count} {kinds} in {timeout} s: {found}\n{self.output}"
+            )
+        return self.events(command_id, kinds)
+
+    def wait_for(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Wait until something is true of the events, the JVM ends, or time is over."""
         deadline = time.monotonic() + timeout
         with self._arrival:
-            while len(found := self.events(command_id, kinds)) < count:
+            while not condition():
                 left = deadline - time.monotonic()
                 if left <= 0 or self._ended:
-                    raise AssertionError(
-                        f"{len(found)} of {count} {kinds} in {timeout} s: {found}\n{self.output}"
-                    )
+                    return False
                 self._arrival.wait(min(left, 0.5))
-        return found
+        return True
 
     def _heard(self, line: str) -> None:
         if not line.startswith("{"):

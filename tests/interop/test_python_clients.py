@@ -96,14 +96,16 @@ def test_a_group_of_both_shares_its_queues(cluster: Cluster, java_driver: JavaDr
         java_driver.produce(cluster.namesrv, topic, 4, body="one ")
         inbox.await_messages(4)
         other = java_driver.consume(cluster.namesrv, group, topic)
-        # Both hold queues once a message of each of the four went to one of them.
-        produced = 0
-        while not other.messages and produced < 400:
-            java_driver.produce(cluster.namesrv, topic, 4, body=f"round {produced} ")
-            produced += 4
-        assert other.messages, "the Java member never got a queue"
+        for turn in range(30):  # until a message goes to one of the other's queues
+            java_driver.produce(cluster.namesrv, topic, 4, body=f"turn {turn} ")
+            if java_driver.wait_for(lambda: bool(other.messages), 1.0):
+                break
+        assert len(other.messages) < 4 * (turn + 1) + 4, "the Java member took every queue"
+        seen = len(inbox.await_messages(4))
+        java_driver.produce(cluster.namesrv, topic, 4, body="both ")
+        inbox.await_messages(seen + 1)
     java_driver.produce(cluster.namesrv, topic, 4, body="last ")
-    other.await_messages(len(other.messages) + 1)
+    other.await_bodies({f"last {i}" for i in range(4)})
     other.stop()
 
 
