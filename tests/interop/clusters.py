@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Literal
 
@@ -35,8 +36,17 @@ class Cluster:
         options = ["-b", self.broker, "-t", topic, "-r", str(queues), "-w", str(queues)]
         printed = driver.admin("updateTopic", "-n", self.namesrv, *options)
         assert f"create topic to {self.broker} success." in printed, printed
-        assert self.broker in driver.admin("topicRoute", "-n", self.namesrv, "-t", topic)
+        self.await_route(driver, topic)
         return topic
+
+    def await_route(self, driver: JavaDriver, topic: str, timeout: float = 10.0) -> str:
+        """Java's text of a route, as soon as the NameServer knows it."""
+        deadline = time.monotonic() + timeout
+        while True:
+            printed = driver.admin("topicRoute", "-n", self.namesrv, "-t", topic)
+            if self.broker in printed:
+                return printed
+            assert time.monotonic() < deadline, printed
 
     def stop(self) -> None:
         """Stop both, the broker first; a server of ours that does not end well is a failure."""

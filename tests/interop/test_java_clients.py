@@ -117,5 +117,4 @@ def test_a_topic_is_created_on_demand(cluster: Cluster, java_driver: JavaDriver)
     topic = name("OnDemand", cluster, java_driver)
     results = java_driver.produce(cluster.namesrv, topic, 4)
     assert sorted(result["queueId"] for result in results) == [0, 1, 2, 3]
-    printed = java_driver.admin("topicRoute", "-n", cluster.namesrv, "-t", topic)
-    assert '"writeQueueNums":4' in printed
+    assert '"writeQueueNums":4' in cluster.await_route(java_driver, topic)
