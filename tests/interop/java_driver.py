@@ -54,7 +54,11 @@ class JavaDriver(ServerProcess):
         prepare_home(home)
         flags = (f"-Drocketmq.serialize.type={serialize}",)
         super().__init__(java_command(home, "Driver", flags=flags), cwd=home)
-        self.await_events("ready", "ready", 1, 30.0)
+        try:
+            self.await_events("ready", "ready", 1, 60.0)
+        except BaseException:
+            self.kill()
+            raise
 
     def produce(self, namesrv: str, topic: str, count: int, **options: object) -> list[Event]:
         """Send messages "Hello RocketMQ i"; the SendResults. Options: Producing.java's."""

@@ -45,8 +45,8 @@ class JavaNamesrv:
         self.address = f"127.0.0.1:{self.port}"
         conf = write_conf(prepare_home(home) / "namesrv.conf", {"listenPort": self.port})
         main = "org.apache.rocketmq.namesrv.NamesrvStartup"
-        self.process = ServerProcess(java_command(home, main, "-c", str(conf)), cwd=home)
-        self.process.await_line("The Name Server boot success")
+        command = java_command(home, main, "-c", str(conf))
+        self.process = ServerProcess(command, cwd=home, ready="The Name Server boot success")
 
     def stop(self) -> None:
         self.process.stop()
@@ -73,8 +73,8 @@ class JavaBroker:
         extra = SMALL_STORE if settings is None else settings
         conf = write_conf(prepare_home(home) / "broker.conf", {**values, **extra})
         main = "org.apache.rocketmq.broker.BrokerStartup"
-        self.process = ServerProcess(java_command(home, main, "-c", str(conf)), cwd=home)
-        self.process.await_line("boot success")
+        command = java_command(home, main, "-c", str(conf))
+        self.process = ServerProcess(command, cwd=home, ready="boot success")
 
     def stop(self) -> None:
         self.process.stop()

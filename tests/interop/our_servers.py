@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent.parent
 def start(home: Path, *words: str) -> ServerProcess:
     """`mqserver ...` with this interpreter; it works in `home`, which it may write to."""
     command = [sys.executable, "-m", "mqserver.cli", *words]
-    return ServerProcess(command, cwd=home, env={"PYTHONPATH": str(ROOT)})
+    return ServerProcess(command, cwd=home, ready="boot success", env={"PYTHONPATH": str(ROOT)})
 
 
 class OurNamesrv:
@@ -27,7 +27,6 @@ class OurNamesrv:
         settings = {"listenPort": self.port, "kvConfigPath": home / "kvConfig.json"}
         conf = write_conf(home / "namesrv.conf", settings)
         self.process = start(home, "namesrv", "start", "-c", str(conf))
-        self.process.await_line("The Name Server boot success")
 
     def stop(self) -> None:
         assert self.process.stop() == 0, self.process.output
@@ -54,7 +53,6 @@ class OurBroker:
         extra = SMALL_STORE if settings is None else settings
         conf = write_conf(home / "broker.conf", {**values, **extra})
         self.process = start(home, "broker", "start", "-c", str(conf))
-        self.process.await_line("boot success")
 
     def stop(self) -> None:
         assert self.process.stop() == 0, self.process.output

@@ -32,10 +32,18 @@ def free_triple() -> int:
 
 
 class ServerProcess:
-    """A child process whose output is kept, line by line, and which never outlives its test."""
+    """A child process whose output is kept, line by line, and which never outlives its test.
+
+    ready: text of the line to wait for; a process that does not print it is killed.
+    """
 
     def __init__(
-        self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        ready: str | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         self.command = list(command)
         self.lines: list[str] = []
@@ -54,6 +62,8 @@ class ServerProcess:
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
+        if ready is not None:
+            self._await_ready(ready)
 
     @property
     def pid(self) -> int:
@@ -65,7 +75,14 @@ class ServerProcess:
         with self._news:
             return "\n".join(self.lines)
 
-    def await_line(self, text: str, timeout: float = 30.0) -> str:
+    def _await_ready(self, ready: str) -> None:
+        try:
+            self.await_line(ready)
+        except BaseException:
+            self.kill()
+            raise
+
+    def await_line(self, text: str, timeout: float = 60.0) -> str:
         """The first printed line that contains `text`; fails if the process ends before."""
         deadline = time.monotonic() + timeout
         seen = 0
