@@ -279,11 +279,12 @@ class Broker:
             self._listener.send(connection, encode(frame))
 
     def _scan(self) -> None:
-        """Close the connections of clients that have stopped sending heartbeats."""
+        """Close connections of clients that stopped sending heartbeats; note the midnights."""
         while not self._stopping.wait(CLIENT_SCAN_S):
             limit = time.monotonic() - CLIENT_EXPIRY_S
             context, listener = self.context, self._listener
             assert listener is not None
+            context.days.look(context.store.runtime())
             silent = {*context.consumers.silent_since(limit)}
             silent.update(context.producers.silent_since(limit))
             for connection in silent:

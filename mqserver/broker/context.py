@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import date
 from typing import Protocol
 
 from mqserver.broker.state.consumers import Consumers
+from mqserver.broker.state.days import Days
 from mqserver.broker.state.groups import Groups
 from mqserver.broker.state.producers import Producers
 from mqserver.broker.state.saving import Saver
@@ -165,6 +167,7 @@ class BrokerContext:
     counters: Callable[[], dict[str, int]]
     boot_ms: int
     accepting: bool = True
+    days: Days = field(default_factory=lambda: Days(date.today))
 
     def forget(self, connection: int) -> None:
         """A connection ended: its client leaves every group."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 from mqclient.wire.bodies.common import KVTable
 from mqclient.wire.codes import VERSION_4_9_7
 from mqclient.wire.headers.admin import GetBrokerConfigResponseHeader
@@ -11,10 +13,6 @@ from mqserver.replies import Reply, Request, Response
 _FIXED = {
     "brokerVersionDesc": "V4_9_7",
     "brokerVersion": str(VERSION_4_9_7),
-    "msgPutTotalYesterdayMorning": "0",
-    "msgPutTotalTodayMorning": "0",
-    "msgGetTotalYesterdayMorning": "0",
-    "msgGetTotalTodayMorning": "0",
     "sendThreadPoolQueueSize": "0",
     "sendThreadPoolQueueHeadWaitTimeMills": "0",
     "pullThreadPoolQueueSize": "0",
@@ -43,9 +41,11 @@ def get_config(broker: BrokerContext, request: Request) -> Reply:
 
 def runtime_info(broker: BrokerContext, request: Request) -> Reply:
     """GET_BROKER_RUNTIME_INFO (28)."""
-    settings = broker.settings
+    settings, figures = broker.settings, broker.store.runtime()
+    broker.days.look(figures)
     table = {
         **_FIXED,
+        **broker.days.figures(),
         "bootTimestamp": str(broker.boot_ms),
         "runtime": _elapsed(broker.now_ms() - broker.boot_ms),
         "sendThreadPoolQueueCapacity": str(settings.send_thread_pool_queue_capacity),
@@ -53,9 +53,25 @@ def runtime_info(broker: BrokerContext, request: Request) -> Reply:
         "queryThreadPoolQueueCapacity": str(settings.query_thread_pool_queue_capacity),
         "pageCacheLockTimeMills": str(broker.store.lock_held_ms()),
         "startAcceptSendRequestTimeStamp": str(settings.start_accept_send_request_time_stamp),
-        **broker.store.runtime(),
+        "commitLogDirCapacity": _capacity(settings.store_path_root_dir),
+        **figures,
     }
     return Response(body=KVTable(table).to_json())
+
+
+def _capacity(path: str) -> str:
+    """The size of a partition in RocketMQ's words: "Total : 252.0 GiB, Free : 70.7 GiB."."""
+    found = shutil.disk_usage(path)
+    return f"Total : {_readable(found.total)}, Free : {_readable(found.free)}."
+
+
+def _readable(size_bytes: int) -> str:
+    size, unit = float(size_bytes), ""
+    for larger in "KMGTPE":
+        if size < 1024:
+            break
+        size, unit = size / 1024, f"{larger}i"
+    return f"{size:.1f} {unit}B" if unit else f"{size_bytes} B"
 
 
 def _elapsed(milliseconds: int) -> str:

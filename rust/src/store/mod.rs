@@ -26,6 +26,7 @@ mod open;
 mod open_files;
 mod periodic;
 mod put;
+mod rates;
 mod read;
 mod recover;
 mod runtime;

@@ -22,6 +22,7 @@ use super::lock::StoreLock;
 use super::offsets::Offsets;
 use super::periodic::Periodic;
 use super::put::{Counters, Puts, Redelivery};
+use super::rates::Rates;
 use super::read::Reader;
 use super::recover::{Recovered, Recovery};
 use super::signal::{Signal, Woken};
@@ -133,6 +134,7 @@ impl Parts<'_> {
             progress: derived.progress(),
             save_every_ms: self.settings.flush_offsets_interval_ms.cast_signed(),
             save_at_ms: AtomicI64::new(0),
+            rates: Rates::default(),
         };
         let dispatcher = self.dispatcher(derived, log_end, Arc::clone(&puts.appended), acks)?;
         let (puts, reader, upkeep) = (Arc::new(puts), Arc::new(reader), Arc::new(upkeep));
@@ -226,8 +228,12 @@ impl Parts<'_> {
         };
         let delay = DelayThread::start(Arc::clone(&upkeep.delay), redelivery);
         let flush = self.flush_threads(&puts.flusher);
-        let upkeep = Arc::clone(upkeep);
-        let upkeep = Periodic::start("mq-upkeep", UPKEEP_EVERY, move || upkeep.round());
+        let (upkeep, puts) = (Arc::clone(upkeep), Arc::clone(puts));
+        upkeep.sample(puts.counters.messages());
+        let upkeep = Periodic::start("mq-upkeep", UPKEEP_EVERY, move || {
+            upkeep.round();
+            upkeep.sample(puts.counters.messages());
+        });
         Ok(Running {
             delay: delay.map_err(thread_error)?,
             flush: flush.map_err(thread_error)?,

@@ -32,6 +32,13 @@ pub(crate) struct Counters {
     pub(crate) failures: AtomicU64,
 }
 
+impl Counters {
+    /// Messages stored.
+    pub(crate) fn messages(&self) -> u64 {
+        self.messages.load(Ordering::Relaxed)
+    }
+}
+
 impl<F: Files> Puts<F> {
     /// See [`crate::store::Store::put`].
     pub(crate) fn one(&self, request: &PutRequest<'_>) -> Put {

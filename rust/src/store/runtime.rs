@@ -3,7 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use super::rates::Totals;
 use super::store::Store;
+
+/// RocketMQ's rates and what each counts.
+const RATES: [(&str, fn(&Totals) -> u64); 5] = [
+    ("putTps", |totals| totals.puts),
+    ("getFoundTps", |totals| totals.found),
+    ("getMissTps", |totals| totals.missed),
+    ("getTotalTps", |totals| totals.found + totals.missed),
+    ("getTransferedTps", |totals| totals.transferred),
+];
 
 pub(super) fn figures(store: &Store) -> BTreeMap<String, String> {
     let mut table = BTreeMap::new();
@@ -32,7 +42,7 @@ pub(super) fn figures(store: &Store) -> BTreeMap<String, String> {
         put("commitLogDiskRatio", ratio);
     }
     let counters = &store.puts.counters;
-    let messages = counters.messages.load(Ordering::Relaxed);
+    let messages = counters.messages();
     let bytes = counters.bytes.load(Ordering::Relaxed);
     put("putMessageTimesTotal", messages.to_string());
     put("putMessageSizeTotal", bytes.to_string());
@@ -44,6 +54,13 @@ pub(super) fn figures(store: &Store) -> BTreeMap<String, String> {
         "putMessageAverageSize",
         (bytes as f64 / messages.max(1) as f64).to_string(),
     );
+    let now_ms = store.upkeep.clock.monotonic_ms();
+    let totals = store.upkeep.rates.totals(messages);
+    for (key, pick) in RATES {
+        put(key, store.upkeep.rates.text(now_ms, totals, pick));
+    }
+    put("msgPutTotalTodayNow", messages.to_string());
+    put("msgGetTotalTodayNow", totals.transferred.to_string());
     for (level, (offset, max_offset)) in (1..).zip(store.upkeep.delay.progress()) {
         if max_offset > 0 {
             put(

@@ -86,7 +86,9 @@ impl Store {
         request: &GetRequest<'_>,
         out: &mut Vec<u8>,
     ) -> Result<GetResult, WouldBlock> {
-        self.reader.get(request, out)
+        let result = self.reader.get(request, out)?;
+        self.upkeep.rates.count(&result);
+        Ok(result)
     }
 
     /// The record that starts at a physical offset, or None.

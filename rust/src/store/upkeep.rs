@@ -10,6 +10,7 @@ use super::delay::Delay;
 use super::dispatch::Progress;
 use super::index::IndexFiles;
 use super::offsets::Offsets;
+use super::rates::Rates;
 use super::space::Space;
 use super::state::State;
 use super::types::StoreError;
@@ -31,6 +32,7 @@ pub(crate) struct Upkeep {
     pub(crate) save_every_ms: i64,
     /// Monotonic time of the next save.
     pub(crate) save_at_ms: AtomicI64,
+    pub(crate) rates: Rates,
 }
 
 impl Upkeep {
@@ -55,6 +57,12 @@ impl Upkeep {
                 tracing::error!(%error, "offsets or checkpoint could not be saved");
             }
         }
+    }
+
+    /// Takes note of the totals, for the rates of runtime info. puts: messages so far.
+    pub(crate) fn sample(&self, puts: u64) {
+        let now_ms = self.clock.monotonic_ms();
+        self.rates.sample(now_ms, self.rates.totals(puts));
     }
 
     /// Makes queues durable, and index files that are full.

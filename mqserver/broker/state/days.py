@@ -1,0 +1,34 @@
+"""Message totals at the last two midnights, for "today" and "yesterday" of runtime info."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import date
+
+PUT, GET = "msgPutTotal", "msgGetTotal"
+
+
+class Days:
+    """Remembers the totals of puts and gets when the local day changed; zeros before that.
+
+    today: the present local date, injected.
+    """
+
+    def __init__(self, today: Callable[[], date]) -> None:
+        self._today = today
+        self._day = today()
+        self._today_morning = {PUT: "0", GET: "0"}
+        self._yesterday_morning = {PUT: "0", GET: "0"}
+
+    def look(self, figures: Mapping[str, str]) -> None:
+        """Take note of the store's figures; call it every so often."""
+        if (day := self._today()) != self._day:
+            self._day = day
+            self._yesterday_morning = self._today_morning
+            self._today_morning = {name: figures.get(f"{name}TodayNow", "0") for name in (PUT, GET)}
+
+    def figures(self) -> dict[str, str]:
+        """The totals under RocketMQ's keys."""
+        today = {f"{name}TodayMorning": total for name, total in self._today_morning.items()}
+        before = self._yesterday_morning.items()
+        return {**today, **{f"{name}YesterdayMorning": total for name, total in before}}
