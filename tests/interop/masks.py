@@ -9,7 +9,8 @@ _MASKS = [
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d{3})?", "TIME"),
     (r"\d+\.\d\d\(\d*,\d*ms\)", "LOAD"),
     (r"Consume TPS: .*", "Consume TPS: RATE"),
-    (r"\b[0-9A-F]{32}\b", "ID"),
+    (r"\b[0-9A-F]{32,56}\b", "ID"),
+    (r"(OFFLINE|CLUSTERING) +\d+ ", r"\1 RATE "),  # consumerProgress
     # clusterList's last columns: page-cache wait, age of the log, share of the disk
     (r"\d+ \d+\.\d\d \d\.\d{4}$", "FIGURES"),
 ]

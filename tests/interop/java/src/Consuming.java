@@ -21,6 +21,7 @@ final class Consuming {
         consumer.setInstanceName("consumer" + id);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(command.getString("topic"), command.getString("tags"));
+        consumer.setAwaitTerminationMillisWhenShutdown(5000); // commits what is being consumed
         consumer.registerMessageListener(this::consume);
         consumer.start();
     }
