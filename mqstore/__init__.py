@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         unique_id,
     )
     from mqstore.offline import (
+        Chunk,
         Finding,
         Layout,
         QueueSummary,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from mqstore.store import GetResult, PutResult, QueryResult, Settings, Store
 
 _HOMES = {
+    "Chunk": "offline",
     "DecodeError": "message",
     "Finding": "offline",
     "GetResult": "store",
@@ -75,6 +77,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Chunk",
     "DecodeError",
     "Finding",
     "GetResult",

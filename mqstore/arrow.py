@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from mqstore.errors import StoreDamaged
 from mqstore.message import COLUMN_LAYOUTS, ColumnBuilder
 from mqstore.offline import StoreReader
 
@@ -101,13 +102,21 @@ def store_batches(
     """Batches of the records that start in [start, end), physical offsets.
 
     wanted: topic, queue_ids, tags, as in ColumnBuilder.add.
+    Raises StoreDamaged, after the last batch, when the log becomes unreadable before `end`.
     """
     builder = BatchBuilder(schema)
-    for body, offsets in reader.chunks(start):
-        builder.add(body, end_physical_offset=end, **wanted)
+    reached = start
+    for chunk in reader.chunks(start):
+        builder.add(chunk.body, end_physical_offset=end, **wanted)
         if builder.full:
             yield builder.take()
-        if offsets[-1] >= end:
+        reached = chunk.next_offset
+        if reached >= end:
             break
     if builder.rows:
         yield builder.take()
+    if reached < end:
+        raise StoreDamaged(
+            f"store {reader.path}: the log is unreadable at {reached}, before {end}; to see "
+            f"more: mqstore verify {reader.path}"
+        )

@@ -9,11 +9,12 @@ No lock, no recovery, nothing created: a broker may run on the directory meanwhi
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mqstore import _core
 from mqstore.message import ReceivedMessage, decode_messages
@@ -21,7 +22,9 @@ from mqstore.message import ReceivedMessage, decode_messages
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["Finding", "Layout", "QueueSummary", "StoreReader", "VerifyReport", "open"]
+__all__ = ["Chunk", "Finding", "Layout", "QueueSummary", "StoreReader", "VerifyReport", "open"]
+
+log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1 << 20
 """How much of the log one read takes."""
@@ -31,6 +34,17 @@ QUEUE_UNIT_FIELDS = [("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", 
 """A consume-queue unit as numpy sees it: 20 bytes, big-endian."""
 _HOLE_BYTES = 0x7FFFFFFF  # the size of a unit that only fills a gap
 _TIME_MAX_MS = 2**63 - 1
+
+
+class Chunk(NamedTuple):
+    """A stretch of the log."""
+
+    body: bytes
+    """Whole records one after another."""
+    offsets: list[int]
+    """Where each starts, bytes from the start of the log."""
+    next_offset: int
+    """Where the next stretch begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,38 +136,43 @@ class StoreReader:
     def end_physical_offset(self) -> int:
         """End of the log now, bytes: where the last record ends and a broker would append.
 
-        Starts from what the queues know, so that only the newest records are read.
+        Reads the last file that has records. What follows may be damage: compare `queued_end`.
+        """
+        start, end = self.min_physical_offset, self.max_physical_offset
+        file_bytes = self.layout.commit_log_file_bytes
+        while file_bytes and end - file_bytes > start and self.message_at(end - file_bytes) is None:
+            end -= file_bytes  # made ahead of the writer, still empty
+        reached = max(start, end - (file_bytes or 0))
+        for chunk in self.chunks(reached):
+            reached = chunk.next_offset
+        return reached
+
+    def queued_end(self) -> int:
+        """Where the newest record ends that a consume queue lists, bytes from the log's start.
+
+        Beyond `end_physical_offset` it says that records are damaged or lost.
         """
         end = self.min_physical_offset
         for queue in self.queues():
             for unit in self.queue_units(queue.topic, queue.queue_id, queue.max_offset - 1, 1):
                 if unit["size"] != _HOLE_BYTES:
                     end = max(end, int(unit["physical_offset"]) + int(unit["size"]))
-        for _, _, following in self._scan_from(end, check_crc=False):
-            end = following
         return end
 
-    def _scan_from(self, offset: int, check_crc: bool) -> Iterator[tuple[bytes, list[int], int]]:
-        """Whole records, where each starts, and where the next chunk begins."""
-        while True:
-            chunk = self._scan.records(offset, CHUNK_BYTES, check_crc)
-            if chunk[0]:
-                yield chunk
-            if chunk[2] == offset:
-                return
-            offset = chunk[2]
-
-    def chunks(
-        self, start: int | None = None, *, check_crc: bool = False
-    ) -> Iterator[tuple[bytes, list[int]]]:
-        """Whole records, about a mebibyte at a time: their bytes, and where each starts.
+    def chunks(self, start: int | None = None, *, check_crc: bool = False) -> Iterator[Chunk]:
+        """Whole records, about a mebibyte at a time.
 
         start: physical offset of a record; None for the first. Ends where the log ends or is
         damaged; with `check_crc` also before a body that does not match its checksum.
         """
         offset = self.min_physical_offset if start is None else start
-        for body, offsets, _ in self._scan_from(offset, check_crc):
-            yield body, offsets
+        while True:
+            chunk = Chunk(*self._scan.records(offset, CHUNK_BYTES, check_crc))
+            if chunk.body:
+                yield chunk
+            if chunk.next_offset == offset:
+                return
+            offset = chunk.next_offset
 
     def records(
         self,
@@ -169,16 +188,25 @@ class StoreReader:
         start, stop: physical offsets; a record that starts at `stop` is left out. topic,
         queue_id: only these. What RocketMQ keeps for itself is among them: half messages,
         delayed ones, and those of rolled-back transactions.
-        Raises DecodeError for a record whose lengths do not fit.
+        Where a queue lists records beyond the place at which the log becomes unreadable, that
+        is logged as a warning; see `verify`.
         """
-        for body, _ in self.chunks(start, check_crc=check_crc):
-            for message in decode_messages(body):
+        queued_end = self.queued_end()
+        reached = 0
+        for chunk in self.chunks(start, check_crc=check_crc):
+            for message in decode_messages(chunk.body):
                 if stop is not None and message.commit_log_offset >= stop:
                     return
                 if queue_id is not None and message.queue_id != queue_id:
                     continue
                 if topic is None or message.topic == topic:
                     yield message
+            reached = chunk.next_offset
+        if reached and reached < min(queued_end, stop or queued_end):
+            log.warning(
+                "%s: the log is unreadable at %d, but queues list records up to %d; to see more: "
+                "mqstore verify %s", self.path, reached, queued_end, self.path,
+            )  # fmt: skip
 
     def message_at(self, physical_offset: int) -> ReceivedMessage | None:
         """The record that starts at a physical offset, or None if none does."""

@@ -9,6 +9,7 @@ and only that is decoded. Options, all but the path optional:
 path: the store's root. topic: only this topic. queues: only these queue ids, "0,2".
 tag: only messages with this tag, or one of "TagA || TagB".
 startingOffset, endingOffset: physical offsets; a record that starts at the end is left out.
+failOnDataLoss: false reads what is left of a damaged log; by default damage is an error.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from pyspark.sql.types import (
 )
 
 from mqstore.arrow import store_batches
+from mqstore.errors import StoreDamaged
 from mqstore.message import COLUMN_LAYOUTS
+from mqstore.offline import StoreReader
 from mqstore.offline import open as open_store
 
 __all__ = [
@@ -126,6 +129,7 @@ class _StoreReader(DataSourceReader):  # type: ignore[misc]
         self._tags = tag_names(options.get("tag"))
         self._start = _number(options, "startingOffset")
         self._end = _number(options, "endingOffset")
+        self._fail_on_data_loss = (options.get("failOnDataLoss") or "true").lower() != "false"
 
     def partitions(self) -> list[InputPartition]:
         """One piece per log file, its end fixed now."""
@@ -133,8 +137,7 @@ class _StoreReader(DataSourceReader):  # type: ignore[misc]
         if self._start is not None and reader.message_at(self._start) is None:
             raise ValueError(f"option startingOffset = {self._start}: no record starts there")
         start = max(reader.min_physical_offset, self._start or 0)
-        end = reader.end_physical_offset()
-        end = end if self._end is None else min(end, self._end)
+        end = self._planned_end(reader)
         file_bytes = reader.layout.commit_log_file_bytes or 1
         pieces = []
         while start < end:
@@ -143,9 +146,20 @@ class _StoreReader(DataSourceReader):  # type: ignore[misc]
             start = stop
         return pieces
 
-    def read(self, partition: _Piece | None) -> Iterator[pa.RecordBatch]:
-        """The batches of one piece; None stands for an empty plan."""
-        if partition is None or getattr(partition, "path", None) is None:
+    def _planned_end(self, reader: StoreReader) -> int:
+        """The end of the log, unless the user said less; damage before it is an error."""
+        queued = reader.queued_end()  # first: the log of a live broker is ahead of its queues
+        end = reader.end_physical_offset()
+        if end < queued and self._fail_on_data_loss and (self._end is None or end < self._end):
+            raise StoreDamaged(
+                f"store {self._path}: the log is unreadable at {end}, but queues list records up "
+                f"to {queued}; set failOnDataLoss to false to read what is left"
+            )
+        return end if self._end is None else min(end, self._end)
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The batches of one piece; anything else stands for an empty plan."""
+        if not isinstance(partition, _Piece):
             return
         reader = open_store(partition.path)
         batches = store_batches(
@@ -157,7 +171,11 @@ class _StoreReader(DataSourceReader):  # type: ignore[misc]
             queue_ids=self._queues,
             tags=self._tags,
         )
-        yield from batches
+        try:
+            yield from batches
+        except StoreDamaged:
+            if self._fail_on_data_loss:
+                raise
 
 
 def _number(options: Mapping[str, str], key: str) -> int | None:

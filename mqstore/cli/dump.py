@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -83,8 +84,8 @@ def _by_key(
 def message_row(message: ReceivedMessage, body: str) -> dict[str, Any]:
     """A message under RocketMQ's names.
 
-    body: text, hex, base64 or none. A body that does not decompress is None, with the reason
-    in `bodyError`.
+    body: text, hex, base64 or none. `bodyError` says that a body is damaged, or does not
+    decompress and is None.
     """
     row: dict[str, Any] = {
         "topic": message.topic,
@@ -111,6 +112,8 @@ def message_row(message: ReceivedMessage, body: str) -> dict[str, Any]:
     if body != "none":
         try:
             row["body"] = BODIES[body](message.body)
+            if zlib.crc32(message.stored_body) & 0x7FFFFFFF != message.body_crc:
+                row["bodyError"] = "the body does not match bodyCRC: it is damaged"
         except DecodeError as error:
             row |= {"body": None, "bodyError": str(error)}
     return row

@@ -142,3 +142,9 @@ def test_a_pipe_that_closes_early_is_no_error(golden_store):
         process.stdout.close()
         assert process.wait(30) == 0
         assert process.stderr.read() == b""
+
+
+def test_dump_marks_a_damaged_body(run, golden_store):
+    store = golden_store("store-damaged")
+    rows = lines(run("dump", store, "--offset", 219148, "--count", 2)[1])
+    assert ["damaged" in row.get("bodyError", "") for row in rows] == [True, False]

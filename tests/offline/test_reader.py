@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import threading
 
 import pytest
@@ -162,3 +163,21 @@ def test_ctrl_c_or_an_error_stops_a_long_check(golden_store):
 
     with contextlib.suppress(KeyboardInterrupt):
         reader.verify(stop)  # a short check may end before it reports for the first time
+
+
+def test_a_log_cut_short_in_the_middle_is_said(golden_store, tmp_path, caplog):
+    """Eight bytes of a record's head are lost: what follows cannot be reached from before."""
+    root = shutil.copytree(golden_store("store-crashed-recovered"), tmp_path / "store")
+    victim = list(mqstore.open(root).records())[500].commit_log_offset
+    file = root / "commitlog" / f"{victim - victim % 65536:020}"
+    with file.open("r+b") as log:
+        log.seek(victim % 65536)
+        log.write(bytes(8))
+    reader = mqstore.open(root)
+    assert len(list(reader.records())) == 500
+    assert f"unreadable at {victim}, but queues list records up to 2" in caplog.text
+    assert reader.queued_end() > victim
+    assert reader.verify().damaged
+    caplog.clear()
+    assert len(list(reader.records(stop=victim))) == 500
+    assert not caplog.text
