@@ -2,7 +2,7 @@
 //! listener is told. One thread, in log order.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
@@ -46,7 +46,7 @@ struct Batch {
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     dispatched: AtomicU64,
-    store_timestamp_ms: std::sync::atomic::AtomicI64,
+    store_timestamp_ms: AtomicI64,
     skipped: AtomicU64,
 }
 
@@ -86,6 +86,13 @@ impl Derived {
     /// How far dispatch is.
     pub(crate) fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.progress)
+    }
+
+    /// Says up to which store time it is complete, before there is a record to tell.
+    pub(crate) fn complete_to(&mut self, store_timestamp_ms: i64) {
+        self.batch.store_timestamp_ms = store_timestamp_ms;
+        let progress = &self.progress.store_timestamp_ms;
+        progress.store(store_timestamp_ms, Ordering::Release);
     }
 
     /// Takes in every record from the walk's place to `limit`, in batches.

@@ -78,6 +78,19 @@ impl IndexFiles {
         self.files.read().clone()
     }
 
+    /// Physical offset of the last message indexed; None without one.
+    pub(crate) fn end_physical_offset(&self) -> Option<i64> {
+        let file = self.files.read().last().cloned()?;
+        file.header().ok().map(|header| header.end_physical_offset)
+    }
+
+    /// Name and entries of the newest file.
+    pub(crate) fn newest(&self) -> Option<(String, i32)> {
+        let file = self.files.read().last().cloned()?;
+        let name = IndexName::of_path(file.path())?;
+        Some((name.to_string(), file.header().ok()?.index_count))
+    }
+
     /// Removes the files from the first one on for which `is_bad` holds, so that they are built
     /// anew.
     pub(crate) fn remove_from(
@@ -91,7 +104,7 @@ impl IndexFiles {
         });
         let Some(first) = first else { return Ok(()) };
         for file in files.drain(first..) {
-            tracing::info!(path = %file.path().display(), "removing an index file to build it anew");
+            tracing::info!(path = %file.path().display(), "building an index file anew");
             std::fs::remove_file(file.path()).map_err(io_error(file.path()))?;
         }
         sync_directory(&self.root.join("index"))

@@ -81,7 +81,8 @@ mod held {
 
     pub(super) fn add(descriptor: RawFd) {
         REGISTER.call_once(|| {
-            // SAFETY: the handler only reads atomics and makes system calls, both allowed after fork.
+            // SAFETY: the handler only reads atomics and makes system calls, as after a
+            // fork it must.
             unsafe { libc::pthread_atfork(None, None, Some(close_in_child)) };
         });
         replace(FREE, descriptor);

@@ -21,6 +21,7 @@ mod index_file;
 mod index_name;
 mod layout;
 mod lock;
+mod lookup;
 mod offsets;
 mod open;
 mod open_files;

@@ -54,7 +54,7 @@ impl State {
             if !bytes.is_empty() && is_usable(&bytes) {
                 return Ok(Some(bytes));
             }
-            tracing::warn!(path = %path.display(), "state file is empty or unreadable, trying the copy");
+            tracing::warn!(path = %path.display(), "empty or unreadable state file");
         }
         Ok(None)
     }

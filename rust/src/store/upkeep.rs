@@ -1,5 +1,6 @@
 //! What has to be written every so often: derived files, offsets, the checkpoint.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -11,6 +12,7 @@ use super::dispatch::Progress;
 use super::index::IndexFiles;
 use super::offsets::Offsets;
 use super::rates::Rates;
+use super::recover::Marker;
 use super::space::Space;
 use super::state::State;
 use super::types::StoreError;
@@ -92,5 +94,12 @@ impl Upkeep {
             index.flush_all(&self.checkpoint)?;
         }
         self.save()
+    }
+
+    /// Leaves the figures of the closed store, so that the next open need not read the log.
+    pub(crate) fn mark_closed(&self, root: &Path, log_end: u64) -> Result<(), StoreError> {
+        let index = self.index.as_deref();
+        let last_ms = self.progress.store_timestamp_ms();
+        Marker::of(log_end, last_ms, &self.queues, index).save(root)
     }
 }

@@ -15,8 +15,12 @@ pub(super) struct LogCheck<'a, F: Files> {
     root: &'a Path,
     log: &'a Segments<F>,
     heals: bool,
+    /// After a clean stop: no record lies at or beyond this offset, bad bytes there end the log.
+    known_end: Option<u64>,
     healed: usize,
     last_seen: LastSeen,
+    /// Where the last good record starts, if its end may have been lost.
+    doubtful: Option<u64>,
     missing_from: Option<u64>,
     /// Offset and store time of records in log order, one per so many bytes of log.
     marks: Vec<(u64, i64)>,
@@ -27,13 +31,20 @@ const MARK_BYTES: u64 = 64 << 10;
 
 impl<'a, F: Files> LogCheck<'a, F> {
     /// A check of `log`; damage is healed, or refused.
-    pub(super) fn new(root: &'a Path, log: &'a Segments<F>, heals: bool) -> Self {
+    pub(super) fn new(
+        root: &'a Path,
+        log: &'a Segments<F>,
+        heals: bool,
+        known_end: Option<u64>,
+    ) -> Self {
         Self {
             root,
             log,
             heals,
+            known_end,
             healed: 0,
             last_seen: LastSeen::default(),
+            doubtful: None,
             missing_from: None,
             marks: Vec::new(),
         }
@@ -48,7 +59,21 @@ impl<'a, F: Files> LogCheck<'a, F> {
         missing: impl Fn(u64, &RecordView<'_>) -> Option<u64>,
     ) -> Result<u64, StoreError> {
         let log = self.log;
+        let is_to_end = limit.is_none();
         let limit = limit.unwrap_or(log.max_offset());
+        let end = self.walk(start, limit, missing)?;
+        // The checksum covers the body alone: a record whose properties were not written looks
+        // whole. The properties of a record end in text, never in zeros.
+        Ok(self.doubtful.filter(|_| is_to_end).unwrap_or(end))
+    }
+
+    fn walk(
+        &mut self,
+        start: u64,
+        limit: u64,
+        missing: impl Fn(u64, &RecordView<'_>) -> Option<u64>,
+    ) -> Result<u64, StoreError> {
+        let log = self.log;
         let mut walk = Walk::from(start);
         loop {
             let offset = walk.offset();
@@ -79,6 +104,9 @@ impl<'a, F: Files> LogCheck<'a, F> {
             if is_good {
                 continue;
             }
+            if self.known_end.is_some_and(|known_end| offset >= known_end) {
+                return Ok(offset);
+            }
             let Some(resume) = damage::next_record(log, offset, limit, &self.last_seen)? else {
                 return Ok(offset);
             };
@@ -89,6 +117,8 @@ impl<'a, F: Files> LogCheck<'a, F> {
 
     fn note(&mut self, offset: u64, record: &RecordView<'_>, missing_from: Option<u64>) {
         self.last_seen.note(record);
+        let is_doubtful = self.known_end.is_none() && record.properties.ends_with(&[0]);
+        self.doubtful = is_doubtful.then_some(offset);
         self.missing_from = match (self.missing_from, missing_from) {
             (Some(left), Some(right)) => Some(left.min(right)),
             (left, right) => left.or(right),
@@ -142,8 +172,9 @@ impl<'a, F: Files> LogCheck<'a, F> {
     }
 }
 
-/// A record that is whole and where it says.
+/// A record that is whole and where it says. No topic holds zeros, lost bytes do.
 pub(super) fn good_record(offset: u64, bytes: &[u8]) -> Option<RecordView<'_>> {
     let record = RecordView::parse(bytes, CheckCrc::Yes).ok()?;
-    (record.physical_offset == offset.cast_signed()).then_some(record)
+    let is_sound = record.physical_offset == offset.cast_signed() && !record.topic.contains('\0');
+    is_sound.then_some(record)
 }

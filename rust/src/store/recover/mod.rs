@@ -9,6 +9,7 @@
 pub(super) mod damage;
 mod heal;
 mod log_check;
+mod marker;
 mod queue;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use self::log_check::LogCheck;
+pub(super) use self::marker::Marker;
 use super::checkpoint::Checkpoint;
 use super::consume_queue::ConsumeQueue;
 use super::consume_queues::ConsumeQueues;
@@ -82,7 +84,54 @@ impl<F: Files> Recovery<'_, F> {
         )?;
         let index = settings.index_enabled.then_some(index);
 
-        let mut check = LogCheck::new(self.root, self.log, settings.heal_damage);
+        let marker = Marker::take(self.root)?.filter(|_| self.was_clean);
+        let queues = Arc::new(queues);
+        let index = index.map(Arc::new);
+        if let Some(marker) = &marker
+            && marker
+                .fits(self.log, &queues, index.as_deref())
+                .map_err(log_io)?
+        {
+            return self.untouched(marker, queues, index);
+        }
+        self.checked(marker.as_ref(), queues, index)
+    }
+
+    /// A store that is as it was closed.
+    fn untouched(
+        &self,
+        marker: &Marker,
+        queues: Arc<ConsumeQueues>,
+        index: Option<Arc<IndexFiles>>,
+    ) -> Result<Recovered, StoreError> {
+        self.log.truncate_to(marker.log_end).map_err(log_io)?;
+        let writer = match &index {
+            Some(index) => Some(IndexWriter::resume(
+                Arc::clone(index),
+                Arc::clone(self.clock),
+            )?),
+            None => None,
+        };
+        let derived = Derived::new(Arc::clone(&queues), writer, self.levels()?);
+        self.recovered(
+            marker.log_end,
+            marker.last_store_timestamp_ms,
+            0,
+            derived,
+            queues,
+            index,
+        )
+    }
+
+    /// A store whose log and derived files have to be looked at.
+    fn checked(
+        &self,
+        marker: Option<&Marker>,
+        queues: Arc<ConsumeQueues>,
+        index: Option<Arc<IndexFiles>>,
+    ) -> Result<Recovered, StoreError> {
+        let known_end = self.known_end(&queues, index.as_deref());
+        let mut check = LogCheck::new(self.root, self.log, self.settings.heal_damage, known_end);
         let start = self.check_start()?;
         let log_end = check.run(start, None, |offset, record| {
             note_missing(&queues, offset, record)
@@ -93,13 +142,13 @@ impl<F: Files> Recovery<'_, F> {
             self.rewrite(unsafe_from.unwrap_or(log_end), log_end)?;
         }
 
-        let log_start = self.log.min_offset();
         let mut dispatch_from = self.settle_queues(&queues, start, log_end)?;
         if let Some(missing) = check.missing_from() {
             dispatch_from = dispatch_from.min(missing);
         }
-        let queues = Arc::new(queues);
-        let index = index.map(Arc::new);
+        if marker.is_some_and(|marker| marker.misses_queues(&queues)) {
+            dispatch_from = 0;
+        }
         let writer = match &index {
             Some(index) => {
                 let (writer, from) = self.settle_index(index, log_end)?;
@@ -108,30 +157,60 @@ impl<F: Files> Recovery<'_, F> {
             }
             None => None,
         };
-        let dispatch_from = dispatch_from.max(log_start);
+        let dispatch_from = dispatch_from.max(self.log.min_offset());
         if dispatch_from < start {
             // Older files were not checked; what is read from them must be.
             check.run(dispatch_from, Some(start), |_, _| None)?;
         }
-        let levels = DelayLevels::parse(&settings.delay_levels).ok_or(StoreError::Setting {
-            key: "messageDelayLevel",
-            value: settings.delay_levels.clone(),
-            what: "delays with unit s, m, h or d, separated by spaces",
-        })?;
-        let mut derived = Derived::new(Arc::clone(&queues), writer, levels);
+        let mut derived = Derived::new(Arc::clone(&queues), writer, self.levels()?);
         derived.follow(self.log, &mut Walk::from(dispatch_from), log_end, None)?;
         queues.flush()?;
+        let last_ms = check.last_store_timestamp_ms();
+        self.recovered(log_end, last_ms, check.healed(), derived, queues, index)
+    }
+
+    fn recovered(
+        &self,
+        log_end: u64,
+        last_store_timestamp_ms: i64,
+        healed: usize,
+        mut derived: Derived,
+        queues: Arc<ConsumeQueues>,
+        index: Option<Arc<IndexFiles>>,
+    ) -> Result<Recovered, StoreError> {
         for queue in queues.all() {
-            queue.correct_min(log_start.cast_signed());
+            queue.correct_min(self.log.min_offset().cast_signed());
         }
+        derived.complete_to(last_store_timestamp_ms);
         Ok(Recovered {
             log_end,
             queues,
             index,
             derived,
-            healed: check.healed(),
-            last_store_timestamp_ms: check.last_store_timestamp_ms(),
+            healed,
+            last_store_timestamp_ms,
         })
+    }
+
+    fn levels(&self) -> Result<DelayLevels, StoreError> {
+        let text = &self.settings.delay_levels;
+        DelayLevels::parse(text).ok_or_else(|| StoreError::Setting {
+            key: "messageDelayLevel",
+            value: text.clone(),
+            what: "delays with unit s, m, h or d, separated by spaces",
+        })
+    }
+
+    /// Up to where the derived files know of records. After a clean stop all are, so bad bytes
+    /// behind that place are the unwritten rest of the file; after another stop anything is
+    /// possible.
+    fn known_end(&self, queues: &ConsumeQueues, index: Option<&IndexFiles>) -> Option<u64> {
+        if !self.was_clean {
+            return None;
+        }
+        let of_queues = queues.all().iter().map(|queue| queue.end_physical()).max();
+        let of_index = index.and_then(IndexFiles::end_physical_offset);
+        Some(of_queues.max(of_index).unwrap_or(0).cast_unsigned())
     }
 
     /// Where RocketMQ starts checking the log.

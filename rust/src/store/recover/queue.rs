@@ -71,7 +71,7 @@ impl ConsumeQueue {
             root: self.files.root.display().to_string(),
             what: format!(
                 "{} has {} bytes where consume-queue files have {file_bytes}; \
-                 set mappedFileSizeConsumeQueue to what the other files have, or move the file away",
+                 set mappedFileSizeConsumeQueue to what they have, or move the file away",
                 wrong.path.display(),
                 wrong.bytes,
             ),

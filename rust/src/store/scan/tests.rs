@@ -42,7 +42,7 @@ fn a_healthy_store_verifies_and_stays_untouched() {
         found.extend(chunk.physical_offsets);
     }
     assert_eq!(found, records);
-    assert_eq!(scan.queues().unwrap().len(), 36);
+    assert_eq!(scan.queues().unwrap().len(), 37);
     for case in lines("store/querykeys.jsonl.gz") {
         let (topic, key) = (
             case["topic"].as_str().unwrap(),

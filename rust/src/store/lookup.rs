@@ -1,0 +1,143 @@
+//! Finding messages by physical offset, by key and by time; and the bounds of queues.
+
+use super::read::Reader;
+use super::time_search;
+use super::types::{QueryResult, ReadMode, WouldBlock};
+use crate::format::consume_queue::QueueEntry;
+use crate::format::message::{BLANK_BYTES, CheckCrc, Head, RecordView};
+use crate::log::Files;
+
+/// Bytes read for a record whose size is not known.
+const GUESS_BYTES: usize = 4_096;
+/// `maxMsgsNumBatch`: most messages of a query.
+const HITS_MAX: usize = 64;
+/// Rounds of a query, each with an earlier end.
+const QUERY_ROUNDS: usize = 3;
+
+impl<F: Files> Reader<F> {
+    /// See [`crate::store::Store::get_at`].
+    pub(crate) fn get_at(
+        &self,
+        physical_offset: i64,
+        mode: ReadMode,
+    ) -> Result<Option<Vec<u8>>, WouldBlock> {
+        // RocketMQ takes 0 for the first record, even if the log starts later.
+        let offset = match physical_offset {
+            0 => self.log.min_offset().cast_signed(),
+            other => other,
+        };
+        let mut bytes = vec![0; GUESS_BYTES];
+        let read = self.read_log(offset, mode, &mut bytes)?;
+        let Head::Record(size) = Head::parse(&bytes[..read.min(BLANK_BYTES)]) else {
+            return Ok(None);
+        };
+        let room = self
+            .log
+            .next_file_start(offset.cast_unsigned())
+            .cast_signed()
+            - offset;
+        if size as u64 > room.cast_unsigned() {
+            return Ok(None);
+        }
+        bytes.resize(size, 0);
+        if size > read {
+            let rest = self.read_log(offset + read as i64, mode, &mut bytes[read..])?;
+            if rest < size - read {
+                return Ok(None);
+            }
+        }
+        let is_record = RecordView::parse(&bytes, CheckCrc::No)
+            .is_ok_and(|record| record.physical_offset == offset);
+        Ok(is_record.then_some(bytes))
+    }
+
+    /// See [`crate::store::Store::query`].
+    pub(crate) fn query(
+        &self,
+        topic: &str,
+        key: &str,
+        max_count: i32,
+        begin_ms: i64,
+        end_ms: i64,
+        out: &mut Vec<u8>,
+    ) -> QueryResult {
+        let mut result = QueryResult {
+            message_count: 0,
+            index_last_update_timestamp_ms: 0,
+            index_last_update_physical_offset: 0,
+        };
+        let Some(index) = &self.index else {
+            return result;
+        };
+        let max_count = usize::try_from(max_count).unwrap_or(0).min(HITS_MAX);
+        let mut round_end_ms = end_ms;
+        for _ in 0..QUERY_ROUNDS {
+            let mut hits = index.look_up(topic, key, max_count, begin_ms, round_end_ms);
+            result.index_last_update_timestamp_ms = hits.last_update_timestamp_ms;
+            result.index_last_update_physical_offset = hits.last_update_physical_offset;
+            hits.physical_offsets.sort_unstable();
+            for (at, offset) in hits.physical_offsets.iter().enumerate() {
+                let Ok(Some(bytes)) = self.get_at(*offset, ReadMode::Wait) else {
+                    continue;
+                };
+                if let (0, Ok(record)) = (at, RecordView::parse(&bytes, CheckCrc::No)) {
+                    round_end_ms = record.store_timestamp_ms;
+                }
+                out.extend_from_slice(&bytes);
+                result.message_count += 1;
+            }
+            let is_done = result.message_count > 0 || round_end_ms < begin_ms;
+            if is_done || hits.physical_offsets.is_empty() {
+                break;
+            }
+        }
+        result
+    }
+
+    /// Whether the message at a queue offset is deemed on disk.
+    pub(crate) fn is_on_disk(&self, topic: &str, queue_id: i32, offset: i64) -> bool {
+        let queue = self.queues.get(topic, queue_id);
+        let entry = queue.and_then(|queue| queue.entry(offset));
+        entry.is_some_and(|entry| self.is_cold(&entry))
+    }
+
+    /// First readable offset of a queue, 0 when unknown.
+    pub(crate) fn min_offset(&self, topic: &str, queue_id: i32) -> i64 {
+        let queue = self.queues.get(topic, queue_id);
+        queue.map_or(0, |queue| queue.min_offset())
+    }
+
+    /// One past the last offset of a queue, 0 when unknown.
+    pub(crate) fn max_offset(&self, topic: &str, queue_id: i32) -> i64 {
+        let queue = self.queues.get(topic, queue_id);
+        queue.map_or(0, |queue| queue.max_offset())
+    }
+
+    /// Store time of the message at a queue offset, -1 if there is none.
+    pub(crate) fn store_time_at(&self, topic: &str, queue_id: i32, offset: i64) -> i64 {
+        let queue = self.queues.get(topic, queue_id);
+        let entry = queue.and_then(|queue| queue.entry(offset));
+        entry
+            .and_then(|entry| self.store_time(&entry))
+            .unwrap_or(-1)
+    }
+
+    /// See [`crate::store::Store::offset_by_time`].
+    pub(crate) fn offset_by_time(&self, topic: &str, queue_id: i32, timestamp_ms: i64) -> i64 {
+        let Some(queue) = self.queues.get(topic, queue_id) else {
+            return 0;
+        };
+        let store_time = |offset| self.store_time(&queue.entry(offset)?);
+        let range = queue.min_offset()..queue.max_offset();
+        time_search::offset_by_time(range, timestamp_ms, store_time)
+    }
+
+    fn store_time(&self, entry: &QueueEntry) -> Option<i64> {
+        if entry.is_filler() || !self.is_in_log(entry) {
+            return None;
+        }
+        let bytes = self.get_at(entry.physical_offset, ReadMode::Wait).ok()??;
+        let record = RecordView::parse(&bytes, CheckCrc::No).ok()?;
+        Some(record.store_timestamp_ms)
+    }
+}
