@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+from mqclient.engine import TransportLike
 from mqclient.errors import (
     BrokerError,
     ClientTimeout,
@@ -62,10 +63,10 @@ class Cluster:
     tried again; what remains is raised as mqclient's errors.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, transport: TransportLike | None = None) -> None:
         self._options = options
         self._runner = asyncio.Runner()
-        self._transport = Transport()
+        self._transport = transport or Transport()
         self._routes: dict[str, TopicRouteData] = {}
 
     def __enter__(self) -> Cluster:

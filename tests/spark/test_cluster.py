@@ -1,0 +1,164 @@
+"""The pull helper under the Spark source, against scripted servers: no Spark, no sockets."""
+
+import json
+
+import pytest
+
+from mqclient.errors import BrokerError, ClientTimeout, NoRouteError, UnreachableError
+from mqclient.mock import MockTransport
+from mqclient.spark import cluster as cluster_module
+from mqclient.spark.cluster import Cluster, DataLossError, Extent
+from mqclient.spark.options import Options
+from mqclient.wire import Frame
+from mqclient.wire.codes import RequestCode, ResponseCode
+from mqstore.message import MessageQueue, decode_messages
+from tests.format.golden import records
+
+ROUTE = {
+    "brokerDatas": [
+        {"brokerAddrs": {"0": "172.17.0.2:10911"}, "brokerName": "broker-a", "cluster": "c"}
+    ],
+    "queueDatas": [
+        {"brokerName": "broker-a", "perm": 6, "readQueueNums": 2, "writeQueueNums": 2},
+    ],
+}
+RECORD = records("store")[0][0]
+QUEUE = MessageQueue("T", "broker-a", 0)
+
+
+def record(queue_offset):
+    return RECORD[:20] + queue_offset.to_bytes(8, "big") + RECORD[28:]
+
+
+class Broker:
+    """A queue that holds offsets [first, end) and gives a few at a time."""
+
+    def __init__(self, first, end, at_once=32):
+        self.first, self.end, self.at_once = first, end, at_once
+        self.pulls = 0
+
+    def scripts(self):
+        return {
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route,
+            RequestCode.GET_MIN_OFFSET: lambda *_: Frame(0, {"offset": str(self.first)}),
+            RequestCode.GET_MAX_OFFSET: lambda *_: Frame(0, {"offset": str(self.end)}),
+            RequestCode.PULL_MESSAGE: self.pull,
+        }
+
+    def route(self, address, request):
+        if request.fields["topic"] != "T":
+            return Frame(ResponseCode.TOPIC_NOT_EXIST)
+        return Frame(0, {}, json.dumps(ROUTE).encode())
+
+    def pull(self, address, request):
+        self.pulls += 1
+        offset, count = (int(request.fields[name]) for name in ("queueOffset", "maxMsgNums"))
+        if offset < self.first:
+            return self.answer(ResponseCode.PULL_OFFSET_MOVED, self.first)
+        if offset >= self.end:
+            return self.answer(ResponseCode.PULL_NOT_FOUND, offset)
+        stop = min(offset + count, offset + self.at_once, self.end)
+        return self.answer(0, stop, b"".join(map(record, range(offset, stop))))
+
+    def answer(self, code, following, body=b""):
+        fields = {"nextBeginOffset": following, "minOffset": self.first, "maxOffset": self.end}
+        fields["suggestWhichBrokerId"] = 0
+        return Frame(code, {name: str(value) for name, value in fields.items()}, body)
+
+
+def open_cluster(broker, **options):
+    options = Options.parse({"nameserver": "ns:9876", "topic": "T", **options})
+    transport = MockTransport(broker.scripts())
+    return Cluster(options, transport), transport
+
+
+def offsets(cluster, first, end):
+    bodies = cluster.read(QUEUE, first, end)
+    return [m.queue_offset for body in bodies for m in decode_messages(body)]
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    async def at_once(_):
+        return None
+
+    monkeypatch.setattr(cluster_module.asyncio, "sleep", at_once)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 32])
+def test_a_range_is_read_whole_and_in_order(at_once):
+    cluster, _ = open_cluster(Broker(10, 1000, at_once))
+    with cluster:
+        assert cluster.queues("T") == [QUEUE, MessageQueue("T", "broker-a", 1)]
+        assert cluster.extents([QUEUE]) == {QUEUE: Extent(10, 1000)}
+        assert offsets(cluster, 10, 1000) == list(range(10, 1000))
+        assert offsets(cluster, 500, 501) == [500]
+        assert offsets(cluster, 5, 5) == []
+
+
+def test_lost_offsets_are_an_error_unless_allowed():
+    cluster, _ = open_cluster(Broker(100, 200))
+    with cluster, pytest.raises(DataLossError, match="offset 40 is gone"):
+        offsets(cluster, 40, 150)
+    cluster, _ = open_cluster(Broker(100, 200), failOnDataLoss="false")
+    with cluster:
+        assert offsets(cluster, 40, 150) == list(range(100, 150))
+        assert offsets(cluster, 190, 300) == list(range(190, 200))
+
+
+def test_a_reader_may_stop_early():
+    broker = Broker(0, 100_000)
+    cluster, _ = open_cluster(broker)
+    with cluster:
+        bodies = cluster.read(QUEUE, 0, 100_000)
+        assert decode_messages(next(bodies))[0].queue_offset == 0
+        bodies.close()
+    assert broker.pulls < 50
+
+
+def test_passing_failures_are_tried_again():
+    broker = Broker(0, 10)
+    failures = [UnreachableError("gone"), Frame(ResponseCode.SYSTEM_BUSY), ClientTimeout("slow")]
+    pull = broker.pull
+
+    def flaky(address, request):
+        return failures.pop() if failures else pull(address, request)
+
+    broker.pull = flaky
+    cluster, _ = open_cluster(broker)
+    with cluster:
+        assert offsets(cluster, 0, 10) == list(range(10))
+    broker.pull = lambda *_: Frame(ResponseCode.NO_PERMISSION, remark="not readable")
+    cluster, _ = open_cluster(broker)
+    with cluster, pytest.raises(BrokerError, match="not readable"):
+        offsets(cluster, 0, 10)
+
+
+def test_a_broker_that_is_away_is_told_apart_from_an_empty_one():
+    broker = Broker(0, 10)
+    cluster, transport = open_cluster(broker)
+    transport.scripts[RequestCode.GET_MIN_OFFSET] = lambda *_: UnreachableError("gone")
+    with cluster:
+        assert cluster.extents([QUEUE]) == {QUEUE: None}
+
+
+def test_addresses_are_mapped_and_unknown_topics_named():
+    cluster, transport = open_cluster(Broker(0, 1), addressMap="172.17.0.2:10911=localhost:1")
+    with cluster:
+        cluster.extents([QUEUE])
+        with pytest.raises(NoRouteError, match="no route for topic 'Missing'"):
+            cluster.queues("Missing")
+    assert {address for address, _ in transport.sent} == {"ns:9876", "localhost:1"}
+
+
+def test_the_second_name_server_is_asked_when_the_first_is_away():
+    broker = Broker(0, 1)
+    cluster, transport = open_cluster(broker, nameserver="away:9876;ns:9876")
+    route = broker.route
+
+    def first_away(address, request):
+        return UnreachableError("gone") if address.startswith("away") else route(address, request)
+
+    transport.scripts[RequestCode.GET_ROUTEINFO_BY_TOPIC] = first_away
+    with cluster:
+        assert len(cluster.queues("T")) == 2
