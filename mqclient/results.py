@@ -30,7 +30,7 @@ STATUS_OF_CODE = {
 _CODE_OF_STATUS = {status: code for code, status in STATUS_OF_CODE.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SendResult:
     """A stored message.
 
@@ -74,7 +74,7 @@ _MEANING = {
 }
 
 
-def read_send_reply(reply: Frame, topic: str, broker_name: str, msg_id: str) -> SendResult:
+def read_send_reply(reply: Frame, queue: MessageQueue, msg_id: str) -> SendResult:
     """Read the answer to a send whose code is one of STATUS_OF_CODE.
 
     Reads the fields of SendMessageResponseHeader by hand: this runs once per message.
@@ -82,11 +82,14 @@ def read_send_reply(reply: Frame, topic: str, broker_name: str, msg_id: str) -> 
     """
     fields = reply.fields
     try:
+        queue_id = int(fields["queueId"])
+        if queue_id != queue.queue_id:
+            queue = MessageQueue(queue.topic, queue.broker_name, queue_id)
         return SendResult(
             STATUS_OF_CODE[reply.code],
             msg_id,
             fields["msgId"],
-            MessageQueue(topic, broker_name, int(fields["queueId"])),
+            queue,
             int(fields["queueOffset"]),
             fields.get("transactionId"),
             fields.get("MSG_REGION") or "DefaultRegion",

@@ -118,7 +118,7 @@ class Sender:
         reply = await self._client.call_broker(self._master(queue), request, max(0.001, timeout))
         if reply.code not in STATUS_OF_CODE:
             raise BrokerError(reply.code, reply.remark, f"broker {queue.broker_name}")
-        return read_send_reply(reply, outgoing.topic, queue.broker_name, outgoing.msg_id)
+        return read_send_reply(reply, queue, outgoing.msg_id)
 
     async def oneway_to(self, outgoing: Outgoing, queue: MessageQueue, timeout: float) -> None:
         """Send to one queue without an answer; returns when the bytes are written."""

@@ -14,6 +14,7 @@ from mqclient.config import RETRY_PREFIX, ConsumerSettings
 from mqclient.consumer.context import ConsumeResult, Handler
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.retry import SendBack, original_topic
+from mqclient.consumer.subscription import Subscription
 from mqclient.consumer.workers import ConsumeRequest, Workers
 from mqclient.offsets import MemoryOffsets
 from mqstore.message import ReceivedMessage
@@ -31,12 +32,12 @@ class ConcurrentService:
     def __init__(
         self,
         settings: ConsumerSettings,
-        handler_of: Callable[[str], Handler | None],
+        subscription_of: Callable[[str], Subscription | None],
         offsets: MemoryOffsets,
         send_back: SendBack | None,
     ) -> None:
         self._settings = settings
-        self._handler_of = handler_of
+        self._subscription_of = subscription_of
         self._offsets = offsets
         self._send_back = send_back
         self._workers = Workers(
@@ -68,17 +69,20 @@ class ConcurrentService:
             await asyncio.wait(self._giving_back, timeout=timeout)
 
     def _split(self, held: ProcessQueue, messages: list[ReceivedMessage], topic: str) -> None:
-        handler = self._handler_of(topic)
-        if handler is None:
+        subscription = self._subscription_of(topic)
+        handler: Handler = _no_handler
+        on_loop = True
+        if subscription is None or subscription.handler is None:
             log.warning("no handler for topic %s (message %s)", topic, messages[0].msg_id)
-            handler = _no_handler
+        else:
+            handler, on_loop = subscription.handler, subscription.on_loop
         now_ms = time.time_ns() // 1_000_000
         for message in messages:
             message.consume_start_ms = now_ms
         size = self._settings.batch_size
         for start in range(0, len(messages), size):
-            request = ConsumeRequest(held, messages[start : start + size], handler)
-            self._workers.submit(request)
+            part = messages[start : start + size]
+            self._workers.submit(ConsumeRequest(held, part, handler, on_loop))
 
     def _done(self, request: ConsumeRequest, outcome: Any) -> None:
         """On the loop, after a handler: acknowledge, or give back what failed."""
@@ -125,7 +129,7 @@ class ConcurrentService:
         keep = set(map(id, kept))
         self._acknowledge(request.held, [m for m in request.messages if id(m) not in keep])
         if kept and not self._stopping:
-            retry = ConsumeRequest(request.held, kept, request.handler)
+            retry = ConsumeRequest(request.held, kept, request.handler, request.on_loop)
             loop = asyncio.get_running_loop()
             loop.call_later(REDELIVER_HERE_DELAY, self._submit_again, retry)
 
@@ -137,5 +141,5 @@ class ConcurrentService:
         self._offsets.update(held.queue, held.remove(messages))
 
 
-def _no_handler(messages: list[ReceivedMessage], _context: object) -> ConsumeResult:
+async def _no_handler(_messages: list[ReceivedMessage], _context: object) -> ConsumeResult:
     return ConsumeResult.RECONSUME_LATER

@@ -1,11 +1,12 @@
 """What a handler gets and gives."""
 
+import inspect
 from collections.abc import Awaitable, Callable
 from enum import Enum
 
 from mqstore.message import MessageQueue, ReceivedMessage
 
-__all__ = ["ConsumeContext", "ConsumeResult", "Handler"]
+__all__ = ["ConsumeContext", "ConsumeResult", "Handler", "is_async"]
 
 
 class ConsumeResult(Enum):
@@ -38,3 +39,9 @@ Handler = (
     | Callable[[list[ReceivedMessage], ConsumeContext], Awaitable[HandlerResult]]
 )
 """A handler: plain functions run in threads, `async def` ones on the loop."""
+
+
+def is_async(handler: Handler) -> bool:
+    """True for an `async def` function, and for an object whose __call__ is one."""
+    call = getattr(handler, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)

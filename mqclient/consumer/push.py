@@ -68,7 +68,9 @@ class PushConsumer:
         clustering = settings.model == "clustering"
         self._offsets = RemoteOffsets(client, settings.group) if clustering else MemoryOffsets()
         send_back = SendBack(client, settings) if clustering else None
-        self._service = ConcurrentService(settings, self._handler_of, self._offsets, send_back)
+        self._service = ConcurrentService(
+            settings, self._subscriptions.get, self._offsets, send_back
+        )
         puller = Puller(
             client,
             settings,

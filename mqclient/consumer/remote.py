@@ -11,7 +11,7 @@ from typing import Any
 
 from mqclient.config import ConsumerSettings
 from mqclient.consumer.assignment import Assignment
-from mqclient.consumer.context import ConsumeContext, ConsumeResult, Handler
+from mqclient.consumer.context import ConsumeContext, ConsumeResult, Handler, is_async
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.retry import original_topic
 from mqclient.engine import Client
@@ -134,7 +134,8 @@ class RemoteControl:
 async def _run(handler: Handler, message: ReceivedMessage) -> Any:
     queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
     context = ConsumeContext(queue)
-    if inspect.iscoroutinefunction(handler):
-        return await handler([message], context)
-    outcome = await asyncio.to_thread(handler, [message], context)
+    if is_async(handler):
+        outcome: Any = handler([message], context)
+    else:
+        outcome = await asyncio.to_thread(handler, [message], context)
     return await outcome if inspect.isawaitable(outcome) else outcome

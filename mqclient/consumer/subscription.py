@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, field
 
 from mqclient.config import check_topic
-from mqclient.consumer.context import Handler
+from mqclient.consumer.context import Handler, is_async
 from mqclient.wire.bodies.heartbeat import SUBSCRIBE_ALL, SubscriptionData
 from mqstore.message import MessageQueue
 
@@ -15,14 +15,15 @@ __all__ = ["Subscription", "java_hash", "tag_subscription"]
 class Subscription:
     """A subscribed topic.
 
-    tags: what the client lets through, None for all; brokers filter by hash only. initial: queues
-    that existed when the subscription was first balanced, None before that; later ones begin at
-    their minimum.
+    tags: what the client lets through, None for all; brokers filter by hash only. on_loop: the
+    handler is `async def` and runs on the loop, not in a thread. initial: queues that existed when
+    the subscription was first balanced, None before that; later ones begin at their minimum.
     """
 
     data: SubscriptionData
     handler: Handler | None
     tags: frozenset[str] | None
+    on_loop: bool = False
     initial: frozenset[MessageQueue] | None = field(default=None)
     balanced: bool = False
 
@@ -49,7 +50,8 @@ def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Su
         code_set=[java_hash(tag) for tag in tags],
         sub_version=time.time_ns() // 1_000_000,
     )
-    return Subscription(data, handler, frozenset(tags) or None)
+    on_loop = handler is not None and is_async(handler)
+    return Subscription(data, handler, frozenset(tags) or None, on_loop)
 
 
 def java_hash(text: str) -> int:

@@ -26,14 +26,15 @@ TURN = 32
 class ConsumeRequest:
     """One call of a handler: some messages of one queue."""
 
-    __slots__ = ("context", "handler", "held", "messages")
+    __slots__ = ("context", "handler", "held", "messages", "on_loop")
 
     def __init__(
-        self, held: ProcessQueue, messages: list[ReceivedMessage], handler: Handler
+        self, held: ProcessQueue, messages: list[ReceivedMessage], handler: Handler, on_loop: bool
     ) -> None:
         self.held = held
         self.messages = messages
         self.handler = handler
+        self.on_loop = on_loop
         self.context = ConsumeContext(held.queue)
 
 
@@ -61,7 +62,7 @@ class Workers:
         if self._stopping:
             return
         self._in_flight += 1
-        if inspect.iscoroutinefunction(request.handler) or _is_async(request.handler):
+        if request.on_loop:
             self._tasks.submit(request, None)
         else:
             self._threads.submit(request)
@@ -97,11 +98,6 @@ class Workers:
     def _settle(self) -> None:
         if not self._in_flight:
             self._idle.set()
-
-
-def _is_async(handler: Any) -> bool:
-    """True for an object whose __call__ is `async def`."""
-    return inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
 
 
 class _Tasks:
