@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mqclient.errors import ClientTimeout, ClosedError, RocketMQError, UnreachableError
-from mqclient.wire.frame import Frame, FrameError, decode, encode
+from mqclient.wire.frame import Frame, FrameError, encode
 from mqstore._core import Connector
 
 __all__ = ["CloseCallback", "RequestCallback", "Transport"]
@@ -25,6 +25,10 @@ RequestCallback = Callable[[str, Frame], Awaitable[Frame | None]]
 
 CloseCallback = Callable[[str], None]
 """Gets the address of a connection that is gone."""
+
+Submission = tuple[
+    str, int, float, bool, int, dict[str, str], bytes, int, str | None, int | None, int, int
+]
 
 _REPLY, _FAILED, _WRITTEN, _REQUEST, _CLOSED = range(5)
 _WAKE_BYTES = 4096
@@ -43,6 +47,7 @@ class Transport:
         self._connector: Connector | None = None
         self._wake: socket.socket | None = None
         self._waiting: dict[int, tuple[asyncio.Future[Any], str]] = {}
+        self._outbox: list[Submission] = []
         self._next_token = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._request_callback: RequestCallback | None = None
@@ -77,6 +82,8 @@ class Transport:
     async def aclose(self) -> None:
         """Close every connection; calls that wait raise ClosedError. Twice is fine."""
         self._closed = True
+        if self._process == os.getpid():
+            self._flush()
         connector, self._connector = self._connector, None
         if connector is None or self._process != os.getpid():
             return
@@ -92,18 +99,42 @@ class Transport:
     def _submit(
         self, address: str, request: Frame, timeout: float, *, oneway: bool
     ) -> asyncio.Future[Any]:
-        connector = self._connector
-        if connector is None or self._process != os.getpid():
-            connector = self._start()
+        if self._connector is None or self._process != os.getpid():
+            self._start()
         assert self._loop is not None
         self._next_token += 1
         token = self._next_token
         future: asyncio.Future[Any] = self._loop.create_future()
+        self._outbox.append(
+            (
+                address,
+                token,
+                timeout,
+                oneway,
+                request.code,
+                request.fields,
+                request.body,
+                request.flag,
+                request.remark,
+                request.language,
+                request.version,
+                request.serialize,
+            )
+        )
+        if not self._waiting:
+            self._flush()  # nobody to wait for
+        elif len(self._outbox) == 1:
+            # What other tasks send in this turn of the loop goes with the same system call.
+            self._loop.call_soon(self._flush)
         self._waiting[token] = (future, address)
-        connector.submit(address, encode(request), token, timeout, oneway)
         return future
 
-    def _start(self) -> Connector:
+    def _flush(self) -> None:
+        if self._connector is not None and self._outbox:
+            outbox, self._outbox = self._outbox, []
+            self._connector.submit(outbox)
+
+    def _start(self) -> None:
         """Make the connector on the running loop."""
         if self._closed:
             raise ClosedError("the client is closed")
@@ -120,7 +151,6 @@ class Transport:
         self._wake = near
         self._process = os.getpid()
         self._loop.add_reader(near, self._on_wake)
-        return self._connector
 
     def _on_wake(self) -> None:
         connector, wake = self._connector, self._wake
@@ -142,22 +172,18 @@ class Transport:
                 if future.done():  # the caller was cancelled
                     continue
                 if kind == _REPLY:
-                    _resolve(future, payload, address)
+                    future.set_result(Frame(*payload))
                 elif kind == _FAILED:
                     future.set_exception(_error(address, *payload))
                 else:
                     future.set_result(None)
 
-    def _answer(self, address: str, data: bytes) -> None:
+    def _answer(self, address: str, payload: tuple[Any, ...]) -> None:
         """Give a server's request to the callback, as a task that is kept until it ends."""
         if self._request_callback is None or self._closed:
             return
-        try:
-            request = decode(data)
-        except FrameError as error:
-            log.warning("%s sent a request that cannot be read: %s", address, error)
-            return
         assert self._loop is not None
+        request = Frame(*payload)
         task = self._loop.create_task(self._run_callback(self._request_callback, address, request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -172,14 +198,6 @@ class Transport:
             self._connector.reply(address, encode(reply))
 
 
-def _resolve(future: asyncio.Future[Any], data: bytes, address: str) -> None:
-    try:
-        future.set_result(decode(data))
-    except FrameError as error:
-        text = f"{address} sent a reply that cannot be read: {error}"
-        future.set_exception(UnreachableError(text, address))
-
-
 def _error(address: str, category: str, text: str) -> Exception:
     """The one place that turns the core's failures into the client's errors."""
     match category:
@@ -190,6 +208,6 @@ def _error(address: str, category: str, text: str) -> Exception:
         case "closed":
             return ClosedError(text)
         case "bad_frame":
-            return ValueError(text)
+            return FrameError(text)
         case _:
             return RocketMQError(text)

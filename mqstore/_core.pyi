@@ -260,17 +260,19 @@ class Connector:
     """
 
     def __new__(cls, wake_fd: int, settings: dict[str, float]) -> Self: ...
-    def submit(self, address: str, frame: bytes, token: int, timeout: float, oneway: bool) -> None:
-        """Send a whole frame from any thread, without waiting. Its opaque is replaced.
+    def submit(self, requests: list[tuple[Any, ...]]) -> None:
+        """Encode and send requests from any thread, without waiting; opaques are chosen here.
 
-        timeout: seconds to the reply, connecting included. Each token gets one outcome.
+        Each is (address, token, timeout, oneway, code, fields, body, flag, remark, language,
+        version, serialize); timeout in seconds to the reply, connecting included. Each token
+        gets one outcome. Neighbours with the same address go with one system call.
         """
     def drain(self) -> list[tuple[int, int, Any]]:
         """Take what happened: (token, kind, payload).
 
-        kind 0: reply, its frame. 1: no reply, (category, text) with category "unreachable",
+        kind 0: reply, the arguments of `mqclient.wire.Frame`. 1: no reply, (category, text) with category "unreachable",
         "timeout", "busy", "bad_frame" or "closed". 2: one-way request written, None.
-        3: a server's request, (address, frame). 4: connection closed, its address. Token 0 in
+        3: a server's request, (address, arguments of Frame). 4: connection closed, its address. Token 0 in
         the last two.
         """
     def reply(self, address: str, frame: bytes) -> None:

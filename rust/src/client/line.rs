@@ -6,25 +6,18 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
+use super::batch::{Entry, Requests};
 use super::events::Failure;
 use super::pool::Shared;
-use super::waiters::{Waiter, Waiters};
+use super::waiters::Waiters;
 use crate::format::remoting::Frame;
 use crate::net::connect::connect;
 use crate::net::connection::{Connection, Receiver, SendError};
 use crate::net::frame::FrameSplitter;
 
-/// A request on its way to the socket; numbered, encoded.
-pub(super) struct Outgoing {
-    pub token: u64,
-    pub opaque: i32,
-    pub bytes: Vec<u8>,
-    pub oneway: bool,
-}
-
 enum State {
     /// Requests wait for the connection, in order.
-    Connecting(Vec<Outgoing>),
+    Connecting(Vec<Requests>),
     Open(Arc<Connection>),
     /// Failed or closed: a new line takes its place in the pool.
     Gone,
@@ -50,29 +43,26 @@ impl Line {
         }
     }
 
-    /// Takes a request; `waiter` is None for a one-way one. Gives both back if the line is gone.
+    /// Takes requests; gives them back if the line is gone.
     ///
-    /// The waiter is entered before the bytes leave, since a reply may be faster than we are.
-    pub fn submit(
-        &self,
-        shared: &Shared,
-        outgoing: Outgoing,
-        waiter: Option<Waiter>,
-    ) -> Result<(), Outgoing> {
+    /// The waiters are entered before the bytes leave, since a reply may be faster than we are.
+    pub fn submit(&self, shared: &Shared, requests: Requests) -> Result<(), Requests> {
         let mut state = self.state.lock();
         if matches!(*state, State::Gone) {
-            return Err(outgoing);
+            return Err(requests);
         }
-        if let Some(waiter) = waiter {
-            self.waiters.lock().insert(outgoing.opaque, waiter);
+        let mut waiters = self.waiters.lock();
+        for entry in requests.entries.iter().filter(|entry| !entry.oneway) {
+            waiters.insert(entry.opaque, entry.waiter);
         }
+        drop(waiters);
         match &mut *state {
-            State::Connecting(waiting) => waiting.push(outgoing),
+            State::Connecting(waiting) => waiting.push(requests),
             State::Open(connection) => {
                 let connection = connection.clone();
                 drop(state);
                 self.last_used_ms.store(shared.now_ms(), Ordering::Relaxed);
-                self.send(shared, &connection, outgoing);
+                self.send(shared, &connection, requests);
             }
             State::Gone => {}
         }
@@ -87,28 +77,26 @@ impl Line {
         }
     }
 
-    fn send(&self, shared: &Shared, connection: &Connection, outgoing: Outgoing) {
-        let Outgoing {
-            token,
-            opaque,
-            bytes,
-            oneway,
-        } = outgoing;
-        let sent = connection.send(bytes);
-        if oneway {
-            match sent {
-                Ok(()) => shared.events.written(token),
-                Err(error) => shared.events.failed(token, self.failure_of(error)),
-            }
-            return shared.release(1);
-        }
-        // The receiver may have failed the waiter meanwhile: whoever takes it out tells.
-        if let Err(error) = sent
-            && let Some(waiter) = self.waiters.lock().remove(opaque)
-        {
-            shared.events.failed(waiter.token, self.failure_of(error));
-            shared.release(1);
-        }
+    fn send(&self, shared: &Shared, connection: &Connection, requests: Requests) {
+        let sent = connection.send(requests.bytes);
+        let (oneways, calls): (Vec<_>, Vec<_>) =
+            requests.entries.into_iter().partition(|entry| entry.oneway);
+        let Err(error) = sent else {
+            shared.release(oneways.len());
+            return oneways
+                .iter()
+                .for_each(|entry| shared.events.written(entry.waiter.token));
+        };
+        // The receiver may have failed a waiter meanwhile: whoever takes it out tells.
+        let mut waiters = self.waiters.lock();
+        let mut failed = oneways;
+        failed.extend(
+            calls
+                .into_iter()
+                .filter(|call| waiters.remove(call.opaque).is_some()),
+        );
+        drop(waiters);
+        shared.fail(failed, &self.failure_of(error));
     }
 
     fn failure_of(&self, error: SendError) -> Failure {
@@ -148,10 +136,12 @@ impl Line {
         let mut state = self.state.lock();
         if let State::Connecting(waiting) = &mut *state {
             // Under the lock, so that later requests cannot overtake these.
-            for outgoing in std::mem::take(waiting) {
-                if outgoing.oneway || self.waiters.lock().contains(outgoing.opaque) {
-                    self.send(shared, &connection, outgoing);
-                }
+            for requests in std::mem::take(waiting) {
+                let waiters = self.waiters.lock();
+                let alive = |entry: &Entry| entry.oneway || waiters.contains(entry.opaque);
+                let requests = requests.retain(alive);
+                drop(waiters);
+                self.send(shared, &connection, requests);
             }
             *state = State::Open(connection.clone());
         } else {
@@ -231,23 +221,21 @@ impl Line {
     /// Marks the line gone and fails everything on it, once.
     pub fn end(&self, shared: &Shared, failure: Failure) {
         let before = std::mem::replace(&mut *self.state.lock(), State::Gone);
-        let oneways = match before {
+        let waiting = match before {
             State::Gone => return,
-            State::Connecting(waiting) => waiting.into_iter().filter(|o| o.oneway).collect(),
+            State::Connecting(waiting) => waiting,
             State::Open(connection) => {
                 connection.close();
                 Vec::new()
             }
         };
         shared.forget(self);
+        let entries = waiting.into_iter().flat_map(|requests| requests.entries);
+        shared.fail(entries.filter(|entry| entry.oneway).collect(), &failure);
         let waiters = self.waiters.lock().take_all();
-        shared.release(waiters.len() + oneways.len());
-        let tokens = oneways
-            .iter()
-            .map(|o| o.token)
-            .chain(waiters.iter().map(|w| w.token));
-        for token in tokens {
-            shared.events.failed(token, failure.clone());
+        shared.release(waiters.len());
+        for waiter in waiters {
+            shared.events.failed(waiter.token, failure.clone());
         }
         shared.events.closed(&self.address);
         shared.events.settled();

@@ -1,5 +1,6 @@
 //! The client engine: a connection per address, and requests matched with their replies.
 
+pub mod batch;
 pub mod bench;
 pub mod events;
 mod line;

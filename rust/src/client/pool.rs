@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
+use super::batch::{Batch, Entry};
 use super::events::{Events, Failure};
-use super::line::{Line, Outgoing};
-use super::waiters::Waiter;
-use crate::format::remoting::{MAX_FRAME_BYTES, renumber};
+use super::line::Line;
+use crate::format::remoting::MAX_FRAME_BYTES;
 
 /// Bounds and times of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,25 +41,10 @@ impl Default for PoolSettings {
     }
 }
 
-/// A request for `Pool::submit`.
-#[derive(Debug, Clone, Copy)]
-pub struct Submission<'a> {
-    /// "host:port".
-    pub address: &'a str,
-    /// A whole frame; its opaque is replaced.
-    pub frame: &'a [u8],
-    /// Given back with the outcome.
-    pub token: u64,
-    /// From now to the reply, connecting included.
-    pub timeout: Duration,
-    /// No reply is awaited.
-    pub oneway: bool,
-}
-
 /// Connections by address. `close` it before its runtime goes: dropping alone closes nothing, so
 /// that a copy in a forked child cannot shut the parent's sockets down.
 pub struct Pool {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     runtime: Handle,
 }
 
@@ -95,55 +80,32 @@ impl Pool {
         Self { shared, runtime }
     }
 
-    /// Sends a request from any thread without blocking; the outcome comes as an event.
-    pub fn submit(&self, submission: Submission<'_>) {
-        let shared = &self.shared;
-        if let Err(failure) = self.try_submit(&submission) {
-            shared.events.failed(submission.token, failure);
-        }
-        shared.events.settled();
+    /// Starts a batch of requests; of one or many.
+    pub fn batch(&self) -> Batch<'_> {
+        Batch::new(self)
     }
 
-    fn try_submit(&self, submission: &Submission<'_>) -> Result<(), Failure> {
-        let Submission {
-            address,
-            frame,
-            token,
-            timeout,
-            oneway,
-        } = *submission;
+    /// Sends a batch to "host:port" from any thread without blocking; outcomes come as events.
+    pub fn submit(&self, address: &str, batch: Batch<'_>) {
         let shared = &self.shared;
-        let opaque = shared.next_opaque.fetch_add(1, Ordering::Relaxed);
-        let bytes =
-            renumber(frame, opaque).map_err(|error| Failure::BadFrame(error.to_string()))?;
-        shared.claim()?;
-        let deadline = Instant::now() + timeout;
-        let waiter = (!oneway).then_some(Waiter {
-            token,
-            deadline,
-            timeout,
-        });
-        let mut outgoing = Outgoing {
-            token,
-            opaque,
-            bytes,
-            oneway,
-        };
-        loop {
+        let replies = batch.requests.entries.iter().filter(|entry| !entry.oneway);
+        let first_deadline = replies.map(|entry| entry.waiter.deadline).min();
+        let mut requests = batch.requests;
+        while !requests.entries.is_empty() {
             let Some(line) = self.line(address) else {
-                shared.release(1);
-                return Err(Failure::Closed);
+                shared.fail(requests.entries, &Failure::Closed);
+                break;
             };
-            match line.submit(shared, outgoing, waiter) {
+            match line.submit(shared, requests) {
                 Ok(()) => break,
                 // The line ended between the look-up and the hand-over; the next one is new.
-                Err(back) => outgoing = back,
+                Err(back) => requests = back,
             }
         }
-        if !oneway {
+        if let Some(deadline) = first_deadline {
             shared.look_at(deadline);
         }
-        Ok(())
+        shared.events.settled();
     }
 
     /// Sends our reply to a server's request, on the connection to that address.
@@ -190,8 +152,21 @@ impl Shared {
         self.in_flight.fetch_sub(count, Ordering::Relaxed);
     }
 
+    /// A correlation number that nobody has used for a long time.
+    pub fn next_opaque(&self) -> i32 {
+        self.next_opaque.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Tells the failure of requests that were never handed to a line.
+    pub fn fail(&self, entries: Vec<Entry>, failure: &Failure) {
+        self.release(entries.len());
+        for entry in entries {
+            self.events.failed(entry.waiter.token, failure.clone());
+        }
+    }
+
     /// Takes a place in flight.
-    fn claim(&self) -> Result<(), Failure> {
+    pub fn claim(&self) -> Result<(), Failure> {
         let limit = self.settings.in_flight_max;
         if self.in_flight.fetch_add(1, Ordering::Relaxed) < limit {
             return Ok(());

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 use super::events::{Events, Failure};
-use super::pool::{Pool, PoolSettings, Submission};
+use super::pool::{Pool, PoolSettings};
 use crate::format::remoting::{Frame, Head, Serialize};
 
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -86,16 +86,21 @@ impl Engine {
     }
 
     fn submit(&self, address: &str, token: u64, timeout: Duration, body: &str) {
-        let mut frame = Vec::new();
-        Head::request(10, 0, Serialize::Json).encode(&[], body.as_bytes(), &mut frame);
-        let oneway = body == "oneway";
-        self.pool.submit(Submission {
-            address,
-            frame: &frame,
-            token,
-            timeout,
-            oneway,
-        });
+        self.submit_all(address, &[(token, body)], timeout);
+    }
+
+    fn submit_all(&self, address: &str, requests: &[(u64, &str)], timeout: Duration) {
+        let mut batch = self.pool.batch();
+        for (token, body) in requests {
+            batch.add(*token, timeout, *body == "oneway", |opaque, out| {
+                if *body == "unfit" {
+                    return Err("it does not fit");
+                }
+                Head::request(10, opaque, Serialize::Json).encode(&[], body.as_bytes(), out);
+                Ok(())
+            });
+        }
+        self.pool.submit(address, batch);
     }
 
     fn next(&self) -> Event {
@@ -144,8 +149,10 @@ fn server() -> String {
 #[test]
 fn replies_find_their_requests() {
     let (engine, address) = (Engine::new(PoolSettings::default()), server());
-    for token in 0..500 {
-        engine.submit(&address, token, DEADLINE, &format!("body {token}"));
+    let bodies: Vec<_> = (0..500).map(|token| format!("body {token}")).collect();
+    let requests: Vec<_> = (0..).zip(bodies.iter().map(String::as_str)).collect();
+    for some in requests.chunks(7) {
+        engine.submit_all(&address, some, DEADLINE);
     }
     let mut replies = HashMap::new();
     while replies.len() < 500 {
@@ -263,15 +270,17 @@ fn an_idle_connection_is_closed() {
 }
 
 #[test]
-fn bytes_that_are_no_frame_are_refused() {
-    let engine = Engine::new(PoolSettings::default());
-    let (frame, timeout, address) = (&b"nonsense"[..], DEADLINE, "127.0.0.1:1");
-    engine.pool.submit(Submission {
-        address,
-        frame,
-        token: 5,
-        timeout,
-        oneway: false,
-    });
-    assert_eq!(engine.failure().1, "bad_frame");
+fn a_batch_is_sent_without_the_request_that_cannot_be_encoded() {
+    let (engine, address) = (Engine::new(PoolSettings::default()), server());
+    let requests = [(1, "x"), (2, "unfit"), (3, "oneway"), (4, "y")];
+    for _ in ["while connecting", "when open"] {
+        engine.submit_all(&address, &requests, DEADLINE);
+        let (token, category, text) = engine.failure();
+        let expected = (2, "bad_frame", "not a frame: it does not fit".to_owned());
+        assert_eq!((token, category, text), expected);
+        let mut rest = [engine.next(), engine.next(), engine.next()];
+        rest.sort_by_key(|event| matches!(event, Event::Written(_)));
+        let reply = |token, body: &str| Event::Reply(token, body.to_owned());
+        assert_eq!(rest, [reply(1, "x"), reply(4, "y"), Event::Written(3)]);
+    }
 }

@@ -8,14 +8,13 @@ use parking_lot::Mutex;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{PyDict, PyList};
 use tokio::runtime::Runtime;
 
-use crate::client::events::{Events, Failure};
-use crate::client::pool::{Pool, PoolSettings, Submission};
+use super::frames::{Submission, duration, frame_to_python};
 
-/// The longest timeout taken; longer ones would overflow the clock.
-const TIMEOUT_MAX_S: f64 = 1e9;
+use crate::client::events::{Events, Failure};
+use crate::client::pool::{Pool, PoolSettings};
 
 /// Connections to servers; requests go in with a token, outcomes come out of `drain`.
 #[pyclass(frozen, module = "mqstore._core")]
@@ -56,23 +55,27 @@ impl Connector {
         })
     }
 
-    fn submit(
-        &self,
-        address: &str,
-        frame: &[u8],
-        token: u64,
-        timeout: f64,
-        oneway: bool,
-    ) -> PyResult<()> {
+    fn submit(&self, requests: &Bound<'_, PyList>) -> PyResult<()> {
         self.check_process()?;
-        let timeout = duration(timeout)?;
-        self.pool.submit(Submission {
-            address,
-            frame,
-            token,
-            timeout,
-            oneway,
-        });
+        let mut readable = Vec::with_capacity(requests.len());
+        for request in requests {
+            match Submission::read(&request) {
+                Ok(submission) => readable.push(submission),
+                Err(error) => {
+                    let token = request.get_item(1)?.extract()?;
+                    self.inbox
+                        .failed(token, Failure::BadFrame(error.to_string()));
+                }
+            }
+        }
+        // What goes to the same server one after the other goes with one write.
+        for same in readable.chunk_by(|one, next| one.address == next.address) {
+            let mut batch = self.pool.batch();
+            same.iter()
+                .for_each(|submission| submission.add_to(&mut batch));
+            self.pool.submit(&same[0].address, batch);
+        }
+        self.inbox.settled();
         Ok(())
     }
 
@@ -154,13 +157,15 @@ impl Event {
     /// `(token, kind, payload)` as the stub describes it.
     fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self {
-            Self::Reply(token, frame) => (*token, 0, PyBytes::new(py, frame)).into_bound_py_any(py),
+            Self::Reply(token, frame) => {
+                (*token, 0, frame_to_python(py, frame)?).into_bound_py_any(py)
+            }
             Self::Failed(token, failure) => {
                 (*token, 1, (failure.category(), failure.to_string())).into_bound_py_any(py)
             }
             Self::Written(token) => (*token, 2, py.None()).into_bound_py_any(py),
             Self::Request(address, frame) => {
-                (0, 3, (address, PyBytes::new(py, frame))).into_bound_py_any(py)
+                (0, 3, (address, frame_to_python(py, frame)?)).into_bound_py_any(py)
             }
             Self::Closed(address) => (0, 4, address).into_bound_py_any(py),
         }
@@ -211,15 +216,6 @@ impl Events for Inbox {
         // way there is nothing to do.
         let _ = rustix::io::write(&self.wake, &[1]);
     }
-}
-
-fn duration(seconds: f64) -> PyResult<Duration> {
-    if seconds.is_nan() || seconds < 0.0 {
-        return Err(PyValueError::new_err(format!(
-            "timeout {seconds} is not a time in seconds"
-        )));
-    }
-    Ok(Duration::from_secs_f64(seconds.min(TIMEOUT_MAX_S)))
 }
 
 /// Reads the settings by the names of `PoolSettings`; times are in seconds.

@@ -4,6 +4,7 @@ mod bench;
 mod client;
 mod errors;
 mod fastjson;
+mod frames;
 mod offline;
 mod request;
 mod server;

@@ -1,0 +1,160 @@
+//! Frames between Python and the client engine, without a copy of the encoded bytes in Python.
+
+use std::time::Duration;
+
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyString};
+
+use crate::client::batch::Batch;
+use crate::format::remoting::{FieldValue, Frame, Head, Language, MAX_FRAME_BYTES, Serialize};
+
+/// The longest timeout taken; longer ones would overflow the clock.
+const TIMEOUT_MAX_S: f64 = 1e9;
+/// Text in a header: a JSON escape makes six bytes of one, and a header has 24 bits of length.
+const HEADER_TEXT_MAX_BYTES: usize = 2 * 1024 * 1024;
+
+/// A request as Python hands it over.
+pub(super) struct Submission<'py> {
+    pub address: String,
+    token: u64,
+    timeout: Duration,
+    oneway: bool,
+    code: i32,
+    fields: Bound<'py, PyDict>,
+    body: Bound<'py, PyBytes>,
+    flag: i32,
+    remark: Option<String>,
+    language: Option<u8>,
+    version: i32,
+    serialize: u8,
+}
+
+impl<'py> Submission<'py> {
+    /// Reads the tuple that the stub of `Connector.submit` describes.
+    pub fn read(item: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let (
+            address,
+            token,
+            timeout,
+            oneway,
+            code,
+            fields,
+            body,
+            flag,
+            remark,
+            language,
+            version,
+            serialize,
+        ) = item.extract()?;
+        let timeout = duration(timeout)?;
+        Ok(Self {
+            address,
+            token,
+            timeout,
+            oneway,
+            code,
+            fields,
+            body,
+            flag,
+            remark,
+            language,
+            version,
+            serialize,
+        })
+    }
+
+    /// Encodes the request into a batch.
+    pub fn add_to(&self, batch: &mut Batch<'_>) {
+        batch.add(self.token, self.timeout, self.oneway, |opaque, out| {
+            self.encode(opaque, out)
+        });
+    }
+
+    fn encode(&self, opaque: i32, out: &mut Vec<u8>) -> Result<(), String> {
+        let texts: Vec<(Bound<'_, PyString>, Bound<'_, PyString>)> = self
+            .fields
+            .iter()
+            .map(text_pair)
+            .collect::<PyResult<_>>()
+            .map_err(|e| e.to_string())?;
+        let mut fields = Vec::with_capacity(texts.len());
+        let mut text_bytes = self.remark.as_deref().map_or(0, str::len);
+        for (name, value) in &texts {
+            let name = name.to_str().map_err(|error| error.to_string())?;
+            let value = value.to_str().map_err(|error| error.to_string())?;
+            text_bytes += name.len() + value.len();
+            fields.push((name, FieldValue::Text(value)));
+        }
+        if text_bytes > HEADER_TEXT_MAX_BYTES {
+            return Err(format!("header with {text_bytes} bytes of text"));
+        }
+        let head = self.head(opaque)?;
+        let (start, body) = (out.len(), self.body.as_bytes());
+        head.encode(&fields, body, out);
+        let frame_bytes = out.len() - start;
+        if frame_bytes > MAX_FRAME_BYTES {
+            return Err(format!(
+                "frame of {frame_bytes} bytes, the limit is {MAX_FRAME_BYTES}"
+            ));
+        }
+        Ok(())
+    }
+
+    fn head(&self, opaque: i32) -> Result<Head<'_>, String> {
+        let serialize = match self.serialize {
+            0 => Serialize::Json,
+            1 if i16::try_from(self.code).is_ok() => Serialize::RocketMq,
+            1 => return Err(format!("code {} does not fit a ROCKETMQ header", self.code)),
+            other => return Err(format!("unknown serialize type {other}")),
+        };
+        Ok(Head {
+            code: self.code,
+            language: self.language.map_or(Language::OTHER, Language),
+            version: self.version,
+            opaque,
+            flag: self.flag,
+            remark: self.remark.as_deref(),
+            serialize,
+        })
+    }
+}
+
+fn text_pair<'py>(
+    (name, value): (Bound<'py, PyAny>, Bound<'py, PyAny>),
+) -> PyResult<(Bound<'py, PyString>, Bound<'py, PyString>)> {
+    Ok((name.cast_into()?, value.cast_into()?))
+}
+
+/// A received frame as the arguments of `mqclient.wire.Frame`, in its order.
+pub(super) fn frame_to_python<'py>(py: Python<'py>, frame: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    let frame = Frame::decode(frame).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let fields = PyDict::new(py);
+    for (name, value) in frame.ext.iter() {
+        fields.set_item(PyString::intern(py, name), value)?;
+    }
+    (
+        frame.code,
+        fields,
+        PyBytes::new(py, frame.body),
+        frame.opaque,
+        frame.flag,
+        frame.remark.as_deref(),
+        frame.language.0,
+        frame.version,
+        frame.serialize as u8,
+        frame.ext.is_present(),
+    )
+        .into_bound_py_any(py)
+}
+
+/// Seconds of a caller; ValueError if they are no time.
+pub(super) fn duration(seconds: f64) -> PyResult<Duration> {
+    if seconds.is_nan() || seconds < 0.0 {
+        return Err(PyValueError::new_err(format!(
+            "timeout {seconds} is not a time in seconds"
+        )));
+    }
+    Ok(Duration::from_secs_f64(seconds.min(TIMEOUT_MAX_S)))
+}
