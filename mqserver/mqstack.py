@@ -28,7 +28,7 @@ def main() -> None:
         print(f"mqstack: unknown command {command}; one of {', '.join(COMMANDS)}", file=sys.stderr)
         raise SystemExit(USAGE_ERROR)
     sys.argv = [f"mqstack {command}", *rest]
-    import_module(COMMANDS[command]).main()
+    raise SystemExit(import_module(COMMANDS[command]).main())
 
 
 if __name__ == "__main__":
