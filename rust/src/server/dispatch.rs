@@ -142,14 +142,14 @@ impl Context<'_> {
     /// `has_turn`: later sends of this connection and topic already wait for this one.
     fn route(&self, attempt: u8, has_turn: bool, out: &mut Vec<u8>) -> bool {
         let code = self.frame.code;
-        let route = self.core.routes.of(code);
-        if let Some(native) = route.native
+        let routes = &self.core.routes;
+        if let Some(native) = routes.native(code)
             && native::answer(native, self, out) == Handled::Native
         {
             self.core.counters.native(code);
             return false;
         }
-        let Some(family) = route.family else {
+        let Some(family) = routes.family(code) else {
             return false;
         };
         self.core.counters.python(code);

@@ -63,15 +63,6 @@ impl Native {
 /// Index of a family of Python processors.
 pub type Family = usize;
 
-/// Where a request goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Route {
-    /// Asked first, if any.
-    pub native: Option<Native>,
-    /// Asked next; None means silence.
-    pub family: Option<Family>,
-}
-
 /// Codes to routes.
 #[derive(Debug)]
 pub struct Routes {
@@ -97,14 +88,17 @@ impl Routes {
         }
     }
 
-    /// Where a request of `code` goes.
-    pub fn of(&self, code: i32) -> Route {
-        let native = match self.plane {
+    /// The native handler that is asked first, if there is one.
+    pub fn native(&self, code: i32) -> Option<Native> {
+        match self.plane {
             DataPlane::Native => Native::of(self.kind, code),
             DataPlane::Python => None,
-        };
-        let family = self.families.get(&code).copied().or(self.default);
-        Route { native, family }
+        }
+    }
+
+    /// The family that is asked next; None means silence.
+    pub fn family(&self, code: i32) -> Option<Family> {
+        self.families.get(&code).copied().or(self.default)
     }
 
     /// The fast (VIP) port serves everything but pulls, which are answered 3.
@@ -126,43 +120,22 @@ mod tests {
     fn native_first_then_the_family_of_the_code() {
         let families = HashMap::from([(SEND, 1), (34, 2)]);
         let routes = Routes::new(Kind::Broker, DataPlane::Native, families.clone(), Some(0));
+        assert_eq!(routes.native(SEND), Some(Native::Send));
+        assert_eq!(routes.native(34), None);
         assert_eq!(
-            routes.of(SEND),
-            Route {
-                native: Some(Native::Send),
-                family: Some(1)
-            }
-        );
-        assert_eq!(
-            routes.of(34),
-            Route {
-                native: None,
-                family: Some(2)
-            }
-        );
-        assert_eq!(
-            routes.of(999),
-            Route {
-                native: None,
-                family: Some(0)
-            }
+            [SEND, 34, 999].map(|code| routes.family(code)),
+            [Some(1), Some(2), Some(0)]
         );
         let python = Routes::new(Kind::Broker, DataPlane::Python, families, None);
-        assert_eq!(
-            python.of(SEND),
-            Route {
-                native: None,
-                family: Some(1)
-            }
-        );
-        assert_eq!(python.of(999).family, None);
+        assert_eq!(python.native(SEND), None);
+        assert_eq!([SEND, 999].map(|code| python.family(code)), [Some(1), None]);
     }
 
     #[test]
     fn a_name_server_sends_no_messages() {
         let routes = Routes::new(Kind::NameServer, DataPlane::Native, HashMap::new(), None);
-        assert_eq!(routes.of(SEND).native, None);
-        assert_eq!(routes.of(105).native, Some(Native::TopicRoute));
+        assert_eq!(routes.native(SEND), None);
+        assert_eq!(routes.native(105), Some(Native::TopicRoute));
         assert!(!routes.refused_on_fast_port(PULL));
     }
 }

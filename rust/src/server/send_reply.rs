@@ -1,7 +1,6 @@
 //! The reply to a send: RocketMQ's code, remark and fields for each outcome (server.md B.3).
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 use super::tables::BrokerRow;
@@ -117,17 +116,28 @@ impl SendReply<'_> {
 
 /// The offset ids of the records, joined by commas: address, port and physical offset in hex.
 fn message_ids(store_host: SocketAddr, offsets: &[i64]) -> String {
-    let mut ids = String::with_capacity(33 * offsets.len());
-    let prefix = match store_host.ip() {
-        IpAddr::V4(ip) => format!("{:08X}{:08X}", ip.to_bits(), store_host.port()),
-        IpAddr::V6(ip) => format!("{:032X}{:08X}", ip.to_bits(), store_host.port()),
-    };
+    let mut ids = String::with_capacity(57 * offsets.len());
     for (index, offset) in offsets.iter().enumerate() {
-        let comma = if index > 0 { "," } else { "" };
-        // Writing to a String cannot fail.
-        let _ = write!(ids, "{comma}{prefix}{offset:016X}");
+        if index > 0 {
+            ids.push(',');
+        }
+        match store_host.ip() {
+            IpAddr::V4(ip) => push_hex(&ip.octets(), &mut ids),
+            IpAddr::V6(ip) => push_hex(&ip.octets(), &mut ids),
+        }
+        push_hex(&u32::from(store_host.port()).to_be_bytes(), &mut ids);
+        push_hex(&offset.to_be_bytes(), &mut ids);
     }
     ids
+}
+
+/// Upper-case hex; `format!` would cost more than the rest of the reply.
+fn push_hex(bytes: &[u8], out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in bytes {
+        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        out.push(char::from(DIGITS[usize::from(byte & 0xF)]));
+    }
 }
 
 #[cfg(test)]
