@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Self, final
+from typing import Any, Final, Self, final
 
 from typing_extensions import disjoint_base
 
@@ -282,6 +282,8 @@ class Connector:
 
 # --- the server (see mqserver/listener.py)
 
+_Queue = tuple[str, str, int]  # topic, broker name, queue id
+
 class ServerStopped(Exception):
     """The server was stopped: no request will come any more."""
 
@@ -321,17 +323,11 @@ class Server:
 
         The frame's opaque is replaced. ConnectionError, TimeoutError.
         """
-    def connections(self) -> list[tuple[int, str, float]]:
-        """Open connections: id, "ip:port", seconds since the last byte read."""
+    def connections(self) -> list[tuple[int, str, float]]: ...
     def is_open(self, connection: int) -> bool: ...
     def close_connection(self, connection: int) -> None: ...
-    def lock_batch(
-        self, group: str, client_id: str, queues: Sequence[tuple[str, str, int]]
-    ) -> list[tuple[str, str, int]]:
-        """Lock (topic, broker, queue id) for a client; those it now holds."""
-    def unlock_batch(
-        self, group: str, client_id: str, queues: Sequence[tuple[str, str, int]]
-    ) -> None: ...
+    def lock_batch(self, group: str, client_id: str, queues: Sequence[_Queue]) -> list[_Queue]: ...
+    def unlock_batch(self, group: str, client_id: str, queues: Sequence[_Queue]) -> None: ...
     def counters(self) -> dict[str, int]:
         """Counts since the start ("native.310", "python.34", "bytes_in"...), and what waits now
         ("waiting.FAMILY", "connections", "held")."""
@@ -344,39 +340,25 @@ class Server:
 class Request:
     """One frame handed off; answered exactly once, else RuntimeError; dropped, it answers 1."""
 
-    @property
-    def code(self) -> int: ...
-    @property
-    def opaque(self) -> int: ...
-    @property
-    def flag(self) -> int: ...
-    @property
-    def version(self) -> int: ...
-    @property
-    def language(self) -> int: ...
-    @property
-    def remark(self) -> str | None: ...
-    @property
-    def serialize(self) -> int:
-        """0 JSON, 1 ROCKETMQ."""
-    @property
-    def fields(self) -> dict[str, str]:
-        """Header fields, decoded at the first look; empty without any."""
-    @property
-    def body(self) -> bytes:
-        """A new copy of the body at each look."""
-    @property
-    def connection(self) -> int: ...
-    @property
-    def remote(self) -> str:
-        """The client's "ip:port"."""
-    @property
-    def oneway(self) -> bool: ...
-    @property
-    def fast_port(self) -> bool: ...
-    @property
-    def attempt(self) -> int:
-        """0; 1 after `again` or a hold."""
+    code: Final[int]
+    opaque: Final[int]
+    flag: Final[int]
+    version: Final[int]
+    language: Final[int]
+    remark: Final[str | None]
+    serialize: Final[int]
+    """0 JSON, 1 ROCKETMQ."""
+    fields: Final[dict[str, str]]
+    """Header fields, decoded at the first look; empty without any."""
+    body: Final[bytes]
+    """A new copy of the body at each look."""
+    connection: Final[int]
+    remote: Final[str]
+    """The client's "ip:port"."""
+    oneway: Final[bool]
+    fast_port: Final[bool]
+    attempt: Final[int]
+    """0; 1 after `again` or a hold."""
     def respond(
         self,
         code: int,
@@ -400,15 +382,11 @@ class Request:
 class Event:
     """The end of a connection."""
 
-    @property
-    def kind(self) -> str:
-        """ "closed", "idle", "bad_frame", "unread" (its client does not read) or "refused"."""
-    @property
-    def connection(self) -> int: ...
-    @property
-    def remote(self) -> str: ...
-    @property
-    def detail(self) -> str: ...
+    kind: Final[str]
+    """ "closed", "idle", "bad_frame", "unread" (its client does not read) or "refused"."""
+    connection: Final[int]
+    remote: Final[str]
+    detail: Final[str]
 
 # --- the load generator (see mqclient/cli/bench.py)
 

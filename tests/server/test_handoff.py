@@ -43,6 +43,17 @@ def test_a_full_queue_answers_2_in_json_and_nothing_to_oneway(servers: Servers):
     assert {raw.read()[:2] for _ in range(2)} == {(0, 1), (0, 2)}
 
 
+def test_large_requests_are_refused_before_memory_is(servers):
+    gate = Gate()
+    _, port = servers.start({1: gate}, capacity=10_000, threads=1)
+    raw = servers.connect(port)
+    for n in range(40):  # 8 MiB each; 256 MiB may be in Python's hands
+        raw.send(json_frame(1, n, None, b"x" * (8 << 20)))
+    reply = raw.read()
+    assert (reply.code, reply.remark) == (2, OVERLOAD)
+    gate.open.set()
+
+
 def test_an_exception_is_1_and_logged_once(servers, caplog):
     def broken(_):
         raise LookupError("no such thing")

@@ -6,11 +6,13 @@ import json
 import struct
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from mqserver.replies import AGAIN, Response
-from mqstore import decode_messages
+from mqstore import Settings, Store, decode_messages
+from tests.server.conftest import Servers
 from tests.server.native import BROKER, DECLINED, Broker, pull_fields, send_fields
 from tests.server.raw import binary_frame, json_frame
 
@@ -114,6 +116,21 @@ def test_pipelined_sends_are_stored_in_order(broker):
         reply = broker.raw.read()
         assert (reply.opaque, reply.fields["queueOffset"]) == (n, str(n))
     sender.join(10)
+
+
+def test_sync_flush_answers_when_it_is_on_the_disk(servers: Servers, tmp_path: Path):
+    settings = Settings(commit_log_file_bytes=1 << 20, sync_flush=True, min_free_bytes=1)
+    with Store(tmp_path / "sync", settings, create=True) as store:
+        broker = Broker(servers, store)
+        frames = [json_frame(310, n, send_fields(e=str(n % 4)), b"x") for n in range(200)]
+        broker.raw.send(*frames)
+        replies = [broker.raw.read() for _ in frames]
+        assert {reply.code for reply in replies} == {0}
+        assert {reply.opaque for reply in replies} == set(range(200))
+        assert len({reply.fields["msgId"] for reply in replies}) == 200
+        assert broker.send(b"no wait", i="WAIT\x01false").code == 0
+        broker.raw.close()
+        broker.listener.stop()
 
 
 def test_sends_behind_one_in_python_wait_for_it(broker):

@@ -171,7 +171,7 @@ impl Server {
                 tables.subscriptions.publish(version, changes, replace)
             }
             "answers" => {
-                let changes = convert::changes(rows, |_, body| Ok(body.extract::<Vec<u8>>()?))?;
+                let changes = convert::changes(rows, |_, body| body.extract::<Vec<u8>>())?;
                 self.core.answers.publish(version, changes, replace)
             }
             _ => return Err(PyValueError::new_err(format!("no table {table:?}"))),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::core::Core;
 use super::dispatch;
 use super::hold::Wish;
+use super::limits::HANDOFF_BYTES_MAX;
 use super::peers::Peer;
 use super::queue::{BoundedQueue, Popped};
 use super::route::Family;
@@ -32,7 +33,9 @@ const OVERLOAD: &str = "[OVERLOAD]system busy, start flow control for a while";
 pub struct Handoff {
     families: Vec<(String, BoundedQueue<Job>)>,
     /// Jobs that exist and are not held: what a stop has to wait for.
-    open: Arc<AtomicUsize>,
+    open: AtomicUsize,
+    /// Bytes of the frames of all jobs, held ones too.
+    bytes: AtomicUsize,
 }
 
 impl Handoff {
@@ -43,7 +46,8 @@ impl Handoff {
             families: queues
                 .map(|(name, capacity)| (name.clone(), BoundedQueue::new(*capacity)))
                 .collect(),
-            open: Arc::default(),
+            open: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
         }
     }
 
@@ -124,6 +128,7 @@ impl Job {
         route: (Family, u8),
     ) -> Self {
         core.handoff.open.fetch_add(1, Ordering::AcqRel);
+        core.handoff.bytes.fetch_add(bytes.len(), Ordering::AcqRel);
         Self {
             core: Arc::clone(core),
             peer: Arc::clone(peer),
@@ -297,7 +302,11 @@ impl Handoff {
     /// Queues a job. A full queue answers it 2; the topic whose turn it had is given back, not
     /// passed on here: thousands of sends may wait, each of which would meet the full queue.
     pub(super) fn submit(&self, job: Job) -> Result<(), Option<String>> {
-        let Err(mut job) = self.families[job.family].1.push(job) else {
+        // Queues count requests; a few thousand large ones would still be too much memory.
+        let fits = self.bytes.load(Ordering::Acquire) <= HANDOFF_BYTES_MAX;
+        let queue = &self.families[job.family].1;
+        let pushed = if fits { queue.push(job) } else { Err(job) };
+        let Err(mut job) = pushed else {
             return Ok(());
         };
         job.overload();
@@ -322,5 +331,7 @@ impl Drop for Job {
             dispatch::next_sends(&self.core, &self.peer, &topic);
         }
         self.uncount();
+        let bytes = self.frame.len();
+        self.core.handoff.bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 }

@@ -114,7 +114,7 @@ impl Holds {
     /// A message became readable: wakes those who wait for it. Called by the store's dispatch
     /// thread, so it only moves them elsewhere.
     pub(super) fn arrived(&self, core: &Arc<Core>, arrival: &Arrival<'_>) {
-        if self.len() == 0 {
+        if self.is_empty() {
             return;
         }
         self.wake_queue(core, key(arrival.topic, arrival.queue_id), |wish| {

@@ -42,6 +42,9 @@ pub const DEFERRED_SENDS_MAX: usize = 4_096;
 /// Bytes of such waiting sends of one connection; more are answered 2.
 pub const DEFERRED_BYTES_MAX: usize = 32 << 20;
 
+/// Bytes of all requests in Python's hands; one more is answered 2.
+pub const HANDOFF_BYTES_MAX: usize = 256 << 20;
+
 /// Requests to one client that may wait for their reply at once.
 pub const CALLS_MAX: usize = 1_024;
 

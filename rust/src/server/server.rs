@@ -111,6 +111,8 @@ impl Server {
     /// Ends everything without a wait: for a server that nobody stopped.
     pub fn abandon(self) {
         self.core.drain();
+        // Held requests keep the core alive, and it them.
+        self.core.holds.release(&self.core);
         self.core.close();
         self.runtime.shutdown_background();
     }

@@ -1,0 +1,82 @@
+"""The server and its process: signals, forks, threads that end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from mqserver.replies import Response
+from mqstore import _core
+from tests.server.conftest import Servers
+from tests.server.raw import DEADLINE, json_frame
+
+WAITING = """
+from mqstore import _core
+server = _core.Server({"kind": "namesrv", "port": 0, "host": "127.0.0.1", "families": {"all": 1}})
+server.start()
+print("waiting", flush=True)
+server.next("all", 3600.0)
+"""
+
+
+def test_ctrl_c_ends_a_wait_on_the_main_thread():
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        started = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=DEADLINE)
+    assert "KeyboardInterrupt" in errors
+    assert time.monotonic() - started < DEADLINE / 2
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_gets_an_error(servers: Servers):
+    listener, port = servers.start({1: lambda _: Response()})
+    child = os.fork()
+    if child == 0:
+        try:
+            listener.send(1, b"")
+        except RuntimeError as error:
+            os._exit(0 if "fork" in str(error) else 2)
+        os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert servers.connect(port).ask(json_frame(1, 1)).code == 0, "the parent goes on"
+
+
+def test_a_stop_ends_the_threads(servers):
+    before = threading.active_count()
+    listener, _ = servers.start({1: lambda _: Response()}, threads=5)
+    assert threading.active_count() == before + 6
+    listener.stop(DEADLINE)
+    assert threading.active_count() == before
+    listener.stop(DEADLINE)  # twice is fine
+
+
+def test_a_server_nobody_stopped_goes_with_its_last_reference():
+    server = _core.Server({"kind": "namesrv", "port": 0, "host": "127.0.0.1"})
+    port, _ = server.start()
+    with pytest.raises(RuntimeError, match="started already"):
+        server.start()
+    del server
+    again = _core.Server({"kind": "namesrv", "port": port, "host": "127.0.0.1"})
+    deadline = time.monotonic() + DEADLINE
+    while True:
+        try:
+            again.start()
+            break
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+    again.stop(0.1)
+    with pytest.raises(_core.ServerStopped):
+        again.next("events", 0.1)
