@@ -271,6 +271,18 @@ def test_a_held_pull_whose_topic_went_is_told_to_ask_again(servers, broker):
     assert consumer.ask(json_frame(11, 8, pull_fields(0))).code == DECLINED
 
 
+def test_the_pull_of_a_client_that_went_is_forgotten(servers, broker):
+    consumer = servers.connect(broker.port)
+    fields = pull_fields(0, sysFlag="6", suspendTimeoutMillis=str(1 << 40))
+    consumer.send(json_frame(11, 7, fields))
+    assert consumer.is_silent(0.1)
+    consumer.close()
+    deadline = time.monotonic() + 15
+    while broker.listener.counters()["held"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_short_polling_holds_briefly(broker):
     broker.publish("broker", {"": {**BROKER, "long_polling": False, "short_polling_ms": 200}})
     started = time.monotonic()

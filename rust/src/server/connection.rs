@@ -43,23 +43,43 @@ struct Connection {
     partial_since: Option<Instant>,
 }
 
+/// Takes a connection down, however its task ends: returned, panicked, or dropped by a stop.
+struct Ending {
+    core: Arc<Core>,
+    peer: Arc<Peer>,
+    end: End,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let (core, peer) = (&self.core, &self.peer);
+        core.peers.remove(peer.id);
+        peer.closed();
+        let blank = (EventKind::Closed, String::new());
+        let (mut kind, mut detail) = std::mem::replace(&mut self.end, blank);
+        if peer.is_unread() {
+            (kind, detail) = (EventKind::Unread, "its client does not read".to_owned());
+        }
+        core.tell(kind, Some(peer), peer.remote, detail);
+    }
+}
+
 /// Serves a connection until it ends; then nothing of it is left.
 pub(super) async fn serve(core: Arc<Core>, peer: Arc<Peer>, receiver: Receiver) {
-    let splitter = Splitter::new(core.settings.frame_bytes_max);
-    let mut connection = Connection {
+    let mut ending = Ending {
         core: Arc::clone(&core),
         peer: Arc::clone(&peer),
+        end: (EventKind::Closed, "its task was ended".to_owned()),
+    };
+    let splitter = Splitter::new(core.settings.frame_bytes_max);
+    let mut connection = Connection {
+        core,
+        peer,
         receiver,
         splitter,
         partial_since: None,
     };
-    let (mut kind, mut detail) = connection.run().await;
-    if peer.is_unread() {
-        (kind, detail) = (EventKind::Unread, "its client does not read".to_owned());
-    }
-    core.peers.remove(peer.id);
-    peer.closed();
-    core.tell(kind, Some(&peer), peer.remote, detail);
+    ending.end = connection.run().await;
 }
 
 impl Connection {
@@ -83,7 +103,7 @@ impl Connection {
                 }
             }
             if peer.is_closing() {
-                return (EventKind::Closed, "closed".to_owned());
+                return (EventKind::Closed, "closed by the server".to_owned());
             }
         }
     }
@@ -94,6 +114,7 @@ impl Connection {
             return Poll::Pending; // for good: nothing more is read
         }
         SCRATCH.with_borrow_mut(|scratch| {
+            scratch.replies.clear(); // a panic may have left another connection's
             let received = ready!(self.receiver.poll_receive(cx, &mut scratch.input));
             Poll::Ready(match received {
                 Ok(0) => Err((EventKind::Closed, "closed by the client".to_owned())),

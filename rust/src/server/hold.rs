@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use super::core::Core;
 use super::handoff::Job;
-use super::limits::{HOLD_TICK_MS, HOLDS_MAX};
+use super::limits::{HOLD_SWEEP_TICKS, HOLD_TICK_MS, HOLDS_MAX};
 use super::pull::{self, PullTask};
 use crate::store::{Arrival, TagFilter};
 
@@ -40,6 +40,16 @@ enum Sleeper {
 struct Held {
     wish: Wish,
     sleeper: Sleeper,
+}
+
+impl Held {
+    /// Its client is gone.
+    fn is_gone(&self) -> bool {
+        match &self.sleeper {
+            Sleeper::Pull(task) => task.is_gone(),
+            Sleeper::Job(job) => job.peer.is_closing(),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -98,7 +108,10 @@ impl Holds {
         let key = key(&topic, queue_id);
         self.count.fetch_add(1, Ordering::AcqRel);
         self.shard(key).lock().insert(key, held);
-        // A message may have arrived after the request found none and before it was held.
+        // A message may have arrived after the request found none and before it was held. One
+        // of the two sides sees the other: here the hold comes before the look at the queue's
+        // end, there the queue's end before the look at the holds.
+        fence(Ordering::SeqCst);
         let store = core.store.as_ref();
         let max_offset = store.map_or(0, |store| store.max_offset(&topic, queue_id));
         if max_offset > offset {
@@ -114,6 +127,7 @@ impl Holds {
     /// A message became readable: wakes those who wait for it. Called by the store's dispatch
     /// thread, so it only moves them elsewhere.
     pub(super) fn arrived(&self, core: &Arc<Core>, arrival: &Arrival<'_>) {
+        fence(Ordering::SeqCst); // see `hold`
         if self.is_empty() {
             return;
         }
@@ -132,9 +146,17 @@ impl Holds {
             if shard.queues.is_empty() || now_ms < shard.earliest_ms {
                 continue;
             }
-            let late = shard.take_all(|wish| wish.deadline_ms <= now_ms);
+            let late = shard.take_all(|held| held.wish.deadline_ms <= now_ms);
             drop(shard);
             self.woken(core, late);
+        }
+    }
+
+    /// Forgets those whose client is gone: their deadline may be far away.
+    fn sweep(&self, core: &Arc<Core>) {
+        for shard in &self.shards {
+            let gone = shard.lock().take_all(Held::is_gone);
+            self.woken(core, gone);
         }
     }
 
@@ -178,6 +200,7 @@ impl Holds {
         let mut pulls = Vec::new();
         for held in woken {
             match held.sleeper {
+                Sleeper::Pull(task) if task.is_gone() => {}
                 Sleeper::Pull(task) => pulls.push(task),
                 Sleeper::Job(job) if job.peer.is_closing() => job.no_reply(),
                 Sleeper::Job(job) => job.resubmit(),
@@ -199,10 +222,14 @@ pub(super) async fn keep_time(core: Arc<Core>) {
     *core.holds.runtime.lock() = Some(Handle::current());
     let mut ticks = tokio::time::interval(std::time::Duration::from_millis(HOLD_TICK_MS));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
+    for tick in 0u64.. {
         ticks.tick().await;
-        if !core.holds.is_empty() {
-            core.holds.expire(&core, core.clock.monotonic_ms());
+        if core.holds.is_empty() {
+            continue;
+        }
+        core.holds.expire(&core, core.clock.monotonic_ms());
+        if tick % HOLD_SWEEP_TICKS == 0 {
+            core.holds.sweep(&core);
         }
     }
 }
@@ -228,11 +255,11 @@ impl Shard {
     }
 
     /// Takes out of every queue, and looks for the earliest deadline among the rest.
-    fn take_all(&mut self, wanted: impl Fn(&Wish) -> bool) -> Vec<Held> {
+    fn take_all(&mut self, wanted: impl Fn(&Held) -> bool) -> Vec<Held> {
         let mut taken = Vec::new();
         let mut earliest_ms = i64::MAX;
         self.queues.retain(|_, queue| {
-            taken.extend(queue.extract_if(.., |held| wanted(&held.wish)));
+            taken.extend(queue.extract_if(.., |held| wanted(held)));
             let deadlines = queue.iter().map(|held| held.wish.deadline_ms);
             earliest_ms = deadlines.fold(earliest_ms, i64::min);
             !queue.is_empty()

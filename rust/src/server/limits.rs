@@ -36,6 +36,9 @@ pub const HOLDS_MAX: usize = 1_000_000;
 /// Milliseconds between two looks at the deadlines of held requests.
 pub const HOLD_TICK_MS: u64 = 100;
 
+/// Of so many looks, one also forgets the requests of clients that are gone.
+pub const HOLD_SWEEP_TICKS: u64 = 50;
+
 /// Sends of one connection that may wait behind one that Python decides; one more is answered 2.
 pub const DEFERRED_SENDS_MAX: usize = 4_096;
 

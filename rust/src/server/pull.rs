@@ -170,9 +170,14 @@ fn write(core: &Core, peer: &Peer, out: &[u8]) {
 }
 
 impl PullTask {
+    /// Its client is gone.
+    pub(super) fn is_gone(&self) -> bool {
+        self.peer.is_closing()
+    }
+
     /// Reads and answers, or has the request wait for a message or for the disk.
     fn answer(self, core: &Arc<Core>, store: &Store, mode: ReadMode, out: &mut Vec<u8>) {
-        if self.peer.is_closing() {
+        if self.is_gone() {
             return;
         }
         RECORDS.with_borrow_mut(|records| {
