@@ -25,7 +25,7 @@ from mqserver.config.settings import broker_settings, store_settings
 from mqserver.guard import Guard, guarded
 from mqserver.listener import Listener
 from mqserver.plane import Event, Tables
-from mqstore import Settings, Store
+from mqstore import Settings, Store, StorePoisoned
 
 if TYPE_CHECKING:
     from mqserver.broker.register import Registrar
@@ -200,10 +200,12 @@ class Broker:
         listener.stop(timeout=DRAIN_S)
         self._scanner.join(timeout=1.0)
         context.saver.stop()
-        refusal = store.refusal()
-        self.poisoned = refusal is not None and "poison" in refusal
-        store.close()
         self._store = None
+        try:
+            store.close()
+        except StorePoisoned as error:
+            self.poisoned = True
+            log.error("%s", error)
 
     # --- tables and events
 
@@ -280,7 +282,9 @@ class Broker:
 
     def _scan(self) -> None:
         """Close connections of clients that stopped sending heartbeats; note the midnights."""
+        refusal: str | None = None
         while not self._stopping.wait(CLIENT_SCAN_S):
+            refusal = self._told_refusal(refusal)
             limit = time.monotonic() - CLIENT_EXPIRY_S
             context, listener = self.context, self._listener
             assert listener is not None
@@ -290,6 +294,15 @@ class Broker:
             for connection in silent:
                 log.warning("connection %d sent no heartbeat for 120 s: closed", connection)
                 listener.close_connection(connection)
+
+    def _told_refusal(self, before: str | None) -> str | None:
+        """Log when the store begins or ceases to refuse messages, and why."""
+        now = self.context.store.refusal()
+        if now != before and now is not None:
+            log.error("the store takes no messages: %s", now)
+        elif now != before:
+            log.warning("the store takes messages again")
+        return now
 
 
 def _now_ms() -> int:
