@@ -210,8 +210,8 @@ class Standalone:
         from mqstore import decode_messages
 
         found: list[ReceivedMessage] = []
+        self.wait_dispatched()
         with Probe(self.broker_address) as broker:
-            _wait_dispatched(broker)
             for queue_id in range(_queues(broker, topic)):
                 offset = _offset(broker, RequestCode.GET_MIN_OFFSET, topic, queue_id)
                 end = _offset(broker, RequestCode.GET_MAX_OFFSET, topic, queue_id)
@@ -221,11 +221,23 @@ class Standalone:
                     found += decode_messages(reply.body, "broker-a")
         return found
 
+    def wait_dispatched(self, timeout: float = 5.0) -> None:
+        """Wait until every message acknowledged so far is in its queue and the index."""
+        deadline = time.monotonic() + timeout
+        with Probe(self.broker_address) as broker:
+            while time.monotonic() < deadline:
+                reply = broker.call(Frame(RequestCode.GET_BROKER_RUNTIME_INFO))
+                table = KVTable.from_json(reply.body).table
+                if table.get("dispatchBehindBytes", "0") == "0":
+                    return
+                time.sleep(0.001)
+        raise TimeoutError(f"the broker's queues are behind its log after {timeout} s")
+
     def wait_consumed(self, group: str, topic: str, timeout: float = 10.0) -> None:
         """Wait until a group has committed every message of a topic; TimeoutError says where."""
         deadline = time.monotonic() + timeout
+        self.wait_dispatched()
         with Probe(self.broker_address) as broker:
-            _wait_dispatched(broker)
             while behind := _behind(broker, group, topic):
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"{group} is behind in {topic} after {timeout} s: {behind}")
@@ -240,17 +252,6 @@ def _told(host: str, advertise: str | None) -> dict[str, str]:
     if name and port.isdigit():
         return {"brokerIP1": name, "advertisedPort": port}
     return {"brokerIP1": advertise}
-
-
-def _wait_dispatched(broker: Probe, timeout: float = 5.0) -> None:
-    """Wait until every message acknowledged so far is in its queue."""
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        reply = broker.call(Frame(RequestCode.GET_BROKER_RUNTIME_INFO))
-        if KVTable.from_json(reply.body).table.get("dispatchBehindBytes", "0") == "0":
-            return
-        time.sleep(0.001)
-    raise TimeoutError(f"the broker's queues are behind its log after {timeout} s")
 
 
 def _queues(broker: Probe, topic: str) -> int:

@@ -24,14 +24,17 @@ def query_message(broker: BrokerContext, request: Request) -> Reply:
         header.begin_timestamp,
         header.end_timestamp,
     )
+    if not found.message_count:
+        nothing = QueryMessageResponseHeader(
+            index_last_update_timestamp=0, index_last_update_phyoffset=0
+        )
+        remark = "can not find message, maybe time range not correct"
+        return Response(ResponseCode.QUERY_NOT_FOUND, remark, nothing.to_fields())
     fields = QueryMessageResponseHeader(
         index_last_update_timestamp=found.index_last_update_timestamp_ms,
         index_last_update_phyoffset=found.index_last_update_physical_offset,
-    ).to_fields()
-    if not found.message_count:
-        remark = "can not find message, maybe time range not correct"
-        return Response(ResponseCode.QUERY_NOT_FOUND, remark, fields)
-    return Response(fields=fields, body=found.body)
+    )
+    return Response(fields=fields.to_fields(), body=found.body)
 
 
 def view_message(broker: BrokerContext, request: Request) -> Reply:
