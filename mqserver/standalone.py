@@ -126,7 +126,7 @@ class Standalone:
     def _keep_ports(self) -> None:
         """A restart takes the same ports, and the sizes the store has now."""
         self.namesrv_settings["listenPort"] = self.namesrv.rpartition(":")[2]
-        self.broker_settings["listenPort"] = self._running.broker.rpartition(":")[2]
+        self.broker_settings["listenPort"] = self.servers.broker.rpartition(":")[2]
         for key in SMALL_STORE:
             if key != "allocateStepBytes":
                 self.broker_settings.pop(key, None)
@@ -141,7 +141,7 @@ class Standalone:
 
     def restart(self) -> None:
         """Stop both in order and start them again: same ports, same store."""
-        self._running.stop()
+        self.servers.stop()
         self._servers = None
         self.start()
 
@@ -149,9 +149,9 @@ class Standalone:
         """SIGKILL the process of both; only with `process=True`. `start` starts them again."""
         from mqserver.child import Child
 
-        if not isinstance(self._running, Child):
+        if not isinstance(self.servers, Child):
             raise RuntimeError("only a Standalone(process=True) can be killed")
-        self._running.kill()
+        self.servers.kill()
         self._servers = None
 
     def __enter__(self) -> Self:
@@ -168,7 +168,8 @@ class Standalone:
     # --- what it offers
 
     @property
-    def _running(self) -> Servers:
+    def servers(self) -> Servers:
+        """The running servers: a `Pair` in this process, or a `Child`."""
         if self._servers is None:
             raise RuntimeError("not started: use it in a with statement, or call start()")
         return self._servers
@@ -176,17 +177,17 @@ class Standalone:
     @property
     def namesrv(self) -> str:
         """Address of the NameServer, "host:port"."""
-        return self._running.namesrv
+        return self.servers.namesrv
 
     @property
     def broker_address(self) -> str:
         """Address of the broker, "host:port"."""
-        return self._running.broker
+        return self.servers.broker
 
     @property
     def told(self) -> tuple[str, str]:
         """What clients are told, "host:port", and where that came from."""
-        return self._running.told, self._running.origin
+        return self.servers.told, self.servers.origin
 
     def topic(self, name: str | None = None, queues: int = 4) -> str:
         """Create a topic and return its name; a name of its own unless given."""

@@ -64,6 +64,10 @@ class NameServer:
         host = self.settings.bind_address
         return f"{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{self.port}"
 
+    def counters(self) -> dict[str, int]:
+        """What the compiled plane counted, by "native.CODE", "python.CODE" and more."""
+        return self._listener.counters()
+
     def start(self) -> None:
         """Listen. Raises OSError when the port is taken."""
         self.port, _ = self._listener.start()

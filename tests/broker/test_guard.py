@@ -1,0 +1,57 @@
+"""Who may administer a server."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqserver.guard import ADMIN_CODES, Guard, guarded, host_of
+from mqserver.replies import Response
+from tests.fakes import FakeRequest, answer
+
+
+@pytest.mark.parametrize(
+    ("remote", "trusted"),
+    [
+        ("127.0.0.1:5", True),
+        ("127.9.9.9:5", True),
+        ("[::1]:5", True),
+        ("[::ffff:127.0.0.1]:5", True),
+        ("10.1.2.3:5", True),
+        ("[::ffff:10.1.2.3]:5", True),
+        ("10.2.2.3:5", False),
+        ("192.0.2.7:5", True),
+        ("[fd00::7]:5", True),
+        ("[fe80::7]:5", False),
+    ],
+)
+def test_loopback_and_the_named_networks_are_trusted(remote: str, trusted: bool) -> None:
+    guard = Guard("adminAllowAddresses", "10.1.0.0/16, 192.0.2.7;fd00::/8")
+    assert guard.trusts(remote) is trusted
+
+
+def test_a_new_list_replaces_the_old_one() -> None:
+    guard = Guard("key", "10.0.0.0/8")
+    guard.allow("")
+    assert guard.is_open
+    assert not guard.trusts("10.0.0.1:1")
+    with pytest.raises(ValueError, match="nonsense"):
+        guard.allow("nonsense")
+
+
+def test_only_administration_is_guarded() -> None:
+    processors = guarded(
+        {code: lambda _: Response() for code in (17, 21, 25, 310)},
+        Guard("adminAllowAddresses", ""),
+    )
+    for code, processor in processors.items():
+        reply = answer(processor, FakeRequest(code, remote="203.0.113.9:1"))
+        assert isinstance(reply, Response)
+        assert reply.code == (16 if code in ADMIN_CODES else 0)
+        if reply.code:
+            assert "add its network to adminAllowAddresses" in (reply.remark or "")
+        assert answer(processor, FakeRequest(code)) == Response()
+
+
+def test_hosts() -> None:
+    assert host_of("10.0.0.1:5") == "10.0.0.1"
+    assert host_of("[::1]:5") == "::1"
