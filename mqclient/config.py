@@ -214,8 +214,9 @@ class ConsumerSettings:
     threads: handlers that run at once. batch_size: messages a handler gets at once. pull_batch:
     messages asked for at once. queue_count_max, queue_bytes_max, queue_span_max: what may be
     held of one queue before pulling pauses (messages, bytes, offsets). retries_max: redeliveries,
-    -1 is RocketMQ's 16. commit_interval: seconds between offset commits. rebalance_interval:
-    seconds between looks at the members. suspend: seconds the broker holds an empty pull.
+    -1 is RocketMQ's 16. consume_timeout: seconds after which a message that is still handled is
+    given back. commit_interval: seconds between offset commits. rebalance_interval: seconds
+    between looks at the members. suspend: seconds the broker holds an empty pull.
     """
 
     group: str
@@ -231,6 +232,7 @@ class ConsumerSettings:
     queue_bytes_max: int = 100 * 1024 * 1024
     queue_span_max: int = 2000
     retries_max: int = -1
+    consume_timeout: float = 900.0
     commit_interval: float = 5.0
     rebalance_interval: float = 20.0
     suspend: float = 15.0
@@ -253,7 +255,7 @@ class ConsumerSettings:
         _check_range("queue_bytes_max", self.queue_bytes_max, 1, 1 << 30)
         _check_range("queue_span_max", self.queue_span_max, 1, 65535)
         _check_range("retries_max", self.retries_max, -1, 1 << 30)
-        for name in ("commit_interval", "rebalance_interval", "suspend"):
+        for name in ("consume_timeout", "commit_interval", "rebalance_interval", "suspend"):
             _set_seconds(self, name, 0.01)
         _set_seconds(self, "pull_interval", 0.0)
 
@@ -314,6 +316,7 @@ class ConsumerOptions(ClientOptions, total=False):
     queue_bytes_max: int
     queue_span_max: int
     retries_max: int
+    consume_timeout: Duration
     commit_interval: Duration
     rebalance_interval: Duration
     suspend: Duration

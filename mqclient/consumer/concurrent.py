@@ -6,7 +6,7 @@ Rules: RocketMQ 4.9 `ConsumeMessageConcurrentlyService`.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any
 
@@ -22,6 +22,9 @@ from mqstore.message import ReceivedMessage
 __all__ = ["ConcurrentService"]
 
 log = logging.getLogger(__name__)
+STUCK_MAX = 16
+STUCK_DELAY_LEVEL = 3
+"""Messages of a queue that one sweep gives back at most, and when they come again (10 s)."""
 REDELIVER_HERE_DELAY = 5.0
 """Seconds until a message that no broker takes back is handed to its handler once more."""
 
@@ -68,6 +71,28 @@ class ConcurrentService:
         if self._giving_back:
             await asyncio.wait(self._giving_back, timeout=timeout)
 
+    async def give_back_stuck(self, queues: Iterable[ProcessQueue]) -> None:
+        """Give back the heads of queues whose handlers got them over consume_timeout ago.
+
+        Their handlers are not interrupted; without this one stuck handler would keep back the
+        commit of its whole queue. At most 16 of a queue at a time, as in RocketMQ.
+        """
+        started_before = time.time_ns() // 1_000_000 - int(self._settings.consume_timeout * 1000)
+        for held in queues:
+            for _ in range(STUCK_MAX):
+                head = held.first_message
+                if head is None or not 0 < head.consume_start_ms < started_before:
+                    break
+                log.warning("message %s is handled for too long; given back", head.msg_id)
+                if not await self._give_back(head, STUCK_DELAY_LEVEL):
+                    break
+                self._acknowledge(held, [head])
+
+    async def _give_back(self, message: ReceivedMessage, delay_level: int) -> bool:
+        if self._send_back is None:
+            return True
+        return await self._send_back.give_back(message, delay_level)
+
     def _split(self, held: ProcessQueue, messages: list[ReceivedMessage], topic: str) -> None:
         subscription = self._subscription_of(topic)
         handler: Handler = _no_handler
@@ -76,9 +101,6 @@ class ConcurrentService:
             log.warning("no handler for topic %s (message %s)", topic, messages[0].msg_id)
         else:
             handler, on_loop = subscription.handler, subscription.on_loop
-        now_ms = time.time_ns() // 1_000_000
-        for message in messages:
-            message.consume_start_ms = now_ms
         size = self._settings.batch_size
         for start in range(0, len(messages), size):
             part = messages[start : start + size]
@@ -120,9 +142,8 @@ class ConcurrentService:
 
     async def _return(self, request: ConsumeRequest, failed: list[ReceivedMessage]) -> None:
         """Give failed messages back; what no broker takes stays held and is tried again here."""
-        assert self._send_back is not None
         level = request.context.delay_level
-        taken = [await self._send_back.give_back(message, level) for message in failed]
+        taken = [await self._give_back(message, level) for message in failed]
         kept = [message for message, ok in zip(failed, taken, strict=True) if not ok]
         if request.held.dropped:
             return

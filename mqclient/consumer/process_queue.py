@@ -36,7 +36,7 @@ class ProcessQueue:
         self.dropped = False
         self.last_pull_ms = 0
         self.last_consume_ms = 0
-        self._messages: OrderedDict[int, int] = OrderedDict()
+        self._messages: OrderedDict[int, ReceivedMessage] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -53,13 +53,17 @@ class ProcessQueue:
         """The smallest offset held; the next pull's when nothing is."""
         return next(iter(self._messages), self.next_offset)
 
+    @property
+    def first_message(self) -> ReceivedMessage | None:
+        """The held message with the smallest offset: the one that keeps back the commit."""
+        return next(iter(self._messages.values()), None)
+
     def add(self, messages: Iterable[ReceivedMessage]) -> None:
         """Hold pulled messages, which come in offset order."""
         held = self._messages
         for message in messages:
-            size = message.store_size
-            held[message.queue_offset] = size
-            self.bytes_held += size
+            held[message.queue_offset] = message
+            self.bytes_held += message.store_size
 
     def remove(self, messages: Iterable[ReceivedMessage]) -> int:
         """Let go of consumed messages.
@@ -68,5 +72,6 @@ class ProcessQueue:
         """
         held = self._messages
         for message in messages:
-            self.bytes_held -= held.pop(message.queue_offset, 0)
+            if held.pop(message.queue_offset, None) is not None:
+                self.bytes_held -= message.store_size
         return next(iter(held), self.next_offset)

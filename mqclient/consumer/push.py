@@ -115,6 +115,8 @@ class PushConsumer:
         client.spawn(self._assignment.run(), "rebalancing")
         interval = self.settings.commit_interval
         client.spawn(client.every(interval, self._commit, first=interval), "offset commits")
+        limit = self.settings.consume_timeout
+        client.spawn(client.every(limit, self._give_back_stuck, first=limit), "stuck handlers")
 
     async def close(self, timeout: Duration = 20.0) -> None:
         """Stop pulling, let running handlers end, commit, leave the group.
@@ -239,6 +241,9 @@ class PushConsumer:
 
     async def _commit(self) -> None:
         await self._offsets.commit(list(self._assignment.held))
+
+    async def _give_back_stuck(self) -> None:
+        await self._service.give_back_stuck(list(self._assignment.held.values()))
 
     def _route_changed(self, topic: str) -> None:
         if topic in self._subscriptions:

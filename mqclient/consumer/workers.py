@@ -9,6 +9,7 @@ import contextlib
 import inspect
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -36,6 +37,13 @@ class ConsumeRequest:
         self.handler = handler
         self.on_loop = on_loop
         self.context = ConsumeContext(held.queue)
+
+    def call(self) -> Any:
+        """Note when the handler gets the messages, and call it."""
+        now_ms = time.time_ns() // 1_000_000
+        for message in self.messages:
+            message.consume_start_ms = now_ms
+        return self.handler(self.messages, self.context)
 
 
 Done = Callable[[ConsumeRequest, Any], None]
@@ -140,7 +148,7 @@ class _Tasks:
                 continue
             request, begun = self._waiting.popleft()
             try:
-                work: Any = begun or request.handler(request.messages, request.context)
+                work: Any = begun or request.call()
                 outcome: Any = await work
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
@@ -199,7 +207,7 @@ class _Threads:
     def _work(self) -> None:
         while (request := self._inbox.get()) is not None:
             try:
-                outcome: Any = request.handler(request.messages, request.context)
+                outcome: Any = request.call()
             except BaseException as error:
                 outcome = error
             self._report(request, outcome)

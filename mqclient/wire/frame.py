@@ -45,6 +45,10 @@ def _json_writer() -> Callable[[Any], str]:
 
 
 _write = _json_writer()
+_UNREADABLE = (
+    ValueError, OverflowError, StopIteration, AttributeError, TypeError, RecursionError
+)  # fmt: skip
+"""What Python raises for JSON that is none, or none of ours (Infinity as a code, say)."""
 
 
 class FrameError(ValueError):
@@ -176,19 +180,19 @@ def _from_json(header: bytes, body: bytes) -> Frame:
     try:
         values, _ = _scan(header.decode(), 0)
         get = values.get
-        ext, language = get("extFields"), get("language")
+        ext, language, remark = get("extFields"), get("language"), get("remark")
         return Frame(
             int(get("code", 0)),
             _strings(ext) if ext else {},
             body,
             int(get("opaque", 0)),
             int(get("flag", 0)),
-            get("remark"),
+            remark if isinstance(remark, str) else None,
             language if isinstance(language, int) else _LANGUAGE_CODES.get(language),
             int(get("version", 0)),
             has_fields=ext is not None,
         )
-    except (ValueError, StopIteration, AttributeError, TypeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise FrameError(f"header is not RocketMQ's JSON: {error}") from error
 
 

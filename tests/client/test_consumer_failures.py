@@ -214,3 +214,24 @@ def test_messages_that_cannot_be_decoded_are_asked_for_again(caplog, monkeypatch
             assert await seen.until(1) == [b"good"]
 
     asyncio.run(scenario())
+
+
+def test_a_stuck_handler_does_not_keep_back_the_queue_for_ever():
+    async def scenario():
+        cluster = Cluster(T=1)
+        cluster.put("T", b"stuck", b"fine")
+        release = asyncio.Event()
+
+        async def handle(messages, _context):
+            if messages[0].body == b"stuck":
+                await release.wait()
+
+        options = {"consume_timeout": 0.02, "commit_interval": 0.01}
+        async with reading(cluster, handle, consume_from="earliest", **options):
+            await until(lambda: cluster.given_back)
+            await until(lambda: cluster.committed.get(Q0) == 2)
+            release.set()
+        assert [fields["delayLevel"] for fields in cluster.given_back] == ["3"]
+        assert cluster.committed[Q0] == 2
+
+    asyncio.run(scenario())

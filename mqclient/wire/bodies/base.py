@@ -60,7 +60,7 @@ class Body:
             if value is not None:
                 try:
                     values[attribute] = read(value)
-                except (TypeError, ValueError, AttributeError) as error:
+                except (TypeError, ValueError, OverflowError, AttributeError) as error:
                     raise BodyError(f"{cls.__name__}.{name}: {error}") from error
         try:
             return cls(**values)
