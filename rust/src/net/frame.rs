@@ -8,6 +8,8 @@ pub const LENGTH_BYTES: usize = 4;
 const LENGTH_MIN: usize = 4;
 /// A buffer starts with this much room; an idle connection keeps none at all.
 const FIRST_ROOM_BYTES: usize = 8 * 1024;
+/// A peer that fills the room it gets is given more at a time, up to this much.
+const FULL_ROOM_BYTES: usize = 256 * 1024;
 /// An empty buffer is kept while at least this part of it is used at a time.
 const KEPT_FRACTION: usize = 4;
 
@@ -50,6 +52,8 @@ pub struct FrameSplitter {
     start: usize,
     /// First byte not filled yet.
     end: usize,
+    /// The room given last was filled to its end: more was waiting, probably.
+    was_filled_up: bool,
     max_frame_bytes: usize,
 }
 
@@ -60,6 +64,7 @@ impl FrameSplitter {
             buffer: Vec::new(),
             start: 0,
             end: 0,
+            was_filled_up: false,
             max_frame_bytes,
         }
     }
@@ -68,6 +73,9 @@ impl FrameSplitter {
     pub fn spare(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
+            if self.was_filled_up && self.buffer.len() < FULL_ROOM_BYTES {
+                self.buffer.resize(self.buffer.len() * 2, 0);
+            }
         }
         if self.end == self.buffer.len() {
             if self.start > self.buffer.len() / 2 {
@@ -88,6 +96,7 @@ impl FrameSplitter {
             "{count} bytes do not fit in the spare room"
         );
         self.end += count;
+        self.was_filled_up = self.end == self.buffer.len();
     }
 
     /// The next whole frame, or None if more bytes are needed.
@@ -171,6 +180,19 @@ mod tests {
                 Err(FrameError::Length { length, limit: 96 })
             );
         }
+    }
+
+    #[test]
+    fn a_peer_that_fills_its_room_gets_more() {
+        let mut splitter = FrameSplitter::new(1 << 20);
+        let mut rooms = Vec::new();
+        for _ in 0..8 {
+            let room = splitter.spare().len();
+            feed(&mut splitter, &frame(room - 4, 1));
+            assert!(splitter.next_frame().unwrap().is_some());
+            rooms.push(room >> 10);
+        }
+        assert_eq!(rooms, [8, 16, 32, 64, 128, 256, 256, 256]);
     }
 
     #[test]
