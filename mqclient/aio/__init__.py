@@ -3,6 +3,7 @@
 from mqclient.admin import Admin
 from mqclient.consumer.context import ConsumeContext, ConsumeResult
 from mqclient.consumer.push import PushConsumer
+from mqclient.consumer.reader import TopicReader
 from mqclient.producer import Producer
 from mqclient.results import SendResult, SendStatus
 from mqstore.message import Message, MessageQueue, ReceivedMessage
@@ -18,4 +19,5 @@ __all__ = [
     "ReceivedMessage",
     "SendResult",
     "SendStatus",
+    "TopicReader",
 ]

@@ -2,16 +2,13 @@
 
 import sys
 from collections.abc import Callable
-from contextlib import aclosing
 from datetime import datetime
 from typing import Any, Literal
 
 import click
 
+from mqclient.aio import TopicReader
 from mqclient.cli.options import connection_options, read_start, run_async
-from mqclient.config import ClientSettings, namesrv_addresses
-from mqclient.consumer.reader import read_topic
-from mqclient.engine import Client
 from mqstore.cli.dump import message_row
 from mqstore.cli.output import chosen_format, output_option, write_rows
 from mqstore.message import ReceivedMessage
@@ -56,34 +53,24 @@ def tail(
 
     Joins no group and commits nothing.
     """
-    settings = ClientSettings(namesrv=namesrv_addresses(namesrv), address_map=address_map)
+    reader = TopicReader(topic, namesrv, expression=tags, start=start, address_map=address_map)
     write, finish = _writer(chosen_format(output), body)
     try:
-        return run_async(_tail(settings, topic, tags, start, count, write))
+        return run_async(_tail(reader, count, write))
     finally:
         finish()
 
 
 async def _tail(
-    settings: ClientSettings,
-    topic: str,
-    tags: str,
-    start: Literal["earliest", "latest"] | datetime,
-    count: int | None,
-    write: Callable[[ReceivedMessage], None],
+    reader: TopicReader, count: int | None, write: Callable[[ReceivedMessage], None]
 ) -> int:
-    client = Client(settings)
-    await client.start()
-    try:
-        seen = 0
-        async with aclosing(read_topic(client, topic, tags, start)) as messages:
-            async for message in messages:
-                write(message)
-                seen += 1
-                if seen == count:
-                    break
-    finally:
-        await client.close(1.0)
+    seen = 0
+    async with reader:
+        async for message in reader:
+            write(message)
+            seen += 1
+            if seen == count:
+                break
     return 0
 
 

@@ -6,59 +6,113 @@ heartbeat; the group is TOOLS_CONSUMER, which every broker has.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections import deque
+from collections.abc import Iterable
 from datetime import datetime
+from typing import Self, Unpack
 
-from mqclient.config import ConsumeFrom
+from mqclient.config import ClientOptions, ClientSettings, ConsumeFrom, namesrv_addresses
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull import ERROR_DELAY, pull_request, read_pull_answer
 from mqclient.consumer.subscription import Subscription, tag_subscription
-from mqclient.engine import Client
+from mqclient.engine import Client, TransportLike
 from mqclient.errors import BrokerError, RocketMQError
 from mqclient.wire import calls
 from mqclient.wire.codes import PullSysFlag
 from mqstore.message import MessageQueue, ReceivedMessage
 
-__all__ = ["TOOLS_GROUP", "read_topic"]
+__all__ = ["TOOLS_GROUP", "TopicReader"]
 
 log = logging.getLogger(__name__)
 TOOLS_GROUP = "TOOLS_CONSUMER"
 _PULL_BATCH = 32
 _HOLD = 5.0
 _ANSWER_GRACE = 10.0
-_BUFFER_PULLS = 16
+BUFFERED_PULLS = 16
 """Pulled batches that may wait for the caller; then pulling pauses."""
 
 
-async def read_topic(
-    client: Client, topic: str, expression: str = "*", start: ConsumeFrom = "latest"
-) -> AsyncGenerator[ReceivedMessage, None]:
-    """Yield a topic's messages from all its queues, for ever; close the iterator to stop.
+class TopicReader:
+    """Yields a topic's messages from all its queues, for ever; joins no group, commits nothing.
 
-    client: a started engine. start: where each queue begins. The queues are those at the start.
-    Raises NoRouteError when the topic does not exist, BrokerError, UnreachableError.
+    topic: its name. namesrv: as for a consumer. expression: tags "TagA || TagB", or "*". start:
+    where each queue begins: "latest", "earliest" or an aware datetime. Options: the fields of
+    ClientSettings. The queues are those that exist when it starts.
+
+        async with TopicReader("TopicTest", "127.0.0.1:9876", start="earliest") as reader:
+            async for message in reader:
+                print(message.body)
     """
-    subscription = tag_subscription(topic, expression, None)
-    route = await client.routes.get(topic)
-    if route is None or not route.subscribe:
-        raise await client.routes.no_route(topic)
-    arrived: asyncio.Queue[list[ReceivedMessage] | BaseException] = asyncio.Queue(_BUFFER_PULLS)
-    offsets = await asyncio.gather(*(_start(client, queue, start) for queue in route.subscribe))
-    tasks = [
-        asyncio.ensure_future(_pull(client, ProcessQueue(queue, offset), subscription, arrived))
-        for queue, offset in zip(route.subscribe, offsets, strict=True)
-    ]
-    try:
-        while True:
-            item = await arrived.get()
-            if isinstance(item, BaseException):
+
+    def __init__(
+        self,
+        topic: str,
+        namesrv: str | Iterable[str] | None = None,
+        *,
+        expression: str = "*",
+        start: ConsumeFrom = "latest",
+        transport: TransportLike | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        settings = ClientSettings(namesrv=namesrv_addresses(namesrv), **options)  # type: ignore[arg-type]
+        self._client = Client(settings, transport)
+        self._subscription = tag_subscription(topic, expression, None)
+        self._start = start
+        self._arrived: asyncio.Queue[list[ReceivedMessage] | BrokerError] = asyncio.Queue(
+            BUFFERED_PULLS
+        )
+        self._ready: deque[ReceivedMessage] = deque()
+
+    async def __aenter__(self) -> Self:
+        """Find the queues and begin to pull them.
+
+        Raises NoRouteError when the topic does not exist, BrokerError, UnreachableError,
+        ClientTimeout.
+        """
+        client, topic = self._client, self._subscription.data.topic
+        await client.start()
+        try:
+            route = await client.routes.get(topic)
+            if route is None or not route.subscribe:
+                raise await client.routes.no_route(topic)
+            queues = route.subscribe
+            offsets = await asyncio.gather(*(_start(client, q, self._start) for q in queues))
+        except BaseException:
+            await client.close(1.0)
+            raise
+        for queue, offset in zip(queues, offsets, strict=True):
+            client.spawn(self._pull(ProcessQueue(queue, offset)), f"reading {queue}")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close(1.0)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        """Wait for the next message; raises BrokerError when a broker refuses to be read."""
+        self._client.check_running()
+        while not self._ready:
+            item = await self._arrived.get()
+            if isinstance(item, BrokerError):
                 raise item
-            for message in item:
-                yield message
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+            self._ready.extend(item)
+        return self._ready.popleft()
+
+    async def _pull(self, held: ProcessQueue) -> None:
+        """Pull one queue; a broker that is away is waited for, a refusal is passed on."""
+        while True:
+            try:
+                messages = await _pull_once(self._client, held, self._subscription)
+                if messages:
+                    await self._arrived.put(messages)
+            except BrokerError as error:
+                await self._arrived.put(error)
+                return
+            except (RocketMQError, ValueError) as error:
+                log.warning("pulling %s failed: %s", held.queue, error)
+                await asyncio.sleep(ERROR_DELAY)
 
 
 async def _start(client: Client, queue: MessageQueue, start: ConsumeFrom) -> int:
@@ -67,26 +121,6 @@ async def _start(client: Client, queue: MessageQueue, start: ConsumeFrom) -> int
     else:
         call = calls.min_offset(queue) if start == "earliest" else calls.max_offset(queue)
     return await client.invoke(client.address_of(queue), call)
-
-
-async def _pull(
-    client: Client,
-    held: ProcessQueue,
-    subscription: Subscription,
-    arrived: "asyncio.Queue[list[ReceivedMessage] | BaseException]",
-) -> None:
-    """Pull one queue into `arrived`; a broker that is away is waited for, other errors end it."""
-    while True:
-        try:
-            messages = await _pull_once(client, held, subscription)
-            if messages:
-                await arrived.put(messages)
-        except BrokerError as error:
-            await arrived.put(error)
-            return
-        except RocketMQError as error:
-            log.warning("pulling %s failed: %s", held.queue, error)
-            await asyncio.sleep(ERROR_DELAY)
 
 
 async def _pull_once(
