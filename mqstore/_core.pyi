@@ -6,6 +6,13 @@ from typing import Any, Final, Self, final
 
 from typing_extensions import disjoint_base
 
+__all__ = [
+    "Connector", "Event", "GetResult", "PutResult", "QueryResult", "Report", "Request", "Scan",
+    "Server", "ServerStopped", "SettingError", "Store", "StoreDamaged", "StoreError",
+    "StoreLocked", "StorePoisoned", "UnknownLayout", "bench_consume", "bench_produce",
+    "fastjson_dumps", "fastjson_to_strict",
+]  # fmt: skip
+
 # --- errors (see mqstore/errors.py)
 
 class StoreError(Exception):
@@ -270,10 +277,10 @@ class Connector:
     def drain(self) -> list[tuple[int, int, Any]]:
         """Take what happened: (token, kind, payload).
 
-        kind 0: reply, the arguments of `mqclient.wire.Frame`. 1: no reply, (category, text) with category "unreachable",
-        "timeout", "busy", "bad_frame" or "closed". 2: one-way request written, None.
-        3: a server's request, (address, arguments of Frame). 4: connection closed, its address. Token 0 in
-        the last two.
+        kind 0: reply, the arguments of `mqclient.wire.Frame`. 1: no reply, (category, text) with
+        category "unreachable", "timeout", "busy", "bad_frame" or "closed". 2: one-way request
+        written, None. 3: a server's request, (address, arguments of Frame). 4: connection
+        closed, its address. Token 0 in the last two.
         """
     def reply(self, address: str, frame: bytes) -> None:
         """Send a reply to a server's request; dropped if the connection is gone."""
