@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from difflib import get_close_matches
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict, TypeVar
 
@@ -93,6 +94,7 @@ def check_topic(topic: str) -> str:
     return _check_name("topic", topic, TOPIC_LENGTH_MAX)
 
 
+@lru_cache(1024)
 def check_sendable(topic: str) -> str:
     """Return a topic that users may send to; RocketMQ's own topics are refused."""
     if topic in _NOT_SENDABLE:
