@@ -144,10 +144,11 @@ def test_a_hold_comes_back_at_its_deadline(servers):
     listener, port = servers.start({1: hold})
     raw = servers.connect(port)
     started = time.monotonic()
-    raw.send(json_frame(1, 1))
+    raw.send(binary_frame(1, 1))
     assert raw.is_silent(0.1)
     assert listener.counters()["held"] == 1
-    assert raw.read().remark == "waited"
+    reply = raw.read()
+    assert (reply.remark, reply.serialize) == ("waited", 0), "in JSON, as RocketMQ"
     assert 0.25 < time.monotonic() - started < 2
     assert listener.counters()["held"] == 0
 
@@ -163,6 +164,13 @@ def test_releasing_holds_answers_them_and_holds_no_more(servers):
     listener.release_holds()
     assert raw.read().code == 19
     assert raw.ask(json_frame(1, 2)).code == 19
+
+
+def test_what_a_query_found_is_in_json_as_rocketmq_does(servers):
+    answers = {33: lambda _: Response(body=b"message"), 12: lambda _: Response(22)}
+    raw = servers.connect(servers.start(answers)[1])
+    assert raw.ask(binary_frame(33, 1)).serialize == 0
+    assert raw.ask(binary_frame(12, 1)).serialize == 1
 
 
 def test_a_request_can_be_read(servers):
