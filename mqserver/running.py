@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,8 @@ FAILED = 1
 USAGE_ERROR = 2
 POISONED = 3
 SECOND_SIGNAL = 130
+BURST_S = 0.3
+"""Signals closer together than this were meant as one."""
 
 
 def fail(what: str, code: int = FAILED) -> NoReturn:
@@ -209,13 +212,19 @@ def _words(error: OSError, loaded: Loaded | None) -> str:
 
 
 def on_signals() -> threading.Event:
-    """An event set by SIGTERM or Ctrl-C; a second signal ends the process at once (130)."""
+    """An event set by SIGTERM or Ctrl-C; a second signal ends the process at once (130).
+
+    Signals of one burst count as one: `timeout`, for instance, signals the process and its group.
+    """
     stopped = threading.Event()
+    first = [0.0]
 
     def handle(_number: int, _frame: FrameType | None) -> None:
-        if stopped.is_set():
+        if not stopped.is_set():
+            first[0] = time.monotonic()
+            stopped.set()
+        elif time.monotonic() - first[0] > BURST_S:
             os._exit(SECOND_SIGNAL)
-        stopped.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handle)

@@ -63,7 +63,6 @@ _CONSUMERS = (
     Setting("notifyConsumerIdsChangedEnable", True, "send 40 when a group changes", online=True),
     Setting("flushConsumerOffsetInterval", 5000, "persist committed offsets", unit="ms", floor=100),
     Setting("slaveReadEnable", False, "suggest slaves to slow consumers", online=True),
-    Setting("enablePropertyFilter", False, "allow SQL92 subscriptions", online=True),
 )  # fmt: skip
 
 _REGISTRATION = (
@@ -100,6 +99,7 @@ _OURS = (
 
 _INERT = (
     inert("aclEnable", False, _LATER),
+    inert("enablePropertyFilter", False, _LATER),
     inert("transactionTimeOut", 6000, _LATER),
     inert("transactionCheckMax", 15, _LATER),
     inert("transactionCheckInterval", 60000, _LATER),

@@ -46,9 +46,7 @@ class BrokerSettings(NamedTuple):
     long_polling_enable: bool
     short_polling_time_mills: int
     notify_consumer_ids_changed_enable: bool
-    flush_consumer_offset_interval: int
     slave_read_enable: bool
-    enable_property_filter: bool
     register_name_server_period: int
     register_broker_timeout_mills: int
     force_register: bool
@@ -68,7 +66,6 @@ class BrokerSettings(NamedTuple):
     consumer_manager_thread_pool_queue_capacity: int
     store_path_root_dir: str
     max_message_size: int
-    message_delay_level: str
     default_query_max_num: int
     max_msgs_num_batch: int
     os_page_cache_busy_time_out_mills: int

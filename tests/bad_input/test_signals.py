@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from mqserver.broker.broker import Broker
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
+from mqserver.running import BURST_S
 from mqstore import StorePoisoned
 
 STUCK = """
@@ -33,6 +35,10 @@ def test_a_second_signal_does_not_wait(number: int) -> None:
         assert lines.readline() == "ready\n"
         process.send_signal(number)
         assert lines.readline() == "stopping\n"
+        for _ in range(3):  # the same burst: one signal, however often it comes
+            process.send_signal(number)
+        time.sleep(BURST_S)
+        assert process.poll() is None
         process.send_signal(number)
         assert process.wait(20) == 130
 
