@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from mqclient.spark.cluster import Cluster, Extent
+from mqclient.spark.cluster import Cluster, DataLossError, Extent
 from mqclient.spark.options import EARLIEST, LATEST, Options
 from mqclient.spark.plan import QueueRange, limited, offset_key, queue_of, split
 from mqstore.arrow import BatchBuilder
@@ -146,16 +146,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix what "now" is: later messages belong to the next start."""
-        self._target = self._ends({})
+        self._target = self._look({})[1]
 
     def latestOffset(self, start: Offsets | None = None, limit: ReadLimit | None = None) -> Offsets:
         """Where the next micro-batch ends: `start` itself when there is nothing new."""
         start = start or {}
-        self._newest = self._ends(start)
-        end = {key: max(at, start.get(key, 0)) for key, at in self._newest.items()}
-        if self._target is not None:
-            end = {key: max(self._target.get(key, 0), start.get(key, 0)) for key in end}
-        begin = {key: start.get(key, 0) for key in end}
+        begin, self._newest = self._look(start)
+        end = self._newest if self._target is None else self._target
+        end = {key: max(end.get(key, at), at) for key, at in begin.items()}
         if isinstance(limit, ReadMaxRows):
             end = limited(begin, end, limit.max_rows)
         return start if end == start else dict(sorted(end.items()))
@@ -187,12 +185,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def stop(self) -> None:
         """Nothing is held open between calls."""
 
-    def _ends(self, start: Offsets) -> Offsets:
-        """The end of every queue; where a broker is away, what `start` said."""
+    def _look(self, start: Offsets) -> tuple[Offsets, Offsets]:
+        """Where each queue begins (as `start` says, a new one at its minimum), and ends now.
+
+        A queue whose broker is away stays where `start` has it, and is left out when it is new.
+        """
         with Cluster(self._options) as cluster:
             extents = cluster.extents(_all_queues(cluster, self._options))
-        ends = dict(start)
+        begin, end = dict(start), dict(start)
         for queue, extent in extents.items():
-            if extent is not None:
-                ends[offset_key(queue)] = extent.end
-        return ends
+            if extent is None:
+                continue
+            key = offset_key(queue)
+            begin.setdefault(key, extent.first)
+            end[key] = max(extent.end, begin[key])
+            if extent.end < begin[key] and self._options.fail_on_data_loss:
+                raise DataLossError(
+                    f"{queue} ends at {extent.end}, but was read up to {begin[key]} before: the "
+                    f"broker lost messages; set failOnDataLoss to false to go on"
+                )
+        return begin, end
