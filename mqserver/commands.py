@@ -117,11 +117,12 @@ def standalone(
 
 
 @cli.command("quickstart")
-def quickstart() -> None:
+@click.option("--free-ports", is_flag=True, help="Leave RocketMQ's usual ports alone.")
+def quickstart(free_ports: bool) -> None:
     """Start both, send ten messages, consume them, and exit."""
     from mqserver.quickstart import quickstart as run
 
-    run()
+    run(free_ports)
 
 
 def split(settings: Iterable[str]) -> dict[str, str]:

@@ -20,10 +20,10 @@ COUNT = 10
 CONSUME_TIMEOUT_S = 10.0
 
 
-def quickstart() -> None:
+def quickstart(free_ports: bool = False) -> None:
     """Start both servers on a temporary store, send ten messages, consume them, stop."""
     with clear_errors(None):
-        both = _started()
+        both = Standalone().start() if free_ports else _started()
     try:
         say(f"NameServer {both.namesrv}, broker {both.broker_address}, store {both.data}")
         _send(both.namesrv)

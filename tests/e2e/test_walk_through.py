@@ -111,7 +111,7 @@ def test_committed_offsets_and_messages_survive_a_restart(
 
 def test_quickstart_prints_it_all(tmp_path: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "mqserver.cli", "quickstart"],
+        [sys.executable, "-m", "mqserver.cli", "quickstart", "--free-ports"],
         capture_output=True,
         text=True,
         timeout=60,
