@@ -97,7 +97,7 @@ class Producer:
         if queue is None:
             return await self._sender.send_anywhere(outgoing, limit)
         _check_queue(queue, outgoing.topic)
-        await self._sender.route(outgoing.topic)
+        await self._sender.route(outgoing.topic, limit)
         return await self._sender.send_to(outgoing, queue, limit)
 
     async def send_oneway(
@@ -109,7 +109,7 @@ class Producer:
         """
         self._client.check_running()
         outgoing = self._prepare(message)
-        route = await self._sender.route(outgoing.topic)
+        route = await self._sender.route(outgoing.topic, self.settings.timeout)
         chosen = self._sender.choose(outgoing.topic, route) if queue is None else queue
         _check_queue(chosen, outgoing.topic)
         await self._sender.oneway_to(outgoing, chosen, self.settings.timeout)
@@ -120,7 +120,7 @@ class Producer:
         Raises NoRouteError when there is none.
         """
         self._client.check_running()
-        return list((await self._sender.route(check_topic(topic))).publish)
+        return list((await self._sender.route(check_topic(topic), self.settings.timeout)).publish)
 
     def _prepare(self, message: Message | Sequence[Message]) -> Outgoing:
         if isinstance(message, Message):

@@ -184,6 +184,8 @@ class RouteTable:
         Raises NoRouteError when there is neither.
         """
         route = await self.get(topic)
+        if route is not None and not route.publish:
+            route = await self.refresh(topic)  # perhaps a master is back
         if route is None:
             template = await self.refresh(DEFAULT_TOPIC)
             if template is not None and template.publish:

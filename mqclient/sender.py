@@ -3,6 +3,7 @@
 Rules: RocketMQ 4.9 `DefaultMQProducerImpl.sendDefaultImpl`, `MQFaultStrategy`.
 """
 
+import asyncio
 import random
 import time
 from collections.abc import Sequence
@@ -61,12 +62,25 @@ class Sender:
         self.settings = settings
         self._choosers: dict[str, QueueChooser] = {}
 
-    async def route(self, topic: str) -> TopicRoute:
-        """The route to send to; raises NoRouteError when there is none."""
+    async def route(self, topic: str, timeout: float) -> TopicRoute:
+        """The route to send to. timeout: seconds, if a NameServer must be asked.
+
+        Raises NoRouteError when there is none, UnreachableError, ClientTimeout.
+        """
         routes = self._client.routes
-        return routes.known(topic) or await routes.for_sending(
-            topic, self.settings.default_topic_queues
-        )
+        known = routes.known(topic)
+        if known is not None and known.publish:
+            return known
+        try:
+            async with asyncio.timeout(max(0.0, timeout)):
+                return await routes.for_sending(topic, self.settings.default_topic_queues)
+        except TimeoutError as error:
+            if isinstance(error, ClientTimeout):
+                raise
+            raise ClientTimeout(
+                f"NameServer {self._client.namesrv} did not say in time where topic {topic!r} "
+                f"is; check that it runs (mqserver namesrv start)"
+            ) from None
 
     def choose(
         self, topic: str, route: TopicRoute, failed_broker: str | None = None
@@ -87,7 +101,7 @@ class Sender:
         failed_broker: str | None = None
         last_error: Exception | None = None
         for tries_left in range(self.settings.retries, -1, -1):
-            route = await self.route(topic)
+            route = await self.route(topic, deadline - time.monotonic())
             chosen = self.choose(topic, route, failed_broker)
             if last_error is not None and time.monotonic() >= deadline:
                 break

@@ -192,9 +192,25 @@ def test_the_timeout_covers_all_tries():
         cluster = Cluster(T=2)
         cluster.transport.scripts[310] = lambda _a, _r: ClientTimeout("no answer")
         async with producer(cluster) as sender:
+            await sender.queues("T")
             with pytest.raises(ClientTimeout, match="may be stored nevertheless"):
                 await sender.send(Message("T", b"x"), timeout=1e-9)
             assert len(cluster.requests(RequestCode.SEND_MESSAGE_V2)) == 1
+
+    asyncio.run(scenario())
+
+
+def test_the_timeout_covers_the_search_for_a_route():
+    async def scenario():
+        cluster = Cluster(T=1)
+
+        async def never(_address, _request):
+            await asyncio.Event().wait()
+
+        cluster.transport.scripts[105] = never
+        async with producer(cluster) as sender:
+            with pytest.raises(ClientTimeout, match="did not say in time where topic 'T'"):
+                await sender.send(Message("T", b"x"), timeout=0.02)
 
     asyncio.run(scenario())
 
