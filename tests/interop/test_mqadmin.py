@@ -11,7 +11,7 @@ from mqclient.mqadmin import main
 
 from .clusters import Cluster
 from .java_driver import JavaDriver
-from .masks import masked
+from .masks import masked, without_totals
 
 TOPIC, GROUP = "AdminTopic", "admin_group"
 COMMANDS = [
@@ -74,9 +74,12 @@ def ours(line: list[str]) -> str:
 
 
 def own_lines(text: str) -> list[str]:
-    """Lines without those about topics and groups of other tests."""
+    """Lines without those about topics and groups of other tests.
+
+    Nor about the retry topic: whether a group has an offset there is a race inside the client.
+    """
     kept = [line for line in text.splitlines() if TOPIC in line or GROUP in line]
-    return kept or text.splitlines()
+    return [line for line in kept if not line.startswith("%RETRY%")] or text.splitlines()
 
 
 @pytest.mark.parametrize("line", COMMANDS)
@@ -92,7 +95,7 @@ def test_java_s_mqadmin_sees_no_difference_in_our_servers(
     line: str, at_java: Prepared, at_ours: Prepared, java_driver: JavaDriver
 ) -> None:
     texts = [
-        own_lines(masked(java_driver.admin(*prepared.words(line))))
+        own_lines(without_totals(masked(java_driver.admin(*prepared.words(line)))))
         for prepared in (at_java, at_ours)
     ]
     assert texts[1] == texts[0]
