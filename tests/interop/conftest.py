@@ -13,6 +13,7 @@ from .clusters import Cluster, Maker
 from .java_driver import JavaDriver
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Everything here is an interop test, run by one worker: JVMs are shared."""
     here = Path(__file__).parent
