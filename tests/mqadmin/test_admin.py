@@ -261,7 +261,8 @@ def test_a_result_of_direct_consumption() -> None:
     class Named:
         offset_msg_id = "0A00000100002A9F0000000000000000"
 
-    result = run(engine, lambda admin: admin.messages.consume_directly("g", "1@2", Named()))  # type: ignore[arg-type]
+    message: Any = Named()
+    result = run(engine, lambda admin: admin.messages.consume_directly("g", "1@2", message))
     assert result.consume_result == "CR_SUCCESS"
     assert engine.asked[-1][2] == {
         "consumerGroup": "g",
