@@ -177,3 +177,11 @@ def test_settings_name_rocketmqs_keys():
     assert all("unit" in field.metadata for field in dataclasses.fields(Settings))
     with pytest.raises(dataclasses.FrozenInstanceError):
         Settings().sync_flush = True
+
+
+@pytest.mark.parametrize("path", ["data", "./data", "new/data"])
+def test_a_store_is_created_at_a_relative_path(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    with Store(path, SMALL, create=True) as store:
+        put_ten(store)
+    assert (tmp_path / path / "commitlog").is_dir()

@@ -30,8 +30,21 @@ pub(crate) fn create_directory(path: &Path) -> Result<(), StoreError> {
     if path.is_dir() {
         return Ok(());
     }
-    fs::create_dir_all(path).map_err(io_error(path))?;
-    path.parent().map_or(Ok(()), sync_directory)
+    let Some(parent) = path.parent() else {
+        return Ok(());
+    };
+    if parent.as_os_str().is_empty() {
+        // A relative name of one part lies in the working directory.
+        fs::create_dir(path).map_err(io_error(path))?;
+        return sync_directory(Path::new("."));
+    }
+    create_directory(parent)?;
+    match fs::create_dir(path) {
+        // Somebody else was faster.
+        Err(_) if path.is_dir() => Ok(()),
+        made => made.map_err(io_error(path)),
+    }?;
+    sync_directory(parent)
 }
 
 /// RocketMQ's name of the file that starts at `offset`: 20 decimal digits.
