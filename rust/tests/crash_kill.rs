@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use common::{bodies, message, open};
+use common::{bodies, directory, message, open};
 use mqstack_core::store::PutStatus;
 
 const ROOT: &str = "MQSTACK_CRASH_ROOT";
@@ -41,7 +41,7 @@ fn victim() {
 
 #[test]
 fn acknowledged_messages_survive_kill_9_once() {
-    let root = tempfile::tempdir().unwrap();
+    let root = directory();
     for round in 0..3 {
         // The victim counts from 0 in each round, so an older store would confuse the bodies.
         let store_root = root.path().join(round.to_string());

@@ -15,9 +15,14 @@ pub(crate) fn golden(name: &str) -> PathBuf {
     root.join("../tests/golden").join(name)
 }
 
-/// A fresh copy of a golden store.
+/// A fresh copy of a golden store, in memory where possible: recovery syncs a lot.
 pub(crate) fn unpack(name: &str) -> TempDir {
-    let root = tempfile::tempdir().unwrap();
+    let memory = Path::new("/dev/shm");
+    let root = if memory.is_dir() {
+        tempfile::tempdir_in(memory).unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
+    };
     let file = fs::File::open(golden(name).join("store.tar.gz")).unwrap();
     let mut archive = tar::Archive::new(GzDecoder::new(file));
     archive.unpack(root.path()).unwrap();

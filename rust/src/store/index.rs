@@ -91,18 +91,9 @@ impl IndexFiles {
         Some((name.to_string(), file.header().ok()?.index_count))
     }
 
-    /// Removes the files from the first one on for which `is_bad` holds, so that they are built
-    /// anew.
-    pub(crate) fn remove_from(
-        &self,
-        is_bad: impl Fn(&IndexHeader) -> bool,
-    ) -> Result<(), StoreError> {
+    /// Removes the files from the `first` on, so that they are built anew.
+    pub(crate) fn remove_from(&self, first: usize) -> Result<(), StoreError> {
         let mut files = self.files.write();
-        let first = files.iter().position(|file| match file.header() {
-            Ok(header) => is_bad(&header),
-            Err(_) => true,
-        });
-        let Some(first) = first else { return Ok(()) };
         for file in files.drain(first..) {
             tracing::info!(path = %file.path().display(), "building an index file anew");
             std::fs::remove_file(file.path()).map_err(io_error(file.path()))?;

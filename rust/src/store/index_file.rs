@@ -67,6 +67,10 @@ impl IndexFile {
         Ok(IndexHeader::decode(&bytes))
     }
 
+    pub(crate) fn layout(&self) -> IndexLayout {
+        self.layout
+    }
+
     /// Makes the file durable.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         self.file.sync_data().map_err(io_error(&self.path))
@@ -84,6 +88,36 @@ impl IndexFile {
         let position = self.layout.entry_position(index.unsigned_abs());
         self.file.read_exact_at(&mut bytes, position)?;
         Ok(IndexEntry::decode(&bytes))
+    }
+
+    /// `count` entries from `index` on.
+    pub(crate) fn entries(&self, index: i32, count: i32) -> io::Result<Vec<IndexEntry>> {
+        let mut bytes = vec![0; count.unsigned_abs() as usize * ENTRY_BYTES];
+        let position = self.layout.entry_position(index.unsigned_abs());
+        self.file.read_exact_at(&mut bytes, position)?;
+        Ok(bytes.as_chunks().0.iter().map(IndexEntry::decode).collect())
+    }
+
+    /// Whether the slots are these.
+    pub(crate) fn has_slots(&self, slots: &[i32]) -> io::Result<bool> {
+        let mut bytes = vec![0; slots.len() * SLOT_BYTES];
+        self.file
+            .read_exact_at(&mut bytes, self.layout.slot_position(0))?;
+        let stored = bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|slot| i32::from_be_bytes(*slot));
+        Ok(stored.eq(slots.iter().copied()))
+    }
+
+    /// Replaces header and slots, durably.
+    pub(crate) fn rewrite(&self, header: &IndexHeader, slots: &[i32]) -> io::Result<()> {
+        let bytes: Vec<u8> = slots.iter().flat_map(|slot| slot.to_be_bytes()).collect();
+        self.file
+            .write_all_at(&bytes, self.layout.slot_position(0))?;
+        self.file.write_all_at(&header.encode(), 0)?;
+        self.file.sync_data()
     }
 
     /// Adds to `hits` the physical offsets of entries with the wanted hash, newest first.

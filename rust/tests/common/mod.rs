@@ -1,7 +1,11 @@
 //! What the crash tests share: a small store, a message, its body read back.
 
+#![allow(dead_code, reason = "each test file uses a part")]
+
 use std::path::Path;
 use std::sync::Arc;
+
+use tempfile::TempDir;
 
 use mqstack_core::clock::SystemClock;
 use mqstack_core::format::message::{CheckCrc, RecordView};
@@ -42,6 +46,15 @@ pub fn message<'a>(queue_id: i32, body: &'a [u8], properties: &'a [u8]) -> PutRe
         wait_store_ok: true,
         delay_level: 0,
     }
+}
+
+/// A directory in memory where there is one: the tests sync a lot and the power stays on.
+pub fn directory() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() {
+        return tempfile::tempdir_in(memory).unwrap();
+    }
+    tempfile::tempdir().unwrap()
 }
 
 /// Bodies of a queue, in order; every record must be whole.

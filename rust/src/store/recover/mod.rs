@@ -8,6 +8,7 @@
 
 pub(super) mod damage;
 mod heal;
+mod index_check;
 mod log_check;
 mod marker;
 mod queue;
@@ -17,6 +18,7 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
+use self::index_check::Checked;
 use self::log_check::LogCheck;
 pub(super) use self::marker::Marker;
 use super::checkpoint::Checkpoint;
@@ -301,26 +303,41 @@ impl<F: Files> Recovery<'_, F> {
         }))
     }
 
-    /// Drops index files that may be torn or point beyond the log; returns the writer and from
-    /// where it must be fed, if not from the end of the queues.
+    /// Cuts the index to what makes sense; returns the writer and from where it must be fed, if
+    /// not from the end of the queues.
     fn settle_index(
         &self,
         index: &Arc<IndexFiles>,
         log_end: u64,
     ) -> Result<(IndexWriter, Option<u64>), StoreError> {
-        let durable_ms = self.checkpoint.index_timestamp_ms();
-        let was_clean = self.was_clean;
-        index.remove_from(|header| {
-            let is_torn = !was_clean && header.end_timestamp_ms > durable_ms;
-            is_torn || header.end_physical_offset >= log_end.max(1).cast_signed()
-        })?;
+        let is_whole = self.check_index(index, log_end)?;
         let writer = IndexWriter::resume(Arc::clone(index), Arc::clone(self.clock))?;
-        let end = writer.end_physical_offset();
-        let from = match end {
-            Some(end) => (!was_clean).then_some(end.cast_unsigned()),
+        let from = match writer.end_physical_offset() {
+            Some(end) => (!is_whole || !self.was_clean).then_some(end.cast_unsigned()),
             None => Some(self.log.min_offset()),
         };
         Ok((writer, from))
+    }
+
+    /// Checks the files that may be torn or point beyond the log; false if something was cut.
+    fn check_index(&self, index: &IndexFiles, log_end: u64) -> Result<bool, StoreError> {
+        let durable_ms = self.checkpoint.index_timestamp_ms();
+        for (at, file) in index.files().iter().enumerate() {
+            let failed = || io_error(file.path());
+            let header = file.header().map_err(failed())?;
+            let is_torn = !self.was_clean && header.end_timestamp_ms > durable_ms;
+            if !is_torn && header.end_physical_offset < log_end.max(1).cast_signed() {
+                continue;
+            }
+            let first_to_go = match index_check::check(file, self.log, log_end).map_err(failed())? {
+                Checked::Whole => continue,
+                Checked::Cut => at + 1,
+                Checked::Useless => at,
+            };
+            index.remove_from(first_to_go)?;
+            return Ok(false);
+        }
+        Ok(true)
     }
 }
 

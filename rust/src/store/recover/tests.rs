@@ -152,18 +152,37 @@ fn removed_queues_and_index_are_built_anew_byte_for_byte() {
     let opened = open(root.path());
     assert_units(&opened.units(), &golden_units("store"));
     check_keys(&opened);
-    let is_index = |path: &str| path.starts_with("index/");
-    let contents = |snapshot: &BTreeMap<String, Vec<u8>>| -> Vec<Vec<u8>> {
-        let of_index = snapshot.iter().filter(|(path, _)| is_index(path));
-        of_index.map(|(_, bytes)| bytes.clone()).collect()
-    };
     let after = snapshot(root.path());
-    assert!(contents(&after) == contents(&before), "index files");
+    assert!(index_files(&after) == index_files(&before), "index files");
     for (path, bytes) in before
         .iter()
         .filter(|(path, _)| path.starts_with("consumequeue/"))
     {
         assert!(after[path] == *bytes, "{path}");
+    }
+}
+
+#[test]
+fn a_torn_index_file_is_cut_and_completed() {
+    let name = "index/20261121073113153";
+    let entry = 40 + 4 * 100 + 20 * 100;
+    // Entries that were not written, an offset, a link; the header's count, a slot.
+    for torn in [
+        entry..entry + 60,
+        entry + 8..entry + 9,
+        entry + 19..entry + 20,
+        39..40,
+        43..44,
+    ] {
+        let root = unpack("store");
+        let before = snapshot(root.path());
+        let mut bytes = before[name].clone();
+        bytes[torn.clone()].fill(0);
+        fs::write(root.path().join(name), bytes).unwrap();
+        fs::write(root.path().join("abort"), b"").unwrap();
+        check_keys(&open(root.path()));
+        let after = snapshot(root.path());
+        assert!(index_files(&after) == index_files(&before), "{torn:?}");
     }
 }
 
@@ -266,4 +285,12 @@ fn assert_same_files(found: &BTreeMap<String, Vec<u8>>, expected: &BTreeMap<Stri
     for (path, bytes) in expected {
         assert!(found[path] == *bytes, "{path}");
     }
+}
+
+/// Contents of the index files, oldest first; names tell when they were made.
+fn index_files(snapshot: &BTreeMap<String, Vec<u8>>) -> Vec<&Vec<u8>> {
+    let of_index = snapshot
+        .iter()
+        .filter(|(path, _)| path.starts_with("index/"));
+    of_index.map(|(_, bytes)| bytes).collect()
 }

@@ -1,0 +1,128 @@
+//! Checking an index file entry by entry, and cutting it where it stops making sense.
+//!
+//! RocketMQ deletes what may be torn and loses its keys. But entries alone determine the file:
+//! replaying them gives every slot, and so every link, which shows where the file is torn.
+
+use std::io;
+
+use crate::format::index::{IndexEntry, IndexHeader, IndexLayout};
+use crate::format::message::{CheckCrc, RecordView};
+use crate::store::index_file::IndexFile;
+use crate::store::walk::{LogRead, Step, Walk};
+
+/// Entries read at once.
+const CHUNK_ENTRIES: i32 = 4_096;
+
+/// What became of an index file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Checked {
+    /// Every entry makes sense.
+    Whole,
+    /// Entries were cut off; later files must go.
+    Cut,
+    /// Nothing in it can be kept.
+    Useless,
+}
+
+/// The entries that make sense, replayed.
+struct Replay {
+    layout: IndexLayout,
+    slots: Vec<i32>,
+    next: i32,
+    last: Option<IndexEntry>,
+}
+
+/// Checks a file against the log and mends it.
+pub(super) fn check(file: &IndexFile, log: &impl LogRead, log_end: u64) -> io::Result<Checked> {
+    let header = file.header()?;
+    let mut replay = Replay::new(file.layout());
+    // A torn header may count more than fits.
+    let end = header.index_count.min(file.layout().entries.cast_signed());
+    while replay.next < end {
+        let count = CHUNK_ENTRIES.min(end - replay.next);
+        let entries = file.entries(replay.next, count)?;
+        if !entries
+            .iter()
+            .all(|entry| replay.take(*entry, log_end.cast_signed()))
+        {
+            break;
+        }
+    }
+    let first = file.entry(1)?.physical_offset;
+    let begins_right = first == header.begin_physical_offset
+        && store_timestamp(log, first) == Some(header.begin_timestamp_ms);
+    let Some(last) = replay
+        .last
+        .filter(|_| begins_right || first < log_start(log))
+    else {
+        return Ok(Checked::Useless);
+    };
+    let is_whole = replay.next == header.index_count;
+    let end_timestamp_ms = store_timestamp(log, last.physical_offset)
+        .unwrap_or_else(|| header.entry_timestamp_ms(last.time_difference_seconds));
+    let mended = IndexHeader {
+        end_physical_offset: last.physical_offset,
+        end_timestamp_ms,
+        hash_slot_count: replay.used_slots(),
+        index_count: replay.next,
+        ..header
+    };
+    if mended != header || !file.has_slots(&replay.slots)? {
+        file.rewrite(&mended, &replay.slots)?;
+    }
+    Ok(if is_whole {
+        Checked::Whole
+    } else {
+        Checked::Cut
+    })
+}
+
+impl Replay {
+    fn new(layout: IndexLayout) -> Self {
+        Self {
+            layout,
+            slots: vec![0; layout.slots as usize],
+            next: 1,
+            last: None,
+        }
+    }
+
+    /// Takes the next entry if it makes sense there.
+    fn take(&mut self, entry: IndexEntry, log_end: i64) -> bool {
+        if entry.key_hash < 0 || entry.time_difference_seconds < 0 {
+            return false;
+        }
+        let slot = &mut self.slots[self.layout.slot_of(entry.key_hash) as usize];
+        let last = self.last.map_or(0, |last| last.physical_offset);
+        let is_sound = entry.previous == *slot
+            && entry.physical_offset >= last
+            && entry.physical_offset < log_end;
+        if is_sound {
+            *slot = self.next;
+            self.next += 1;
+            self.last = Some(entry);
+        }
+        is_sound
+    }
+
+    /// Slots with a chain, as the header counts them.
+    fn used_slots(&self) -> i32 {
+        let used = self.slots.iter().filter(|head| **head != 0).count();
+        i32::try_from(used).unwrap_or(i32::MAX)
+    }
+}
+
+fn log_start(log: &impl LogRead) -> i64 {
+    log.min_offset().cast_signed()
+}
+
+fn store_timestamp(log: &impl LogRead, offset: i64) -> Option<i64> {
+    let mut walk = Walk::from(u64::try_from(offset).ok()?);
+    match walk.step(log, u64::MAX) {
+        Ok(Step::Record(bytes)) => {
+            let record = RecordView::parse(bytes, CheckCrc::No).ok()?;
+            Some(record.store_timestamp_ms)
+        }
+        _ => None,
+    }
+}
