@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,14 +12,10 @@ from .clusters import Cluster, Maker
 from .java_driver import JavaDriver
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Everything here is an interop test, run by one worker: JVMs are shared."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.interop)
-            item.add_marker(pytest.mark.xdist_group("interop"))
+    item.add_marker(pytest.mark.interop)
+    item.add_marker(pytest.mark.xdist_group("interop"))
 
 
 @pytest.fixture(scope="session")

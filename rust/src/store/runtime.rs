@@ -6,8 +6,10 @@ use std::sync::atomic::Ordering;
 use super::rates::Totals;
 use super::store::Store;
 
+type Pick = fn(&Totals) -> u64;
+
 /// RocketMQ's rates and what each counts.
-const RATES: [(&str, fn(&Totals) -> u64); 5] = [
+const RATES: [(&str, Pick); 5] = [
     ("putTps", |totals| totals.puts),
     ("getFoundTps", |totals| totals.found),
     ("getMissTps", |totals| totals.missed),
