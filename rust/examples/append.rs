@@ -1,6 +1,6 @@
 //! How fast the store appends. Prints one JSON object.
 //!
-//! `cargo run --profile fast --example append -- [--seconds N] [--root DIR]`
+//! `cargo run --profile fast --example append -- [--seconds N] [--root DIR] [--only CASE]`
 //!
 //! - `async`: one thread, ASYNC_FLUSH, dispatch and flush running beside it. `cpu_ns` is what the
 //!   appending thread itself used per append.
@@ -21,44 +21,45 @@ use serde_json::{Map, Value, json};
 const BODY: [u8; 1024] = [b'x'; 1024];
 const IN_FLIGHT: usize = 64;
 
+type Case = fn(&Arc<Store>, Duration) -> Outcome<Value>;
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> Outcome<()> {
-    let mut seconds = 5.0;
-    let mut root = std::env::temp_dir();
+    let (mut seconds, mut root, mut only) = (5.0, std::env::temp_dir(), String::new());
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
         let value = arguments.next().ok_or("each option takes a value")?;
         match name.as_str() {
             "--seconds" => seconds = value.parse()?,
             "--root" => root = PathBuf::from(value),
+            "--only" => only = value,
             other => return Err(format!("unknown option {other}").into()),
         }
     }
     let limit = Duration::from_secs_f64(seconds);
+    let cases: [(&str, bool, Case); 3] = [
+        ("async", false, append),
+        ("sync_lone", true, flush_each),
+        ("sync_group", true, group_commit),
+    ];
     let mut report = Map::new();
     report.insert("body_bytes".into(), BODY.len().into());
-    measure(&root, "async", false, &mut report, |store| {
-        append(store, limit)
-    })?;
-    measure(&root, "sync_lone", true, &mut report, |store| {
-        flush_each(store, limit)
-    })?;
-    measure(&root, "sync_group", true, &mut report, |store| {
-        group_commit(store, limit)
-    })?;
+    for (name, sync_flush, case) in cases {
+        if only.is_empty() || only == name {
+            let figures = measure(&root, sync_flush, |store| case(store, limit))?;
+            report.insert(name.into(), figures);
+        }
+    }
     println!("{}", Value::Object(report));
     Ok(())
 }
 
-/// Runs one case on a fresh store and adds its figures.
+/// Runs one case on a fresh store.
 fn measure(
     root: &Path,
-    name: &str,
     sync_flush: bool,
-    report: &mut Map<String, Value>,
     case: impl FnOnce(&Arc<Store>) -> Outcome<Value>,
-) -> Outcome<()> {
+) -> Outcome<Value> {
     let directory = root.join(format!("mqstack-append-{}", std::process::id()));
     let settings = Settings {
         sync_flush,
@@ -66,10 +67,10 @@ fn measure(
         ..Settings::default()
     };
     let store = Store::open(&directory, settings, SystemClock::shared(), true)?;
-    report.insert(name.into(), case(&store)?);
+    let figures = case(&store)?;
     store.close()?;
     std::fs::remove_dir_all(&directory)?;
-    Ok(())
+    Ok(figures)
 }
 
 fn request() -> Outcome<PutRequest<'static>> {
@@ -92,7 +93,7 @@ fn request() -> Outcome<PutRequest<'static>> {
 
 /// One thread, nothing waited for. The best second counts beside the mean: the disk's own rate
 /// limits long runs.
-fn append(store: &Store, limit: Duration) -> Outcome<Value> {
+fn append(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
     let request = request()?;
     let started = Instant::now();
     let cpu_ns = thread_cpu_ns();
@@ -120,7 +121,7 @@ fn append(store: &Store, limit: Duration) -> Outcome<Value> {
 }
 
 /// One thread that waits for each flush.
-fn flush_each(store: &Store, limit: Duration) -> Outcome<Value> {
+fn flush_each(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
     let request = request()?;
     store.wait(store.put(&request));
     settle();
@@ -152,8 +153,11 @@ fn group_commit(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
             return Err("it does not wait");
         };
         let sender = sender.clone();
-        // The receiver lives as long as this function.
-        store.park(ticket, Box::new(move |outcome| drop(sender.send(outcome))));
+        let reply = move |outcome| {
+            // The receiver lives as long as this function.
+            let _ = sender.send(outcome);
+        };
+        store.park(ticket, Box::new(reply));
         Ok(())
     };
     (0..IN_FLIGHT).try_for_each(|_| put_one())?;

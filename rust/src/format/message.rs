@@ -59,6 +59,8 @@ mod at {
 
 /// Bytes of a version 1 record with IPv4 hosts and empty body, topic and properties.
 const FIXED_BYTES: usize = 91;
+/// Bytes before the body if both hosts are IPv6.
+const HEAD_BYTES_MAX: usize = 88 + 2 * IPV6_EXTRA_BYTES;
 /// Bytes an IPv6 host takes more than an IPv4 one.
 const IPV6_EXTRA_BYTES: usize = 12;
 
@@ -252,26 +254,31 @@ impl<'a> RecordView<'a> {
         let size = self.size();
         let start = out.len();
         out.reserve(size);
-        out.extend_from_slice(&(size as u32).to_be_bytes());
+        let mut head = HeadWriter {
+            bytes: [0; HEAD_BYTES_MAX],
+            length: 0,
+        };
+        head.put((size as u32).to_be_bytes());
         let magic = if self.version == Version::V1 {
             MAGIC
         } else {
             MAGIC_V2
         };
-        out.extend_from_slice(&magic.to_be_bytes());
-        out.extend_from_slice(&self.body_crc.to_be_bytes());
-        out.extend_from_slice(&self.queue_id.to_be_bytes());
-        out.extend_from_slice(&self.flag.to_be_bytes());
-        out.extend_from_slice(&self.queue_offset.to_be_bytes());
-        out.extend_from_slice(&self.physical_offset.to_be_bytes());
-        out.extend_from_slice(&self.sys_flag_with_hosts().to_be_bytes());
-        out.extend_from_slice(&self.born_timestamp_ms.to_be_bytes());
-        write_host(out, self.born_host);
-        out.extend_from_slice(&self.store_timestamp_ms.to_be_bytes());
-        write_host(out, self.store_host);
-        out.extend_from_slice(&self.reconsume_times.to_be_bytes());
-        out.extend_from_slice(&self.prepared_transaction_offset.to_be_bytes());
-        out.extend_from_slice(&(self.body.len() as u32).to_be_bytes());
+        head.put(magic.to_be_bytes());
+        head.put(self.body_crc.to_be_bytes());
+        head.put(self.queue_id.to_be_bytes());
+        head.put(self.flag.to_be_bytes());
+        head.put(self.queue_offset.to_be_bytes());
+        head.put(self.physical_offset.to_be_bytes());
+        head.put(self.sys_flag_with_hosts().to_be_bytes());
+        head.put(self.born_timestamp_ms.to_be_bytes());
+        head.put_host(self.born_host);
+        head.put(self.store_timestamp_ms.to_be_bytes());
+        head.put_host(self.store_host);
+        head.put(self.reconsume_times.to_be_bytes());
+        head.put(self.prepared_transaction_offset.to_be_bytes());
+        head.put((self.body.len() as u32).to_be_bytes());
+        out.extend_from_slice(&head.bytes[..head.length]);
         out.extend_from_slice(self.body);
         match self.version {
             Version::V1 => out.push(self.topic.len() as u8),
@@ -368,10 +375,23 @@ fn read_host(cursor: &mut Cursor<'_>, ipv6: bool) -> Result<SocketAddr, CursorEr
     Ok(SocketAddr::new(address, cursor.u32()? as u16))
 }
 
-fn write_host(out: &mut Vec<u8>, host: SocketAddr) {
-    match host.ip() {
-        IpAddr::V4(address) => out.extend_from_slice(&address.octets()),
-        IpAddr::V6(address) => out.extend_from_slice(&address.octets()),
+/// Collects the fields before the body, so that the record grows once for all of them.
+struct HeadWriter {
+    bytes: [u8; HEAD_BYTES_MAX],
+    length: usize,
+}
+
+impl HeadWriter {
+    fn put<const N: usize>(&mut self, field: [u8; N]) {
+        self.bytes[self.length..self.length + N].copy_from_slice(&field);
+        self.length += N;
     }
-    out.extend_from_slice(&u32::from(host.port()).to_be_bytes());
+
+    fn put_host(&mut self, host: SocketAddr) {
+        match host.ip() {
+            IpAddr::V4(address) => self.put(address.octets()),
+            IpAddr::V6(address) => self.put(address.octets()),
+        }
+        self.put(u32::from(host.port()).to_be_bytes());
+    }
 }

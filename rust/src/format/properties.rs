@@ -76,8 +76,8 @@ pub fn remove(text: &mut Vec<u8>, name: &str) {
     }
     let mut kept = Vec::with_capacity(text.len());
     for pair in text.split_inclusive(|byte| *byte == PAIR_END) {
-        let is_named = pair.strip_prefix(name.as_bytes());
-        if !is_named.is_some_and(|rest| rest.first() == Some(&NAME_END)) {
+        let rest = pair.strip_prefix(name.as_bytes());
+        if rest.is_none_or(|rest| rest.first() != Some(&NAME_END)) {
             kept.extend_from_slice(pair);
         }
     }

@@ -225,7 +225,7 @@ impl<F: Files> Segments<F> {
 }
 
 fn check_file(info: &FileInfo, file_size: u64) -> io::Result<()> {
-    if info.length != file_size || info.start % file_size != 0 {
+    if info.length != file_size || !info.start.is_multiple_of(file_size) {
         let what = format!(
             "file {:020} has {} bytes, expected files of {file_size}",
             info.start, info.length

@@ -76,25 +76,26 @@ impl<F: Files> Writer<F> {
     /// The caller has seen that they fit [`Writer::remaining`].
     pub fn write(&mut self, slices: &[&[u8]]) -> Result<(), WriteError> {
         let count = total(slices);
-        let last = self.reserve(count).map_err(WriteError::NoRoom)?;
-        let at = self.position - last.start();
+        let position = self.position;
+        let last = self.ready_file(count).map_err(WriteError::NoRoom)?;
+        let at = position - last.start();
         last.disk()
             .write_at(at, slices)
             .map_err(WriteError::Failed)?;
-        self.advance_to(self.position + count);
+        self.advance_to(position + count);
         Ok(())
     }
 
     /// Ends the current file with `filler` and goes on in a new one.
     pub fn roll(&mut self, filler: &[&[u8]]) -> Result<(), WriteError> {
-        let full = self.reserve(total(filler)).map_err(WriteError::NoRoom)?;
+        let position = self.position;
+        let full = Arc::clone(self.ready_file(total(filler)).map_err(WriteError::NoRoom)?);
         // The new file first: if it cannot be had, nothing has happened.
         let next = self
             .publish_new_file(full.end())
             .map_err(WriteError::NoRoom)?;
-        let at = self.position - full.start();
         full.disk()
-            .write_at(at, filler)
+            .write_at(position - full.start(), filler)
             .map_err(WriteError::Failed)?;
         self.last = Some(next);
         self.advance_to(full.end());
@@ -108,16 +109,16 @@ impl<F: Files> Writer<F> {
     }
 
     /// The current file, ready for `count` bytes behind the writer's position.
-    fn reserve(&mut self, count: u64) -> io::Result<Arc<Segment<F::Disk>>> {
-        let last = match &self.last {
-            Some(last) => Arc::clone(last),
+    fn ready_file(&mut self, count: u64) -> io::Result<&Arc<Segment<F::Disk>>> {
+        let last = match self.last.take() {
+            Some(last) => last,
             None => self.publish_new_file(self.position)?,
         };
+        let last = self.last.insert(last);
         let end = self.position + count;
         if end > last.ready() {
             last.grant_to(end)?;
         }
-        self.last = Some(Arc::clone(&last));
         Ok(last)
     }
 

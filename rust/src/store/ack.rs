@@ -44,6 +44,8 @@ struct State {
     /// Threads waiting in [`Acks::next_step`].
     blocked: usize,
     is_flushing: bool,
+    /// A flushing thread was woken and did not look yet.
+    is_woken: bool,
     /// Somebody wants a flush without waiting for it.
     is_wanted: bool,
     is_stopped: bool,
@@ -92,18 +94,14 @@ impl Acks {
             return reply(outcome);
         }
         state.parked.push((ticket, reply));
-        if !state.is_flushing {
-            self.for_flushers.notify_one();
-        }
+        self.wake_flusher(&mut state);
     }
 
     /// Asks for a flush nobody waits for.
     pub(crate) fn want_flush(&self) {
         let mut state = self.state.lock();
         state.is_wanted = true;
-        if !state.is_flushing {
-            self.for_flushers.notify_one();
-        }
+        self.wake_flusher(&mut state);
     }
 
     /// Blocks until the ticket is settled or it is this thread's turn to flush, which saves the
@@ -134,12 +132,14 @@ impl Acks {
             let is_work = state.is_wanted || !state.parked.is_empty();
             if is_work && !state.is_flushing && self.poison().is_none() {
                 state.is_flushing = true;
+                state.is_woken = false;
                 state.is_wanted = false;
                 return Turn::Flush;
             }
             if state.is_stopped {
                 return Turn::Stop;
             }
+            state.is_woken = false;
             let deadlines = state.parked.iter().map(|(ticket, _)| ticket.deadline_ms);
             let left = deadlines
                 .min()
@@ -182,11 +182,19 @@ impl Acks {
         self.poison.get().map(String::as_str)
     }
 
+    /// Wakes one flushing thread, unless one flushes or is on its way.
+    fn wake_flusher(&self, state: &mut State) {
+        if !state.is_flushing && !state.is_woken {
+            state.is_woken = true;
+            self.for_flushers.notify_one();
+        }
+    }
+
     fn release(&self, mut state: MutexGuard<'_, State>) {
         let is_settled = |(ticket, _): &mut (Ticket, Reply)| self.outcome(ticket).is_some();
         let settled: Vec<_> = state.parked.extract_if(.., is_settled).collect();
         if state.is_wanted || !state.parked.is_empty() {
-            self.for_flushers.notify_one();
+            self.wake_flusher(&mut state);
         }
         if state.blocked > 0 {
             self.for_blocked.notify_all();

@@ -29,20 +29,23 @@ thread_local! {
 /// Next offset of every queue.
 #[derive(Debug, Default)]
 pub(crate) struct QueueOffsets {
-    by_topic: HashMap<Box<str>, BTreeMap<i32, i64>>,
+    /// Place in `queues`: one hash per put, and no name copied for a known topic.
+    topics: HashMap<Box<str>, usize>,
+    queues: Vec<BTreeMap<i32, i64>>,
 }
 
 impl QueueOffsets {
     /// The next offset of a queue, 0 for a new one.
     pub(crate) fn entry(&mut self, topic: &str, queue_id: i32) -> &mut i64 {
-        if !self.by_topic.contains_key(topic) {
-            self.by_topic.insert(topic.into(), BTreeMap::new());
-        }
-        self.by_topic
-            .get_mut(topic)
-            .expect("inserted above")
-            .entry(queue_id)
-            .or_insert(0)
+        let place = match self.topics.get(topic) {
+            Some(place) => *place,
+            None => {
+                self.topics.insert(topic.into(), self.queues.len());
+                self.queues.push(BTreeMap::new());
+                self.queues.len() - 1
+            }
+        };
+        self.queues[place].entry(queue_id).or_insert(0)
     }
 }
 

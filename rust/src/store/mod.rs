@@ -14,6 +14,7 @@ mod durability_tests;
 mod encode;
 mod files;
 mod flush;
+mod follow;
 #[cfg(test)]
 mod golden;
 mod index;

@@ -17,6 +17,7 @@ use super::dispatch::{Derived, Dispatcher};
 use super::encode::Encoder;
 use super::files::io_error;
 use super::flush::{FlushThreads, Flusher, Interval};
+use super::follow;
 use super::layout;
 use super::lock::StoreLock;
 use super::offsets::Offsets;
@@ -25,7 +26,7 @@ use super::put::{Counters, Puts, Redelivery};
 use super::rates::Rates;
 use super::read::Reader;
 use super::recover::{Recovered, Recovery};
-use super::signal::{Signal, Woken};
+use super::signal::Signal;
 use super::space::Space;
 use super::state::State;
 use super::store::{Running, Store};
@@ -208,7 +209,7 @@ impl Parts<'_> {
         acks: Arc<Acks>,
     ) -> Result<Dispatcher, StoreError> {
         let log = Arc::clone(&self.log);
-        let readable_beyond = follow(Arc::clone(&log), appended);
+        let readable_beyond = follow::readable_beyond(Arc::clone(&log), appended);
         // Queues that do not follow the log would hide acknowledged messages.
         let failed = move |error| acks.fail(format!("dispatch: {error}"));
         Dispatcher::start(log, derived, log_end, readable_beyond, failed)
@@ -258,25 +259,6 @@ impl Parts<'_> {
             thorough_ms: settings.flush_thorough_interval_ms.cast_signed(),
         };
         FlushThreads::on_interval(flusher, interval, self.clock())
-    }
-}
-
-/// Waits for the log to grow; after a stop, answers until the end is reached.
-fn follow<F: Files>(
-    log: Arc<Segments<F>>,
-    appended: Arc<Signal>,
-) -> impl FnMut(u64) -> Option<u64> + Send + 'static {
-    move |offset| {
-        loop {
-            let end = log.max_offset();
-            if end > offset {
-                return Some(end);
-            }
-            if appended.wait(None, || log.max_offset() > offset) == Woken::Stop {
-                let end = log.max_offset();
-                return (end > offset).then_some(end);
-            }
-        }
     }
 }
 
