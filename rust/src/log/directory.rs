@@ -85,12 +85,12 @@ impl Files for Directory {
     }
 
     fn open(&self, start: u64, access: Access) -> io::Result<FileDisk> {
-        let writable = access == Access::Append;
+        let writable = access != Access::Read;
         let path = self.path_of(start);
         let file = OpenOptions::new().read(true).write(writable).open(&path)?;
         let directory = Arc::clone(&self.handle);
         match access {
-            Access::Read => Ok(FileDisk::for_reading(file, directory)),
+            Access::Read | Access::Mend => Ok(FileDisk::plain(file, directory)),
             Access::Append => FileDisk::for_appending(file, &path, directory, self.mode, false),
         }
     }
@@ -138,13 +138,18 @@ mod tests {
             let segments = Arc::new(Segments::open(open(), SIZE).unwrap());
             let mut writer = Writer::new(Arc::clone(&segments), 16 << 10);
             let allocator = Allocator::start(&writer).unwrap();
+            let mut written = Vec::new();
             for record in 0..40_u8 {
                 if writer.remaining() < 5_000 {
                     writer.roll(&[b"filler"]).unwrap();
                     segments.sync(0, writer.position()).unwrap();
                     segments.retire_before(writer.position()).unwrap();
                 }
-                writer.write(&[&[record; 2_000], &[record; 2_000]]).unwrap();
+                let size = 1_900 + usize::from(record) * 7;
+                written.push((writer.position(), record, 2 * size));
+                writer
+                    .write(&[&vec![record; size], &vec![record; size]])
+                    .unwrap();
             }
             segments.sync(0, writer.position()).unwrap();
             drop(allocator);
@@ -152,11 +157,17 @@ mod tests {
             assert_eq!(segments.starts(), [0, SIZE, 2 * SIZE]);
 
             let reopened = Segments::open(open(), SIZE).unwrap();
-            let mut out = [9; 4_001];
-            assert_eq!(reopened.read_at(0, &mut out).unwrap(), 4_001);
-            assert_eq!((out[0], out[3_999], out[4_000]), (0, 0, 1));
+            for (offset, record, size) in &written {
+                let mut out = vec![0; *size];
+                assert_eq!(reopened.read_at(*offset, &mut out).unwrap(), *size);
+                assert_eq!(out, vec![*record; *size], "{mode:?} {offset}");
+            }
+            reopened.overwrite(100, b"mended").unwrap();
+            let mut out = [0; 8];
+            reopened.read_at(99, &mut out).unwrap();
+            assert_eq!(&out, b"\0mended\0");
             reopened.truncate_to(SIZE + 4_000).unwrap();
-            assert_eq!(reopened.read_at(SIZE, &mut out).unwrap(), 4_000);
+            assert_eq!(reopened.read_at(SIZE, &mut [0; 4_001]).unwrap(), 4_000);
             let length = fs::metadata(path.join(file_name(SIZE))).unwrap().len();
             assert_eq!(length, SIZE);
         }

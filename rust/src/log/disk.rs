@@ -45,8 +45,10 @@ pub trait Disk: Send + Sync + 'static {
 pub enum Access {
     /// Reading only; such a file costs no map.
     Read,
-    /// Appending at the end of the log.
+    /// Appending at the end of the log: what lies behind a write is free to be overwritten.
     Append,
+    /// Overwriting bytes in place, their neighbours stay.
+    Mend,
 }
 
 /// A file of a set: the offset its name states, and its length.

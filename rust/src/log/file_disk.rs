@@ -41,18 +41,21 @@ pub struct FileDisk {
     map: Option<MmapRaw>,
     /// The file again, past the page cache: to write zeros ahead of [`WriteMode::Write`].
     direct: Option<File>,
+    /// Length of the file, bytes, if it is appended to by `pwrite`.
+    appended_length: Option<u64>,
     /// The directory, synced with the first sync of a file that is new in it.
     directory: Arc<File>,
     name_is_durable: AtomicBool,
 }
 
 impl FileDisk {
-    /// A file to read.
-    pub(super) fn for_reading(file: File, directory: Arc<File>) -> Self {
+    /// A file to read, or to mend if it was opened for writing.
+    pub(super) fn plain(file: File, directory: Arc<File>) -> Self {
         Self {
             file,
             map: None,
             direct: None,
+            appended_length: None,
             directory,
             name_is_durable: AtomicBool::new(true),
         }
@@ -66,28 +69,33 @@ impl FileDisk {
         mode: WriteMode,
         is_new: bool,
     ) -> io::Result<Self> {
-        let (map, direct) = match mode {
+        let length = file.metadata()?.len();
+        let mut disk = Self::plain(file, directory);
+        disk.name_is_durable = AtomicBool::new(!is_new);
+        match mode {
             WriteMode::Map => {
-                let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-                (Some(MmapOptions::new().len(length).map_raw(&file)?), None)
+                let length = usize::try_from(length).map_err(io::Error::other)?;
+                disk.map = Some(MmapOptions::new().len(length).map_raw(&disk.file)?);
             }
-            // A file system that knows no direct writes does without the zeros.
             WriteMode::Write => {
-                let direct = OpenOptions::new()
-                    .write(true)
-                    .custom_flags(O_DIRECT)
-                    .open(path);
-                (None, direct.ok())
+                let mut options = OpenOptions::new();
+                // A file system that knows no direct writes does without the zeros.
+                disk.direct = options.write(true).custom_flags(O_DIRECT).open(path).ok();
+                disk.appended_length = Some(length);
             }
-        };
-        let name_is_durable = AtomicBool::new(!is_new);
-        Ok(Self {
-            file,
-            map,
-            direct,
-            directory,
-            name_is_durable,
-        })
+        }
+        Ok(disk)
+    }
+
+    /// Puts zeros into the page in which an append ends, if the append is the first to enter it:
+    /// a write to a part of a page that is not in memory would wait for the disk to read it.
+    fn enter_page(&self, start: u64, end: u64, length: u64) -> io::Result<()> {
+        let page = end - end % PAGE_BYTES;
+        if page < start || page == end {
+            return Ok(());
+        }
+        let count = PAGE_BYTES.min(length - page);
+        self.file.write_all_at(&ZEROS.0[..count as usize], page)
     }
 
     /// Copies into the map. Concurrent calls must not overlap: the log has one writer.
@@ -155,6 +163,10 @@ impl Disk for FileDisk {
     fn write_at(&self, offset: u64, slices: &[&[u8]]) -> io::Result<()> {
         if let Some(map) = &self.map {
             return Self::copy_into_map(map, offset, slices);
+        }
+        if let Some(length) = self.appended_length {
+            let total: usize = slices.iter().map(|slice| slice.len()).sum();
+            self.enter_page(offset, offset + total as u64, length)?;
         }
         let mut at = offset;
         for slice in slices {

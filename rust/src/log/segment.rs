@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::disk::Disk;
 
+const PAGE_BYTES: u64 = 4096;
 /// What the writer grants itself at a time when it runs ahead of the allocation thread.
 const GRANT_BYTES: u64 = 64 << 10;
 
@@ -75,7 +76,7 @@ impl<D: Disk> Segment<D> {
     pub fn grant_to(&self, to: u64) -> io::Result<()> {
         let mut reserved = self.reserved.lock();
         if to > self.ready() {
-            let granted = (to + GRANT_BYTES).min(self.end());
+            let granted = self.whole_pages(to + GRANT_BYTES);
             self.reserve_locked(&mut reserved, granted)?;
             self.ready.store(granted, Ordering::Release);
         }
@@ -88,7 +89,8 @@ impl<D: Disk> Segment<D> {
         // The writer must not come in between: warming may overwrite.
         let reserved = self.reserved.lock();
         let from = self.ready();
-        let to = (from + bytes).min(limit).min(*reserved);
+        let to = self.whole_pages(from + bytes);
+        let to = to.min(self.whole_pages(limit)).min(*reserved);
         if from >= to {
             return Ok(false);
         }
@@ -103,7 +105,15 @@ impl<D: Disk> Segment<D> {
         self.ready.store(offset, Ordering::Release);
     }
 
+    /// `offset` rounded up to a whole page of the file: an append may fill up its last page with
+    /// zeros, so a page is never ready in part.
+    fn whole_pages(&self, offset: u64) -> u64 {
+        let in_file = (offset - self.start).next_multiple_of(PAGE_BYTES);
+        self.start + in_file.min(self.length)
+    }
+
     fn reserve_locked(&self, reserved: &mut u64, to: u64) -> io::Result<()> {
+        let to = self.whole_pages(to);
         if *reserved < to {
             self.disk
                 .allocate(*reserved - self.start, to - self.start)?;

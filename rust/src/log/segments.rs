@@ -146,7 +146,7 @@ impl<F: Files> Segments<F> {
     /// before the first append.
     pub fn overwrite(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let start = offset - offset % self.file_size;
-        let disk = self.files.open(start, Access::Append)?;
+        let disk = self.files.open(start, Access::Mend)?;
         disk.write_at(offset - start, &[bytes])?;
         disk.sync(offset - start, offset - start + bytes.len() as u64)
     }
