@@ -1,5 +1,7 @@
 //! kill -9 of a process that writes with SYNC_FLUSH: what it was told is durable is there, once.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers")]
+
 mod common;
 
 use std::collections::HashMap;

@@ -1,6 +1,8 @@
 //! A record that reached the disk in part, cut at every byte: the log ends before it, the store
 //! goes on from there, and nothing of it is left.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers")]
+
 mod common;
 
 use std::fs::{self, OpenOptions};

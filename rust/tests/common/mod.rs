@@ -1,6 +1,6 @@
 //! What the crash tests share: a small store, a message, its body read back.
 
-#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(dead_code, clippy::unwrap_used, reason = "each test file uses a part")]
 
 use std::path::Path;
 use std::sync::Arc;
