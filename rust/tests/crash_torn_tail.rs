@@ -96,3 +96,17 @@ fn a_store_closed_twice_opens_from_its_marker() {
     assert!(!marker.exists());
     store.close().unwrap();
 }
+
+#[test]
+fn an_empty_last_file_is_tolerated() {
+    let root = directory();
+    let store = open(root.path(), false);
+    put(&store, b"body");
+    store.close().unwrap();
+    fs::write(root.path().join("commitlog/00000000000000065536"), b"").unwrap();
+    let queue = format!("consumequeue/{TOPIC}/0/00000000000000006000");
+    fs::write(root.path().join(queue), b"").unwrap();
+    let store = open(root.path(), false);
+    assert_eq!(bodies(&store, 0), [&b"body"[..]]);
+    store.close().unwrap();
+}

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::files::{create_directory, io_error, sync_directory};
 use super::types::{Settings, StoreError};
-use crate::log::{Directory, Files, Segments, WriteMode};
+use crate::log::{Directory, FileInfo, Files, Segments, WriteMode};
 
 /// `mappedFileSizeCommitLog` of a new store, bytes.
 const DEFAULT_FILE_BYTES: u64 = 1 << 30;
@@ -43,8 +43,7 @@ pub(super) fn open_log(
         WriteMode::Map
     };
     let files = Directory::open(&path, &root.join("mqstack"), mode).map_err(io_error(&path))?;
-    let found = files
-        .list()
+    let found = list_without_stray(&files)
         .map_err(io_error(&path))?
         .first()
         .map(|file| file.length);
@@ -73,6 +72,19 @@ pub(super) fn open_log(
         io::ErrorKind::InvalidData => unknown(error.to_string()),
         _ => io_error(&path)(error),
     })
+}
+
+/// Lists the log's files, removing an empty last one: a file that never got its length.
+fn list_without_stray(files: &Directory) -> io::Result<Vec<FileInfo>> {
+    let mut found = files.list()?;
+    if let Some(stray) = found.pop_if(|last| last.length == 0) {
+        tracing::warn!(
+            start = stray.start,
+            "removing an empty last commit-log file"
+        );
+        files.remove(stray.start)?;
+    }
+    Ok(found)
 }
 
 /// Creates `abort`, durably: from now on the store may change.
