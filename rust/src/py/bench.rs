@@ -42,7 +42,8 @@ fn run(
     let (sender, mut outcome) = channel();
     std::thread::spawn({
         let stop = stop.clone();
-        move || sender.send(load(&stop))
+        // Nobody receives it only if a second Ctrl-C gave up waiting.
+        move || drop(sender.send(load(&stop)))
     });
     loop {
         let outcome = &mut outcome;

@@ -39,7 +39,7 @@ impl<'a> Pace<'a> {
         }
         let taken = self
             .budget
-            .try_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
                 if left == u64::MAX {
                     Some(left)
                 } else {
