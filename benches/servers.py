@@ -16,6 +16,8 @@ from tests.interop.processes import ServerProcess, free_triple
 BOOTED = "boot success"
 HEAP = ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=1g", "-XX:+UseG1GC")
 """What RocketMQ's own scripts use, scaled to a small machine."""
+NO_TLS = "-Dtls.server.mode=disabled"
+"""Else each start makes RSA keys, for seconds."""
 
 
 class Cluster:
@@ -115,6 +117,6 @@ class Java(Cluster):
     def _java(self, main: str, conf: Path, *flags: str) -> list[str]:
         home = prepare_home(self.folder / conf.stem)
         homes = (f"-Drocketmq.home.dir={home}", f"-Duser.home={home}")
-        options = (*flags, *OPEN_FLAGS, *homes)
+        options = (*flags, NO_TLS, *OPEN_FLAGS, *homes)
         main_class = f"org.apache.rocketmq.{main}"
         return ["java", *options, "-cp", class_path(), main_class, "-c", str(conf)]

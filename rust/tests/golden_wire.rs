@@ -10,7 +10,7 @@ use mqstack_core::format::remoting::{Frame, Serialize};
 use serde_json::Value;
 
 /// Sessions whose requests were made by hand (not by Java's encoder).
-const HAND_MADE: [&str; 2] = ["raw-namesrv", "raw-broker"];
+const HAND_MADE: [&str; 3] = ["raw-namesrv", "raw-broker", "trimmed"];
 
 fn recordings() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/wire");

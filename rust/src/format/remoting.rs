@@ -237,6 +237,15 @@ fn split(frame: &[u8]) -> Result<(Serialize, &[u8], &[u8]), FrameError> {
     Ok((serialize, header, body))
 }
 
+/// Header text. Java replaces what is not UTF-8, and so do we: a header is no place to lose a
+/// message. Asking first is much faster than replacing nothing.
+fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
+    }
+}
+
 fn word_at(frame: &[u8], at: usize) -> Option<i32> {
     let bytes = frame.get(at..at + 4)?.try_into().ok()?;
     Some(i32::from_be_bytes(bytes))

@@ -130,8 +130,10 @@ impl Drop for Connector {
     }
 }
 
-/// Events until Python fetches them. Bounded by the requests in flight, and by what servers
-/// send on their own.
+/// Requests of servers kept for a Python that does not fetch them; later ones are dropped.
+const UNREAD_REQUESTS_MAX: usize = 100_000;
+
+/// Events until Python fetches them. Bounded by the requests in flight and `UNREAD_REQUESTS_MAX`.
 struct Inbox {
     wake: OwnedFd,
     events: Mutex<Pending>,
@@ -197,7 +199,12 @@ impl Events for Inbox {
     }
 
     fn request(&self, address: &str, frame: &[u8]) {
-        self.push(Event::Request(address.to_owned(), frame.to_vec()));
+        let mut pending = self.events.lock();
+        if pending.events.len() < UNREAD_REQUESTS_MAX {
+            pending
+                .events
+                .push(Event::Request(address.to_owned(), frame.to_vec()));
+        }
     }
 
     fn closed(&self, address: &str) {

@@ -8,7 +8,7 @@
 //! A zero length is RocketMQ's null, for the remark as for a field.
 
 use super::head::push_decimal;
-use super::{ExtFields, FieldValue, Frame, FrameError, Head, Language};
+use super::{ExtFields, FieldValue, Frame, FrameError, Head, Language, text_of};
 use crate::bytes::Cursor;
 
 pub(super) fn decode(header: &[u8]) -> Result<Frame<'_>, FrameError> {
@@ -21,8 +21,7 @@ pub(super) fn decode(header: &[u8]) -> Result<Frame<'_>, FrameError> {
     frame.flag = cursor.i32()?;
     let remark_length = cursor.i32()?;
     let remark = cursor.take_signed(remark_length.into())?;
-    // Java replaces what is not UTF-8, and so do we: a header is no place to lose a message.
-    frame.remark = (!remark.is_empty()).then(|| String::from_utf8_lossy(remark));
+    frame.remark = (!remark.is_empty()).then(|| text_of(remark));
     let fields_length = cursor.i32()?;
     let fields = cursor.take_signed(fields_length.into())?;
     cursor.finish()?;
@@ -40,10 +39,7 @@ fn decode_fields(fields: &[u8]) -> Result<ExtFields<'_>, FrameError> {
         let name = cursor.take_signed(name_length.into())?;
         let value_length = cursor.i32()?;
         let value = cursor.take_signed(value_length.into())?;
-        ext.push(
-            String::from_utf8_lossy(name),
-            String::from_utf8_lossy(value),
-        );
+        ext.push(text_of(name), text_of(value));
     }
     Ok(ext)
 }

@@ -74,37 +74,32 @@ impl<'a> Scanner<'a> {
     /// Reads a string in double quotes.
     pub(in super::super) fn string(&mut self) -> Option<Cow<'a, str>> {
         self.expect(b'"')?;
-        let start = self.position;
-        let rest = &self.text.as_bytes()[start..];
-        let length = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
-        self.position = start + length;
-        if rest[length] == b'"' {
-            self.position += 1;
-            return Some(Cow::Borrowed(&self.text[start..start + length]));
+        let plain = self.plain_run()?;
+        if self.next_is_quote() {
+            return Some(Cow::Borrowed(plain));
         }
-        self.escaped_string(start).map(Cow::Owned)
-    }
-
-    /// Goes on with a string whose first escape is here.
-    fn escaped_string(&mut self, start: usize) -> Option<String> {
-        let mut out = String::with_capacity(self.position - start + 64);
-        let mut plain_from = start;
+        let mut out = String::with_capacity(plain.len() + 64);
+        out.push_str(plain);
         loop {
-            match *self.text.as_bytes().get(self.position)? {
-                b'"' => {
-                    out.push_str(&self.text[plain_from..self.position]);
-                    self.position += 1;
-                    return Some(out);
-                }
-                b'\\' => {
-                    out.push_str(&self.text[plain_from..self.position]);
-                    self.position += 1;
-                    out.push(self.escape()?);
-                    plain_from = self.position;
-                }
-                _ => self.position += 1,
+            out.push(self.escape()?);
+            out.push_str(self.plain_run()?);
+            if self.next_is_quote() {
+                return Some(Cow::Owned(out));
             }
         }
+    }
+
+    /// Takes the text before the next quote or backslash.
+    fn plain_run(&mut self) -> Option<&'a str> {
+        let start = self.position;
+        self.position += quote_or_backslash(&self.text.as_bytes()[start..])?;
+        Some(&self.text[start..self.position])
+    }
+
+    /// Goes over the quote or backslash that is here, and tells which it is.
+    fn next_is_quote(&mut self) -> bool {
+        self.position += 1;
+        self.text.as_bytes()[self.position - 1] == b'"'
     }
 
     /// Reads what follows a backslash. Surrogate pairs are rare enough for the slow reader.
@@ -119,9 +114,10 @@ impl<'a> Scanner<'a> {
             b'f' => '\u{c}',
             b'"' | b'\\' | b'/' => char::from(kind),
             b'u' => {
-                let digits = self.text.get(self.position..self.position + 4)?;
+                let digits = self.text.as_bytes().get(self.position..self.position + 4)?;
                 self.position += 4;
-                char::from_u32(u32::from_str_radix(digits, 16).ok()?)?
+                let digit = |code, digit: &u8| Some(code << 4 | char::from(*digit).to_digit(16)?);
+                char::from_u32(digits.iter().try_fold(0, digit)?)?
             }
             _ => return None,
         })
@@ -169,5 +165,64 @@ impl<'a> Scanner<'a> {
             .iter()
             .take_while(|byte| byte.is_ascii_whitespace())
             .count();
+    }
+}
+
+/// Where the first quote or backslash is; eight bytes at a time, since headers are mostly text.
+fn quote_or_backslash(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
+    const QUOTES: u64 = u64::from_ne_bytes([b'"'; 8]);
+    const BACKSLASHES: u64 = u64::from_ne_bytes([b'\\'; 8]);
+    // Has a high bit where a byte is zero; bits above the first such byte may be wrong.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
+    let (words, tail) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let found = zeros(word ^ QUOTES) | zeros(word ^ BACKSLASHES);
+        if found != 0 {
+            return Some(index * 8 + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let in_tail = tail.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    Some(words.len() * 8 + in_tail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_quote_or_backslash_is_found_wherever_it_is() {
+        for length in 0..40 {
+            let mut bytes = vec![b'!'; length]; // one below a quote: the trick's weak spot
+            assert_eq!(quote_or_backslash(&bytes), None);
+            for at in 0..length {
+                bytes[at] = if at % 2 == 0 { b'"' } else { b'\\' };
+                bytes[at + 1..].fill(b'#');
+                assert_eq!(quote_or_backslash(&bytes), Some(at));
+                bytes[at] = 0xA2;
+            }
+        }
+    }
+
+    #[test]
+    fn strings_with_escapes_are_owned_and_others_borrowed() {
+        let read = |text| Scanner::new(text).string();
+        assert!(matches!(
+            read("\"plain é\" rest"),
+            Some(Cow::Borrowed("plain é"))
+        ));
+        let escaped = read(r#""a\u0001b\u00e9\n\"c\\""#);
+        assert_eq!(escaped.as_deref(), Some("a\u{1}bé\n\"c\\"));
+        for odd in [
+            r#""\ud83d\ude00""#,
+            r#""\q""#,
+            r#""\u12""#,
+            r#""\u12g4""#,
+            "\"open",
+        ] {
+            assert_eq!(read(odd), None, "{odd}");
+        }
     }
 }

@@ -28,7 +28,10 @@ pub(super) fn decode<'a>(text: &str) -> Result<Frame<'a>, FrameError> {
         Some(Value::String(name)) => Language::from_name(name),
         _ => Language::OTHER,
     };
-    frame.remark = members.get("remark").and_then(text_of).map(Into::into);
+    frame.remark = members
+        .get("remark")
+        .and_then(as_java_string)
+        .map(Into::into);
     match members.get("extFields") {
         None | Some(Value::Null) => {}
         Some(Value::Object(fields)) => frame.ext = ext_fields(fields),
@@ -51,7 +54,7 @@ fn integer(members: &Map<String, Value>, name: &str) -> Result<i32, FrameError> 
 fn ext_fields<'a>(fields: &Map<String, Value>) -> ExtFields<'a> {
     let mut ext = ExtFields::empty(false);
     for (name, value) in fields {
-        if let Some(value) = text_of(value) {
+        if let Some(value) = as_java_string(value) {
             ext.push(name.clone().into(), value.into());
         }
     }
@@ -59,7 +62,7 @@ fn ext_fields<'a>(fields: &Map<String, Value>) -> ExtFields<'a> {
 }
 
 /// What Java turns a value into where it wants a string; None for null.
-fn text_of(value: &Value) -> Option<String> {
+fn as_java_string(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),
