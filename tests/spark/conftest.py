@@ -10,12 +10,11 @@ import pytest
 ROOT = Path(__file__).parent.parent.parent
 
 
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.timeout(300))
-            item.add_marker(pytest.mark.xdist_group("spark"))
+def pytest_itemcollected(item):
+    """One worker runs them all; marked as collected, because xdist looks before other hooks."""
+    item.add_marker(pytest.mark.spark)
+    item.add_marker(pytest.mark.timeout(300))
+    item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
