@@ -35,10 +35,14 @@ pub fn iterate(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 
 /// The value of a property.
 pub fn get<'a>(text: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    iterate(text)
-        .filter(|(found, _)| *found == name.as_bytes())
-        .last()
-        .map(|(_, value)| value)
+    // A name holds no `\x01`, so a pair that starts with `name \x01` is split there.
+    let value_of = |pair: &'a [u8]| {
+        let value = pair
+            .strip_prefix(name.as_bytes())?
+            .strip_prefix(&[NAME_END])?;
+        (!value.is_empty()).then_some(value)
+    };
+    text.rsplit(|byte| *byte == PAIR_END).find_map(value_of)
 }
 
 /// The value of a property as text; bytes that are not UTF-8 are replaced, as Java does.
