@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mqserver.replies import AGAIN, LATER, NO_REPLY, Family, Hold, Processor, Refused, Response
-from mqstore import _core
+from mqstore import _core, logs
 
 if TYPE_CHECKING:
     from mqserver.replies import Reply
@@ -90,6 +90,7 @@ class Listener:
 
         Raises OSError when a port is taken or the address cannot be bound.
         """
+        logs.forward()
         ports = self._server.start()
         for name, family in self._families.items():
             for index in range(family.threads):
@@ -109,6 +110,7 @@ class Listener:
             if thread.is_alive():
                 logger.warning("%s is still in its processor after the stop", thread.name)
         self._threads.clear()
+        logs.deliver()
 
     def publish(
         self, table: str, version: int, rows: Mapping[str, object | None], replace: bool = False

@@ -10,7 +10,7 @@ __all__ = [
     "Connector", "Event", "GetResult", "PutResult", "QueryResult", "Report", "Request", "Scan",
     "Server", "ServerStopped", "SettingError", "Store", "StoreDamaged", "StoreError",
     "StoreLocked", "StorePoisoned", "UnknownLayout", "bench_consume", "bench_produce",
-    "fastjson_dumps", "fastjson_to_strict",
+    "fastjson_dumps", "fastjson_to_strict", "next_log",
 ]  # fmt: skip
 
 # --- errors (see mqstore/errors.py)
@@ -194,6 +194,12 @@ class Store:
         """Flush everything appended so far, log and derived files."""
     def close(self) -> None:
         """Stop the threads, flush, dispatch to the end, write offsets and checkpoint."""
+
+# --- logging (see mqstore/logs.py)
+
+def next_log(timeout: float) -> tuple[int, str, str] | None:
+    """Wait up to `timeout` seconds for a line that the core logs: level as in `logging`, Rust
+    module, text. None when none came. Releases the GIL."""
 
 # --- fastjson (see mqstore/fastjson.py)
 

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
-from mqstore import _core
+from mqstore import _core, logs
 from mqstore._core import GetResult, PutResult, QueryResult
 
 __all__ = ["GetResult", "PutResult", "QueryResult", "Settings", "Store"]
@@ -112,6 +112,7 @@ class Store(_core.Store):
         create: bool = False,
     ) -> Self:
         """Open the store at a path."""
+        logs.forward()
         fields = (settings or Settings()).as_dict()
         return super().__new__(cls, os.fspath(path), fields, create)
 

@@ -5,6 +5,7 @@ mod client;
 mod errors;
 mod fastjson;
 mod frames;
+mod logging;
 mod offline;
 mod request;
 mod server;
@@ -29,6 +30,8 @@ mod _core {
     #[pymodule_export]
     use super::fastjson::{fastjson_dumps, fastjson_to_strict};
     #[pymodule_export]
+    use super::logging::next_log;
+    #[pymodule_export]
     use super::offline::{Report, Scan};
     #[pymodule_export]
     use super::request::{Event, Request};
@@ -38,4 +41,10 @@ mod _core {
     use super::store::Store;
     #[pymodule_export]
     use super::store_results::{GetResult, PutResult, QueryResult};
+
+    #[pymodule_init]
+    fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        super::logging::install();
+        Ok(())
+    }
 }

@@ -1,0 +1,49 @@
+"""What the compiled core logs, in Python's logging.
+
+The loggers are `mqstore.core`, `mqserver.core` and `mqclient.core`, by the room of the core that
+speaks. Its threads never wait for Python: a line goes to a bounded queue, and from there here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+
+from mqstore import _core
+
+__all__ = ["deliver", "forward"]
+
+_PACKAGES = {"server": "mqserver", "net": "mqserver", "client": "mqclient"}
+_WAIT_S = 3600.0
+
+_lock = threading.Lock()
+_forwarding_pid = 0
+
+
+def forward() -> None:
+    """Start passing the core's lines on, once a process (again in a forked child)."""
+    global _forwarding_pid
+    with _lock:
+        if _forwarding_pid == os.getpid():
+            return
+        _forwarding_pid = os.getpid()
+    threading.Thread(target=_run, name="mq-core-log", daemon=True).start()
+
+
+def deliver() -> None:
+    """Pass on at once what waits: a server that stops calls this with its last words."""
+    while (line := _core.next_log(0.0)) is not None:
+        _log(*line)
+
+
+def _run() -> None:
+    while True:
+        line = _core.next_log(_WAIT_S)
+        if line is not None:
+            _log(*line)
+
+
+def _log(level: int, module: str, text: str) -> None:
+    room = module.split("::")[1] if "::" in module else ""
+    logging.getLogger(f"{_PACKAGES.get(room, 'mqstore')}.core").log(level, "%s", text)
