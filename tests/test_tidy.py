@@ -34,6 +34,7 @@ CORE_DOORS = {
     "mqstore/offline.py",
     "mqstore/errors.py",
     "mqstore/fastjson.py",
+    "mqstore/logs.py",
     "mqstore/arrow.py",
     "mqclient/transport.py",
     "mqclient/cli/bench.py",
