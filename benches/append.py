@@ -29,7 +29,7 @@ def main(smoke: bool = False) -> None:
             report.add(f"{name}, from Python", [through_python(settings, mode.seconds)])
     else:
         rounds = [run_example(mode) for _ in range(mode.rounds)]
-        for case in ("async", "sync_lone", "sync_group"):
+        for case in ("async", "sync_lone", "sync_parked", "sync_group"):
             report.add(case, [one[case] for one in rounds])
     report.finish()
     flushed = [row.get("disk_bytes_per_flush") or 0 for row in report.rows]

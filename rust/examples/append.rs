@@ -6,7 +6,7 @@
 //!   appending thread itself used per append.
 //! - `sync_lone`: one thread waiting for each put, SYNC_FLUSH. `disk_bytes_per_flush` is what the
 //!   process sent to the disk per put.
-//! - `sync_group`: 64 parked puts in flight, SYNC_FLUSH.
+//! - `sync_parked`, `sync_group`: 1 and 64 parked puts in flight, SYNC_FLUSH.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,6 @@ use mqstack_core::store::{Put, PutRequest, PutStatus, Settings, Store};
 use serde_json::{Map, Value, json};
 
 const BODY: [u8; 1024] = [b'x'; 1024];
-const IN_FLIGHT: usize = 64;
 
 type Case = fn(&Arc<Store>, Duration) -> Outcome<Value>;
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -37,10 +36,11 @@ fn main() -> Outcome<()> {
         }
     }
     let limit = Duration::from_secs_f64(seconds);
-    let cases: [(&str, bool, Case); 3] = [
+    let cases: [(&str, bool, Case); 4] = [
         ("async", false, append),
         ("sync_lone", true, flush_each),
-        ("sync_group", true, group_commit),
+        ("sync_parked", true, |store, limit| parked(store, limit, 1)),
+        ("sync_group", true, |store, limit| parked(store, limit, 64)),
     ];
     let mut report = Map::new();
     report.insert("body_bytes".into(), BODY.len().into());
@@ -145,7 +145,7 @@ fn flush_each(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
 }
 
 /// A fixed number of parked puts in flight, as a server has them.
-fn group_commit(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
+fn parked(store: &Arc<Store>, limit: Duration, in_flight: u64) -> Outcome<Value> {
     let request = request()?;
     let (sender, receiver) = mpsc::channel();
     let put_one = || {
@@ -160,7 +160,7 @@ fn group_commit(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
         store.park(ticket, Box::new(reply));
         Ok(())
     };
-    (0..IN_FLIGHT).try_for_each(|_| put_one())?;
+    (0..in_flight).try_for_each(|_| put_one())?;
     let started = Instant::now();
     let mut count = 0;
     while started.elapsed() < limit {
@@ -168,10 +168,10 @@ fn group_commit(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
         count += 1;
         put_one()?;
     }
-    for _ in 0..IN_FLIGHT {
+    for _ in 0..in_flight {
         receiver.recv()?;
     }
-    Ok(json!({ "in_flight": IN_FLIGHT, "acknowledged_per_s": rate(count, started) }))
+    Ok(json!({ "in_flight": in_flight, "acknowledged_per_s": rate(count, started) }))
 }
 
 fn rate(count: u64, since: Instant) -> f64 {

@@ -1,5 +1,7 @@
 //! What appending writes, and what it refuses.
 
+use std::sync::atomic::Ordering;
+
 use super::test_rig::{FILE_SIZE, request, rig};
 use super::types::{PutRequest, PutStatus};
 use crate::clock::ManualClock;
@@ -199,4 +201,21 @@ fn a_delayed_message_waits_in_the_schedule_topic() {
     rig.with_record(result.physical_offset, |record| {
         assert_eq!(record.topic, "T")
     });
+}
+
+#[test]
+fn a_lock_that_is_held_too_long_means_busy() {
+    let clock = ManualClock::at(1);
+    let rig = rig(Memory::default(), clock.clone());
+    clock.advance(1);
+    rig.appender.locked_at_ms.store(1, Ordering::Relaxed);
+    clock.advance(1_000);
+    assert_eq!(rig.put(b"x").status, PutStatus::Ok);
+    rig.appender.locked_at_ms.store(1, Ordering::Relaxed);
+    clock.advance(1);
+    assert_eq!(rig.appender.lock_held_ms(), 1_001);
+    assert_eq!(rig.put(b"x").status, PutStatus::OsPageCacheBusy);
+    rig.appender.locked_at_ms.store(0, Ordering::Relaxed);
+    rig.appender.close();
+    assert_eq!(rig.put(b"x").status, PutStatus::ServiceNotAvailable);
 }

@@ -297,6 +297,7 @@ fn render(offsets: &[i64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::message::Version;
 
     #[test]
     fn the_file_is_read_and_written_as_java_does() {
@@ -310,5 +311,47 @@ mod tests {
             Some(BTreeMap::from([(1, 7)]))
         );
         assert_eq!(parse(b"{\"offsetTable\":{1:"), None);
+    }
+
+    #[test]
+    fn only_a_message_with_a_real_topic_is_delivered() {
+        let deliver = |properties: &[u8]| {
+            let host = "127.0.0.1:1".parse().unwrap();
+            let record = RecordView {
+                version: Version::V1,
+                body_crc: 0,
+                queue_id: 0,
+                flag: 3,
+                queue_offset: 9,
+                physical_offset: 0,
+                sys_flag: 0,
+                born_timestamp_ms: 5,
+                born_host: host,
+                store_timestamp_ms: 6,
+                store_host: host,
+                reconsume_times: 2,
+                prepared_transaction_offset: 7,
+                body: b"body",
+                topic: SCHEDULE_TOPIC,
+                properties,
+            };
+            let mut bytes = Vec::new();
+            record.encode(&mut bytes);
+            real_request(&bytes, |request| {
+                assert_eq!(
+                    (request.delay_level, request.prepared_transaction_offset),
+                    (0, 0)
+                );
+                assert_eq!((request.flag, request.reconsume_times), (3, 2));
+                assert_eq!(request.properties, properties);
+                (request.topic.to_owned(), request.queue_id)
+            })
+        };
+        let delivered = deliver(b"DELAY\x011\x02REAL_TOPIC\x01T\x02REAL_QID\x014");
+        assert_eq!(delivered, Some(("T".to_owned(), 4)));
+        assert_eq!(deliver(b"REAL_TOPIC\x01T"), None);
+        assert_eq!(deliver(b"REAL_TOPIC\x01T\x02REAL_QID\x01x"), None);
+        let half = format!("REAL_TOPIC\x01{HALF_TOPIC}\x02REAL_QID\x010");
+        assert_eq!(deliver(half.as_bytes()), None);
     }
 }
