@@ -1,5 +1,7 @@
 //! Frames recorded from Java RocketMQ 4.9.7 decode to what was recorded, and encode back.
 
+#![expect(clippy::unwrap_used, reason = "a test")]
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
