@@ -40,7 +40,10 @@ impl Lines {
     fn next(&mut self) -> Option<Line> {
         let line = self.waiting.pop_front();
         if line.is_none() && self.dropped > 0 {
-            let text = format!("{} log lines were dropped", std::mem::take(&mut self.dropped));
+            let text = format!(
+                "{} log lines were dropped",
+                std::mem::take(&mut self.dropped)
+            );
             return Some((30, module_path!().into(), text));
         }
         line
@@ -60,7 +63,9 @@ impl Log for Queue {
         let mut lines = self.lines.lock();
         if lines.waiting.len() < LINES_MAX {
             let text = record.args().to_string();
-            lines.waiting.push_back((python_level(record.level()), record.target().into(), text));
+            lines
+                .waiting
+                .push_back((python_level(record.level()), record.target().into(), text));
         } else {
             lines.dropped += 1;
         }
