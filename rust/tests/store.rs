@@ -155,6 +155,7 @@ fn delayed_messages_come_when_they_are_due_also_after_a_restart() {
     let arrived = arrivals(&store, "T");
     assert_eq!(arrived.recv_timeout(PATIENCE).unwrap(), 2);
     assert_eq!(bodies(&store, "T"), [b"later", b"later"]);
+    store.close().unwrap();
     assert_eq!(store.runtime()["scheduleMessageOffset_2"], "1,1");
 }
 

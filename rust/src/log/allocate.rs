@@ -89,6 +89,9 @@ impl<F: Files> Allocator<F> {
     pub fn start(writer: &Writer<F>) -> io::Result<Self> {
         let segments = Arc::clone(writer.segments());
         let ahead = Arc::clone(writer.ahead());
+        // An empty log gets its first file prepared before the first append; any other log waits
+        // for the writer.
+        ahead.state.lock().is_awake = segments.last().is_none();
         let worker = Worker {
             segments: Arc::clone(&segments),
             ahead: Arc::clone(&ahead),
@@ -150,13 +153,15 @@ impl<F: Files> Worker<F> {
 
     fn work(&self) -> io::Result<()> {
         let Some(last) = self.segments.last() else {
-            return Ok(());
+            return self.prepare(self.segments.max_offset()).map(drop);
         };
         while self.make_ready(&last, self.segments.max_offset())? {}
         let position = self.segments.max_offset().max(last.start());
         let near_end = self.step.min(self.segments.file_size() / 4);
-        if last.end().saturating_sub(position) <= near_end {
-            self.prepare(last.end())?;
+        if last.end().saturating_sub(position) <= near_end
+            && let Some(next) = self.prepare(last.end())?
+        {
+            while self.make_ready(&next, next.start())? {}
         }
         let wake_at = position + WARM_BYTES.min(self.step).min(near_end) / 2;
         self.ahead.wake_at.store(wake_at, Ordering::Relaxed);
@@ -172,20 +177,18 @@ impl<F: Files> Worker<F> {
         segment.warm(PIECE_BYTES, position + WARM_BYTES)
     }
 
-    /// Makes the file that starts at `start`, unless it exists.
-    fn prepare(&self, start: u64) -> io::Result<()> {
-        let one_maker = self.ahead.making.lock();
-        let is_rolled = self.segments.last().is_none_or(|last| last.end() != start);
+    /// Makes the file that starts at `start`, not warm; None if it exists.
+    fn prepare(&self, start: u64) -> io::Result<Option<Arc<Segment<F::Disk>>>> {
+        let _one_maker = self.ahead.making.lock();
+        let is_rolled = self.segments.last().is_some_and(|last| last.end() != start);
         if is_rolled || self.ahead.state.lock().prepared.is_some() {
-            return Ok(());
+            return Ok(None);
         }
         let size = self.segments.file_size();
         let disk = self.segments.files().prepare(start, size)?;
         let segment = Arc::new(Segment::new(start, size, disk, true));
         segment.reserve_to((start + self.step).min(segment.end()))?;
         self.ahead.state.lock().prepared = Some(Arc::clone(&segment));
-        drop(one_maker);
-        while self.make_ready(&segment, start)? {}
-        Ok(())
+        Ok(Some(segment))
     }
 }
