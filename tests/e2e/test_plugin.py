@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 def test_fixtures(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(USES)
-    command = f"-m pytest -q -p no:cacheprovider -p mqserver.pytest_plugin --rootdir {tmp_path}"
+    command = f"-m pytest -q -p no:cacheprovider --rootdir {tmp_path}"
     ran = subprocess.run(
         [sys.executable, *command.split(), str(tmp_path)],
         capture_output=True,
