@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from mqclient.wire.bodies.groups import SubscriptionGroupConfig
@@ -283,6 +285,36 @@ def test_many_changes_are_saved_once() -> None:
     assert written == [("a.json", b"now")]
     saver.save_now("a.json")
     assert len(written) == 2
+
+
+def test_callers_that_wait_at_once_share_one_write() -> None:
+    first_writes, may_end = threading.Event(), threading.Event()
+    written: list[bytes] = []
+
+    def save(_name: str, text: bytes) -> None:
+        first_writes.set()
+        assert may_end.wait(10)
+        written.append(text)
+
+    state = [0]
+    saver = Saver(save)
+    saver.add("a.json", lambda: b"%d" % state[0])
+
+    def change_and_save() -> None:
+        state[0] += 1
+        saver.save_now("a.json")
+
+    threads = [threading.Thread(target=change_and_save) for _ in range(5)]
+    threads[0].start()
+    assert first_writes.wait(10)
+    for thread in threads[1:]:
+        thread.start()
+    while saver._asked["a.json"] < 5:
+        pass
+    may_end.set()
+    for thread in threads:
+        thread.join(10)
+    assert written == [b"1", b"5"]
 
 
 def test_every_code_has_a_processor() -> None:

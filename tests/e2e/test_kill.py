@@ -89,3 +89,11 @@ def test_the_topic_created_before_the_kill_is_still_known(mq: Standalone) -> Non
     with Probe(mq.broker_address) as probe:
         assert probe.call(send(topic, 2, b"x")).code == 0
         assert probe.call(send(topic, 3, b"x")).code == 1
+
+
+def test_a_topic_is_known_as_long_as_its_first_message(mq: Standalone) -> None:
+    with Probe(mq.broker_address) as probe:
+        assert probe.call(send("Fresh", 0, b"x")).code == 0
+    mq.kill()
+    mq.start()
+    assert [m.body for m in mq.messages("Fresh")] == [b"x"]

@@ -16,7 +16,7 @@ from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.message_text import store_form
 from mqserver.broker.remarks import FAQ, address, no_group, sending_forbidden
-from mqserver.broker.state.topics import DEAD_LETTER_QUEUES, WRITE, Template, shown
+from mqserver.broker.state.topics import DEAD_LETTER_QUEUES, FILE, WRITE, Template, shown
 from mqserver.replies import AGAIN, Refused, Reply, Request, Response
 from mqstore import PutResult, offset_msg_id
 
@@ -102,6 +102,8 @@ def _created(broker: BrokerContext, header: SendMessageRequestHeader) -> TopicCo
     if config is None:
         remark = f"topic[{header.topic}] not exist, apply first please!{FAQ}"
         raise Refused(ResponseCode.TOPIC_NOT_EXIST, remark)
+    # Before the first message is acknowledged: without its topic nobody would find it.
+    broker.saver.save_now(FILE)
     return config
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable
 
 log = logging.getLogger("mqserver.broker")
@@ -25,6 +26,8 @@ class Saver:
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._writing = threading.Lock()
+        self._asked: Counter[str] = Counter()
+        self._covered: Counter[str] = Counter()
         self._thread = threading.Thread(target=self._run, name="state-saver", daemon=True)
 
     def add(self, name: str, render: Callable[[], bytes]) -> None:
@@ -38,11 +41,20 @@ class Saver:
         self._wake.set()
 
     def save_now(self, name: str) -> None:
-        """Save this file before returning. Raises OSError."""
+        """Save this file before returning; callers that wait at once share one write.
+
+        Raises OSError.
+        """
         with self._lock:
             self._dirty.discard(name)
+            self._asked[name] += 1
+            mine = self._asked[name]
         with self._writing:
+            if self._covered[name] >= mine:
+                return
+            covered = self._asked[name]
             self._save(name, self._renders[name]())
+            self._covered[name] = covered
 
     def start(self) -> None:
         """Start the thread that saves what was marked."""
