@@ -20,7 +20,7 @@ A configuration file is Java-properties text with RocketMQ's names. Where a valu
 last one wins: default, environment (`NAMESRV_ADDR`), file (`-c`), online changes
 (`broker.override.properties` beside the store's state), flags (`-n`, `--set KEY=VALUE`).
 `mqserver broker start -p` prints every value with its origin; `mqserver broker check -c FILE` says
-which line does not work. *online*: may be changed while running (`mqadmin updateBrokerConfig`).
+which line does not work. *online*: may be changed while running (request codes 25 and 318).
 """
 
 

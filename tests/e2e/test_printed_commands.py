@@ -1,0 +1,113 @@
+"""Every command that an error or a hint prints can be typed: found in the sources, and run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mqclient import Message, Producer
+from mqserver.standalone import Standalone
+from tests.bad_input.commands import running
+from tests.interop.processes import free_triple
+
+ROOT = Path(__file__).parent.parent.parent
+COMMAND = re.compile(
+    r"\b(mqadmin [a-z]+[A-Z]\w+|mqserver (?:namesrv|broker) [a-z]+|mqserver standalone"
+    r"|mqstore (?:ls|dump|verify|stat|export|repair|rebuild)|mqclient (?:send|tail|consume|bench))"
+)
+TOPIC = "TopicPrinted"
+ONCE = {
+    "mqadmin clusterList": ["-n", "{namesrv}"],
+    "mqadmin topicList": ["-n", "{namesrv}"],
+    "mqadmin topicRoute": ["-n", "{namesrv}", "-t", TOPIC],
+    "mqadmin updateTopic": ["-n", "{namesrv}", "-c", "DefaultCluster", "-t", "TopicMade"],
+    "mqclient tail": [TOPIC, "-n", "{namesrv}", "--from", "earliest", "--count", "1"],
+    "mqstore dump": ["{data}"],
+    "mqstore ls": ["{data}"],
+    "mqstore verify": ["{data}"],
+}
+SERVERS = {"mqserver namesrv start", "mqserver broker start", "mqserver broker check"}
+
+
+def texts(path: Path) -> Iterator[str]:
+    """The strings of a module that are not docstrings."""
+    tree = ast.parse(path.read_text())
+    said = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            yield node.value
+
+
+def printed_commands() -> set[str]:
+    found: set[str] = set()
+    for package in ("mqstore", "mqclient", "mqserver"):
+        for path in (ROOT / package).rglob("*.py"):
+            for text in texts(path):
+                found |= set(COMMAND.findall(text))
+    for path in (ROOT / "rust/src").rglob("*.rs"):
+        code = "\n".join(line for line in path.read_text().splitlines() if "//" not in line)
+        found |= set(COMMAND.findall(code))
+    return found
+
+
+def test_every_printed_command_is_known_here() -> None:
+    found = printed_commands()
+    assert len(found) >= 8
+    assert found <= ONCE.keys() | SERVERS
+
+
+@pytest.fixture(scope="module")
+def mq() -> Iterator[Standalone]:
+    with Standalone() as both:
+        topic = both.topic(TOPIC)
+        with Producer(both.namesrv) as producer:
+            producer.send(Message(topic, b"Hello RocketMQ"))
+        both.messages(topic)
+        yield both
+
+
+@pytest.mark.parametrize("command", ONCE)
+def test_printed_command_runs(command: str, mq: Standalone) -> None:
+    program, word = command.split()
+    rest = [part.format(namesrv=mq.namesrv, data=mq.data) for part in ONCE[command]]
+    ran = subprocess.run(
+        [str(Path(sys.executable).parent / program), word, *rest],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.strip()
+
+
+def test_printed_servers_start(tmp_path: Path) -> None:
+    ns, port = free_triple(), free_triple()
+    (tmp_path / "broker.conf").write_text(
+        f"listenPort={port}\nbrokerIP1=127.0.0.1\nstorePathRootDir={tmp_path / 'store'}\n"
+        "mappedFileSizeCommitLog=1048576\n"
+    )
+    conf = str(tmp_path / "broker.conf")
+    kv = f"kvConfigPath={tmp_path / 'kv.json'}"
+    with (
+        running("namesrv", "start", "--set", f"listenPort={ns}", "--set", kv) as namesrv,
+        running("broker", "start", "-n", f"127.0.0.1:{ns}", "-c", conf) as broker,
+    ):
+        namesrv.wait_for("boot success")
+        broker.wait_for(f"boot success. serializeType=JSON and name server is 127.0.0.1:{ns}")
+        assert broker.stop() == 0
+        assert namesrv.stop() == 0
+    checked = [sys.executable, "-m", "mqserver.cli", "broker", "check", "-c", conf]
+    assert subprocess.run(checked, timeout=60, check=False).returncode == 0
