@@ -43,7 +43,7 @@ def comparable(request: Frame, reply: Frame) -> tuple[object, ...]:
             for message in decode_messages(reply.body)
         ]
     fields = {name: masked(value) for name, value in reply.fields.items()}
-    return reply.code, masked(reply.remark or ""), fields, body
+    return reply.code, masked(reply.remark or ""), reply.has_fields, fields, body
 
 
 def answers(plane: str) -> dict[str, tuple[object, ...]]:

@@ -25,7 +25,8 @@ pub(super) struct Ahead<D> {
     wake_at: AtomicU64,
     state: Mutex<State<D>>,
     changed: Condvar,
-    /// Held while a file is made, so that the writer and the thread do not both make it.
+    /// Held from the making of a file until it is in the log's list, so that the writer and the
+    /// thread do not both make it: the second would cut the first one's file to nothing.
     making: Mutex<()>,
 }
 
@@ -63,17 +64,20 @@ impl<D: Disk> Ahead<D> {
         }
     }
 
-    /// The prepared file, else one from `make`.
+    /// Publishes the prepared file, else one from `make`.
     pub(super) fn next_file(
         &self,
         make: impl FnOnce() -> io::Result<Segment<D>>,
+        publish: impl FnOnce(&Arc<Segment<D>>) -> io::Result<()>,
     ) -> io::Result<Arc<Segment<D>>> {
         let _one_maker = self.making.lock();
         let prepared = self.state.lock().prepared.take();
-        match prepared {
-            Some(prepared) => Ok(prepared),
-            None => make().map(Arc::new),
-        }
+        let next = match prepared {
+            Some(prepared) => prepared,
+            None => Arc::new(make()?),
+        };
+        publish(&next)?;
+        Ok(next)
     }
 }
 
@@ -190,5 +194,23 @@ impl<F: Files> Worker<F> {
         segment.reserve_to((start + self.step).min(segment.end()))?;
         self.ahead.state.lock().prepared = Some(Arc::clone(&segment));
         Ok(Some(segment))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{Memory, MemoryDisk};
+
+    #[test]
+    fn nobody_makes_a_file_while_another_is_published() {
+        let ahead = Ahead::default();
+        let make = || Ok(Segment::new(0, 64, Memory::default().prepare(0, 64)?, true));
+        let publish = |_: &Arc<Segment<MemoryDisk>>| {
+            assert!(ahead.making.try_lock().is_none());
+            Ok(())
+        };
+        assert_eq!(ahead.next_file(make, publish).unwrap().start(), 0);
+        assert!(ahead.making.try_lock().is_some());
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn commit(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     if done.is_none() {
         return Handled::Declined;
     }
-    context.reply(0, None, out);
+    context.reply_empty_map(&[], out);
     Handled::Native
 }
 

@@ -11,7 +11,11 @@ pub(super) fn consumer_list(context: &Context<'_>, out: &mut Vec<u8>) -> Handled
     let Some(group) = context.frame.ext.get("consumerGroup") else {
         return Handled::Declined;
     };
-    published(context, &format!("38|{group}"), out)
+    let Some(body) = context.core.answers.get(&format!("38|{group}")) else {
+        return Handled::Declined;
+    };
+    context.reply_empty_map(&body, out);
+    Handled::Native
 }
 
 /// 105: a topic's route. Declines when none is published.
@@ -26,11 +30,7 @@ pub(super) fn topic_route(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         .is_some_and(|text| text == "true");
     let standard = asked || frame.version >= STANDARD_JSON_VERSION;
     let style = if standard { "std" } else { "legacy" };
-    published(context, &format!("105|{style}|{topic}"), out)
-}
-
-fn published(context: &Context<'_>, key: &str, out: &mut Vec<u8>) -> Handled {
-    let Some(body) = context.core.answers.get(key) else {
+    let Some(body) = context.core.answers.get(&format!("105|{style}|{topic}")) else {
         return Handled::Declined;
     };
     context.reply_body(&body, out);
@@ -77,6 +77,13 @@ impl Context<'_> {
     fn reply_body(&self, body: &[u8], out: &mut Vec<u8>) {
         if !self.frame.is_oneway() {
             self.frame.reply(0, None).encode(&[], body, out);
+        }
+    }
+
+    /// Success with an empty map of fields, which RocketMQ gives 15 and 38.
+    pub(super) fn reply_empty_map(&self, body: &[u8], out: &mut Vec<u8>) {
+        if !self.frame.is_oneway() {
+            self.frame.reply(0, None).encode_empty_map(body, out);
         }
     }
 }

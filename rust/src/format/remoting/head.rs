@@ -61,6 +61,12 @@ impl<'a> Head<'a> {
         out.extend_from_slice(body);
     }
 
+    /// Appends a whole frame whose map of fields is there and empty: some of RocketMQ's replies.
+    pub fn encode_empty_map(&self, body: &[u8], out: &mut Vec<u8>) {
+        self.write(Some(std::iter::empty()), body.len(), out);
+        out.extend_from_slice(body);
+    }
+
     /// Appends everything but the body, whose `body_bytes` bytes the caller writes next.
     pub fn encode_head(
         &self,
