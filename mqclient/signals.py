@@ -5,7 +5,7 @@ import contextlib
 import queue
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 __all__ = ["Ending", "catching_signals", "until_signal"]
 
@@ -35,14 +35,15 @@ class Ending:
         return True
 
 
-async def until_signal(other: asyncio.Event) -> None:
-    """Wait for a signal, or for another event; the loop must run on the main thread for signals."""
+async def until_signal(other: asyncio.Event, begin: Callable[[], Awaitable[None]]) -> None:
+    """Await `begin()` with signals caught, then a signal, or another event.
+
+    The loop must run on the main thread for signals.
+    """
     loop = asyncio.get_running_loop()
-    if threading.current_thread() is not threading.main_thread():
-        await other.wait()
-        return
     event = asyncio.Event()
     with catching_signals(lambda: loop.call_soon_threadsafe(event.set)):
+        await begin()
         waits = [loop.create_task(event.wait()), loop.create_task(other.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

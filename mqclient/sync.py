@@ -198,11 +198,12 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
 
         Starts the consumer if it is not running. Raises RocketMQError when it can no longer work.
         """
-        if self._thread is None:
-            self.start()
-        thread = self._running
         try:
+            # Before the start: a signal that comes as the first message does ends run() too.
             with catching_signals(self._over.set):
+                if self._thread is None:
+                    self.start()
+                thread = self._running
                 while not self._over.wait(0.5):
                     self._twin.raise_failure()
                     if not thread.usable:

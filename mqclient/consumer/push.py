@@ -137,13 +137,15 @@ class PushConsumer:
 
         Starts the consumer if it is not running. Raises RocketMQError when it can no longer work.
         """
-        if not self._client.running:
-            await self.start()
         try:
-            await until_signal(self._client.ending)
+            await until_signal(self._client.ending, self._start_if_new)
         finally:
             await self.close()
         self.raise_failure()
+
+    async def _start_if_new(self) -> None:
+        if not self._client.running:
+            await self.start()
 
     def raise_failure(self) -> None:
         """Raise RocketMQError if the consumer can no longer work."""
