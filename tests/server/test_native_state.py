@@ -12,7 +12,7 @@ def test_offsets_are_committed_and_found(broker):
     ask = broker.raw.ask
     queue = {"consumerGroup": "g", "topic": "T", "queueId": "1"}
     assert ask(json_frame(14, 1, queue)).fields == {"offset": "0"}, "a young queue starts at 0"
-    assert ask(json_frame(15, 2, queue | {"commitOffset": "7"}))[:5] == (0, 2, 1, None, None)
+    assert ask(json_frame(15, 2, queue | {"commitOffset": "7"}))[:5] == (0, 2, 1, None, {})
     assert ask(json_frame(14, 3, queue)).fields == {"offset": "7"}
     broker.pull(0, queueId="1", sysFlag="5", commitOffset="9")
     assert broker.store.committed("g", "T", 1) == 9
