@@ -79,6 +79,44 @@ class Settings:
     """Most bytes of one read from disk."""
     hot_memory_percent: int = _setting(40, "accessMessageInMemoryMaxRatio", "%")
     """Share of the machine's memory whose newest messages are deemed in memory."""
+    query_count_max: int = _setting(64, "maxMsgsNumBatch", "messages")
+    """Most messages of a query."""
+    page_cache_busy_ms: int = _setting(1_000, "osPageCacheBusyTimeOutMills", "ms")
+    """The put lock held longer than this means that the disk lags: puts are refused."""
+    flush_delay_offsets_interval_ms: int = _setting(10_000, "flushDelayOffsetInterval", "ms")
+    """How often the progress of delayed messages is persisted."""
+    reserved_hours: int = _setting(72, "fileReservedTime", "hours")
+    """Files of the log not written for longer than this go in the hours of `delete_when`."""
+    delete_when: str = _setting("04", "deleteWhen", "hours of the day")
+    """Hours in which old files go, separated by ";"."""
+    disk_max_used_percent: int = _setting(75, "diskMaxUsedSpaceRatio", "%")
+    """On a partition fuller than this old files go at any hour."""
+    disk_forcible_percent: int = _setting(85, "diskSpaceCleanForciblyRatio", "%")
+    """On a partition fuller than this the oldest files go, whatever their age."""
+    disk_warning_percent: int = _setting(90, "diskSpaceWarningLevelRatio", "%")
+    """On a partition fuller than this puts are refused as well."""
+    clean_forcibly_enabled: bool = _setting(True, "cleanFileForciblyEnable")
+    """Whether files may go before their age."""
+    clean_interval_ms: int = _setting(10_000, "cleanResourceInterval", "ms")
+    """How often it is looked whether files must go."""
+    delete_log_pause_ms: int = _setting(100, "deleteCommitLogFilesInterval", "ms")
+    """Pause between two deletions of log files."""
+    delete_queue_pause_ms: int = _setting(100, "deleteConsumeQueueFilesInterval", "ms")
+    """Pause between two queues with deletions."""
+    delete_retry_ms: int = _setting(120_000, "redeleteHangedFileInterval", "ms")
+    """How often a file that could not be deleted is tried again."""
+    queue_ext_enabled: bool = _setting(False, "enableConsumeQueueExt")
+    """Whether consume queues get an extension with tags code, store time and filter bits."""
+    queue_ext_file_bytes: int | None = _setting(None, "mappedFileSizeConsumeQueueExt", "bytes")
+    """Length of an extension file; default 50,331,648, an existing store's is adopted."""
+    queue_ext_bitmap_bits: int = _setting(64, "bitMapLengthConsumeQueueExt", "bits")
+    """Filter bits of a message in the extension."""
+    multi_dispatch_enabled: bool = _setting(False, "enableMultiDispatch")
+    """Whether messages enter the further queues that INNER_MULTI_DISPATCH names."""
+    lmq_enabled: bool = _setting(False, "enableLmq")
+    """Whether these may be light queues (`%LMQ%...`)."""
+    lmq_queues_max: int = _setting(20_000, "maxLmqConsumeQueueNum", "queues")
+    """Most light queues."""
 
     def as_dict(self) -> dict[str, object]:
         """Every field by name, as the compiled engine takes them."""

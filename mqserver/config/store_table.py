@@ -62,6 +62,39 @@ _READING = (
             unit="ms", floor=1),
 )  # fmt: skip
 
+_CLEANING = (
+    Setting("fileReservedTime", 72, "files of the log not written for longer go", unit="hours",
+            floor=1),
+    Setting("deleteWhen", "04", "hours of the day in which old files go, separated by ;"),
+    Setting("diskMaxUsedSpaceRatio", 75, "above it old files go at any hour", unit="%", floor=10,
+            ceiling=95),
+    Setting("diskSpaceCleanForciblyRatio", 85, "above it the oldest files go, whatever their age",
+            unit="%", floor=10, ceiling=99),
+    Setting("diskSpaceWarningLevelRatio", 90, "above it sends are refused as well", unit="%",
+            floor=10, ceiling=99),
+    Setting("cleanFileForciblyEnable", True, "files may go before their age"),
+    Setting("cleanResourceInterval", 10_000, "how often it is looked whether files must go",
+            unit="ms", floor=1),
+    Setting("deleteCommitLogFilesInterval", 100, "pause between two deletions", unit="ms"),
+    Setting("deleteConsumeQueueFilesInterval", 100, "pause between queues with deletions",
+            unit="ms"),
+    Setting("redeleteHangedFileInterval", 120_000, "a file that could not be deleted is tried "
+            "again", unit="ms", floor=1),
+)  # fmt: skip
+
+_QUEUES = (
+    Setting("flushDelayOffsetInterval", 10_000, "how often the progress of delayed messages is "
+            "saved", unit="ms", floor=1),
+    Setting("enableConsumeQueueExt", False, "write the consume-queue extension"),
+    Setting("mappedFileSizeConsumeQueueExt", 50_331_648, "size of an extension file; adopted",
+            unit="bytes", floor=64, ceiling=_GIB),
+    Setting("bitMapLengthConsumeQueueExt", 64, "filter bits of a message", unit="bits", floor=1,
+            ceiling=65_536),
+    Setting("enableMultiDispatch", False, "messages enter the queues INNER_MULTI_DISPATCH names"),
+    Setting("enableLmq", False, "these may be light queues (%LMQ%...)"),
+    Setting("maxLmqConsumeQueueNum", 20_000, "most light queues", floor=1),
+)  # fmt: skip
+
 _INERT = (
     inert("readOnlyCommitLogStorePaths", "", _LATER),
     inert("storePathDLedgerCommitLog", "", "DLedger is not built"),
@@ -71,22 +104,7 @@ _INERT = (
     inert("dLegerSelfId", "", "DLedger is not built"),
     inert("preferredLeaderId", "", "DLedger is not built"),
     inert("isEnableBatchPush", False, "DLedger is not built"),
-    inert("fileReservedTime", 72, _LATER),
-    inert("deleteWhen", "04", _LATER),
-    inert("diskMaxUsedSpaceRatio", 75, _LATER),
-    inert("cleanFileForciblyEnable", True, _LATER),
-    inert("cleanResourceInterval", 10000, _LATER),
-    inert("deleteCommitLogFilesInterval", 100, _LATER),
-    inert("deleteConsumeQueueFilesInterval", 100, _LATER),
-    inert("destroyMapedFileIntervalForcibly", 120000, _LATER),
-    inert("redeleteHangedFileInterval", 120000, _LATER),
-    inert("enableConsumeQueueExt", False, _LATER),
-    inert("mappedFileSizeConsumeQueueExt", 50331648, _LATER),
-    inert("bitMapLengthConsumeQueueExt", 64, _LATER),
-    inert("enableLmq", False, _LATER),
-    inert("enableMultiDispatch", False, _LATER),
-    inert("maxLmqConsumeQueueNum", 20000, _LATER),
-    inert("flushDelayOffsetInterval", 10000, _LATER),
+    inert("destroyMapedFileIntervalForcibly", 120000, _OWN_WAY),
     inert("enableScheduleMessageStats", True, _LATER),
     inert("enableScheduleAsyncDeliver", False, _LATER),
     inert("scheduleAsyncDeliverMaxPendingLimit", 2000, _LATER),
@@ -120,4 +138,4 @@ _INERT = (
     inert("debugLockEnable", False, "there is no such lock"),
 )
 
-STORE_ROWS = (*_PLACE, *_DURABILITY, *_READING, *_INERT)
+STORE_ROWS = (*_PLACE, *_DURABILITY, *_READING, *_CLEANING, *_QUEUES, *_INERT)

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::errors::SettingError;
-use crate::store::Settings;
+use crate::store::{Cleaning, Settings};
 
 /// Reads fields by name (those of `mqstore.Settings`); a missing one keeps its default.
 pub(super) fn read_settings(given: &Bound<'_, PyDict>) -> PyResult<Settings> {
@@ -42,6 +42,44 @@ fn assign(settings: &mut Settings, key: &str, value: &Bound<'_, PyAny>) -> PyRes
         "max_transfer_disk_count" => settings.max_transfer_disk.0 = value.extract()?,
         "max_transfer_disk_bytes" => settings.max_transfer_disk.1 = value.extract()?,
         "hot_memory_percent" => settings.hot_memory_percent = value.extract()?,
+        "query_count_max" => settings.query_count_max = value.extract()?,
+        "page_cache_busy_ms" => settings.page_cache_busy_ms = value.extract()?,
+        "flush_delay_offsets_interval_ms" => {
+            settings.flush_delay_offsets_interval_ms = value.extract()?;
+        }
+        _ => {
+            return Ok(assign_cleaning(&mut settings.cleaning, key, value)?
+                || assign_queues(settings, key, value)?);
+        }
+    }
+    Ok(true)
+}
+
+fn assign_cleaning(to: &mut Cleaning, key: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    match key {
+        "reserved_hours" => to.reserved_hours = value.extract()?,
+        "delete_when" => to.delete_when = value.extract()?,
+        "disk_max_used_percent" => to.disk_max_used_percent = value.extract()?,
+        "disk_forcible_percent" => to.disk_forcible_percent = value.extract()?,
+        "disk_warning_percent" => to.disk_warning_percent = value.extract()?,
+        "clean_forcibly_enabled" => to.forcibly_enabled = value.extract()?,
+        "clean_interval_ms" => to.interval_ms = value.extract()?,
+        "delete_log_pause_ms" => to.log_pause_ms = value.extract()?,
+        "delete_queue_pause_ms" => to.queue_pause_ms = value.extract()?,
+        "delete_retry_ms" => to.retry_ms = value.extract()?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn assign_queues(to: &mut Settings, key: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    match key {
+        "queue_ext_enabled" => to.queue_ext.enabled = value.extract()?,
+        "queue_ext_file_bytes" => to.queue_ext.file_bytes = value.extract()?,
+        "queue_ext_bitmap_bits" => to.queue_ext.bitmap_bits = value.extract()?,
+        "multi_dispatch_enabled" => to.multi_dispatch.enabled = value.extract()?,
+        "lmq_enabled" => to.multi_dispatch.lmq_enabled = value.extract()?,
+        "lmq_queues_max" => to.multi_dispatch.lmq_queues_max = value.extract()?,
         _ => return Ok(false),
     }
     Ok(true)

@@ -6,7 +6,8 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use super::files::{create_directory, io_error, sync_directory};
-use super::types::{Settings, StoreError};
+use super::settings::Settings;
+use super::types::StoreError;
 use crate::log::{Directory, FileInfo, Files, Segments, WriteMode};
 
 /// `mappedFileSizeCommitLog` of a new store, bytes.

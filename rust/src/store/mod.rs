@@ -33,6 +33,7 @@ mod read;
 mod recover;
 mod runtime;
 pub mod scan;
+mod settings;
 mod signal;
 mod space;
 mod state;
@@ -45,8 +46,9 @@ mod types;
 mod upkeep;
 mod walk;
 
+pub use settings::{Cleaning, MultiDispatch, QueueExt, Settings};
 pub use store::Store;
 pub use types::{
     AckOutcome, Arrival, GetRequest, GetResult, GetStatus, Put, PutRequest, PutResult, PutStatus,
-    QueryResult, ReadMode, Settings, StoreError, TagFilter, Ticket, WouldBlock,
+    QueryResult, ReadMode, StoreError, TagFilter, Ticket, WouldBlock,
 };

@@ -17,9 +17,10 @@ use super::periodic::Periodic;
 use super::put::Puts;
 use super::read::Reader;
 use super::runtime;
+use super::settings::Settings;
 use super::types::{
     AckOutcome, Arrival, GetRequest, GetResult, Put, PutRequest, PutResult, QueryResult, ReadMode,
-    Settings, StoreError, Ticket, WouldBlock,
+    StoreError, Ticket, WouldBlock,
 };
 use super::upkeep::Upkeep;
 use crate::clock::Clock;

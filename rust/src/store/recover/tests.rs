@@ -14,7 +14,8 @@ use crate::log::{Directory, Segments, WriteMode};
 use crate::store::checkpoint::Checkpoint;
 use crate::store::golden::{golden, lines, snapshot, unpack};
 use crate::store::read::Reader;
-use crate::store::types::{ReadMode, Settings, StoreError};
+use crate::store::settings::Settings;
+use crate::store::types::{ReadMode, StoreError};
 
 const LOG_FILE_BYTES: u64 = 65_536;
 

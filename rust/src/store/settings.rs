@@ -1,0 +1,172 @@
+//! What the store is told at open.
+
+/// What the store is told at open; names follow RocketMQ's keys, with units.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `mappedFileSizeCommitLog`; None adopts what the store has, else 1 GiB.
+    pub commit_log_file_bytes: Option<u64>,
+    /// `mappedFileSizeConsumeQueue`; None adopts what the store has, else 6,000,000.
+    pub consume_queue_file_bytes: Option<u64>,
+    /// `maxHashSlotNum`; None adopts what the store has, else 5,000,000.
+    pub index_slots: Option<u32>,
+    /// `maxIndexNum`; None adopts what the store has, else 20,000,000.
+    pub index_entries: Option<u32>,
+    /// `flushDiskType` = SYNC_FLUSH.
+    pub sync_flush: bool,
+    /// `flushIntervalCommitLog`.
+    pub flush_interval_ms: u64,
+    /// `flushCommitLogLeastPages`, pages of 4 KiB.
+    pub flush_least_pages: u32,
+    /// `flushCommitLogThoroughInterval`.
+    pub flush_thorough_interval_ms: u64,
+    /// `syncFlushTimeout`.
+    pub sync_flush_timeout_ms: i64,
+    /// `maxMessageSize`: most bytes of a body.
+    pub max_message_bytes: usize,
+    /// `messageDelayLevel`, e.g. "1s 5s 10s".
+    pub delay_levels: String,
+    /// `messageIndexEnable`.
+    pub index_enabled: bool,
+    /// Blocks allocated ahead of the write position, in steps of this many bytes.
+    pub allocate_step_bytes: u64,
+    /// Refuse sends when less than this many bytes are free; None uses RocketMQ's ratio (0.90).
+    pub min_free_bytes: Option<u64>,
+    /// `damagePolicy` = heal (true) or refuse (false).
+    pub heal_damage: bool,
+    /// `flushConsumerOffsetInterval`.
+    pub flush_offsets_interval_ms: u64,
+    /// `maxTransferCountOnMessageInMemory`, `...BytesOnMessageInMemory`, and the same in disk.
+    pub max_transfer_memory: (i32, usize),
+    /// See `max_transfer_memory`.
+    pub max_transfer_disk: (i32, usize),
+    /// `accessMessageInMemoryMaxRatio`, percent of the machine's memory deemed hot.
+    pub hot_memory_percent: u32,
+    /// `maxMsgsNumBatch`: most messages of a query.
+    pub query_count_max: i32,
+    /// `osPageCacheBusyTimeOutMills`: the put lock held longer means that the disk lags.
+    pub page_cache_busy_ms: i64,
+    /// `flushDelayOffsetInterval`.
+    pub flush_delay_offsets_interval_ms: u64,
+    /// When files of the log go.
+    pub cleaning: Cleaning,
+    /// What more a consume queue tells of a message.
+    pub queue_ext: QueueExt,
+    /// Messages in more queues than their own.
+    pub multi_dispatch: MultiDispatch,
+}
+
+/// When files of the log and what is derived from it are deleted (store.md 8).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cleaning {
+    /// `fileReservedTime`: files older than this go, hours.
+    pub reserved_hours: u64,
+    /// `deleteWhen`: hours of the day in which old files go, "04" or "04;05".
+    pub delete_when: String,
+    /// `diskMaxUsedSpaceRatio`: above it old files go at any hour, percent, 10 to 95.
+    pub disk_max_used_percent: u32,
+    /// `diskSpaceCleanForciblyRatio`: above it files go whatever their age, percent.
+    pub disk_forcible_percent: u32,
+    /// `diskSpaceWarningLevelRatio`: above it puts are refused as well, percent.
+    pub disk_warning_percent: u32,
+    /// `cleanFileForciblyEnable`: whether files may go before their age.
+    pub forcibly_enabled: bool,
+    /// `cleanResourceInterval`.
+    pub interval_ms: u64,
+    /// `deleteCommitLogFilesInterval`: pause between two deletions.
+    pub log_pause_ms: u64,
+    /// `deleteConsumeQueueFilesInterval`: pause between queues with deletions.
+    pub queue_pause_ms: u64,
+    /// `redeleteHangedFileInterval`: a file that could not be deleted is tried again.
+    pub retry_ms: u64,
+}
+
+/// The consume-queue extension (store.md 1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueExt {
+    /// `enableConsumeQueueExt`.
+    pub enabled: bool,
+    /// `mappedFileSizeConsumeQueueExt`; None adopts what the store has, else 50,331,648.
+    pub file_bytes: Option<u64>,
+    /// `bitMapLengthConsumeQueueExt`, bits.
+    pub bitmap_bits: u32,
+}
+
+/// Multi-dispatch and light queues (store.md 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MultiDispatch {
+    /// `enableMultiDispatch`: messages enter the queues that INNER_MULTI_DISPATCH names.
+    pub enabled: bool,
+    /// `enableLmq`: some of these may be light queues (`%LMQ%...`).
+    pub lmq_enabled: bool,
+    /// `maxLmqConsumeQueueNum`.
+    pub lmq_queues_max: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            commit_log_file_bytes: None,
+            consume_queue_file_bytes: None,
+            index_slots: None,
+            index_entries: None,
+            sync_flush: false,
+            flush_interval_ms: 500,
+            flush_least_pages: 4,
+            flush_thorough_interval_ms: 10_000,
+            sync_flush_timeout_ms: 5_000,
+            max_message_bytes: 4 << 20,
+            delay_levels: "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".into(),
+            index_enabled: true,
+            allocate_step_bytes: 64 << 20,
+            min_free_bytes: None,
+            heal_damage: true,
+            flush_offsets_interval_ms: 5_000,
+            max_transfer_memory: (32, 256 << 10),
+            max_transfer_disk: (8, 64 << 10),
+            hot_memory_percent: 40,
+            query_count_max: 64,
+            page_cache_busy_ms: 1_000,
+            flush_delay_offsets_interval_ms: 10_000,
+            cleaning: Cleaning::default(),
+            queue_ext: QueueExt::default(),
+            multi_dispatch: MultiDispatch::default(),
+        }
+    }
+}
+
+impl Default for Cleaning {
+    fn default() -> Self {
+        Self {
+            reserved_hours: 72,
+            delete_when: "04".into(),
+            disk_max_used_percent: 75,
+            disk_forcible_percent: 85,
+            disk_warning_percent: 90,
+            forcibly_enabled: true,
+            interval_ms: 10_000,
+            log_pause_ms: 100,
+            queue_pause_ms: 100,
+            retry_ms: 120_000,
+        }
+    }
+}
+
+impl Default for QueueExt {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            file_bytes: None,
+            bitmap_bits: 64,
+        }
+    }
+}
+
+impl Default for MultiDispatch {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            lmq_enabled: false,
+            lmq_queues_max: 20_000,
+        }
+    }
+}
