@@ -6,5 +6,6 @@ pub mod fastjson;
 pub mod index;
 pub mod message;
 pub mod message_id;
+pub mod multi_dispatch;
 pub mod properties;
 pub mod remoting;

@@ -21,6 +21,10 @@ pub const DELAY: &str = "DELAY";
 pub const REAL_TOPIC: &str = "REAL_TOPIC";
 /// Queue a delayed or half message is meant for.
 pub const REAL_QUEUE_ID: &str = "REAL_QID";
+/// Queues a message enters beside its own, see [`crate::format::multi_dispatch`].
+pub const INNER_MULTI_DISPATCH: &str = "INNER_MULTI_DISPATCH";
+/// The message's offset in each of them.
+pub const INNER_MULTI_QUEUE_OFFSET: &str = "INNER_MULTI_QUEUE_OFFSET";
 /// The client's unique message id.
 pub const UNIQ_KEY: &str = "UNIQ_KEY";
 
