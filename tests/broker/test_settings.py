@@ -176,7 +176,7 @@ class TestOnlineUpdate:
     def test_nothing_to_change_is_fine(self, tmp_path: Path) -> None:
         online, seen = self.make(tmp_path)
         assert not online.update("")
-        assert not online.update("noSuchKey=1\nflushDelayOffsetInterval=10000\n")
+        assert not online.update("noSuchKey=1\nputMsgIndexHightWater=600000\n")
         assert online.update("listenPort=10911")
         assert seen == [6]
 
