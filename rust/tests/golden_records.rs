@@ -2,61 +2,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
+mod golden;
 
-use flate2::read::GzDecoder;
-use mqstack_core::format::message::{BLANK_BYTES, CheckCrc, Head, RecordView, blank};
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use flate2::read::ZlibDecoder;
+use golden::{Golden, LISTED, LOG_FILE_BYTES, hex};
+use mqstack_core::format::message::{BLANK_BYTES, CheckCrc, Head, RecordView, blank, sys_flag};
+use mqstack_core::format::message::{RecordError, body_crc};
 use mqstack_core::format::{message_id, properties};
 use serde_json::Value;
 
-const FILE_BYTES: usize = 65_536;
-
-fn golden(name: &str) -> GzDecoder<File> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/store");
-    GzDecoder::new(File::open(root.join(name)).unwrap())
-}
-
-/// The commit log's files, joined in the order of their offsets.
-fn commit_log() -> Vec<u8> {
-    let mut files = BTreeMap::new();
-    let mut archive = tar::Archive::new(golden("store.tar.gz"));
-    for entry in archive.entries().unwrap() {
-        let mut entry = entry.unwrap();
-        let path = entry.path().unwrap().into_owned();
-        if path
-            .parent()
-            .is_some_and(|parent| parent.ends_with("commitlog"))
-            && path.is_relative()
-        {
-            let mut bytes = Vec::new();
-            entry.read_to_end(&mut bytes).unwrap();
-            if !bytes.is_empty() {
-                files.insert(path, bytes);
-            }
-        }
-    }
-    files.into_values().flatten().collect()
-}
-
-fn expected() -> Vec<Value> {
-    let mut text = String::new();
-    golden("expected.jsonl.gz")
-        .read_to_string(&mut text)
-        .unwrap();
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn check_record(bytes: &[u8], expected: &Value) -> usize {
-    let view = RecordView::parse(bytes, CheckCrc::Yes).unwrap();
+fn check_fields(view: &RecordView<'_>, expected: &Value) {
     let number = |name: &str| expected[name].as_i64().unwrap();
     let text = |name: &str| expected[name].as_str().unwrap();
 
@@ -81,6 +39,10 @@ fn check_record(bytes: &[u8], expected: &Value) -> usize {
     assert_eq!(view.body.len() as i64, number("storedBodyLength"));
     let id = message_id::encode(view.store_host, view.physical_offset);
     assert_eq!(id, text("offsetMsgId"));
+    let host_and_offset = (view.store_host, view.physical_offset);
+    assert_eq!(message_id::decode(&id), Some(host_and_offset));
+    let unique = properties::get_str(view.properties, properties::UNIQ_KEY);
+    assert_eq!(unique.as_deref().unwrap_or(&id), text("msgId"));
 
     let pairs: BTreeMap<_, _> = properties::iterate(view.properties)
         .map(|(name, value)| {
@@ -93,33 +55,118 @@ fn check_record(bytes: &[u8], expected: &Value) -> usize {
         pairs,
         stated.clone().into_iter().collect::<BTreeMap<_, _>>()
     );
+}
 
+fn check_body(view: &RecordView<'_>, expected: &Value) {
+    let crc = i64::from(body_crc(view.body));
+    assert_eq!(Some(crc), expected["crcOfStoredBody"].as_i64());
+    let is_compressed = view.sys_flag & sys_flag::COMPRESSED != 0;
+    assert_eq!(expected["compressed"], is_compressed);
+    let mut body = Vec::new();
+    if is_compressed {
+        ZlibDecoder::new(view.body).read_to_end(&mut body).unwrap();
+    } else {
+        body.extend_from_slice(view.body);
+    }
+    assert_eq!(expected["bodyHex"], hex(&body));
+}
+
+/// Checks one line of an `expected` list; returns where the next one belongs.
+fn check_line(log: &[u8], expected: &Value) -> usize {
+    let position = usize::try_from(expected["physicalOffset"].as_u64().unwrap()).unwrap();
+    let here = &log[position..];
+    if expected["blank"] == Value::Bool(true) {
+        let remaining = LOG_FILE_BYTES - position % LOG_FILE_BYTES;
+        assert_eq!(Some(remaining as u64), expected["remaining"].as_u64());
+        assert_eq!(
+            here[..BLANK_BYTES],
+            blank(u32::try_from(remaining).unwrap())
+        );
+        assert_eq!(Head::parse(here), Head::Blank);
+        assert!(
+            here[BLANK_BYTES..remaining].iter().all(|byte| *byte == 0),
+            "behind the filler at {position}"
+        );
+        return position + remaining;
+    }
+    let view = RecordView::parse(here, CheckCrc::Yes).unwrap();
+    check_fields(&view, expected);
+    check_body(&view, expected);
     let mut encoded = Vec::new();
     view.encode(&mut encoded);
-    assert_eq!(encoded, bytes[..encoded.len()]);
-    encoded.len()
+    assert_eq!(encoded, here[..encoded.len()], "record at {position}");
+    assert_eq!(Head::parse(here), Head::Record(encoded.len()));
+    position + encoded.len()
 }
 
 #[test]
 fn records_decode_as_java_decodes_them_and_encode_to_the_same_bytes() {
-    let log = commit_log();
-    let mut position = 0;
-    for expected in expected() {
-        assert_eq!(Some(position as u64), expected["physicalOffset"].as_u64());
-        let here = &log[position..];
-        if expected["blank"] == Value::Bool(true) {
-            let remaining = FILE_BYTES - position % FILE_BYTES;
-            assert_eq!(Some(remaining as u64), expected["remaining"].as_u64());
-            assert_eq!(here[..BLANK_BYTES], blank(remaining as u32));
-            assert_eq!(Head::parse(here), Head::Blank);
-            position += remaining;
-        } else if expected["end"] == Value::Bool(true) {
-            assert_eq!(Head::parse(here), Head::Neither);
-        } else {
-            let size = check_record(here, &expected);
-            assert_eq!(Head::parse(here), Head::Record(size));
-            position += size;
+    for (name, log_end, records) in [
+        ("store", 222_390, 605),
+        ("store-crashed", 220_128, 1_029),
+        ("store-crashed-recovered", 220_128, 1_029),
+        ("store-damaged/after", 219_379, 1_025),
+        ("store-ext", 24_744, 124),
+        ("store-lmq", 3_040, 12),
+    ] {
+        let store = Golden::open(name);
+        let log = store.commit_log();
+        let (mut position, mut count) = (0, 0);
+        for expected in store.list("expected") {
+            let start = expected["physicalOffset"].as_u64().unwrap();
+            if expected["end"] == Value::Bool(true) {
+                check_end(&store, &log, usize::try_from(start).unwrap());
+                continue;
+            }
+            assert_eq!(position as u64, start, "{name}");
+            position = check_line(&log, &expected);
+            count += usize::from(expected["topic"].is_string());
         }
+        assert_eq!((position, count), (log_end, records), "{name}");
     }
-    assert_eq!(position, 222_390);
+    assert_eq!(LISTED.len(), 6);
+}
+
+/// Nothing is behind the end of a log, but where Java cut it and left the rest as it was.
+fn check_end(store: &Golden, log: &[u8], end: usize) {
+    let file_end = end.next_multiple_of(LOG_FILE_BYTES);
+    let rest = &log[end..file_end.max(end + 1)];
+    if store.name == "store-damaged/after" {
+        // The new record is longer than the damaged one: what is left is the inside of the next.
+        assert_eq!(Head::parse(rest), Head::Neither);
+        return;
+    }
+    assert_eq!(Head::parse(rest), Head::Neither, "{}", store.name);
+    assert!(rest.iter().all(|byte| *byte == 0), "{}", store.name);
+}
+
+#[test]
+fn a_flipped_bit_of_a_body_is_seen_and_nothing_else_is_doubted() {
+    let text = std::fs::read_to_string(golden::path("store-damaged/damage.json")).unwrap();
+    let damage: Value = serde_json::from_str(&text).unwrap();
+    let at = |name: &str| usize::try_from(damage[name].as_u64().unwrap()).unwrap();
+    let log = Golden::open("store-damaged").commit_log();
+    let sound = Golden::open("store-crashed-recovered");
+    let flipped = at("flipped_byte_offset");
+    assert_eq!(usize::from(log[flipped]), at("after"));
+    assert_eq!(usize::from(sound.commit_log()[flipped]), at("before"));
+    let mut doubted = Vec::new();
+    for expected in sound.list("expected") {
+        if !expected["topic"].is_string() {
+            continue;
+        }
+        let start = usize::try_from(expected["physicalOffset"].as_u64().unwrap()).unwrap();
+        if start != at("record") {
+            check_line(&log, &expected);
+            continue;
+        }
+        assert!(matches!(
+            RecordView::parse(&log[start..], CheckCrc::Yes),
+            Err(RecordError::BodyCrc { .. })
+        ));
+        let view = RecordView::parse(&log[start..], CheckCrc::No).unwrap();
+        check_fields(&view, &expected);
+        doubted.push(start);
+    }
+    assert_eq!(doubted, [at("record")]);
 }
