@@ -121,9 +121,10 @@ fn a_unit_says_of_its_record_what_we_would_say() {
                 }
             }
         }
-        // Java cuts a queue in memory only: units of the records it dropped stay in the file.
+        // Java cuts log and queues in memory only: units of dropped records stay in the files,
+        // and where a new record lies over the old ones they are wrong.
         let left_over: &[i64] = match name {
-            "store-damaged/after" => &[219_344, 219_540, 219_148, 219_932],
+            "store-damaged/after" => &[219_344, 219_148],
             _ => &[],
         };
         assert_eq!(untrue, left_over, "{name}");
