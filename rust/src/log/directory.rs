@@ -1,12 +1,12 @@
 //! The files of a log in a directory, named by 20 digits.
 
-use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::disk::{Access, FileInfo, Files};
 use super::file_disk::{FileDisk, WriteMode};
+use super::fs::{self, File, OpenOptions};
 
 const NAME_DIGITS: usize = 20;
 

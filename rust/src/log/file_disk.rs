@@ -1,18 +1,16 @@
 //! A real file, written through a map or by pwrite, always read by pread.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::O_DIRECT;
 use memmap2::{Advice, MmapOptions, MmapRaw};
-use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::disk::Disk;
+use super::fs::{File, OpenOptions};
+use super::tape::Operation;
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -152,18 +150,18 @@ impl Disk for FileDisk {
     }
 
     fn read_at_nowait(&self, offset: u64, out: &mut [u8]) -> io::Result<Option<usize>> {
-        let mut parts = [io::IoSliceMut::new(out)];
-        match preadv2(&self.file, &mut parts, offset, ReadWriteFlags::NOWAIT) {
-            Ok(count) => Ok(Some(count)),
+        match self.file.read_at_nowait(out, offset) {
             // A file system that cannot tell is treated as one that would wait.
-            Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::INTR) => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(None),
+            read => read,
         }
     }
 
     fn write_at(&self, offset: u64, slices: &[&[u8]]) -> io::Result<()> {
         if let Some(map) = &self.map {
-            return Self::copy_into_map(map, offset, slices);
+            let operation = Operation::Write(offset, slices);
+            let copy = || Self::copy_into_map(map, offset, slices);
+            return self.file.doing(&operation, copy);
         }
         if let Some(length) = self.appended_length {
             let total: usize = slices.iter().map(|slice| slice.len()).sum();
@@ -178,19 +176,19 @@ impl Disk for FileDisk {
     }
 
     fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
-        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, from, to - from) {
-            Ok(()) => Ok(()),
-            // File systems without fallocate get their blocks by being written.
-            Err(Errno::OPNOTSUPP) => self.write_zeros(from, to),
-            Err(error) => Err(error.into()),
+        if self.file.allocate(from, to)? {
+            return Ok(());
         }
+        // File systems without fallocate get their blocks by being written.
+        self.write_zeros(from, to)
     }
 
     fn warm(&self, from: u64, to: u64) -> io::Result<()> {
         if let Some(map) = &self.map {
             let start = usize::try_from(from).map_err(io::Error::other)?;
             let length = usize::try_from(to - from).map_err(io::Error::other)?;
-            return map.advise_range(Advice::PopulateWrite, start, length);
+            let populate = || map.advise_range(Advice::PopulateWrite, start, length);
+            return self.file.doing(&Operation::Allocate(from, to), populate);
         }
         let Some(direct) = &self.direct else {
             return Ok(());
@@ -206,12 +204,10 @@ impl Disk for FileDisk {
     }
 
     fn zero(&self, from: u64, to: u64) -> io::Result<()> {
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match fallocate(&self.file, flags, from, to - from) {
-            Ok(()) => Ok(()),
-            Err(Errno::OPNOTSUPP) => self.write_zeros(from, to),
-            Err(error) => Err(error.into()),
+        if self.file.punch_hole(from, to)? {
+            return Ok(());
         }
+        self.write_zeros(from, to)
     }
 
     fn sync(&self, from: u64, to: u64) -> io::Result<()> {
@@ -219,7 +215,9 @@ impl Disk for FileDisk {
             // Only the range: pages populated ahead of the writer need not reach the disk.
             Some(map) if to > from => {
                 let start = usize::try_from(from).map_err(io::Error::other)?;
-                map.flush_range(start, usize::try_from(to - from).map_err(io::Error::other)?)?;
+                let length = usize::try_from(to - from).map_err(io::Error::other)?;
+                let flush = || map.flush_range(start, length);
+                self.file.doing(&Operation::Sync(from, to), flush)?;
             }
             Some(_) => {}
             None => self.file.sync_data()?,

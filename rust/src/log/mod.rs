@@ -5,10 +5,12 @@ mod directory;
 mod disk;
 mod faulting;
 mod file_disk;
+pub mod fs;
 mod memory;
 mod recording;
 mod segment;
 mod segments;
+mod tape;
 mod writer;
 
 pub use allocate::Allocator;
@@ -19,4 +21,5 @@ pub use file_disk::{FileDisk, WriteMode};
 pub use memory::{Memory, MemoryDisk};
 pub use recording::{Event, Recording, RecordingDisk};
 pub use segments::Segments;
+pub use tape::{Operation, Tape, Target, Watch, watch};
 pub use writer::{WriteError, Writer};

@@ -7,15 +7,14 @@
 //! └────────────────┴────────────────┴────────────────┴──────────┘
 //! ```
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::files::io_error;
 use super::types::StoreError;
 use crate::bytes::Cursor;
+use crate::log::fs::{File, OpenOptions};
 
 /// Bytes of the file.
 pub const CHECKPOINT_BYTES: u64 = 4096;

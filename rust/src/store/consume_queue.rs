@@ -2,9 +2,7 @@
 //! and read by pread. A queue holds neither a map nor a descriptor.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,6 +16,7 @@ use super::open_files::OpenFiles;
 use super::types::{ReadMode, StoreError, WouldBlock};
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use crate::log::Access;
+use crate::log::fs::{self, File, OpenOptions};
 
 /// Most queue offsets that one damaged range is believed to have swallowed; a larger jump is a
 /// damaged record header.

@@ -1,14 +1,11 @@
 //! Small things the derived files share: errors that name the file, synced directories, names.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, IoSliceMut};
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::io::{Errno, ReadWriteFlags, preadv2};
-
 use super::types::StoreError;
+use crate::log::fs::{self, File, OpenOptions};
 
 /// Turns an IO error into one that names the file.
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
@@ -127,12 +124,11 @@ pub(crate) fn create_sparse(root: &Path, path: &Path, bytes: u64) -> Result<File
 
 /// Reads what is in memory at `offset`; None when the disk would have to be asked.
 pub(crate) fn read_nowait(file: &File, out: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
-    let mut slices = [IoSliceMut::new(out)];
-    match preadv2(file, &mut slices, offset, ReadWriteFlags::NOWAIT) {
-        Ok(count) => Ok(Some(count)),
-        Err(Errno::AGAIN) => Ok(None),
+    match file.read_at_nowait(out, offset) {
         // A file system without the flag, such as an old tmpfs.
-        Err(Errno::OPNOTSUPP) => file.read_at(out, offset).map(Some),
-        Err(error) => Err(error.into()),
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            file.read_at(out, offset).map(Some)
+        }
+        read => read,
     }
 }

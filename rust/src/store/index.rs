@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::format::index::{HEADER_BYTES, IndexHeader, IndexLayout, key_hash};
 use crate::format::message::{RecordView, sys_flag};
 use crate::format::properties;
-use crate::log::Access;
+use crate::log::{Access, fs};
 
 /// `maxHashSlotNum` and `maxIndexNum` of a new store.
 const DEFAULT_LAYOUT: IndexLayout = IndexLayout {
@@ -96,7 +96,7 @@ impl IndexFiles {
         let mut files = self.files.write();
         for file in files.drain(first..) {
             tracing::info!(path = %file.path().display(), "building an index file anew");
-            std::fs::remove_file(file.path()).map_err(io_error(file.path()))?;
+            fs::remove_file(file.path()).map_err(io_error(file.path()))?;
         }
         sync_directory(&self.root.join("index"))
     }
@@ -171,7 +171,7 @@ impl IndexFiles {
             index_count: 0,
             ..previous
         };
-        let written = std::os::unix::fs::FileExt::write_all_at(&file, &header.encode(), 0);
+        let written = file.write_all_at(&header.encode(), 0);
         written.map_err(io_error(&path))?;
         sync_directory(&directory)?;
         let file =
@@ -211,7 +211,7 @@ fn found_layout(
     slots: Option<u32>,
     entries: Option<u32>,
 ) -> Result<IndexLayout, StoreError> {
-    let bytes = std::fs::metadata(path).map_err(io_error(path))?.len();
+    let bytes = fs::metadata(path).map_err(io_error(path))?.len();
     IndexLayout::of_file(bytes, slots, entries).ok_or_else(|| StoreError::UnknownLayout {
         root: root.display().to_string(),
         what: format!(

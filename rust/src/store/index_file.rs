@@ -1,20 +1,18 @@
 //! One index file: appended to through a map by the dispatcher, read by pread by anyone.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use memmap2::MmapMut;
-use rustix::fs::{FallocateFlags, fallocate};
 
 use super::files::io_error;
 use super::types::StoreError;
 use crate::format::index::{
     ENTRY_BYTES, HEADER_BYTES, IndexEntry, IndexHeader, IndexLayout, SLOT_BYTES,
 };
-use crate::log::Access;
+use crate::log::fs::{File, OpenOptions};
+use crate::log::{Access, Operation};
 
 /// Blocks of entries are allocated ahead in steps of this many bytes, so that storing through
 /// the map cannot fault on a full disk.
@@ -213,8 +211,8 @@ impl ActiveIndexFile {
             previous,
         };
         let entry_position = self.file.layout.entry_position(index.unsigned_abs());
-        self.store(entry_position, &entry.encode());
-        self.store(slot_position, &index.to_be_bytes());
+        self.store(entry_position, &entry.encode())?;
+        self.store(slot_position, &index.to_be_bytes())?;
         if index <= 1 {
             self.header.begin_physical_offset = physical_offset;
             self.header.begin_timestamp_ms = store_timestamp_ms;
@@ -226,8 +224,7 @@ impl ActiveIndexFile {
         self.header.end_physical_offset = physical_offset;
         self.header.end_timestamp_ms = store_timestamp_ms;
         let header = self.header.encode();
-        self.store(0, &header);
-        Ok(())
+        self.store(0, &header)
     }
 
     /// The newest entry of a slot's chain, 0 for none.
@@ -247,9 +244,15 @@ impl ActiveIndexFile {
         self.file.layout.entry_position(index.unsigned_abs() + 1)
     }
 
-    fn store(&mut self, position: u64, bytes: &[u8]) {
+    fn store(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
         let at = usize::try_from(position).unwrap_or(usize::MAX);
-        self.map[at..at + bytes.len()].copy_from_slice(bytes);
+        let target = &mut self.map[at..at + bytes.len()];
+        self.file
+            .file
+            .doing(&Operation::Write(position, &[bytes]), || {
+                target.copy_from_slice(bytes);
+                Ok(())
+            })
     }
 
     /// Sees to it that everything below `end` has blocks.
@@ -258,11 +261,8 @@ impl ActiveIndexFile {
             return Ok(());
         }
         let to = (end + ALLOCATE_BYTES).min(self.file.layout.file_bytes());
-        match fallocate(&self.file.file, FallocateFlags::KEEP_SIZE, 0, to) {
-            // Without fallocate a full disk faults; there is no better way on such a system.
-            Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
-            Err(error) => return Err(error.into()),
-        }
+        // Without fallocate a full disk faults; there is no better way on such a system.
+        self.file.file.allocate(0, to)?;
         self.allocated = to;
         Ok(())
     }

@@ -1,6 +1,5 @@
 //! What a store directory must look like, and the sizes its files have.
 
-use std::fs::File;
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -8,6 +7,7 @@ use std::path::Path;
 use super::files::{create_directory, io_error, sync_directory};
 use super::settings::Settings;
 use super::types::StoreError;
+use crate::log::fs::File;
 use crate::log::{Directory, FileInfo, Files, Segments, WriteMode};
 
 /// `mappedFileSizeCommitLog` of a new store, bytes.

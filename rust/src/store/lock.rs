@@ -1,15 +1,14 @@
 //! The store's lock: one broker per directory, ours or Java's.
 
-use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Once;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::files::io_error;
 use super::types::StoreError;
+use crate::log::fs::{File, OpenOptions};
 
 /// What Java writes into the file.
 const CONTENT: &[u8] = b"lock";

@@ -1,11 +1,12 @@
 //! A bounded set of open files: a store has more queues than a process may have descriptors.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+
+use crate::log::fs::File;
 
 /// Names a file: the queue's number in this process, and the offset in the file's name.
 pub(crate) type FileKey = (u64, u64);

@@ -1,13 +1,13 @@
 //! State files under `{root}/config`: replaced as a whole, or not at all.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
 use super::files::{create_directory, io_error, sync_directory};
 use super::types::StoreError;
+use crate::log::fs::{self, File};
 
 /// The directory of RocketMQ's JSON files.
 #[derive(Debug)]
@@ -74,8 +74,8 @@ impl State {
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(bytes)?;
+    let file = File::create(path)?;
+    file.write_all_at(bytes, 0)?;
     file.sync_all()
 }
 

@@ -24,7 +24,7 @@ use super::types::{
 };
 use super::upkeep::Upkeep;
 use crate::clock::Clock;
-use crate::log::{Allocator, Directory, Segments};
+use crate::log::{Allocator, Directory, Segments, fs};
 
 /// An open store directory: one writer, any number of readers.
 pub struct Store {
@@ -234,7 +234,7 @@ impl Store {
         if self.dispatcher.progress().dispatched() == self.log.max_offset() {
             self.upkeep.mark_closed(&self.root, self.log.max_offset())?;
             let abort = self.root.join(layout::ABORT);
-            std::fs::remove_file(&abort).map_err(io_error(&abort))?;
+            fs::remove_file(&abort).map_err(io_error(&abort))?;
             sync_directory(&self.root)?;
         }
         drop(lock);

@@ -1,12 +1,11 @@
 //! Overwriting damaged bytes with records that neither we nor RocketMQ queue or index.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use super::log_io;
 use crate::format::message::{self, RecordView, Version, sys_flag};
-use crate::log::{Files, Segments};
+use crate::log::{Files, Segments, fs};
 use crate::store::files::{create_directory, io_error, sync_directory};
 use crate::store::types::StoreError;
 

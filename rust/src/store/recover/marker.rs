@@ -1,13 +1,13 @@
 //! What a clean close leaves for the next open, so that it need not read the log: a store whose
 //! marker fits what is on disk was not touched since.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::format::message::BLANK_BYTES;
+use crate::log::fs;
 use crate::store::consume_queues::ConsumeQueues;
 use crate::store::files::{create_directory, io_error};
 use crate::store::index::IndexFiles;

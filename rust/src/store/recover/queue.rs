@@ -1,13 +1,10 @@
 //! Loading one consume queue from its files, and cutting it back to the log.
 
-use std::fs;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
-
-use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use crate::log::Access;
+use crate::log::fs;
 use crate::store::consume_queue::{ConsumeQueue, WALK_BYTES};
 use crate::store::files::{OffsetFile, io_error, offset_files};
 use crate::store::types::{ReadMode, StoreError};
@@ -207,8 +204,7 @@ fn zero(file: &fs::File, from: u64, length: u64) -> std::io::Result<()> {
     if length == 0 {
         return Ok(());
     }
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    if fallocate(file, flags, from, length).is_ok() {
+    if file.punch_hole(from, from + length)? {
         return Ok(());
     }
     let zeros = [0; WALK_BYTES];

@@ -1,10 +1,9 @@
 //! The commit log's files, read as they are while somebody else may append to them.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use crate::log::fs::File;
 use crate::store::files::{offset_files, offset_name};
 use crate::store::open_files::OpenFiles;
 use crate::store::types::StoreError;

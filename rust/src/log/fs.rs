@@ -1,0 +1,317 @@
+//! `std::fs` for a store: the same names, and a [`Tape`] that may watch or fail each operation.
+//!
+//! The rooms `log` and `store` use this instead of `std::fs`, so that crash tests see all that a
+//! store does to its directory.
+
+use std::fs;
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+use super::tape::{Operation, Tape, Target, tape_of, taped};
+
+/// An open file or directory.
+#[derive(Debug)]
+pub struct File {
+    inner: fs::File,
+    watched: Option<Box<Watched>>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    tape: Arc<dyn Tape>,
+    path: PathBuf,
+    file: u64,
+}
+
+/// How a file is opened.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    inner: fs::OpenOptions,
+    creates: bool,
+    truncates: bool,
+}
+
+impl OpenOptions {
+    /// Options to open nothing at all.
+    #[allow(clippy::new_without_default, reason = "as in std")]
+    pub fn new() -> Self {
+        Self {
+            inner: fs::OpenOptions::new(),
+            creates: false,
+            truncates: false,
+        }
+    }
+
+    /// For reading.
+    pub fn read(&mut self, read: bool) -> &mut Self {
+        self.inner.read(read);
+        self
+    }
+
+    /// For writing.
+    pub fn write(&mut self, write: bool) -> &mut Self {
+        self.inner.write(write);
+        self
+    }
+
+    /// Creating it if it is missing.
+    pub fn create(&mut self, create: bool) -> &mut Self {
+        self.inner.create(create);
+        self.creates = create;
+        self
+    }
+
+    /// Cutting it to nothing.
+    pub fn truncate(&mut self, truncate: bool) -> &mut Self {
+        self.inner.truncate(truncate);
+        self.truncates = truncate;
+        self
+    }
+
+    /// With flags of `open(2)`.
+    pub fn custom_flags(&mut self, flags: i32) -> &mut Self {
+        self.inner.custom_flags(flags);
+        self
+    }
+
+    /// Opens the file.
+    pub fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
+        let path = path.as_ref();
+        let Some(tape) = tape_of(path) else {
+            let inner = self.inner.open(path)?;
+            return Ok(File {
+                inner,
+                watched: None,
+            });
+        };
+        let is_new = self.truncates || (self.creates && !path.exists());
+        let operation = match is_new {
+            true => Operation::Create,
+            false => Operation::Open,
+        };
+        let began = tape.before(Target { path, file: 0 }, &operation)?;
+        let inner = self.inner.open(path)?;
+        let file = inner.metadata()?.ino();
+        tape.after(Target { path, file }, &operation, began);
+        let path = path.to_owned();
+        let watched = Some(Box::new(Watched { tape, path, file }));
+        Ok(File { inner, watched })
+    }
+}
+
+impl File {
+    /// Opens for reading: a file, or a directory to sync.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
+        OpenOptions::new().read(true).open(path)
+    }
+
+    /// Opens an empty file for writing.
+    pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).open(path)
+    }
+
+    /// Does `work`, which is what `operation` says: for what is done by way of a map.
+    pub(crate) fn doing<T>(
+        &self,
+        operation: &Operation<'_>,
+        work: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        match &self.watched {
+            None => work(),
+            Some(watched) => {
+                let (path, file) = (watched.path.as_path(), watched.file);
+                taped(&*watched.tape, Target { path, file }, operation, work)
+            }
+        }
+    }
+
+    /// Length, times, kind.
+    pub fn metadata(&self) -> io::Result<fs::Metadata> {
+        self.doing(&Operation::Open, || self.inner.metadata())
+    }
+
+    /// Gives the file a length.
+    pub fn set_len(&self, length: u64) -> io::Result<()> {
+        self.doing(&Operation::SetLength(length), || self.inner.set_len(length))
+    }
+
+    /// Makes the file durable, or the names in a directory.
+    pub fn sync_all(&self) -> io::Result<()> {
+        let is_directory = self.watched.is_some() && self.inner.metadata()?.is_dir();
+        let operation = match is_directory {
+            true => Operation::SyncDirectory,
+            false => Operation::Sync(0, u64::MAX),
+        };
+        self.doing(&operation, || self.inner.sync_all())
+    }
+
+    /// Makes content and length durable.
+    pub fn sync_data(&self) -> io::Result<()> {
+        self.doing(&Operation::Sync(0, u64::MAX), || self.inner.sync_data())
+    }
+
+    /// One `pread`.
+    pub fn read_at(&self, out: &mut [u8], offset: u64) -> io::Result<usize> {
+        let operation = Operation::Read(offset, offset + out.len() as u64);
+        self.doing(&operation, || self.inner.read_at(out, offset))
+    }
+
+    /// Fills `out`.
+    pub fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        let operation = Operation::Read(offset, offset + out.len() as u64);
+        self.doing(&operation, || self.inner.read_exact_at(out, offset))
+    }
+
+    /// Reads what is in memory; None where the disk would have to be waited for. `Unsupported`
+    /// where the file system cannot tell.
+    pub fn read_at_nowait(&self, out: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        let operation = Operation::Read(offset, offset + out.len() as u64);
+        self.doing(&operation, || {
+            let mut parts = [IoSliceMut::new(out)];
+            match preadv2(&self.inner, &mut parts, offset, ReadWriteFlags::NOWAIT) {
+                Ok(count) => Ok(Some(count)),
+                Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
+    /// Writes all of `bytes`.
+    pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let operation = Operation::Write(offset, &[bytes]);
+        self.doing(&operation, || self.inner.write_all_at(bytes, offset))
+    }
+
+    /// Reserves blocks for `[from, to)`, the length stays; false where the file system cannot.
+    pub fn allocate(&self, from: u64, to: u64) -> io::Result<bool> {
+        let operation = Operation::Allocate(from, to);
+        self.doing(&operation, || {
+            self.fallocate(FallocateFlags::KEEP_SIZE, from, to)
+        })
+    }
+
+    /// Makes `[from, to)` a hole, the length stays; false where the file system cannot.
+    pub fn punch_hole(&self, from: u64, to: u64) -> io::Result<bool> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let operation = Operation::Zero(from, to);
+        self.doing(&operation, || self.fallocate(flags, from, to))
+    }
+
+    fn fallocate(&self, flags: FallocateFlags, from: u64, to: u64) -> io::Result<bool> {
+        match fallocate(&self.inner, flags, from, to - from) {
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
+    }
+}
+
+impl AsRawFd for File {
+    fn as_raw_fd(&self) -> RawFd {
+        self.inner.as_raw_fd()
+    }
+}
+
+/// Does something to a path.
+fn on_path<T>(
+    path: &Path,
+    operation: &Operation<'_>,
+    work: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    match tape_of(path) {
+        None => work(),
+        Some(tape) => taped(&*tape, Target { path, file: 0 }, operation, work),
+    }
+}
+
+/// Length, times, kind of what is at a path.
+pub fn metadata(path: impl AsRef<Path>) -> io::Result<fs::Metadata> {
+    let path = path.as_ref();
+    on_path(path, &Operation::Open, || fs::metadata(path))
+}
+
+/// The entries of a directory.
+pub fn read_dir(path: impl AsRef<Path>) -> io::Result<fs::ReadDir> {
+    let path = path.as_ref();
+    on_path(path, &Operation::Open, || fs::read_dir(path))
+}
+
+/// All that is in a file.
+pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let path = path.as_ref();
+    on_path(path, &Operation::Read(0, u64::MAX), || fs::read(path))
+}
+
+/// Makes a file with this content; not durable.
+pub fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> io::Result<()> {
+    File::create(path)?.write_all_at(content.as_ref(), 0)
+}
+
+/// Creates a directory.
+pub fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
+    let path = path.as_ref();
+    on_path(path, &Operation::CreateDirectory, || fs::create_dir(path))
+}
+
+/// Creates a directory and its parents.
+pub fn create_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
+    let path = path.as_ref();
+    match create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            create_dir_all(path.parent().ok_or(error)?)?;
+            create_dir_all(path)
+        }
+        Err(_) if path.is_dir() => Ok(()),
+        made => made,
+    }
+}
+
+/// Gives a file or directory another name.
+pub fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    on_path(from, &Operation::Rename(to), || fs::rename(from, to))
+}
+
+/// Gives a file one more name.
+pub fn hard_link(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    on_path(from, &Operation::Link(to), || fs::hard_link(from, to))
+}
+
+/// Removes a file.
+pub fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
+    let path = path.as_ref();
+    on_path(path, &Operation::Remove, || fs::remove_file(path))
+}
+
+/// Removes an empty directory.
+pub fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
+    let path = path.as_ref();
+    on_path(path, &Operation::Remove, || fs::remove_dir(path))
+}
+
+/// Removes a directory and what is in it.
+pub fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
+    let path = path.as_ref();
+    for entry in read_dir(path)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => remove_dir_all(entry.path())?,
+            false => remove_file(entry.path())?,
+        }
+    }
+    remove_dir(path)
+}
