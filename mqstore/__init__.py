@@ -33,21 +33,29 @@ if TYPE_CHECKING:
         unique_id,
     )
     from mqstore.offline import (
+        Checkpoint,
         Chunk,
+        Condition,
         Finding,
+        IndexView,
         Layout,
         QueueSummary,
+        QueueView,
         StoreReader,
+        StoreStat,
         VerifyReport,
         open,
     )
     from mqstore.store import GetResult, PutResult, QueryResult, Settings, Store
 
 _HOMES = {
+    "Checkpoint": "offline",
     "Chunk": "offline",
+    "Condition": "offline",
     "DecodeError": "message",
     "Finding": "offline",
     "GetResult": "store",
+    "IndexView": "offline",
     "Layout": "offline",
     "Message": "message",
     "MessageQueue": "message",
@@ -55,6 +63,7 @@ _HOMES = {
     "PutResult": "store",
     "QueryResult": "store",
     "QueueSummary": "offline",
+    "QueueView": "offline",
     "ReceivedMessage": "message",
     "SettingError": "errors",
     "Settings": "store",
@@ -64,6 +73,7 @@ _HOMES = {
     "StoreLocked": "errors",
     "StorePoisoned": "errors",
     "StoreReader": "offline",
+    "StoreStat": "offline",
     "UnknownLayout": "errors",
     "VerifyReport": "offline",
     "decode_messages": "message",
@@ -77,10 +87,13 @@ _HOMES = {
 }
 
 __all__ = [
+    "Checkpoint",
     "Chunk",
+    "Condition",
     "DecodeError",
     "Finding",
     "GetResult",
+    "IndexView",
     "Layout",
     "Message",
     "MessageQueue",
@@ -88,6 +101,7 @@ __all__ = [
     "PutResult",
     "QueryResult",
     "QueueSummary",
+    "QueueView",
     "ReceivedMessage",
     "SettingError",
     "Settings",
@@ -97,6 +111,7 @@ __all__ = [
     "StoreLocked",
     "StorePoisoned",
     "StoreReader",
+    "StoreStat",
     "UnknownLayout",
     "VerifyReport",
     "decode_messages",

@@ -209,7 +209,7 @@ def fastjson_to_strict(text: str) -> str:
 def fastjson_dumps(value: object, pretty: bool, raw_key: type[str]) -> str:
     """Write `value` as fastjson does; see `mqstore.fastjson.dumps`. Holds the GIL."""
 
-# --- a store directory read as it is (see mqstore/offline.py)
+# --- a store directory read as it is (see mqstore/offline/)
 
 @final
 class Scan:

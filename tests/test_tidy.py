@@ -31,7 +31,7 @@ RUST_ROOMS = {
 PYTHON_ORDER = ["mqstore", "mqclient", "mqserver"]
 CORE_DOORS = {
     "mqstore/store.py",
-    "mqstore/offline.py",
+    "mqstore/offline/reader.py",
     "mqstore/errors.py",
     "mqstore/fastjson.py",
     "mqstore/logs.py",

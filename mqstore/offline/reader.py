@@ -1,28 +1,37 @@
-"""Reading a store directory that may be live or dead, ours or Java's, without touching it.
-
-No lock, no recovery, nothing created: a broker may run on the directory meanwhile.
-
-    reader = mqstore.open("/var/lib/rocketmq/store")
-    for message in reader.records(topic="TopicTest"):
-        print(message.msg_id, message.body)
-"""
+"""The read-only door to a store directory: records, queues, index, checks."""
 
 from __future__ import annotations
 
+import bisect
 import logging
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any
 
 from mqstore import _core
-from mqstore.message import ReceivedMessage, decode_messages
+from mqstore.message import (
+    COLUMN_LAYOUTS,
+    ReceivedMessage,
+    decode_messages,
+    parse_offset_msg_id,
+)
+from mqstore.offline import state
+from mqstore.offline.report import Chunk, Finding, Layout, QueueSummary, VerifyReport
+from mqstore.offline.stat import StoreStat, take_stat
+from mqstore.offline.views import (
+    HOLE_BYTES,
+    QUEUE_UNIT_FIELDS,
+    IndexView,
+    QueueView,
+    index_views,
+    queue_views,
+)
 
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["Chunk", "Finding", "Layout", "QueueSummary", "StoreReader", "VerifyReport", "open"]
+__all__ = ["StoreReader", "open"]
 
 log = logging.getLogger(__name__)
 
@@ -30,84 +39,7 @@ CHUNK_BYTES = 1 << 20
 """How much of the log one read takes."""
 UNITS_AT_ONCE = 10_000
 """How many queue units one read takes."""
-QUEUE_UNIT_FIELDS = [("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")]
-"""A consume-queue unit as numpy sees it: 20 bytes, big-endian."""
-_HOLE_BYTES = 0x7FFFFFFF  # the size of a unit that only fills a gap
 _TIME_MAX_MS = 2**63 - 1
-
-
-class Chunk(NamedTuple):
-    """A stretch of the log."""
-
-    body: bytes
-    """Whole records one after another."""
-    offsets: list[int]
-    """Where each starts, bytes from the start of the log."""
-    next_offset: int
-    """Where the next stretch begins."""
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Sizes of a store's files as found on disk; None where it has no such file."""
-
-    commit_log_file_bytes: int | None
-    consume_queue_file_bytes: int | None
-    index_slots: int | None
-    index_entries: int | None
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class QueueSummary:
-    """A consume queue on disk."""
-
-    topic: str
-    queue_id: int
-    min_offset: int
-    """First queue offset whose record is in the log."""
-    max_offset: int
-    """One past the last queue offset."""
-
-    @property
-    def message_count(self) -> int:
-        """Messages that can be read."""
-        return self.max_offset - self.min_offset
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something wrong in a store."""
-
-    kind: str
-    """A stable word: record, crc, physical_offset, queue_entry, queue_missing, index_entry, ..."""
-    place: str
-    """File or queue it is in."""
-    offset: int
-    """Physical offset, or queue offset for findings in queues; -1 when it has none."""
-    what: str
-    """What was found and what was expected."""
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyReport:
-    """What a check of a store counted."""
-
-    records: int
-    """Good records."""
-    record_bytes: int
-    """Their bytes."""
-    queue_entries: int
-    """Queue units looked at."""
-    index_entries: int
-    """Index entries looked at."""
-    finding_count: int
-    """Findings in all; `findings` keeps at most the first thousand."""
-    findings: tuple[Finding, ...]
-
-    @property
-    def damaged(self) -> bool:
-        """Whether anything is wrong."""
-        return self.finding_count > 0
 
 
 class StoreReader:
@@ -152,12 +84,16 @@ class StoreReader:
 
         Beyond `end_physical_offset` it says that records are damaged or lost.
         """
-        end = self.min_physical_offset
+        return max((at + size for at, size in self._queue_ends()), default=self.min_physical_offset)
+
+    def _queue_ends(self) -> list[tuple[int, int]]:
+        """The newest unit of each queue: physical offset and size of its record."""
+        ends = []
         for queue in self.queues():
             for unit in self.queue_units(queue.topic, queue.queue_id, queue.max_offset - 1, 1):
-                if unit["size"] != _HOLE_BYTES:
-                    end = max(end, int(unit["physical_offset"]) + int(unit["size"]))
-        return end
+                if unit["size"] != HOLE_BYTES:
+                    ends.append((int(unit["physical_offset"]), int(unit["size"])))
+        return ends
 
     def chunks(self, start: int | None = None, *, check_crc: bool = False) -> Iterator[Chunk]:
         """Whole records, about a mebibyte at a time.
@@ -181,25 +117,34 @@ class StoreReader:
         *,
         topic: str | None = None,
         queue_id: int | None = None,
+        tag: str | None = None,
+        begin_ms: int = 0,
+        end_ms: int = _TIME_MAX_MS,
         check_crc: bool = False,
     ) -> Iterator[ReceivedMessage]:
         """Every record of the log in the order it was written.
 
         start, stop: physical offsets; a record that starts at `stop` is left out. topic,
-        queue_id: only these. What RocketMQ keeps for itself is among them: half messages,
-        delayed ones, and those of rolled-back transactions.
+        queue_id, tag: only these. begin_ms, end_ms: store time, both included. What RocketMQ
+        keeps for itself is among them: half messages, delayed ones, and those of rolled-back
+        transactions.
         Where a queue lists records beyond the place at which the log becomes unreadable, that
         is logged as a warning; see `verify`.
         """
+        if start is None and begin_ms > 0:
+            start = self._file_of(begin_ms)
         queued_end = self.queued_end()
         reached = 0
         for chunk in self.chunks(start, check_crc=check_crc):
             for message in decode_messages(chunk.body):
                 if stop is not None and message.commit_log_offset >= stop:
                     return
-                if queue_id is not None and message.queue_id != queue_id:
-                    continue
-                if topic is None or message.topic == topic:
+                if (
+                    begin_ms <= message.store_timestamp_ms <= end_ms
+                    and (queue_id is None or message.queue_id == queue_id)
+                    and (topic is None or message.topic == topic)
+                    and (tag is None or message.tags == tag)
+                ):
                     yield message
             reached = chunk.next_offset
         if reached and reached < min(queued_end, stop or queued_end):
@@ -207,6 +152,33 @@ class StoreReader:
                 "%s: the log is unreadable at %d, but queues list records up to %d; to see more: "
                 "mqstore verify %s", self.path, reached, queued_end, self.path,
             )  # fmt: skip
+
+    def _file_of(self, time_ms: int) -> int | None:
+        """Where the log file begins in which records of a store time begin, None: the first."""
+        file_bytes = self.layout.commit_log_file_bytes
+        if not file_bytes:
+            return None
+        starts = range(self.min_physical_offset, self.max_physical_offset, file_bytes)
+
+        def first_ms(start: int) -> int:
+            message = self.message_at(start)
+            return _TIME_MAX_MS if message is None else message.store_timestamp_ms
+
+        after = bisect.bisect_left(starts, time_ms, key=first_ms)
+        return starts[max(0, after - 1)] if starts else None
+
+    def first_message(self) -> ReceivedMessage | None:
+        """The oldest record of the log, or None."""
+        return next((m for c in self.chunks() for m in decode_messages(c.body)), None)
+
+    def last_message(self) -> ReceivedMessage | None:
+        """The newest record that can be reached: what queues list, and what follows it."""
+        ends = sorted((at for at, _ in self._queue_ends()), reverse=True)
+        newest = next((m for m in map(self.message_at, ends) if m is not None), None)
+        start = None if newest is None else newest.commit_log_offset
+        for chunk in self.chunks(start):
+            newest = self.message_at(chunk.offsets[-1])
+        return newest
 
     def message_at(self, physical_offset: int) -> ReceivedMessage | None:
         """The record that starts at a physical offset, or None if none does."""
@@ -216,6 +188,18 @@ class StoreReader:
     def queues(self) -> list[QueueSummary]:
         """Every consume queue, by topic and queue id."""
         return sorted(QueueSummary(*row) for row in self._scan.queues())
+
+    def queue_views(self, topic: str, queue_id: int) -> Iterator[QueueView]:
+        """The files of a queue in order, as structured numpy arrays that lie on the files.
+
+        Nothing is copied. Units whose records were deleted are among them: compare
+        `QueueSummary.min_offset`.
+        """
+        return queue_views(self.path / "consumequeue" / topic / str(queue_id))
+
+    def index_views(self) -> Iterator[IndexView]:
+        """The index files in order: header, slots and entries, as numpy arrays on the files."""
+        return index_views(self.path, self.layout)
 
     def queue_units(
         self, topic: str, queue_id: int, start: int = 0, count: int = UNITS_AT_ONCE
@@ -238,7 +222,7 @@ class StoreReader:
         while True:
             units = self.queue_units(topic, queue_id, start)
             for unit in units:
-                if unit["size"] == _HOLE_BYTES:
+                if unit["size"] == HOLE_BYTES:
                     continue
                 message = self.message_at(int(unit["physical_offset"]))
                 if message is not None:
@@ -246,6 +230,23 @@ class StoreReader:
             if len(units) < UNITS_AT_ONCE:
                 return
             start += len(units)
+
+    def find_id(self, msg_id: str) -> list[ReceivedMessage]:
+        """Messages of an id: an offset message id, or the unique id that a producer gave.
+
+        A unique id is looked up in the index, and where that has no answer in the whole log.
+        """
+        try:
+            at = parse_offset_msg_id(msg_id).physical_offset
+        except ValueError:
+            at = -1
+        message = self.message_at(at)
+        if message is not None and message.offset_msg_id == msg_id.upper():
+            return [message]
+        topics = {queue.topic for queue in self.queues()}
+        found = [m for topic in sorted(topics) for m in self.find(topic, msg_id)]
+        found = [m for m in found if m.msg_id == msg_id]
+        return found or [m for m in self.records() if m.msg_id == msg_id]
 
     def find(
         self,
@@ -271,15 +272,34 @@ class StoreReader:
 
     def committed(self) -> dict[str, dict[int, int]]:
         """Committed offsets as last persisted: "topic@group" to queue to offset."""
-        from mqstore.fastjson import loads
+        return state.committed_offsets(self.path)
 
-        for name in ("consumerOffset.json", "consumerOffset.json.bak"):
-            file = self.path / "config" / name
-            if file.is_file() and (text := file.read_bytes()):
-                table = cast(dict[str, dict[str, dict[str, int]]], loads(text))
-                rows = table.get("offsetTable", {}).items()
-                return {name: {int(q): at for q, at in row.items()} for name, row in rows}
-        return {}
+    def stat(self) -> StoreStat:
+        """The store at a glance: condition, sizes, extent, and how a broker opens it."""
+        return take_stat(self)
+
+    def batches(
+        self,
+        columns: Collection[str] | None = None,
+        start: int | None = None,
+        stop: int | None = None,
+        *,
+        topic: str | None = None,
+        queue_ids: Collection[int] | None = None,
+        tags: Collection[str] | None = None,
+    ) -> Iterator[Any]:
+        """The records as Arrow record batches, for pandas, polars, DuckDB.
+
+        columns: names of `mqstore.message.COLUMN_LAYOUTS`, None for all; only these are
+        decoded. start, stop: physical offsets of records. Needs pyarrow. Raises StoreDamaged
+        after the last batch when the log becomes unreadable before `stop`.
+        """
+        from mqstore.arrow import arrow_schema, store_batches
+
+        schema = arrow_schema(columns or [*COLUMN_LAYOUTS])
+        begin = self.min_physical_offset if start is None else start
+        end = self.end_physical_offset() if stop is None else stop
+        return store_batches(self, schema, begin, end, topic=topic, queue_ids=queue_ids, tags=tags)
 
     def verify(self, progress: Callable[[int], None] | None = None) -> VerifyReport:
         """Check every record, queue unit and index entry against each other.

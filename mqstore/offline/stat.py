@@ -1,0 +1,129 @@
+"""What can be said about a store at a glance: sizes, condition, extent, how to open it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mqstore.offline import state
+from mqstore.offline.report import Layout
+
+if TYPE_CHECKING:
+    from mqstore.offline.reader import StoreReader
+
+__all__ = ["PartSize", "StoreStat", "take_stat"]
+
+PARTS = ("commitlog", "consumequeue", "consumequeue_ext", "index")
+LMQ_PREFIX = "%LMQ%"
+
+
+@dataclass(frozen=True, slots=True)
+class PartSize:
+    """Files of one part of a store."""
+
+    name: str
+    """Its directory: commitlog, consumequeue, consumequeue_ext or index."""
+    files: int
+    """How many files."""
+    length_bytes: int
+    """Their lengths; RocketMQ makes files at full length, most of it empty at first."""
+    disk_bytes: int
+    """What they take on the disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStat:
+    """A store at a glance; `StoreReader.stat` makes it."""
+
+    path: Path
+    """Root of the store."""
+    condition: state.Condition
+    """Whether it is in use, clean, or left by a crash."""
+    layout: Layout
+    """Sizes of its files."""
+    parts: tuple[PartSize, ...]
+    """Files and bytes of each part."""
+    begin_physical_offset: int
+    """Start of the log, bytes."""
+    end_physical_offset: int
+    """End of the newest record that was found, bytes."""
+    queued_physical_offset: int
+    """End of the newest record that a consume queue lists, bytes."""
+    first_store_timestamp_ms: int | None
+    """Store time of the oldest record, None without any."""
+    last_store_timestamp_ms: int | None
+    """Store time of the newest record."""
+    checkpoint: state.Checkpoint | None
+    """How far the files were flushed, as the broker noted it."""
+    topics: tuple[str, ...]
+    """Topics with a queue on disk or in config/topics.json, sorted."""
+    groups: tuple[str, ...]
+    """Consumer groups known to the store, sorted."""
+    queue_count: int
+    """Consume queues on disk."""
+    message_count: int
+    """Messages that the queues list."""
+    broker_conf: dict[str, str]
+    """The settings of a broker.conf that open this store."""
+
+
+def take_stat(reader: StoreReader) -> StoreStat:
+    """Look at a store; reads the head and the newest part of the log."""
+    root = reader.path
+    queues = reader.queues()
+    first, last = reader.first_message(), reader.last_message()
+    begin = reader.min_physical_offset
+    topics = {queue.topic for queue in queues} | set(state.topic_names(root))
+    return StoreStat(
+        path=root,
+        condition=state.find_condition(root),
+        layout=reader.layout,
+        parts=tuple(_part(root, name) for name in PARTS if (root / name).is_dir()),
+        begin_physical_offset=begin,
+        end_physical_offset=begin if last is None else last.commit_log_offset + last.store_size,
+        queued_physical_offset=reader.queued_end(),
+        first_store_timestamp_ms=None if first is None else first.store_timestamp_ms,
+        last_store_timestamp_ms=None if last is None else last.store_timestamp_ms,
+        checkpoint=state.read_checkpoint(root),
+        topics=tuple(sorted(topics)),
+        groups=tuple(state.group_names(root)),
+        queue_count=len(queues),
+        message_count=sum(queue.message_count for queue in queues),
+        broker_conf=_broker_conf(root, reader.layout, topics),
+    )
+
+
+def _part(root: Path, name: str) -> PartSize:
+    """Counts files; what a broker deletes meanwhile is not counted."""
+    files = length = disk = 0
+    for directory, _, names in os.walk(root / name):
+        for file in names:
+            try:
+                found = os.stat(os.path.join(directory, file))
+            except FileNotFoundError:
+                continue
+            files += 1
+            length += found.st_size
+            disk += found.st_blocks * 512
+    return PartSize(name, files, length, disk)
+
+
+def _broker_conf(root: Path, layout: Layout, topics: set[str]) -> dict[str, str]:
+    """Settings by RocketMQ's names; a size that the store does not show is left out."""
+    sizes = {
+        "mappedFileSizeCommitLog": layout.commit_log_file_bytes,
+        "mappedFileSizeConsumeQueue": layout.consume_queue_file_bytes,
+        "maxHashSlotNum": layout.index_slots,
+        "maxIndexNum": layout.index_entries,
+    }
+    settings = {"storePathRootDir": str(root.absolute())}
+    settings |= {key: str(size) for key, size in sizes.items() if size is not None}
+    extended = next((root / "consumequeue_ext").glob("*/*/[0-9]*"), None)
+    if extended is not None:
+        settings["enableConsumeQueueExt"] = "true"
+        settings["mappedFileSizeConsumeQueueExt"] = str(extended.stat().st_size)
+    if any(topic.startswith(LMQ_PREFIX) for topic in topics):
+        settings |= {"enableLmq": "true", "enableMultiDispatch": "true"}
+    return settings

@@ -1,0 +1,126 @@
+"""Consume queues and index as numpy arrays that lie on the files: nothing is copied.
+
+The arrays are read-only maps of the files. They see what a running broker appends, and stay
+valid when it deletes a file.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mqstore.offline.report import Layout
+
+if TYPE_CHECKING:
+    import numpy
+
+    Array = numpy.ndarray[Any, Any]
+
+__all__ = [
+    "HOLE_BYTES",
+    "INDEX_ENTRY_FIELDS",
+    "QUEUE_UNIT_FIELDS",
+    "IndexView",
+    "QueueView",
+    "index_views",
+    "queue_views",
+]
+
+QUEUE_UNIT_FIELDS = [("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")]
+"""A consume-queue unit as numpy sees it: 20 bytes, big-endian."""
+INDEX_ENTRY_FIELDS = [
+    ("key_hash", ">i4"), ("physical_offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4"),
+]  # fmt: skip
+"""An index entry: `seconds` after the file's first message, `previous` entry of its slot or 0."""
+HOLE_BYTES = 0x7FFFFFFF
+"""The size of a unit that only fills a gap."""
+UNIT_BYTES = 20
+_NAME_DIGITS = 20
+_INDEX_HEAD = struct.Struct(">qqqqii")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """One file of a consume queue."""
+
+    first_offset: int
+    """Queue offset of `units[0]`."""
+    units: Array
+    """Its used units: fields physical_offset, size, tags_code; see QUEUE_UNIT_FIELDS.
+
+    A size of 0x7FFFFFFF marks a unit that only fills a gap."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexView:
+    """One index file."""
+
+    name: str
+    """The file's name: local time of its making, yyyyMMddHHmmssSSS."""
+    begin_timestamp_ms: int
+    """Store time of its first message; entries count seconds from it."""
+    end_timestamp_ms: int
+    """Store time of its last message."""
+    begin_physical_offset: int
+    """Physical offset of its first message."""
+    end_physical_offset: int
+    """Physical offset of its last message."""
+    slots: Array
+    """The newest entry of each slot (hash modulo their number), 0 for none."""
+    entries: Array
+    """Entries by number, see INDEX_ENTRY_FIELDS; entry 0 is never used."""
+
+
+def queue_views(directory: Path) -> Iterator[QueueView]:
+    """The files of a consume queue in order, each as an array over its used units."""
+    import numpy
+
+    for path in sorted(directory.glob("[0-9]" * _NAME_DIGITS)):
+        length = path.stat().st_size // UNIT_BYTES
+        if not length:
+            continue
+        units = numpy.memmap(path, dtype=QUEUE_UNIT_FIELDS, mode="r", shape=(length,))
+        first = int(path.name) // UNIT_BYTES
+        yield QueueView(first, numpy.asarray(units[: _used(units)]))
+
+
+def _used(units: Array) -> int:
+    """How many units are written: the rest of a file is zero, its sizes too."""
+    low, high = 0, len(units)
+    while low < high:
+        middle = (low + high) // 2
+        if units["size"][middle] > 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def index_views(root: Path, layout: Layout) -> Iterator[IndexView]:
+    """The index files in order. A file of another length than the first is left out."""
+    import numpy
+
+    slots, entries = layout.index_slots, layout.index_entries
+    if not slots or not entries:
+        return
+    file_bytes = _INDEX_HEAD.size + 4 * slots + UNIT_BYTES * entries
+    for path in sorted((root / "index").glob("[0-9]" * 17)):
+        if path.stat().st_size != file_bytes:
+            continue
+        whole = numpy.asarray(numpy.memmap(path, dtype=numpy.uint8, mode="r"))
+        begin, end, begin_at, end_at, _, count = _INDEX_HEAD.unpack(
+            whole[: _INDEX_HEAD.size].tobytes()
+        )
+        table = whole[_INDEX_HEAD.size :]
+        yield IndexView(
+            path.name,
+            begin,
+            end,
+            begin_at,
+            end_at,
+            table[: 4 * slots].view(">i4"),
+            table[4 * slots :].view(INDEX_ENTRY_FIELDS)[: max(0, min(count, entries))],
+        )
