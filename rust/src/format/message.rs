@@ -31,8 +31,10 @@ mod error;
 pub mod sys_flag;
 #[cfg(test)]
 mod tests;
+mod write;
 
 pub use error::RecordError;
+pub use write::{Assigned, add_property, blank, patch};
 
 /// Magic of a record, version 1.
 pub const MAGIC: i32 = 0xDAA3_20A7_u32.cast_signed();
@@ -49,21 +51,8 @@ pub const PROPERTIES_BYTES_MAX: usize = i16::MAX as usize;
 /// Where delayed messages wait.
 pub const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 
-/// Offsets of the fields before the hosts, bytes from the start of a record.
-mod at {
-    pub const QUEUE_OFFSET: usize = 20;
-    pub const PHYSICAL_OFFSET: usize = 28;
-    pub const SYS_FLAG: usize = 36;
-    pub const BORN_HOST: usize = 48;
-}
-
 /// Bytes of a version 1 record with IPv4 hosts and empty body, topic and properties.
 const FIXED_BYTES: usize = 91;
-/// Bytes before the body if both hosts are IPv6.
-const HEAD_BYTES_MAX: usize = 88 + 2 * IPV6_EXTRA_BYTES;
-/// Bytes an IPv6 host takes more than an IPv4 one.
-const IPV6_EXTRA_BYTES: usize = 12;
-
 /// Which layout a record has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
@@ -230,77 +219,6 @@ impl<'a> RecordView<'a> {
         })
     }
 
-    /// Bytes of the whole record.
-    pub fn size(&self) -> usize {
-        let hosts = [self.born_host, self.store_host];
-        let ipv6_hosts = hosts.iter().filter(|host| host.is_ipv6()).count();
-        FIXED_BYTES
-            + usize::from(self.version == Version::V2)
-            + ipv6_hosts * IPV6_EXTRA_BYTES
-            + self.body.len()
-            + self.topic.len()
-            + self.properties.len()
-    }
-
-    /// Appends the record's bytes to `out`.
-    ///
-    /// The caller has checked the limits: body below 2 GiB, topic at most [`TOPIC_BYTES_MAX`]
-    /// bytes (255 in version 2), properties at most [`PROPERTIES_BYTES_MAX`].
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "limits are the caller's, stated above"
-    )]
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        let size = self.size();
-        let start = out.len();
-        out.reserve(size);
-        let mut head = HeadWriter {
-            bytes: [0; HEAD_BYTES_MAX],
-            length: 0,
-        };
-        head.put((size as u32).to_be_bytes());
-        let magic = if self.version == Version::V1 {
-            MAGIC
-        } else {
-            MAGIC_V2
-        };
-        head.put(magic.to_be_bytes());
-        head.put(self.body_crc.to_be_bytes());
-        head.put(self.queue_id.to_be_bytes());
-        head.put(self.flag.to_be_bytes());
-        head.put(self.queue_offset.to_be_bytes());
-        head.put(self.physical_offset.to_be_bytes());
-        head.put(self.sys_flag_with_hosts().to_be_bytes());
-        head.put(self.born_timestamp_ms.to_be_bytes());
-        head.put_host(self.born_host);
-        head.put(self.store_timestamp_ms.to_be_bytes());
-        head.put_host(self.store_host);
-        head.put(self.reconsume_times.to_be_bytes());
-        head.put(self.prepared_transaction_offset.to_be_bytes());
-        head.put((self.body.len() as u32).to_be_bytes());
-        out.extend_from_slice(&head.bytes[..head.length]);
-        out.extend_from_slice(self.body);
-        match self.version {
-            Version::V1 => out.push(self.topic.len() as u8),
-            Version::V2 => out.extend_from_slice(&(self.topic.len() as u16).to_be_bytes()),
-        }
-        out.extend_from_slice(self.topic.as_bytes());
-        out.extend_from_slice(&(self.properties.len() as u16).to_be_bytes());
-        out.extend_from_slice(self.properties);
-        debug_assert_eq!(out.len() - start, size);
-    }
-
-    fn sys_flag_with_hosts(&self) -> i32 {
-        let mut flag = self.sys_flag & !(sys_flag::BORN_HOST_V6 | sys_flag::STORE_HOST_V6);
-        if self.born_host.is_ipv6() {
-            flag |= sys_flag::BORN_HOST_V6;
-        }
-        if self.store_host.is_ipv6() {
-            flag |= sys_flag::STORE_HOST_V6;
-        }
-        flag
-    }
-
     /// The tags code of the record's queue entry: the hash of TAGS, or for a delayed message the
     /// time of its delivery.
     pub fn tags_code(&self, levels: &DelayLevels) -> i64 {
@@ -314,38 +232,6 @@ impl<'a> RecordView<'a> {
         let tags = properties::get_str(self.properties, properties::TAGS);
         tags.map_or(0, |tags| java_hash(&tags).into())
     }
-}
-
-/// What only the put lock knows about a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Assigned {
-    /// Entry number in the queue.
-    pub queue_offset: i64,
-    /// Where the record starts, bytes from the start of the log.
-    pub physical_offset: i64,
-    /// When it is stored, milliseconds since the epoch.
-    pub store_timestamp_ms: i64,
-}
-
-/// Writes the assigned fields into an encoded record.
-///
-/// # Panics
-/// If `record` is shorter than a record's fixed part.
-pub fn patch(record: &mut [u8], assigned: Assigned) {
-    let born_v6 = i32::from(record[at::SYS_FLAG + 3]) & sys_flag::BORN_HOST_V6 != 0;
-    let store_timestamp = at::BORN_HOST + if born_v6 { 20 } else { 8 };
-    let mut put = |at: usize, value: i64| record[at..at + 8].copy_from_slice(&value.to_be_bytes());
-    put(at::QUEUE_OFFSET, assigned.queue_offset);
-    put(at::PHYSICAL_OFFSET, assigned.physical_offset);
-    put(store_timestamp, assigned.store_timestamp_ms);
-}
-
-/// The filler for a file of which `remaining` bytes are left.
-pub fn blank(remaining: u32) -> [u8; BLANK_BYTES] {
-    let mut bytes = [0; BLANK_BYTES];
-    bytes[..4].copy_from_slice(&remaining.to_be_bytes());
-    bytes[4..].copy_from_slice(&BLANK_MAGIC.to_be_bytes());
-    bytes
 }
 
 /// CRC32 of a body as RocketMQ stores it: without the top bit.
@@ -373,25 +259,4 @@ fn read_host(cursor: &mut Cursor<'_>, ipv6: bool) -> Result<SocketAddr, CursorEr
         IpAddr::V4(Ipv4Addr::from(cursor.u32()?))
     };
     Ok(SocketAddr::new(address, cursor.u32()? as u16))
-}
-
-/// Collects the fields before the body, so that the record grows once for all of them.
-struct HeadWriter {
-    bytes: [u8; HEAD_BYTES_MAX],
-    length: usize,
-}
-
-impl HeadWriter {
-    fn put<const N: usize>(&mut self, field: [u8; N]) {
-        self.bytes[self.length..self.length + N].copy_from_slice(&field);
-        self.length += N;
-    }
-
-    fn put_host(&mut self, host: SocketAddr) {
-        match host.ip() {
-            IpAddr::V4(address) => self.put(address.octets()),
-            IpAddr::V6(address) => self.put(address.octets()),
-        }
-        self.put(u32::from(host.port()).to_be_bytes());
-    }
 }

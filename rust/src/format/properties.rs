@@ -21,6 +21,8 @@ pub const DELAY: &str = "DELAY";
 pub const REAL_TOPIC: &str = "REAL_TOPIC";
 /// Queue a delayed or half message is meant for.
 pub const REAL_QUEUE_ID: &str = "REAL_QID";
+/// Whether the acknowledgement waits for the disk; taken out of most messages' text.
+pub const WAIT: &str = "WAIT";
 /// Queues a message enters beside its own, see [`crate::format::multi_dispatch`].
 pub const INNER_MULTI_DISPATCH: &str = "INNER_MULTI_DISPATCH";
 /// The message's offset in each of them.

@@ -1,7 +1,6 @@
 //! The put lock and what happens under it.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -9,10 +8,12 @@ use parking_lot::Mutex;
 
 use super::ack::Acks;
 use super::encode::{Encoded, Encoder, Target};
+use super::queue_offsets::QueueOffsets;
 use super::space::Space;
 use super::types::{PutRequest, PutResult, PutStatus};
 use crate::clock::Clock;
 use crate::format::message::{self, Assigned, BLANK_BYTES};
+use crate::format::{multi_dispatch, properties};
 use crate::log::{Files, WriteError, Writer};
 
 /// A clock that stepped back by less than this is waited out, not followed.
@@ -24,29 +25,6 @@ const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
 thread_local! {
     static SCRATCH: RefCell<Encoded> = RefCell::default();
-}
-
-/// Next offset of every queue.
-#[derive(Debug, Default)]
-pub(crate) struct QueueOffsets {
-    /// Place in `queues`: one hash per put, and no name copied for a known topic.
-    topics: HashMap<Box<str>, usize>,
-    queues: Vec<BTreeMap<i32, i64>>,
-}
-
-impl QueueOffsets {
-    /// The next offset of a queue, 0 for a new one.
-    pub(crate) fn entry(&mut self, topic: &str, queue_id: i32) -> &mut i64 {
-        let place = match self.topics.get(topic) {
-            Some(place) => *place,
-            None => {
-                self.topics.insert(topic.into(), self.queues.len());
-                self.queues.push(BTreeMap::new());
-                self.queues.len() - 1
-            }
-        };
-        self.queues[place].entry(queue_id).or_insert(0)
-    }
 }
 
 /// Appends records to the log.
@@ -117,7 +95,7 @@ impl<F: Files> Appender<F> {
 
     /// The critical section. Its order: (1) refuse if poisoned or closed, (2) pick the file,
     /// (3) store timestamp, (4) queue offset, (5) patch, (6) copy and advance the log's end,
-    /// (7) advance the queue's end and the newest timestamp.
+    /// (7) advance the queues' ends and the newest timestamp.
     fn append(&self, target: Target<'_>, encoded: &mut Encoded) -> Result<Assigned, PutStatus> {
         let mut tail = self.tail.lock();
         let _timer = LockTimer::start(&self.locked_at_ms, self.clock.monotonic_ms());
@@ -129,6 +107,10 @@ impl<F: Files> Appender<F> {
             queue_offsets,
             ..
         } = &mut *tail;
+        let multi = match encoded.is_multi_dispatch {
+            true => Some(self.add_multi_offsets(queue_offsets, target, encoded)?),
+            false => None,
+        };
         self.make_room(writer, encoded.bytes.len())?;
         let store_timestamp_ms = self.store_timestamp_ms();
         let mut unqueued = 0;
@@ -136,10 +118,9 @@ impl<F: Files> Appender<F> {
             true => queue_offsets.entry(target.topic, target.queue_id),
             false => &mut unqueued,
         };
-        let physical_offset = writer.position().cast_signed();
         let first = Assigned {
             queue_offset: *next_offset,
-            physical_offset,
+            physical_offset: writer.position().cast_signed(),
             store_timestamp_ms,
         };
         let count = patch_all(encoded, first);
@@ -147,10 +128,33 @@ impl<F: Files> Appender<F> {
             .write(&[&encoded.bytes])
             .map_err(|error| self.write_failed(&error))?;
         *next_offset += count;
+        if let Some(multi) = multi
+            && target.is_queued
+        {
+            let lmq_enabled = self.encoder.multi_dispatch.lmq_enabled;
+            queue_offsets.advance_multi(encoded.text(), target.queue_id, lmq_enabled, &multi);
+        }
         // After the log's end moved: whoever reads this first, finds the record below the end.
         self.last_store_timestamp_ms
             .store(store_timestamp_ms, Ordering::Release);
         Ok(first)
+    }
+
+    /// Adds the message's offsets in the queues it names; they are taken once it is written.
+    fn add_multi_offsets(
+        &self,
+        queue_offsets: &mut QueueOffsets,
+        target: Target<'_>,
+        encoded: &mut Encoded,
+    ) -> Result<Vec<i64>, PutStatus> {
+        let lmq_enabled = self.encoder.multi_dispatch.lmq_enabled;
+        let multi = queue_offsets.multi(encoded.text(), target.queue_id, lmq_enabled);
+        let value = multi_dispatch::join_offsets(&multi);
+        // RocketMQ answers UNKNOWN_ERROR, too.
+        match encoded.add_property(properties::INNER_MULTI_QUEUE_OFFSET, value.as_bytes()) {
+            true => Ok(multi),
+            false => Err(PutStatus::UnknownError),
+        }
     }
 
     /// Ends the file with the filler if the records and another filler do not fit behind it.

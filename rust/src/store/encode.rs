@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 
+use super::settings::MultiDispatch;
 use super::types::{PutRequest, PutStatus};
 use crate::bytes::{Cursor, CursorError};
 use crate::format::delay_levels::DelayLevels;
 use crate::format::message::{
-    PROPERTIES_BYTES_MAX, RecordView, SCHEDULE_TOPIC, TOPIC_BYTES_MAX, Version, body_crc, sys_flag,
+    self, PROPERTIES_BYTES_MAX, RecordView, SCHEDULE_TOPIC, TOPIC_BYTES_MAX, Version, body_crc,
+    sys_flag,
 };
-use crate::format::properties;
+use crate::format::{multi_dispatch, properties};
 
 /// Encoded records, one behind the other; reused from put to put.
 #[derive(Debug, Default)]
@@ -17,17 +19,36 @@ pub(crate) struct Encoded {
     pub(crate) bytes: Vec<u8>,
     /// Bytes of each record.
     pub(crate) sizes: Vec<usize>,
+    /// Bytes of the last record's properties, with which it ends.
+    text_bytes: usize,
+    /// The single record enters queues beside its own: their offsets are still to be added.
+    pub(crate) is_multi_dispatch: bool,
 }
 
 impl Encoded {
     fn clear(&mut self) {
         self.bytes.clear();
         self.sizes.clear();
+        self.is_multi_dispatch = false;
+    }
+
+    /// The properties of the last record.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.bytes[self.bytes.len() - self.text_bytes..]
+    }
+
+    /// Adds a property to the single record; false if the properties become too long.
+    pub(crate) fn add_property(&mut self, name: &str, value: &[u8]) -> bool {
+        let added = message::add_property(&mut self.bytes, self.text_bytes, name, value);
+        self.text_bytes = added.unwrap_or(self.text_bytes);
+        self.sizes[0] = self.bytes.len();
+        added.is_some()
     }
 
     fn push(&mut self, record: &RecordView<'_>) {
         record.encode(&mut self.bytes);
         self.sizes.push(record.size());
+        self.text_bytes = record.properties.len();
     }
 }
 
@@ -49,6 +70,8 @@ pub(crate) struct Encoder {
     pub(crate) max_message_bytes: usize,
     /// The delay level table.
     pub(crate) levels: DelayLevels,
+    /// Whether messages enter the queues INNER_MULTI_DISPATCH names.
+    pub(crate) multi_dispatch: MultiDispatch,
 }
 
 impl Encoder {
@@ -71,8 +94,18 @@ impl Encoder {
                 is_queued: true,
             };
         }
+        let is_multi_dispatch =
+            self.multi_dispatch.enabled && multi_dispatch::dispatch_names(&text).next().is_some();
+        if is_multi_dispatch {
+            // What the producer says of offsets is not taken. WAIT goes, as RocketMQ takes it out
+            // when it adds the offsets.
+            for name in [properties::INNER_MULTI_QUEUE_OFFSET, properties::WAIT] {
+                properties::remove(text.to_mut(), name);
+            }
+        }
         check_properties(&text)?;
         out.push(&record(request, target, &text));
+        out.is_multi_dispatch = is_multi_dispatch;
         Ok(target)
     }
 

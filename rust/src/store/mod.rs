@@ -3,6 +3,8 @@
 mod ack;
 mod append;
 #[cfg(test)]
+mod append_golden_tests;
+#[cfg(test)]
 mod append_tests;
 mod checkpoint;
 mod consume_queue;
@@ -28,6 +30,7 @@ mod open;
 mod open_files;
 mod periodic;
 mod put;
+mod queue_offsets;
 mod rates;
 mod read;
 mod recover;

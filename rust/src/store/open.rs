@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::ack::Acks;
-use super::append::{Appender, QueueOffsets, Tail};
+use super::append::{Appender, Tail};
 use super::checkpoint::Checkpoint;
 use super::consume_queues::ConsumeQueues;
 use super::delay::{Delay, DelayThread};
@@ -23,6 +23,7 @@ use super::lock::StoreLock;
 use super::offsets::Offsets;
 use super::periodic::Periodic;
 use super::put::{Counters, Puts, Redelivery};
+use super::queue_offsets::QueueOffsets;
 use super::rates::Rates;
 use super::read::Reader;
 use super::recover::{Recovered, Recovery};
@@ -179,6 +180,7 @@ impl Parts<'_> {
         let encoder = Encoder {
             max_message_bytes: settings.max_message_bytes,
             levels: self.levels.clone(),
+            multi_dispatch: settings.multi_dispatch,
         };
         let appender = Appender {
             encoder,

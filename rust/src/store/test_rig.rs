@@ -6,15 +6,17 @@ use std::sync::atomic::AtomicI64;
 use parking_lot::Mutex;
 
 use super::ack::Acks;
-use super::append::{Appender, QueueOffsets, Tail};
+use super::append::{Appender, Tail};
 use super::encode::Encoder;
 use super::flush::Flusher;
+use super::queue_offsets::QueueOffsets;
+use super::settings::{MultiDispatch, Settings};
 use super::space::Space;
 use super::types::{PutRequest, PutResult, Ticket};
 use crate::clock::Clock;
 use crate::format::delay_levels::DelayLevels;
 use crate::format::message::{CheckCrc, RecordView};
-use crate::log::{Files, Segments, Writer};
+use crate::log::{Files, Memory, Segments, Writer};
 
 pub(super) const FILE_SIZE: u64 = 4096;
 pub(super) const FAR_MS: i64 = i64::MAX;
@@ -25,14 +27,35 @@ pub(super) struct Rig<F: Files> {
 }
 
 pub(super) fn rig<F: Files>(files: F, clock: Arc<dyn Clock>) -> Rig<F> {
-    let log = Arc::new(Segments::open(files, FILE_SIZE).unwrap());
+    let encoder = Encoder {
+        max_message_bytes: 3000,
+        levels: DelayLevels::parse("1s 5s").unwrap(),
+        multi_dispatch: MultiDispatch::default(),
+    };
+    rig_of(files, FILE_SIZE, encoder, clock)
+}
+
+/// A rig as Java's broker is set up by default, apart from the size of files; with light queues.
+pub(super) fn java_rig(file_size: u64, clock: Arc<dyn Clock>) -> Rig<Memory> {
+    let settings = Settings::default();
+    let encoder = Encoder {
+        max_message_bytes: settings.max_message_bytes,
+        levels: DelayLevels::parse(&settings.delay_levels).unwrap(),
+        multi_dispatch: MultiDispatch {
+            enabled: true,
+            lmq_enabled: true,
+            ..settings.multi_dispatch
+        },
+    };
+    rig_of(Memory::default(), file_size, encoder, clock)
+}
+
+fn rig_of<F: Files>(files: F, file_size: u64, encoder: Encoder, clock: Arc<dyn Clock>) -> Rig<F> {
+    let log = Arc::new(Segments::open(files, file_size).unwrap());
     let acks = Arc::new(Acks::new(Arc::clone(&clock), 0));
     let last_store_timestamp_ms = Arc::new(AtomicI64::new(0));
     let appender = Appender {
-        encoder: Encoder {
-            max_message_bytes: 3000,
-            levels: DelayLevels::parse("1s 5s").unwrap(),
-        },
+        encoder,
         clock,
         acks: Arc::clone(&acks),
         space: Arc::new(Space::new("/".as_ref(), Some(0))),

@@ -62,6 +62,34 @@ fn a_version_2_record_has_two_bytes_of_topic_length() {
 }
 
 #[test]
+fn a_property_is_added_to_an_encoded_record() {
+    for text in ["", "TAGS\x01TagA", "TAGS\x01TagA\x02"] {
+        let separator = if text.ends_with('A') { "\x02" } else { "" };
+        let expected = format!("{text}{separator}N\x010,1");
+        let before = RecordView {
+            properties: text.as_bytes(),
+            ..record("127.0.0.1:49526", "[::1]:10911")
+        };
+        let (mut bytes, mut whole) = (Vec::new(), Vec::new());
+        before.encode(&mut bytes);
+        let added = add_property(&mut bytes, text.len(), "N", b"0,1");
+        assert_eq!(added, Some(expected.len()));
+        let after = RecordView {
+            properties: expected.as_bytes(),
+            ..before
+        };
+        after.encode(&mut whole);
+        assert_eq!(bytes, whole);
+        let too_much = vec![b'x'; PROPERTIES_BYTES_MAX - expected.len() - 2];
+        assert_eq!(
+            add_property(&mut bytes, expected.len(), "N", &too_much),
+            None
+        );
+        assert_eq!(bytes, whole);
+    }
+}
+
+#[test]
 fn damage_is_told_apart() {
     let mut bytes = Vec::new();
     record("1.2.3.4:5", "1.2.3.4:5").encode(&mut bytes);

@@ -1,0 +1,182 @@
+//! Making records: encoding, and what the put lock changes in an encoded one.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::{
+    BLANK_BYTES, BLANK_MAGIC, FIXED_BYTES, MAGIC, MAGIC_V2, PROPERTIES_BYTES_MAX, RecordView,
+    Version, sys_flag,
+};
+use crate::format::properties::{NAME_END, PAIR_END};
+
+/// Offsets of the fields before the hosts, bytes from the start of a record.
+mod at {
+    pub const QUEUE_OFFSET: usize = 20;
+    pub const PHYSICAL_OFFSET: usize = 28;
+    pub const SYS_FLAG: usize = 36;
+    pub const BORN_HOST: usize = 48;
+}
+
+/// Bytes before the body if both hosts are IPv6.
+const HEAD_BYTES_MAX: usize = 88 + 2 * IPV6_EXTRA_BYTES;
+/// Bytes an IPv6 host takes more than an IPv4 one.
+const IPV6_EXTRA_BYTES: usize = 12;
+
+impl RecordView<'_> {
+    /// Bytes of the whole record.
+    pub fn size(&self) -> usize {
+        let hosts = [self.born_host, self.store_host];
+        let ipv6_hosts = hosts.iter().filter(|host| host.is_ipv6()).count();
+        FIXED_BYTES
+            + usize::from(self.version == Version::V2)
+            + ipv6_hosts * IPV6_EXTRA_BYTES
+            + self.body.len()
+            + self.topic.len()
+            + self.properties.len()
+    }
+
+    /// Appends the record's bytes to `out`.
+    ///
+    /// The caller has checked the limits: body below 2 GiB, topic at most
+    /// [`super::TOPIC_BYTES_MAX`] bytes (255 in version 2), properties at most
+    /// [`PROPERTIES_BYTES_MAX`].
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "limits are the caller's, stated above"
+    )]
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let size = self.size();
+        let start = out.len();
+        out.reserve(size);
+        let mut head = HeadWriter {
+            bytes: [0; HEAD_BYTES_MAX],
+            length: 0,
+        };
+        head.put((size as u32).to_be_bytes());
+        let magic = if self.version == Version::V1 {
+            MAGIC
+        } else {
+            MAGIC_V2
+        };
+        head.put(magic.to_be_bytes());
+        head.put(self.body_crc.to_be_bytes());
+        head.put(self.queue_id.to_be_bytes());
+        head.put(self.flag.to_be_bytes());
+        head.put(self.queue_offset.to_be_bytes());
+        head.put(self.physical_offset.to_be_bytes());
+        head.put(self.sys_flag_with_hosts().to_be_bytes());
+        head.put(self.born_timestamp_ms.to_be_bytes());
+        head.put_host(self.born_host);
+        head.put(self.store_timestamp_ms.to_be_bytes());
+        head.put_host(self.store_host);
+        head.put(self.reconsume_times.to_be_bytes());
+        head.put(self.prepared_transaction_offset.to_be_bytes());
+        head.put((self.body.len() as u32).to_be_bytes());
+        out.extend_from_slice(&head.bytes[..head.length]);
+        out.extend_from_slice(self.body);
+        match self.version {
+            Version::V1 => out.push(self.topic.len() as u8),
+            Version::V2 => out.extend_from_slice(&(self.topic.len() as u16).to_be_bytes()),
+        }
+        out.extend_from_slice(self.topic.as_bytes());
+        out.extend_from_slice(&(self.properties.len() as u16).to_be_bytes());
+        out.extend_from_slice(self.properties);
+        debug_assert_eq!(out.len() - start, size);
+    }
+
+    fn sys_flag_with_hosts(&self) -> i32 {
+        let mut flag = self.sys_flag & !(sys_flag::BORN_HOST_V6 | sys_flag::STORE_HOST_V6);
+        if self.born_host.is_ipv6() {
+            flag |= sys_flag::BORN_HOST_V6;
+        }
+        if self.store_host.is_ipv6() {
+            flag |= sys_flag::STORE_HOST_V6;
+        }
+        flag
+    }
+}
+
+/// What only the put lock knows about a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Assigned {
+    /// Entry number in the queue.
+    pub queue_offset: i64,
+    /// Where the record starts, bytes from the start of the log.
+    pub physical_offset: i64,
+    /// When it is stored, milliseconds since the epoch.
+    pub store_timestamp_ms: i64,
+}
+
+/// Writes the assigned fields into an encoded record.
+///
+/// # Panics
+/// If `record` is shorter than a record's fixed part.
+pub fn patch(record: &mut [u8], assigned: Assigned) {
+    let born_v6 = i32::from(record[at::SYS_FLAG + 3]) & sys_flag::BORN_HOST_V6 != 0;
+    let store_timestamp = at::BORN_HOST + if born_v6 { 20 } else { 8 };
+    let mut put = |at: usize, value: i64| record[at..at + 8].copy_from_slice(&value.to_be_bytes());
+    put(at::QUEUE_OFFSET, assigned.queue_offset);
+    put(at::PHYSICAL_OFFSET, assigned.physical_offset);
+    put(store_timestamp, assigned.store_timestamp_ms);
+}
+
+/// Appends a property to an encoded record, whose properties take `text_bytes`; returns how many
+/// they take then. None if that is too much: nothing is changed.
+///
+/// # Panics
+/// If `record` is no record with properties as long.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "checked, or the caller's limit"
+)]
+pub fn add_property(
+    record: &mut Vec<u8>,
+    text_bytes: usize,
+    name: &str,
+    value: &[u8],
+) -> Option<usize> {
+    let has_end = text_bytes == 0 || record.last() == Some(&PAIR_END);
+    let added = usize::from(!has_end) + name.len() + 1 + value.len();
+    let length_at = record.len() - text_bytes - 2;
+    if text_bytes + added > PROPERTIES_BYTES_MAX {
+        return None;
+    }
+    if !has_end {
+        record.push(PAIR_END);
+    }
+    record.extend_from_slice(name.as_bytes());
+    record.push(NAME_END);
+    record.extend_from_slice(value);
+    let (size, text_bytes) = (record.len() as u32, text_bytes + added);
+    record[..4].copy_from_slice(&size.to_be_bytes());
+    record[length_at..length_at + 2].copy_from_slice(&(text_bytes as u16).to_be_bytes());
+    Some(text_bytes)
+}
+
+/// The filler for a file of which `remaining` bytes are left.
+pub fn blank(remaining: u32) -> [u8; BLANK_BYTES] {
+    let mut bytes = [0; BLANK_BYTES];
+    bytes[..4].copy_from_slice(&remaining.to_be_bytes());
+    bytes[4..].copy_from_slice(&BLANK_MAGIC.to_be_bytes());
+    bytes
+}
+
+/// Collects the fields before the body, so that the record grows once for all of them.
+struct HeadWriter {
+    bytes: [u8; HEAD_BYTES_MAX],
+    length: usize,
+}
+
+impl HeadWriter {
+    fn put<const N: usize>(&mut self, field: [u8; N]) {
+        self.bytes[self.length..self.length + N].copy_from_slice(&field);
+        self.length += N;
+    }
+
+    fn put_host(&mut self, host: SocketAddr) {
+        match host.ip() {
+            IpAddr::V4(address) => self.put(address.octets()),
+            IpAddr::V6(address) => self.put(address.octets()),
+        }
+        self.put(u32::from(host.port()).to_be_bytes());
+    }
+}
