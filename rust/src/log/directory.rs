@@ -61,9 +61,8 @@ fn file_name(start: u64) -> String {
 
 /// The offset a file name states, or None for a stray file.
 fn parse_name(name: &str) -> Option<u64> {
-    (name.len() == NAME_DIGITS)
-        .then(|| name.parse().ok())
-        .flatten()
+    let is_offset = name.len() == NAME_DIGITS && name.bytes().all(|byte| byte.is_ascii_digit());
+    is_offset.then(|| name.parse().ok()).flatten()
 }
 
 impl Files for Directory {
@@ -73,11 +72,13 @@ impl Files for Directory {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
-            if let Some(start) = entry.file_name().to_str().and_then(parse_name) {
-                files.push(FileInfo {
-                    start,
-                    length: entry.metadata()?.len(),
-                });
+            let Some(start) = entry.file_name().to_str().and_then(parse_name) else {
+                continue;
+            };
+            let metadata = entry.metadata()?;
+            if metadata.is_file() {
+                let length = metadata.len();
+                files.push(FileInfo { start, length });
             }
         }
         files.sort_unstable_by_key(|file| file.start);
@@ -180,6 +181,7 @@ mod tests {
             "",
             "1073741824",
             "0000000000107374182x",
+            "+0000000001073741824",
             "00000000001073741824.bak",
         ] {
             assert_eq!(parse_name(name), None, "{name}");

@@ -31,6 +31,14 @@ pub trait Disk: Send + Sync + 'static {
     /// Makes what was written to a range durable.
     fn sync(&self, from: u64, to: u64) -> io::Result<()>;
 
+    /// First offset from `from` on that is not known to read as zeros; None for zeros to the end.
+    fn next_data(&self, from: u64) -> io::Result<Option<u64>> {
+        Ok(Some(from))
+    }
+
+    /// Says that a range is about to be read; only a hint.
+    fn will_read(&self, _from: u64, _to: u64) {}
+
     /// Length of the file, allocated or not.
     fn len(&self) -> io::Result<u64>;
 

@@ -229,6 +229,14 @@ impl Disk for FileDisk {
         Ok(())
     }
 
+    fn next_data(&self, from: u64) -> io::Result<Option<u64>> {
+        self.file.next_data(from)
+    }
+
+    fn will_read(&self, from: u64, to: u64) {
+        self.file.will_read(from, to);
+    }
+
     fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }

@@ -5,12 +5,13 @@
 
 use std::fs;
 use std::io::{self, IoSliceMut};
+use std::num::NonZero;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, seek};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::tape::{Operation, Tape, Target, tape_of, taped};
@@ -202,6 +203,25 @@ impl File {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let operation = Operation::Zero(from, to);
         self.doing(&operation, || self.fallocate(flags, from, to))
+    }
+
+    /// First offset from `from` on that is not known to be a hole; None for holes to the end. A
+    /// file system that knows no holes says `from`.
+    pub fn next_data(&self, from: u64) -> io::Result<Option<u64>> {
+        self.doing(&Operation::Open, || {
+            match seek(&self.inner, SeekFrom::Data(from)) {
+                Ok(at) => Ok(Some(at)),
+                Err(Errno::NXIO) => Ok(None),
+                Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(Some(from)),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
+    /// Asks the kernel to read `[from, to)` ahead; only a hint.
+    pub fn will_read(&self, from: u64, to: u64) {
+        let length = NonZero::new(to.saturating_sub(from));
+        let _ = fadvise(&self.inner, from, length, Advice::WillNeed);
     }
 
     fn fallocate(&self, flags: FallocateFlags, from: u64, to: u64) -> io::Result<bool> {

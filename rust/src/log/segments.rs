@@ -151,6 +151,51 @@ impl<F: Files> Segments<F> {
         disk.sync(offset - start, offset - start + bytes.len() as u64)
     }
 
+    /// Where from `offset` on the first byte lies that is not known to be zero; the start of the
+    /// next file if the rest of this one is.
+    pub fn next_data(&self, offset: u64) -> io::Result<u64> {
+        let next_file = self.next_file_start(offset);
+        let Some((segment, _)) = self.locate(offset, 1) else {
+            return Ok(next_file);
+        };
+        let found = segment.disk().next_data(offset - segment.start())?;
+        Ok(found.map_or(next_file, |at| next_file.min(segment.start() + at)))
+    }
+
+    /// Says that a range, which lies in one file, is about to be read.
+    pub fn will_read(&self, from: u64, to: u64) {
+        if let Some((segment, _)) = self.locate(from, 1) {
+            let start = segment.start();
+            segment.disk().will_read(from - start, to - start);
+        }
+    }
+
+    /// Starts of files that are missing between others, as many as the caller can bear.
+    pub fn missing(&self, count_max: usize) -> Vec<u64> {
+        let starts = self.starts();
+        let pairs = starts.iter().zip(starts.iter().skip(1));
+        let gaps = pairs.flat_map(|(before, after)| {
+            (before + self.file_size..*after).step_by(self.file_size as usize)
+        });
+        gaps.take(count_max).collect()
+    }
+
+    /// Puts a file where one is missing between others: zeros behind `content`, durably.
+    pub fn fill_in(&self, start: u64, content: &[u8]) -> io::Result<()> {
+        let disk = self.files.prepare(start, self.file_size)?;
+        disk.allocate(0, content.len() as u64)?;
+        disk.write_at(0, &[content])?;
+        self.files.publish(start, &disk)?;
+        disk.sync(0, content.len() as u64)?;
+        drop(disk);
+        let disk = self.files.open(start, Access::Read)?;
+        let segment = Arc::new(Segment::new(start, self.file_size, disk, false));
+        let mut list = self.list.write();
+        let place = list.partition_point(|segment| segment.start() < start);
+        list.insert(place, segment);
+        Ok(())
+    }
+
     /// Gives back the maps of files that are full and durable up to `offset`.
     pub fn retire_before(&self, offset: u64) -> io::Result<()> {
         let is_done = |segment: &Segment<F::Disk>| segment.is_writable() && segment.end() <= offset;
@@ -215,9 +260,12 @@ impl<F: Files> Segments<F> {
         let max_offset = self.max_offset();
         let list = self.list.read();
         let first = list.first()?.start();
-        // Files are contiguous, so the place follows from the offset.
-        let index = usize::try_from(offset.checked_sub(first)? / self.file_size).ok()?;
-        let segment = list.get(index)?;
+        // Files are contiguous but for what recovery is about to fill in.
+        let guess = usize::try_from(offset.checked_sub(first)? / self.file_size).ok()?;
+        let holds =
+            |segment: &&Arc<Segment<F::Disk>>| (segment.start()..segment.end()).contains(&offset);
+        let found = list.get(guess).filter(holds);
+        let segment = found.or_else(|| list.iter().take(guess).find(holds))?;
         let readable = max_offset.min(segment.end()).checked_sub(offset)?;
         let count = usize::try_from(readable).unwrap_or(usize::MAX).min(wanted);
         Some((Arc::clone(segment), count))
@@ -305,6 +353,29 @@ mod tests {
         assert_eq!(segments.max_offset(), 100);
         segments.truncate_to(0).unwrap();
         assert_eq!(segments.starts(), [0]);
+    }
+
+    #[test]
+    fn a_missing_file_reads_as_nothing_until_it_is_filled_in() {
+        let files = Memory::default();
+        for start in [100, 200, 500] {
+            let disk = files.prepare(start, 100).unwrap();
+            disk.write_at(0, &[&[start as u8; 100]]).unwrap();
+            files.publish(start, &disk).unwrap();
+        }
+        let segments = Segments::open(files.clone(), 100).unwrap();
+        assert_eq!(segments.missing(10), [300, 400]);
+        assert_eq!(segments.missing(1), [300]);
+        let mut out = [0; 4];
+        assert_eq!(segments.read_at(399, &mut out).unwrap(), 0);
+        assert_eq!(segments.read_at(501, &mut out).unwrap(), 4);
+        assert_eq!(out, [500_u32 as u8; 4]);
+        segments.fill_in(400, b"blank").unwrap();
+        segments.fill_in(300, b"blank").unwrap();
+        assert_eq!(segments.starts(), [100, 200, 300, 400, 500]);
+        assert_eq!(segments.read_at(301, &mut out).unwrap(), 4);
+        assert_eq!(&out, b"lank");
+        assert_eq!(files.list().unwrap().len(), 5);
     }
 
     #[test]
