@@ -1,0 +1,137 @@
+"""What a store holds: as its log says, and as a running broker serves it, byte for byte."""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from pathlib import Path
+
+import mqstore
+from mqclient.wire.frame import Frame
+from mqserver.probe import Probe
+from mqstore.message import ReceivedMessage, decode_messages
+
+Queue = tuple[str, int]
+Contents = dict[Queue, dict[int, bytes]]
+"""Stored records by queue and queue offset."""
+
+_FOUND, _RETRY, _MOVED = 0, 20, 21
+_TRANSACTION_MASK = 0x0C
+_NOT_QUEUED = (0x04, 0x0C)  # prepared and rollback
+
+
+def split(body: bytes) -> list[bytes]:
+    """The records of a body, each with its length in front as stored."""
+    records = []
+    while body:
+        (size,) = struct.unpack_from(">i", body)
+        records.append(body[:size])
+        body = body[size:]
+    return records
+
+
+def in_log(root: Path) -> Contents:
+    """What the commit log says is in the queues; every body matches its checksum."""
+    contents: Contents = defaultdict(dict)
+    for chunk in mqstore.open(root).chunks(check_crc=True):
+        for record in split(chunk.body):
+            for queue, offset in places(decode_messages(record)[0]):
+                assert offset not in contents[queue], (queue, offset)
+                contents[queue][offset] = record
+    return dict(contents)
+
+
+def places(message: ReceivedMessage) -> list[tuple[Queue, int]]:
+    """The queues a record belongs to and its offset in each."""
+    if message.sys_flag & _TRANSACTION_MASK in _NOT_QUEUED:
+        return []
+    found = [((message.topic, message.queue_id), message.queue_offset)]
+    names = message.properties.get("INNER_MULTI_DISPATCH")
+    offsets = message.properties.get("INNER_MULTI_QUEUE_OFFSET")
+    if names and offsets:
+        for name, offset in zip(names.split(","), offsets.split(","), strict=True):
+            queue_id = 0 if name.startswith("%LMQ%") else message.queue_id
+            found.append(((name, queue_id), int(offset)))
+    return found
+
+
+class Server:
+    """A running broker as a reader of its queues sees it."""
+
+    def __init__(self, address: str) -> None:
+        self._probe = Probe(address, timeout=20.0)
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._probe.close()
+
+    def offset(self, code: int, queue: Queue) -> int:
+        """Code 30: one past the last offset of a queue; code 31: the first."""
+        reply = self._probe.call(Frame(code, {"topic": queue[0], "queueId": str(queue[1])}))
+        assert reply.code == 0, reply.remark
+        return int(reply.fields["offset"])
+
+    def queue(self, queue: Queue, subscription: str = "*") -> dict[int, bytes]:
+        """Every record of a queue that passes, by its place in the queue."""
+        at, found = self.offset(31, queue), {}
+        while True:
+            fields = {
+                "consumerGroup": "interop_reader",
+                "topic": queue[0],
+                "queueId": str(queue[1]),
+                "queueOffset": str(at),
+                "maxMsgNums": "32",
+                "sysFlag": "4",  # the subscription comes along
+                "commitOffset": "0",
+                "suspendTimeoutMillis": "0",
+                "subscription": subscription,
+                "subVersion": "0",
+                "expressionType": "TAG",
+            }
+            reply = self._probe.call(Frame(11, fields))
+            if reply.code not in (_FOUND, _RETRY):
+                end = self.offset(30, queue)
+                assert (reply.code, at) != (_MOVED, end) and at == end, (queue, at, end, reply)
+                return found
+            for record in split(reply.body):
+                places_ = dict(places(decode_messages(record)[0]))
+                assert places_[queue] not in found
+                found[places_[queue]] = record
+            assert int(reply.fields["nextBeginOffset"]) > at
+            at = int(reply.fields["nextBeginOffset"])
+
+    def by_key(self, topic: str, key: str) -> list[bytes]:
+        """What a query by key finds, in the broker's order."""
+        span = {"beginTimestamp": "0", "endTimestamp": str(2**63 - 1)}
+        reply = self._probe.call(Frame(12, {"topic": topic, "key": key, "maxNum": "64", **span}))
+        return split(reply.body) if reply.code == 0 else []
+
+    def by_offset(self, physical_offset: int) -> bytes | None:
+        """The record at a place in the log."""
+        reply = self._probe.call(Frame(33, {"offset": str(physical_offset)}))
+        return reply.body if reply.code == 0 else None
+
+    def committed(self, group: str, queue: Queue) -> int | None:
+        """The committed offset of a group."""
+        fields = {"consumerGroup": group, "topic": queue[0], "queueId": str(queue[1])}
+        reply = self._probe.call(Frame(14, fields))
+        return int(reply.fields["offset"]) if reply.code == 0 else None
+
+    def call(self, code: int, fields: dict[str, str] | None = None, body: bytes = b"") -> Frame:
+        """Any other request, which must succeed."""
+        reply = self._probe.call(Frame(code, fields or {}, body))
+        assert reply.code == 0, (code, reply.remark)
+        return reply
+
+
+def assert_served(server: Server, expected: Contents) -> None:
+    """Every record of the log is served at its place; what is served besides came later."""
+    for queue, records in sorted(expected.items()):
+        served = server.queue(queue)
+        missing = sorted(records.keys() - served.keys())
+        assert not missing, (queue, missing)
+        wrong = [offset for offset, record in records.items() if served[offset] != record]
+        assert not wrong, (queue, wrong)
+        assert all(offset > max(records) for offset in served.keys() - records.keys()), queue
