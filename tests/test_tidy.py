@@ -21,12 +21,13 @@ COLUMNS = 100
 # Rust room -> rooms it may use. `bytes` and `clock` are open to all.
 RUST_ROOMS = {
     "format": set(),
+    "filter": {"format"},
     "log": set(),
     "net": {"format"},
     "store": {"format", "log"},
     "client": {"format", "net"},
-    "server": {"format", "net", "store"},
-    "py": {"format", "log", "net", "store", "client", "server"},
+    "server": {"filter", "format", "net", "store"},
+    "py": {"filter", "format", "log", "net", "store", "client", "server"},
 }
 PYTHON_ORDER = ["mqstore", "mqclient", "mqserver"]
 CORE_DOORS = {

@@ -6,6 +6,7 @@
 pub mod bytes;
 pub mod client;
 pub mod clock;
+pub mod filter;
 pub mod format;
 pub mod log;
 pub mod net;

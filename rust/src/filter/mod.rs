@@ -1,0 +1,12 @@
+//! Which messages a consumer wants: RocketMQ's SQL92 expressions (server.md B.10). Pure: the one
+//! evaluator for pulls, held pulls and the bits of the consume-queue extension.
+
+mod evaluate;
+mod expression;
+mod number;
+mod parse;
+#[cfg(test)]
+mod tests;
+mod token;
+
+pub use expression::{Sql, SqlError};

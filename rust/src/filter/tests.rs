@@ -1,0 +1,91 @@
+//! What the compiler and evaluator of RocketMQ 4.9.7 make of the same expressions.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::Sql;
+
+const GOLDEN: &str = include_str!("../../../tests/golden/filter/sql92.jsonl");
+
+fn letter(sql: &Sql, properties: &HashMap<String, String>) -> char {
+    let get = |name: &str| {
+        properties
+            .get(name)
+            .map(|text| Cow::Borrowed(text.as_str()))
+    };
+    match sql.evaluate(&get) {
+        Ok(Some(true)) => 'T',
+        Ok(Some(false)) => 'F',
+        Ok(None) => 'N',
+        Err(_) => 'E',
+    }
+}
+
+#[test]
+fn every_recorded_expression_compiles_and_evaluates_as_in_java() {
+    let mut lines = GOLDEN
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let head: Value = lines.next().unwrap();
+    let properties: Vec<HashMap<String, String>> =
+        serde_json::from_value(head["properties"].clone()).unwrap();
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for case in lines {
+        let text = case["expression"].as_str().unwrap();
+        let ours = Sql::compile(text).ok();
+        let results = ours.map(|sql| properties.iter().map(|one| letter(&sql, one)).collect());
+        let results: Option<String> = results;
+        if results.as_deref() != case["results"].as_str() {
+            wrong.push(format!(
+                "{text}\n  Java {} ours {results:?}",
+                case["results"]
+            ));
+        }
+        count += 1;
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    assert!(count > 900);
+}
+
+#[test]
+fn properties_text_is_looked_up() {
+    let sql = Sql::compile("a > 5 AND region IN ('eu', 'us')").unwrap();
+    assert!(sql.matches(b"a\x016\x02region\x01eu\x02"));
+    assert!(!sql.matches(b"a\x015\x02region\x01eu\x02"));
+    assert!(!sql.matches(b"region\x01eu\x02"));
+    assert!(!sql.matches(b"a\x01six\x02region\x01eu\x02"));
+}
+
+#[test]
+fn nesting_is_bounded() {
+    let deep = |depth: usize| format!("{}a = 5{}", "(".repeat(depth), ")".repeat(depth));
+    assert!(Sql::compile(&deep(309)).is_ok());
+    let error = Sql::compile(&deep(100_000)).unwrap_err();
+    assert!(error.to_string().contains("310 deep"), "{error}");
+    assert!(Sql::compile(&"NOT ".repeat(100_000)).is_err());
+    assert!(Sql::compile(&format!("a{}", " = a".repeat(100_000))).is_err());
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_compiles_or_is_refused(
+        words in proptest::collection::vec(
+            "NOT|AND|OR|BETWEEN|IN|IS|NULL|TRUE|a|5|5.5|'x'|\\(|\\)|,|=|<>|>=|-|\\+|--|/\\*|é|;", 0..30,
+        ),
+        text in ".{0,40}",
+    ) {
+        for text in [words.join(" "), text] {
+            if let Ok(sql) = Sql::compile(&text) {
+                sql.matches(b"a\x015\x02");
+            }
+        }
+    }
+}
