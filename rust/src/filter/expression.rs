@@ -112,7 +112,7 @@ impl Expression {
         Ok(Self::Not(Box::new(self.into_boolean()?)))
     }
 
-    pub(super) fn is_null(self) -> Self {
+    pub(super) fn equal_null(self) -> Self {
         Self::Equal(Box::new(self), Box::new(Self::Constant(Constant::Null)))
     }
 

@@ -80,7 +80,7 @@ impl<'a> Parser<'a> {
                     self.advance();
                     let is_not = self.take_if(Token::Not)?;
                     self.expect(Token::Null)?;
-                    let is_null = left.is_null();
+                    let is_null = left.equal_null();
                     if is_not { is_null.not()? } else { is_null }
                 }
                 _ => {

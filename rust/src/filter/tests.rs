@@ -78,7 +78,8 @@ proptest::proptest! {
     #[test]
     fn any_text_compiles_or_is_refused(
         words in proptest::collection::vec(
-            "NOT|AND|OR|BETWEEN|IN|IS|NULL|TRUE|a|5|5.5|'x'|\\(|\\)|,|=|<>|>=|-|\\+|--|/\\*|é|;", 0..30,
+            "NOT|AND|OR|BETWEEN|IN|IS|NULL|TRUE|a|5|5.5|'x'|\\(|\\)|,|=|<>|>=|-|\\+|--|/\\*|;",
+            0..30,
         ),
         text in ".{0,40}",
     ) {
