@@ -7,11 +7,10 @@
 //! └───────────────┴────────┴───────────────┘
 //! ```
 
+use crate::format::consume_queue_ext;
+
 /// Bytes of one unit.
 pub const ENTRY_BYTES: usize = 20;
-
-/// Tags codes up to this one are addresses in the consume-queue extension, not hashes.
-const MAX_EXTENSION_ADDRESS: i64 = i32::MIN as i64 - 1;
 
 /// A unit of a consume queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +69,7 @@ impl QueueEntry {
     /// Whether `tags_code` is an address in the consume-queue extension, which says nothing
     /// about the tags.
     pub fn is_extension_address(&self) -> bool {
-        self.tags_code <= MAX_EXTENSION_ADDRESS
+        consume_queue_ext::is_address(self.tags_code)
     }
 
     /// First byte after the record, bytes from the start of the log.

@@ -1,6 +1,7 @@
 //! Formats of the wire and the disk: pure functions over bytes, no IO, no clocks.
 
 pub mod consume_queue;
+pub mod consume_queue_ext;
 pub mod delay_levels;
 pub mod fastjson;
 pub mod index;

@@ -1,28 +1,23 @@
 //! One consume queue: 20-byte units in files of one nominal length, sparse, written by pwrite
 //! and read by pread. A queue holds neither a map nor a descriptor.
 
-use std::collections::BTreeSet;
-use std::io;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::files::{
-    create_directory, create_sparse, io_error, offset_name, read_nowait, sync_directory,
-};
-use super::open_files::OpenFiles;
+use super::consume_queue_ext::{ExtReader, Extension};
+use super::sparse_files::{Dirty, SparseFiles};
 use super::types::{ReadMode, StoreError, WouldBlock};
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
-use crate::log::Access;
-use crate::log::fs::{self, File, OpenOptions};
+use crate::format::consume_queue_ext::ExtUnit;
 
 /// Most queue offsets that one damaged range is believed to have swallowed; a larger jump is a
 /// damaged record header.
 const GAP_ENTRIES_MAX: i64 = 4 << 20;
 /// Units kept for the next write of a batch are written early beyond this.
 const PENDING_BYTES_MAX: usize = 1 << 20;
+/// Room kept for the next batch; a store has many queues.
+const PENDING_BYTES_KEPT: usize = 128;
 /// Bytes read at once when units are walked.
 pub(super) const WALK_BYTES: usize = 64 << 10;
 
@@ -37,24 +32,14 @@ pub(crate) enum Appended {
     Refused,
 }
 
-/// What all queues of a store share.
-#[derive(Debug)]
-pub(crate) struct QueueFiles {
-    pub root: PathBuf,
-    /// Nominal length of a file, a multiple of 20 bytes.
-    pub file_bytes: u64,
-    pub access: Access,
-    pub open: OpenFiles,
-}
-
 /// A queue of a topic. One thread appends; any thread reads below `max_offset`.
 #[derive(Debug)]
 pub(crate) struct ConsumeQueue {
-    pub(super) number: u64,
     pub(super) topic: String,
     pub(super) queue_id: i32,
-    pub(super) directory: PathBuf,
-    pub(super) files: Arc<QueueFiles>,
+    pub(super) files: SparseFiles,
+    /// None where it is neither written nor there.
+    pub(super) ext: Option<Extension>,
     pub(super) min_offset: AtomicI64,
     /// One past the last written unit: readers stay below.
     pub(super) max_offset: AtomicI64,
@@ -73,27 +58,22 @@ pub(super) struct Tail {
     pub end_physical: i64,
     /// The last units, encoded, not written yet.
     pub pending: Vec<u8>,
-    /// Starts of the files written since the last flush.
-    pub dirty: BTreeSet<u64>,
-    /// A file was created since the last flush.
-    pub directory_dirty: bool,
+    pub dirty: Dirty,
 }
 
 impl ConsumeQueue {
     /// A queue without files.
     pub(super) fn empty(
-        number: u64,
         topic: &str,
         queue_id: i32,
-        directory: PathBuf,
-        files: Arc<QueueFiles>,
+        files: SparseFiles,
+        ext: Option<Extension>,
     ) -> Self {
         Self {
-            number,
             topic: topic.to_owned(),
             queue_id,
-            directory,
             files,
+            ext,
             min_offset: AtomicI64::new(0),
             max_offset: AtomicI64::new(0),
             tail: Mutex::default(),
@@ -102,7 +82,7 @@ impl ConsumeQueue {
 
     /// The queue's number in this process.
     pub(crate) fn number(&self) -> u64 {
-        self.number
+        self.files.number
     }
 
     pub(crate) fn topic(&self) -> &str {
@@ -139,11 +119,13 @@ impl ConsumeQueue {
     }
 
     /// Adds the unit of a record whose own queue offset is `queue_offset`; readers see it after
-    /// [`Self::write_pending`]. Queue offsets that no record has become fillers.
+    /// [`Self::write_pending`]. Queue offsets that no record has become fillers. What `ext` tells
+    /// goes to the extension, if there is one.
     pub(crate) fn append(
         &self,
         queue_offset: i64,
-        entry: QueueEntry,
+        mut entry: QueueEntry,
+        ext: Option<&ExtUnit<'_>>,
     ) -> Result<Appended, StoreError> {
         let mut tail = self.tail.lock();
         if queue_offset < 0 {
@@ -170,6 +152,11 @@ impl ConsumeQueue {
         if was_empty {
             self.min_offset.store(queue_offset, Ordering::Release);
         }
+        if let Some((files, unit)) = self.ext.as_ref().zip(ext)
+            && let Some(address) = files.append(unit)?
+        {
+            entry.tags_code = address;
+        }
         self.push(&mut tail, entry)?;
         tail.end_physical = entry.end_offset();
         Ok(Appended::New)
@@ -190,53 +177,17 @@ impl ConsumeQueue {
     }
 
     fn write(&self, tail: &mut Tail) -> Result<(), StoreError> {
-        let pending = std::mem::take(&mut tail.pending);
-        let mut rest = pending.as_slice();
-        let first = tail.next_offset - (rest.len() / ENTRY_BYTES) as i64;
-        let mut position = first.cast_unsigned() * ENTRY_BYTES as u64;
-        while !rest.is_empty() {
-            let start = position - position % self.files.file_bytes;
-            let room = start + self.files.file_bytes - position;
-            let count = rest.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-            let file = self.open_or_create(start, tail)?;
-            file.write_all_at(&rest[..count], position - start)
-                .map_err(io_error(&self.path(start)))?;
-            tail.dirty.insert(start);
-            rest = &rest[count..];
-            position += count as u64;
+        if let Some(ext) = &self.ext {
+            // A reader who sees a unit finds what it points to.
+            ext.write()?;
         }
+        let units = (tail.pending.len() / ENTRY_BYTES) as i64;
+        let position = (tail.next_offset - units).cast_unsigned() * ENTRY_BYTES as u64;
+        self.files.write(position, &tail.pending, &mut tail.dirty)?;
         self.max_offset.store(tail.next_offset, Ordering::Release);
-        tail.pending = pending;
         tail.pending.clear();
+        tail.pending.shrink_to(PENDING_BYTES_KEPT);
         Ok(())
-    }
-
-    fn open_or_create(&self, start: u64, tail: &mut Tail) -> Result<Arc<File>, StoreError> {
-        match self.open(start) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            other => return other.map_err(io_error(&self.path(start))),
-        }
-        create_directory(&self.directory)?;
-        let path = self.path(start);
-        let file = create_sparse(&self.files.root, &path, self.files.file_bytes)?;
-        tail.directory_dirty = true;
-        self.files
-            .open
-            .get((self.number, start), || Ok(file))
-            .map_err(io_error(&path))
-    }
-
-    pub(super) fn open(&self, start: u64) -> io::Result<Arc<File>> {
-        self.files.open.get((self.number, start), || {
-            OpenOptions::new()
-                .read(true)
-                .write(self.files.access == Access::Append)
-                .open(self.path(start))
-        })
-    }
-
-    pub(super) fn path(&self, start: u64) -> PathBuf {
-        self.directory.join(offset_name(start))
     }
 
     /// Appends to `out` the units from `offset` on, at most `max_bytes` and within one file;
@@ -254,7 +205,7 @@ impl ConsumeQueue {
         let position = offset.cast_unsigned() * ENTRY_BYTES as u64;
         let from = out.len();
         out.resize(from + length, 0);
-        match self.read_at(position, mode, &mut out[from..]) {
+        match self.files.read(position, mode, &mut out[from..]) {
             // A read that may not wait ends where memory does, perhaps within the first unit.
             Ok(Some(count)) if count >= ENTRY_BYTES || length == 0 => {
                 out.truncate(from + count - count % ENTRY_BYTES);
@@ -269,18 +220,6 @@ impl ConsumeQueue {
                 tracing::warn!(topic = self.topic, queue_id = self.queue_id, offset, %error,
                     "cannot read consume queue");
                 Ok(false)
-            }
-        }
-    }
-
-    fn read_at(&self, position: u64, mode: ReadMode, out: &mut [u8]) -> io::Result<Option<usize>> {
-        let start = position - position % self.files.file_bytes;
-        let file = self.open(start)?;
-        match mode {
-            ReadMode::NoWait => read_nowait(&file, out, position - start),
-            ReadMode::Wait => {
-                file.read_exact_at(out, position - start)?;
-                Ok(Some(out.len()))
             }
         }
     }
@@ -301,32 +240,80 @@ impl ConsumeQueue {
         QueueEntry::decode_all(&bytes).next()
     }
 
+    /// Tells the tags codes of units, those in the extension too.
+    pub(crate) fn tags_codes(&self, mode: ReadMode) -> ExtReader<'_> {
+        ExtReader::new(self.ext.as_ref(), mode)
+    }
+
+    /// The tags code of one unit; None where the extension lacks it, which no filter may hold
+    /// against a message.
+    pub(crate) fn tags_code(
+        &self,
+        entry: &QueueEntry,
+        mode: ReadMode,
+    ) -> Result<Option<i64>, WouldBlock> {
+        self.tags_codes(mode).tags_code(entry)
+    }
+
     /// Makes everything written so far durable.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
-        let mut tail = self.tail.lock();
-        let dirty = std::mem::take(&mut tail.dirty);
-        let directory_dirty = std::mem::take(&mut tail.directory_dirty);
         // The appender must not wait for the disk.
-        drop(tail);
-        for start in dirty {
-            self.open(start)
-                .and_then(|file| file.sync_data())
-                .map_err(io_error(&self.path(start)))?;
+        let dirty = std::mem::take(&mut self.tail.lock().dirty);
+        if let Some(ext) = &self.ext {
+            ext.flush()?;
         }
-        if directory_dirty {
-            sync_directory(&self.directory)?;
+        self.files.flush(dirty)
+    }
+
+    /// Moves the minimum up to the first unit of a record at or behind `log_start`; never down.
+    pub(crate) fn set_min_from(&self, log_start: i64) {
+        let (mut low, end) = self.written();
+        let mut high = end;
+        while low < high {
+            let middle = i64::midpoint(low, high);
+            match self.first_record(middle, high) {
+                Some((at, entry)) if entry.physical_offset < log_start => low = at + 1,
+                _ => high = middle,
+            }
         }
-        Ok(())
+        let min = self.first_record(low, end).map_or(end, |(at, _)| at);
+        self.min_offset.fetch_max(min, Ordering::AcqRel);
+    }
+
+    /// The first unit in a range that is no filler.
+    fn first_record(&self, from: i64, to: i64) -> Option<(i64, QueueEntry)> {
+        (from..to)
+            .filter_map(|offset| Some((offset, self.unit(offset)?)))
+            .find(|(_, entry)| !entry.is_filler())
+    }
+
+    /// The first unit of the first file, and one past the last unit written.
+    pub(super) fn written(&self) -> (i64, i64) {
+        let first = self.tail.lock().first_offset;
+        (first, self.max_offset())
+    }
+
+    /// Removes the files, but the last, of which every record lies before `log_start`, and what
+    /// the extension says of these; the minimum moves first. Returns the number of files.
+    pub(crate) fn delete_before(&self, log_start: i64) -> Result<usize, StoreError> {
+        self.set_min_from(log_start);
+        let min_offset = self.min_offset();
+        let position = min_offset.cast_unsigned() * ENTRY_BYTES as u64;
+        let removed = self.files.delete_before(position)?;
+        if let Some(last) = removed.last() {
+            let first = (last + self.files.file_bytes) / ENTRY_BYTES as u64;
+            self.tail.lock().first_offset = first.cast_signed();
+        }
+        let first_unit = self.ext.as_ref().zip(self.entry(min_offset));
+        let of_ext = first_unit.map_or(Ok(0), |(ext, entry)| ext.delete_before(&entry))?;
+        Ok(removed.len() + of_ext)
     }
 
     /// Removes the queue from the disk; its units are gone, the object must not be used again.
     pub(super) fn destroy(&self) -> Result<(), StoreError> {
-        self.files.open.forget(self.number, 0);
-        match fs::remove_dir_all(&self.directory) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(io_error(&self.directory)(error))
-            }
-            _ => Ok(()),
+        if let Some(ext) = &self.ext {
+            ext.destroy()?;
         }
+        self.files.destroy()
     }
 }

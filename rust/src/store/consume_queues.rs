@@ -3,19 +3,27 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::consume_queue::{ConsumeQueue, QueueFiles};
+use super::consume_queue::ConsumeQueue;
+use super::consume_queue_ext::Extension;
 use super::files::{list, offset_files};
 use super::open_files::OpenFiles;
+use super::settings::{QueueExt, Settings};
+use super::sparse_files::{QueueFiles, SparseFiles};
 use super::types::StoreError;
 use crate::format::consume_queue::ENTRY_BYTES;
 use crate::log::Access;
 
+/// Folder of the queues in a store, and of what more is told of their messages.
+const DIRECTORY: &str = "consumequeue";
+const EXT_DIRECTORY: &str = "consumequeue_ext";
 /// `mappedFileSizeConsumeQueue` of a new store, bytes.
 const DEFAULT_FILE_BYTES: u64 = 6_000_000;
+/// `mappedFileSizeConsumeQueueExt` of a new store, bytes.
+const DEFAULT_EXT_FILE_BYTES: u64 = 50_331_648;
 /// Most consume-queue files open at once.
 const OPEN_FILES_MAX: usize = 4_096;
 /// Longest name of a directory, bytes.
@@ -26,15 +34,37 @@ type ByTopic = HashMap<String, BTreeMap<i32, Arc<ConsumeQueue>>>;
 /// The consume queues, each under `consumequeue/{topic}/{queueId}`.
 #[derive(Debug)]
 pub(crate) struct ConsumeQueues {
-    directory: PathBuf,
-    files: Arc<QueueFiles>,
+    shared: Arc<QueueFiles>,
+    file_bytes: u64,
+    ext: Ext,
     queues: RwLock<ByTopic>,
     numbers: AtomicU64,
     /// Queues with units written since the last flush, by number.
     dirty: Mutex<HashMap<u64, Arc<ConsumeQueue>>>,
+    /// Where in the log dispatch has to start for queues that lost units at load.
+    lost_from: AtomicI64,
+}
+
+/// The extensions of a store.
+#[derive(Debug, Clone, Copy)]
+struct Ext {
+    /// Whether new messages have a unit in them.
+    is_written: bool,
+    file_bytes: u64,
 }
 
 impl ConsumeQueues {
+    /// Loads the queues of a store that is about to be written. `sequential` walks the last files
+    /// unit by unit, as after an unclean stop.
+    pub(crate) fn open(
+        root: &Path,
+        settings: &Settings,
+        sequential: bool,
+    ) -> Result<Self, StoreError> {
+        let (file_bytes, ext) = (settings.consume_queue_file_bytes, settings.queue_ext);
+        Self::load_all(root, file_bytes, ext, Access::Append, sequential)
+    }
+
     /// Loads the queues on disk. `file_bytes` None adopts the length of the files found.
     /// `sequential` walks the last files unit by unit, as after an unclean stop.
     pub(crate) fn load(
@@ -43,15 +73,30 @@ impl ConsumeQueues {
         access: Access,
         sequential: bool,
     ) -> Result<Self, StoreError> {
-        let directories = queue_directories(&root.join("consumequeue"))?;
+        Self::load_all(root, file_bytes, QueueExt::default(), access, sequential)
+    }
+
+    fn load_all(
+        root: &Path,
+        file_bytes: Option<u64>,
+        ext: QueueExt,
+        access: Access,
+        sequential: bool,
+    ) -> Result<Self, StoreError> {
+        let directories = queue_directories(&root.join(DIRECTORY))?;
         let unit = ENTRY_BYTES as u64;
         // RocketMQ rounds the setting up to whole units.
         let wanted = file_bytes.map(|bytes| bytes.max(1).div_ceil(unit) * unit);
         let found = adopted_file_bytes(&directories)?;
-        let queues = Self::empty(root, wanted.or(found).unwrap_or(DEFAULT_FILE_BYTES), access);
+        let file_bytes = wanted.or(found).unwrap_or(DEFAULT_FILE_BYTES);
+        let queues = Self::empty(root, file_bytes, Ext::of(root, ext)?, access);
         for (topic, queue_id, _) in directories {
             let queue = queues.new_queue(&topic, queue_id);
-            queue.load(sequential)?;
+            if !queue.load(sequential)? {
+                queues
+                    .lost_from
+                    .fetch_min(queue.end_physical(), Ordering::Relaxed);
+            }
             queues.insert(queue);
         }
         Ok(queues)
@@ -67,34 +112,55 @@ impl ConsumeQueues {
         let Some(file_bytes) = file_bytes.filter(|_| is_directory_name(topic)) else {
             return Ok(None);
         };
-        let queue = Self::empty(root, file_bytes, Access::Read).new_queue(topic, queue_id);
-        if !queue.directory.is_dir() {
+        let ext = Ext::of(root, QueueExt::default())?;
+        let queue = Self::empty(root, file_bytes, ext, Access::Read).new_queue(topic, queue_id);
+        if !queue.files.directory.is_dir() {
             return Ok(None);
         }
         queue.load(false)?;
         Ok(Some(Arc::new(queue)))
     }
 
-    fn empty(root: &Path, file_bytes: u64, access: Access) -> Self {
-        let files = QueueFiles {
+    fn empty(root: &Path, file_bytes: u64, ext: Ext, access: Access) -> Self {
+        let shared = QueueFiles {
             root: root.to_owned(),
-            file_bytes,
             access,
             open: OpenFiles::new(OPEN_FILES_MAX),
         };
         Self {
-            directory: root.join("consumequeue"),
-            files: Arc::new(files),
+            shared: Arc::new(shared),
+            file_bytes,
+            ext,
             queues: RwLock::default(),
             numbers: AtomicU64::new(0),
             dirty: Mutex::default(),
+            lost_from: AtomicI64::new(i64::MAX),
         }
     }
 
     fn new_queue(&self, topic: &str, queue_id: i32) -> ConsumeQueue {
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let directory = self.directory.join(topic).join(queue_id.to_string());
-        ConsumeQueue::empty(number, topic, queue_id, directory, Arc::clone(&self.files))
+        let files = self.files(DIRECTORY, topic, queue_id, self.file_bytes);
+        let ext = self.files(EXT_DIRECTORY, topic, queue_id, self.ext.file_bytes);
+        let has_ext = self.ext.is_written || ext.directory.is_dir();
+        let ext = has_ext.then(|| Extension::new(ext, self.ext.is_written));
+        ConsumeQueue::empty(topic, queue_id, files, ext)
+    }
+
+    fn files(&self, of: &str, topic: &str, queue_id: i32, file_bytes: u64) -> SparseFiles {
+        let directory = self.shared.root.join(of).join(topic);
+        SparseFiles {
+            number: self.numbers.fetch_add(1, Ordering::Relaxed),
+            directory: directory.join(queue_id.to_string()),
+            file_bytes,
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// Where in the log dispatch has to start because units were lost at load, None if none were.
+    pub(crate) fn lost_from(&self) -> Option<u64> {
+        u64::try_from(self.lost_from.load(Ordering::Relaxed))
+            .ok()
+            .filter(|from| *from < i64::MAX as u64)
     }
 
     fn insert(&self, queue: ConsumeQueue) -> Arc<ConsumeQueue> {
@@ -159,6 +225,20 @@ impl ConsumeQueues {
         }
         self.dirty.lock().remove(&queue.number());
         queue.destroy()
+    }
+}
+
+impl Ext {
+    /// Adopts the length of the files found where none is set.
+    fn of(root: &Path, settings: QueueExt) -> Result<Self, StoreError> {
+        let file_bytes = match settings.file_bytes {
+            Some(file_bytes) => Some(file_bytes),
+            None => adopted_file_bytes(&queue_directories(&root.join(EXT_DIRECTORY))?)?,
+        };
+        Ok(Self {
+            is_written: settings.enabled,
+            file_bytes: file_bytes.unwrap_or(DEFAULT_EXT_FILE_BYTES),
+        })
     }
 }
 

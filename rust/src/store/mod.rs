@@ -8,6 +8,7 @@ mod append_golden_tests;
 mod append_tests;
 mod checkpoint;
 mod consume_queue;
+mod consume_queue_ext;
 mod consume_queues;
 mod delay;
 mod dispatch;
@@ -39,6 +40,7 @@ pub mod scan;
 mod settings;
 mod signal;
 mod space;
+mod sparse_files;
 mod state;
 #[allow(clippy::module_inception)]
 mod store;

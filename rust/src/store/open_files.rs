@@ -57,10 +57,14 @@ impl OpenFiles {
         Ok(file)
     }
 
-    /// Closes every file of a queue at or beyond `from`, because they are about to be removed.
-    pub(crate) fn forget(&self, queue: u64, from: u64) {
-        let mut inner = self.inner.lock();
-        inner.files.retain(|key, _| key.0 != queue || key.1 < from);
+    /// Closes one file, because it is gone.
+    pub(crate) fn forget(&self, queue: u64, start: u64) {
+        self.inner.lock().files.remove(&(queue, start));
+    }
+
+    /// Closes every file of a queue, because they are about to be removed.
+    pub(crate) fn forget_all(&self, queue: u64) {
+        self.inner.lock().files.retain(|key, _| key.0 != queue);
     }
 }
 
@@ -93,7 +97,9 @@ mod tests {
         assert!(is_open((0, 0)), "used last but one");
         assert!(!is_open((0, 1)) && !is_open((0, 2)), "used first");
         assert!(files.inner.lock().files.len() <= 8);
-        files.forget(0, 0);
+        files.forget(0, 8);
+        assert!(!is_open((0, 8)));
+        files.forget_all(0);
         assert!(files.inner.lock().files.is_empty());
         first.metadata().unwrap();
     }

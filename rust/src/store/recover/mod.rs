@@ -77,8 +77,7 @@ impl<F: Files> Recovery<'_, F> {
     /// Brings the store into a state that can be appended to.
     pub(crate) fn run(self) -> Result<Recovered, StoreError> {
         let settings = self.settings;
-        let file_bytes = settings.consume_queue_file_bytes;
-        let queues = ConsumeQueues::load(self.root, file_bytes, Access::Append, !self.was_clean)?;
+        let queues = ConsumeQueues::open(self.root, settings, !self.was_clean)?;
         let index = IndexFiles::load(
             self.root,
             settings.index_slots,
@@ -182,7 +181,7 @@ impl<F: Files> Recovery<'_, F> {
         index: Option<Arc<IndexFiles>>,
     ) -> Result<Recovered, StoreError> {
         for queue in queues.all() {
-            queue.correct_min(self.log.min_offset().cast_signed());
+            queue.set_min_from(self.log.min_offset().cast_signed());
         }
         derived.complete_to(last_store_timestamp_ms);
         Ok(Recovered {
@@ -280,7 +279,8 @@ impl<F: Files> Recovery<'_, F> {
             return Ok(self.log.min_offset());
         }
         // After a clean stop every queue is complete up to the newest unit of any.
-        Ok(if self.was_clean { newest } else { check_start })
+        let from = if self.was_clean { newest } else { check_start };
+        Ok(from.min(queues.lost_from().unwrap_or(from)))
     }
 
     /// Whether the last unit of a queue points to that queue's record.

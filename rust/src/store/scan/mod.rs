@@ -257,7 +257,7 @@ impl Scan {
     fn load_queues(&self) -> Result<ConsumeQueues, StoreError> {
         let queues = ConsumeQueues::load(&self.root, None, Access::Read, false)?;
         for queue in queues.all() {
-            queue.correct_min(self.min_physical_offset());
+            queue.set_min_from(self.min_physical_offset());
         }
         Ok(queues)
     }
@@ -270,7 +270,7 @@ impl Scan {
         let file_bytes = self.layout.consume_queue_file_bytes;
         let queue = ConsumeQueues::load_one(&self.root, file_bytes, topic, queue_id)?;
         if let Some(queue) = &queue {
-            queue.correct_min(self.min_physical_offset());
+            queue.set_min_from(self.min_physical_offset());
         }
         Ok(queue)
     }

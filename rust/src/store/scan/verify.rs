@@ -105,7 +105,7 @@ impl Check<'_> {
         for (topic, queue_id, path) in queue_directories(&root.join("consumequeue"))? {
             match ConsumeQueues::load_one(root, file_bytes, &topic, queue_id) {
                 Ok(Some(queue)) => {
-                    queue.correct_min(self.scan.min_physical_offset());
+                    queue.set_min_from(self.scan.min_physical_offset());
                     let of_topic = self.queues.entry(topic).or_default();
                     of_topic.insert(queue_id, (queue, 0));
                 }

@@ -1,0 +1,237 @@
+//! Files of one nominal length, each named by the offset of its first byte: what a consume queue
+//! and its extension are made of. Sparse, written by pwrite, read by pread; a queue holds neither
+//! a map nor a descriptor.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::files::{
+    OffsetFile, create_directory, create_sparse, io_error, offset_files, offset_name, read_nowait,
+    sync_directory,
+};
+use super::open_files::OpenFiles;
+use super::types::{ReadMode, StoreError};
+use crate::log::Access;
+use crate::log::fs::{self, File, OpenOptions};
+
+/// Zeros written at once where holes cannot be punched.
+const ZERO_BYTES: usize = 64 << 10;
+
+/// What all queues of a store share.
+#[derive(Debug)]
+pub(crate) struct QueueFiles {
+    /// Root directory of the store.
+    pub root: PathBuf,
+    pub access: Access,
+    pub open: OpenFiles,
+}
+
+/// The files of one directory.
+#[derive(Debug)]
+pub(crate) struct SparseFiles {
+    /// Names the directory among the open files.
+    pub number: u64,
+    pub directory: PathBuf,
+    /// Nominal length of a file.
+    pub file_bytes: u64,
+    pub shared: Arc<QueueFiles>,
+}
+
+/// What was written since the last flush.
+#[derive(Debug, Default)]
+pub(crate) struct Dirty {
+    /// Starts of files.
+    files: BTreeSet<u64>,
+    /// A file was created.
+    directory: bool,
+}
+
+impl SparseFiles {
+    /// Start of the file that holds a position.
+    pub(super) fn start_of(&self, position: u64) -> u64 {
+        position - position % self.file_bytes
+    }
+
+    pub(super) fn path(&self, start: u64) -> PathBuf {
+        self.directory.join(offset_name(start))
+    }
+
+    /// The files, of the right length and without gaps that would shift units. An empty last
+    /// file, which never got its length, is removed. `key` sets the length.
+    pub(super) fn checked(&self, key: &str) -> Result<Vec<OffsetFile>, StoreError> {
+        let mut files = offset_files(&self.directory)?;
+        if let Some(stray) = files.pop_if(|last| last.bytes == 0) {
+            tracing::warn!(path = %stray.path.display(), "empty last file");
+            if self.shared.access == Access::Append {
+                fs::remove_file(&stray.path).map_err(io_error(&stray.path))?;
+            }
+        }
+        let file_bytes = self.file_bytes;
+        let wrong = files
+            .iter()
+            .find(|file| file.bytes != file_bytes || file.offset % file_bytes != 0);
+        let Some(wrong) = wrong else {
+            return Ok(files);
+        };
+        Err(StoreError::UnknownLayout {
+            root: self.shared.root.display().to_string(),
+            what: format!(
+                "{} has {} bytes where such files have {file_bytes}; set {key} to what they have, \
+                 or move the file away",
+                wrong.path.display(),
+                wrong.bytes,
+            ),
+        })
+    }
+
+    /// Writes bytes, in as many files as they reach, creating those that are missing.
+    pub(super) fn write(
+        &self,
+        mut position: u64,
+        mut bytes: &[u8],
+        dirty: &mut Dirty,
+    ) -> Result<(), StoreError> {
+        while !bytes.is_empty() {
+            let start = self.start_of(position);
+            let room = start + self.file_bytes - position;
+            let count = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+            let file = self.open_or_create(start, dirty)?;
+            file.write_all_at(&bytes[..count], position - start)
+                .map_err(io_error(&self.path(start)))?;
+            dirty.files.insert(start);
+            bytes = &bytes[count..];
+            position += count as u64;
+        }
+        Ok(())
+    }
+
+    fn open_or_create(&self, start: u64, dirty: &mut Dirty) -> Result<Arc<File>, StoreError> {
+        match self.open(start) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => return other.map_err(io_error(&self.path(start))),
+        }
+        create_directory(&self.directory)?;
+        let path = self.path(start);
+        let file = create_sparse(&self.shared.root, &path, self.file_bytes)?;
+        dirty.directory = true;
+        self.shared
+            .open
+            .get((self.number, start), || Ok(file))
+            .map_err(io_error(&path))
+    }
+
+    pub(super) fn open(&self, start: u64) -> io::Result<Arc<File>> {
+        self.shared.open.get((self.number, start), || {
+            OpenOptions::new()
+                .read(true)
+                .write(self.shared.access == Access::Append)
+                .open(self.path(start))
+        })
+    }
+
+    /// Reads what lies in one file; None or less than asked for where the disk would have to be
+    /// waited for.
+    pub(super) fn read(
+        &self,
+        position: u64,
+        mode: ReadMode,
+        out: &mut [u8],
+    ) -> io::Result<Option<usize>> {
+        let start = self.start_of(position);
+        let file = self.open(start)?;
+        match mode {
+            ReadMode::NoWait => read_nowait(&file, out, position - start),
+            ReadMode::Wait => {
+                file.read_exact_at(out, position - start)?;
+                Ok(Some(out.len()))
+            }
+        }
+    }
+
+    /// Makes what was written durable.
+    pub(super) fn flush(&self, dirty: Dirty) -> Result<(), StoreError> {
+        for start in dirty.files {
+            match self.open(start) {
+                // It expired in between.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                file => file.and_then(|file| file.sync_data()),
+            }
+            .map_err(io_error(&self.path(start)))?;
+        }
+        if dirty.directory {
+            sync_directory(&self.directory)?;
+        }
+        Ok(())
+    }
+
+    /// Zeroes what is behind a position and removes the files behind it.
+    pub(super) fn clear_from(&self, position: u64, dirty: &mut Dirty) -> Result<(), StoreError> {
+        for file in offset_files(&self.directory)? {
+            if file.offset + file.bytes <= position {
+                continue;
+            }
+            if file.offset > position {
+                self.remove(&file)?;
+                continue;
+            }
+            let from = position - file.offset;
+            let open = self.open(file.offset).map_err(io_error(&file.path))?;
+            zero(&open, from, file.bytes - from).map_err(io_error(&file.path))?;
+            dirty.files.insert(file.offset);
+        }
+        Ok(())
+    }
+
+    /// Removes the files that lie before a position, but never the last one; returns their starts.
+    /// Whoever reads from one of them goes on reading.
+    pub(super) fn delete_before(&self, position: u64) -> Result<Vec<u64>, StoreError> {
+        let mut files = offset_files(&self.directory)?;
+        files.pop();
+        files.retain(|file| file.offset + file.bytes <= position);
+        files.iter().try_for_each(|file| self.remove(file))?;
+        if !files.is_empty() {
+            sync_directory(&self.directory)?;
+        }
+        Ok(files.into_iter().map(|file| file.offset).collect())
+    }
+
+    fn remove(&self, file: &OffsetFile) -> Result<(), StoreError> {
+        fs::remove_file(&file.path).map_err(io_error(&file.path))?;
+        self.shared.open.forget(self.number, file.offset);
+        Ok(())
+    }
+
+    /// Removes the directory from the disk.
+    pub(super) fn destroy(&self) -> Result<(), StoreError> {
+        self.shared.open.forget_all(self.number);
+        remove_directory(&self.directory)
+    }
+}
+
+fn remove_directory(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Makes a range read as zeros, giving its blocks back where the file system can.
+fn zero(file: &File, from: u64, length: u64) -> io::Result<()> {
+    if length == 0 {
+        return Ok(());
+    }
+    if file.punch_hole(from, from + length)? {
+        return Ok(());
+    }
+    let zeros = [0; ZERO_BYTES];
+    let mut done = 0;
+    while done < length {
+        let count = (length - done).min(ZERO_BYTES as u64);
+        let count = usize::try_from(count).unwrap_or(ZERO_BYTES);
+        file.write_all_at(&zeros[..count], from + done)?;
+        done += count as u64;
+    }
+    Ok(())
+}
