@@ -178,7 +178,10 @@ impl<'a> ExtReader<'a> {
         let Some(ext) = self.ext else {
             return Ok(&[]);
         };
-        let file_end = ext.files.start_of(position).saturating_add(ext.files.file_bytes);
+        let file_end = ext
+            .files
+            .start_of(position)
+            .saturating_add(ext.files.file_bytes);
         let room = usize::try_from(file_end - position).unwrap_or(usize::MAX);
         let count = count.min(room);
         let skipped = position.checked_sub(self.from);
@@ -186,7 +189,8 @@ impl<'a> ExtReader<'a> {
         if let Some(at) = skipped.filter(|at| at.saturating_add(count) <= self.chunk.len()) {
             return Ok(&self.chunk[at..at + count]);
         }
-        self.chunk.resize(room.min(count.max(CHUNK_BYTES as usize)), 0);
+        self.chunk
+            .resize(room.min(count.max(CHUNK_BYTES as usize)), 0);
         self.from = position;
         let read = match ext.files.read(position, self.mode, &mut self.chunk) {
             Ok(read) => read,

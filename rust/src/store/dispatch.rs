@@ -15,6 +15,7 @@ use super::index::IndexWriter;
 use super::types::{Arrival, StoreError};
 use super::walk::{LogRead, Step, Walk};
 use crate::format::consume_queue::QueueEntry;
+use crate::format::consume_queue_ext::ExtUnit;
 use crate::format::delay_levels::DelayLevels;
 use crate::format::message::{CheckCrc, RecordView, sys_flag};
 
@@ -152,9 +153,14 @@ impl Derived {
             size_bytes: i32::try_from(size).unwrap_or(i32::MAX),
             tags_code: record.tags_code(&self.levels),
         };
+        let ext = ExtUnit {
+            tags_code: entry.tags_code,
+            store_timestamp_ms: record.store_timestamp_ms,
+            bitmap: &[],
+        };
         let queue = self.queues.for_record(record.topic, record.queue_id);
         let appended = match &queue {
-            Some(queue) => queue.append(record.queue_offset, entry)?,
+            Some(queue) => queue.append(record.queue_offset, entry, Some(&ext))?,
             None => Appended::Refused,
         };
         match (appended, queue) {

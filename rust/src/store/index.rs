@@ -101,6 +101,29 @@ impl IndexFiles {
         sync_directory(&self.root.join("index"))
     }
 
+    /// Removes the leading files, but never the last, of which every message lies before
+    /// `log_start`; returns how many. Whoever reads from one of them goes on reading.
+    pub(crate) fn delete_before(&self, log_start: i64) -> Result<usize, StoreError> {
+        let mut removed = 0;
+        loop {
+            let files = self.files();
+            let [first, _, ..] = files.as_slice() else {
+                break;
+            };
+            let header = first.header().map_err(io_error(first.path()))?;
+            if header.end_physical_offset >= log_start {
+                break;
+            }
+            fs::remove_file(first.path()).map_err(io_error(first.path()))?;
+            self.files.write().remove(0);
+            removed += 1;
+        }
+        if removed > 0 {
+            sync_directory(&self.root.join("index"))?;
+        }
+        Ok(removed)
+    }
+
     /// Physical offsets of messages with this key; other keys of the same hash are among them.
     pub(crate) fn look_up(
         &self,

@@ -9,6 +9,8 @@ mod append_tests;
 mod checkpoint;
 mod consume_queue;
 mod consume_queue_ext;
+#[cfg(test)]
+mod consume_queue_tests;
 mod consume_queues;
 mod delay;
 mod dispatch;
