@@ -40,6 +40,16 @@ impl Clock for SystemClock {
     }
 }
 
+/// A wall time in the machine's time zone.
+pub(crate) fn local_time(wall_ms: i64) -> libc::tm {
+    let seconds: libc::time_t = wall_ms.div_euclid(1000);
+    // SAFETY: an all-zero `tm` is a valid value of this plain C struct.
+    let mut time: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to live values of the right types.
+    unsafe { libc::localtime_r(&raw const seconds, &raw mut time) };
+    time
+}
+
 /// A clock that only moves when told to.
 #[derive(Debug, Default)]
 pub struct ManualClock {

@@ -20,6 +20,6 @@ pub use faulting::{Faulting, FaultingDisk, Faults};
 pub use file_disk::{FileDisk, WriteMode};
 pub use memory::{Memory, MemoryDisk};
 pub use recording::{Event, Recording, RecordingDisk};
-pub use segments::Segments;
+pub use segments::{Removed, Segments};
 pub use tape::{Operation, Tape, Target, Watch, watch};
 pub use writer::{WriteError, Writer};

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
+use crate::clock::local_time;
+
 const DIGITS: usize = 17;
 
 /// The name of an index file; order of names is order of files.
@@ -12,11 +14,7 @@ pub(crate) struct IndexName(u64);
 impl IndexName {
     /// The name of a file made at `wall_ms`.
     pub(crate) fn at(wall_ms: i64) -> Self {
-        let seconds: libc::time_t = wall_ms.div_euclid(1000);
-        // SAFETY: an all-zero `tm` is a valid value of this plain C struct.
-        let mut time: libc::tm = unsafe { std::mem::zeroed() };
-        // SAFETY: both pointers are to live values of the right types.
-        unsafe { libc::localtime_r(&raw const seconds, &raw mut time) };
+        let time = local_time(wall_ms);
         let parts = [
             (time.tm_year + 1900, 10_000),
             (time.tm_mon + 1, 100),

@@ -9,8 +9,6 @@ use crate::log::Files;
 
 /// Bytes read for a record whose size is not known.
 const GUESS_BYTES: usize = 4_096;
-/// `maxMsgsNumBatch`: most messages of a query.
-const HITS_MAX: usize = 64;
 /// Rounds of a query, each with an earlier end.
 const QUERY_ROUNDS: usize = 3;
 
@@ -69,7 +67,9 @@ impl<F: Files> Reader<F> {
         let Some(index) = &self.index else {
             return result;
         };
-        let max_count = usize::try_from(max_count).unwrap_or(0).min(HITS_MAX);
+        let max_count = usize::try_from(max_count)
+            .unwrap_or(0)
+            .min(self.limits.query_count);
         let mut round_end_ms = end_ms;
         for _ in 0..QUERY_ROUNDS {
             let mut hits = index.look_up(topic, key, max_count, begin_ms, round_end_ms);
@@ -136,7 +136,12 @@ impl<F: Files> Reader<F> {
         if entry.is_filler() || !self.is_in_log(entry) {
             return None;
         }
-        let bytes = self.get_at(entry.physical_offset, ReadMode::Wait).ok()??;
+        self.stored_ms(entry.physical_offset)
+    }
+
+    /// When the record that starts at a physical offset was stored, milliseconds since the epoch.
+    pub(super) fn stored_ms(&self, physical_offset: i64) -> Option<i64> {
+        let bytes = self.get_at(physical_offset, ReadMode::Wait).ok()??;
         let record = RecordView::parse(&bytes, CheckCrc::No).ok()?;
         Some(record.store_timestamp_ms)
     }

@@ -7,6 +7,10 @@ mod append_golden_tests;
 #[cfg(test)]
 mod append_tests;
 mod checkpoint;
+mod clean;
+mod clean_rules;
+#[cfg(test)]
+mod clean_tests;
 mod consume_queue;
 mod consume_queue_ext;
 #[cfg(test)]
@@ -47,6 +51,8 @@ mod state;
 #[allow(clippy::module_inception)]
 mod store;
 #[cfg(test)]
+mod store_rig;
+#[cfg(test)]
 mod test_rig;
 mod time_search;
 mod types;
@@ -56,6 +62,6 @@ mod walk;
 pub use settings::{Cleaning, MultiDispatch, QueueExt, Settings};
 pub use store::Store;
 pub use types::{
-    AckOutcome, Arrival, GetRequest, GetResult, GetStatus, Put, PutRequest, PutResult, PutStatus,
-    QueryResult, ReadMode, StoreError, TagFilter, Ticket, WouldBlock,
+    AckOutcome, Arrival, Cleaned, GetRequest, GetResult, GetStatus, Put, PutRequest, PutResult,
+    PutStatus, QueryResult, ReadMode, StoreError, TagFilter, Ticket, WouldBlock,
 };

@@ -11,6 +11,8 @@ use parking_lot::Mutex;
 use super::ack::Acks;
 use super::append::{Appender, Tail};
 use super::checkpoint::Checkpoint;
+use super::clean::Cleaner;
+use super::clean_rules::Rules;
 use super::consume_queues::ConsumeQueues;
 use super::delay::{Delay, DelayThread};
 use super::dispatch::{Derived, Dispatcher};
@@ -21,7 +23,7 @@ use super::follow;
 use super::layout;
 use super::lock::StoreLock;
 use super::offsets::Offsets;
-use super::periodic::Periodic;
+use super::periodic::{Pause, Periodic};
 use super::put::{Counters, Puts, Redelivery};
 use super::queue_offsets::QueueOffsets;
 use super::rates::Rates;
@@ -49,6 +51,7 @@ pub(super) fn open(
     create: bool,
 ) -> Result<Store, StoreError> {
     let levels = parse_levels(&settings)?;
+    let rules = Rules::new(&settings.cleaning)?;
     layout::prepare_root(root, create)?;
     let lock = StoreLock::acquire(root)?;
     let was_clean = !root.join(layout::ABORT).exists();
@@ -68,6 +71,7 @@ pub(super) fn open(
         settings,
         clock,
         levels,
+        rules,
         log,
         checkpoint,
     };
@@ -90,6 +94,7 @@ struct Parts<'a> {
     settings: Settings,
     clock: Arc<dyn Clock>,
     levels: DelayLevels,
+    rules: Rules,
     log: Arc<Segments<Directory>>,
     checkpoint: Arc<Checkpoint>,
 }
@@ -104,7 +109,9 @@ impl Parts<'_> {
             ..
         } = recovered;
         let acks = Arc::new(Acks::new(self.clock(), log_end));
-        let space = Arc::new(Space::new(self.root, self.settings.min_free_bytes));
+        let settings = &self.settings;
+        let space = Space::with_ratios(self.root, settings.min_free_bytes, &settings.cleaning);
+        let space = Arc::new(space);
         space.refresh();
         let state = Arc::new(State::new(self.root));
         let offsets = Arc::new(Offsets::load(&state)?);
@@ -141,7 +148,14 @@ impl Parts<'_> {
         };
         let dispatcher = self.dispatcher(derived, log_end, Arc::clone(&puts.appended), acks)?;
         let (puts, reader, upkeep) = (Arc::new(puts), Arc::new(reader), Arc::new(upkeep));
-        let running = self.running(&puts, &reader, &upkeep, (allocator, lock))?;
+        let cleaner = Arc::new(Cleaner::new(
+            self.rules.clone(),
+            Arc::clone(&reader),
+            Arc::clone(&upkeep),
+            self.root.join("commitlog"),
+        ));
+        let cleaning = self.cleaning(&cleaner)?;
+        let running = self.running(&puts, &reader, &upkeep, (cleaning, allocator, lock))?;
         let store = Store {
             root: self.root.into(),
             log: self.log,
@@ -149,6 +163,7 @@ impl Parts<'_> {
             reader,
             dispatcher,
             upkeep,
+            cleaner,
             healed: recovered.healed,
             listener: Arc::default(),
             running: Mutex::new(Some(running)),
@@ -224,7 +239,7 @@ impl Parts<'_> {
         puts: &Arc<Puts<Directory>>,
         reader: &Arc<Reader<Directory>>,
         upkeep: &Arc<Upkeep>,
-        (allocator, lock): (Allocator<Directory>, StoreLock),
+        (cleaning, allocator, lock): (Periodic, Allocator<Directory>, StoreLock),
     ) -> Result<Running, StoreError> {
         let redelivery = Redelivery {
             reader: Arc::clone(reader),
@@ -242,9 +257,18 @@ impl Parts<'_> {
             delay: delay.map_err(thread_error)?,
             flush: flush.map_err(thread_error)?,
             upkeep: upkeep.map_err(thread_error)?,
+            cleaning,
             allocator,
             lock,
         })
+    }
+
+    /// The thread that deletes what is old.
+    fn cleaning(&self, cleaner: &Arc<Cleaner<Directory>>) -> Result<Periodic, StoreError> {
+        let cleaner = Arc::clone(cleaner);
+        let every = Duration::from_millis(self.settings.cleaning.interval_ms);
+        let round = move |pause: &Pause| cleaner.round(pause);
+        Periodic::start_pausing("mq-clean", every, round).map_err(thread_error)
     }
 
     fn clock(&self) -> Arc<dyn Clock> {

@@ -3,14 +3,45 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
 /// The running thread; dropping stops it, after the present round.
 pub(crate) struct Periodic {
-    stopped: Arc<(Mutex<bool>, Condvar)>,
+    shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_stopped: bool,
+    /// A round is wanted before its time.
+    is_wanted: bool,
+}
+
+/// Lets a round pause without holding up the end of its thread.
+#[derive(Debug)]
+pub(crate) struct Pause(Arc<Shared>);
+
+impl Pause {
+    /// Sleeps; false at once when the thread is to stop.
+    pub(crate) fn sleep(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        let mut state = self.0.state.lock();
+        while !state.is_stopped {
+            if self.0.changed.wait_until(&mut state, until).timed_out() {
+                break;
+            }
+        }
+        !state.is_stopped
+    }
 }
 
 impl Periodic {
@@ -20,34 +51,91 @@ impl Periodic {
         every: Duration,
         mut work: impl FnMut() + Send + 'static,
     ) -> io::Result<Self> {
-        let stopped = Arc::new((Mutex::new(false), Condvar::new()));
-        let seen = Arc::clone(&stopped);
+        Self::start_pausing(name, every, move |_| work())
+    }
+
+    /// As [`Periodic::start`], for work that pauses.
+    pub(crate) fn start_pausing(
+        name: &str,
+        every: Duration,
+        mut work: impl FnMut(&Pause) + Send + 'static,
+    ) -> io::Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let pause = Pause(Arc::clone(&shared));
         let run = move || {
-            let (flag, changed) = &*seen;
-            loop {
-                let mut is_stopped = flag.lock();
-                if !*is_stopped {
-                    changed.wait_for(&mut is_stopped, every);
-                }
-                if *is_stopped {
-                    return;
-                }
-                drop(is_stopped);
-                work();
+            while pause.0.next_round(every) {
+                work(&pause);
             }
         };
         let thread = Some(thread::Builder::new().name(name.into()).spawn(run)?);
-        Ok(Self { stopped, thread })
+        Ok(Self { shared, thread })
+    }
+
+    /// Has the next round come now.
+    pub(crate) fn wake(&self) {
+        self.shared.state.lock().is_wanted = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    /// Waits for the next round; false when stopped.
+    fn next_round(&self, every: Duration) -> bool {
+        let until = Instant::now() + every;
+        let mut state = self.state.lock();
+        while !state.is_stopped && !state.is_wanted {
+            if self.changed.wait_until(&mut state, until).timed_out() {
+                break;
+            }
+        }
+        state.is_wanted = false;
+        !state.is_stopped
     }
 }
 
 impl Drop for Periodic {
     fn drop(&mut self) {
-        *self.stopped.0.lock() = true;
-        self.stopped.1.notify_all();
+        self.shared.state.lock().is_stopped = true;
+        self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was printed when it happened.
             let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(3_600);
+
+    #[test]
+    fn a_round_comes_when_woken_and_a_pause_ends_at_the_stop() {
+        let (rounds, seen) = mpsc::channel();
+        let periodic = Periodic::start_pausing("test", LONG, move |pause| {
+            assert!(pause.sleep(Duration::from_millis(1)));
+            rounds.send("in").unwrap();
+            assert!(!pause.sleep(LONG), "stopped, not slept out");
+            rounds.send("out").unwrap();
+        })
+        .unwrap();
+        periodic.wake();
+        assert_eq!(seen.recv_timeout(Duration::from_secs(10)), Ok("in"));
+        drop(periodic);
+        assert_eq!(seen.try_recv(), Ok("out"));
+        assert!(seen.try_recv().is_err());
+    }
+
+    #[test]
+    fn rounds_repeat() {
+        let (rounds, seen) = mpsc::channel();
+        let every = Duration::from_millis(1);
+        let _periodic = Periodic::start("test", every, move || rounds.send(()).unwrap()).unwrap();
+        for _ in 0..3 {
+            seen.recv_timeout(Duration::from_secs(10)).unwrap();
         }
     }
 }

@@ -21,14 +21,16 @@ pub(crate) struct Reader<F: Files> {
     pub(super) log: Arc<Segments<F>>,
     pub(super) queues: Arc<ConsumeQueues>,
     pub(super) index: Option<Arc<IndexFiles>>,
-    limits: Limits,
+    pub(super) limits: Limits,
 }
 
-/// How much one pull may return.
+/// How much one read may return.
 #[derive(Debug, Clone, Copy)]
-struct Limits {
+pub(super) struct Limits {
     memory: (i32, usize),
     disk: (i32, usize),
+    /// `maxMsgsNumBatch`.
+    pub(super) query_count: usize,
     /// Records further than this from the end of the log are deemed on disk.
     hot_bytes: i64,
 }
@@ -56,6 +58,7 @@ impl<F: Files> Reader<F> {
         let limits = Limits {
             memory: settings.max_transfer_memory,
             disk: settings.max_transfer_disk,
+            query_count: usize::try_from(settings.query_count_max).unwrap_or(0),
             hot_bytes: i64::try_from(hot).unwrap_or(i64::MAX),
         };
         Self {

@@ -33,15 +33,18 @@ pub(super) fn figures(store: &Store) -> BTreeMap<String, String> {
     let unflushed = end.saturating_sub(store.puts.flusher.acks.flushed());
     put("remainHowManyDataToFlush", format!("{unflushed} B"));
     put("pageCacheLockTimeMills", store.lock_held_ms().to_string());
-    if let Some(percent) = store.upkeep.space.used_percent() {
-        let ratio = format!("{}.{:02}", percent / 100, percent % 100);
-        let path = store.root.join("commitlog");
-        put(
-            &format!("commitLogDiskRatio_{}", path.display()),
-            ratio.clone(),
-        );
-        put("consumeQueueDiskRatio", ratio.clone());
-        put("commitLogDiskRatio", ratio);
+    let path = store.root.join("commitlog");
+    let of_path = format!("commitLogDiskRatio_{}", path.display());
+    let [log, queues] = store.upkeep.space.used_percent();
+    let ratios = [
+        (of_path.as_str(), log),
+        ("commitLogDiskRatio", log),
+        ("consumeQueueDiskRatio", queues),
+    ];
+    for (key, percent) in ratios {
+        if let Some(percent) = percent {
+            put(key, format!("{}.{:02}", percent / 100, percent % 100));
+        }
     }
     let counters = &store.puts.counters;
     let messages = counters.messages();

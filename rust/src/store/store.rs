@@ -1,11 +1,14 @@
 //! The only public type: an open store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::clean::Cleaner;
 use super::delay::DelayThread;
 use super::dispatch::{Dispatcher, Listener};
 use super::files::{io_error, sync_directory};
@@ -19,8 +22,8 @@ use super::read::Reader;
 use super::runtime;
 use super::settings::Settings;
 use super::types::{
-    AckOutcome, Arrival, GetRequest, GetResult, Put, PutRequest, PutResult, QueryResult, ReadMode,
-    StoreError, Ticket, WouldBlock,
+    AckOutcome, Arrival, Cleaned, GetRequest, GetResult, Put, PutRequest, PutResult, QueryResult,
+    ReadMode, StoreError, Ticket, WouldBlock,
 };
 use super::upkeep::Upkeep;
 use crate::clock::Clock;
@@ -34,6 +37,7 @@ pub struct Store {
     pub(super) reader: Arc<Reader<Directory>>,
     pub(super) dispatcher: Dispatcher,
     pub(super) upkeep: Arc<Upkeep>,
+    pub(super) cleaner: Arc<Cleaner<Directory>>,
     /// Damaged ranges of the log that recovery healed.
     pub(super) healed: usize,
     pub(super) listener: Arc<OnceLock<Listener>>,
@@ -46,6 +50,7 @@ pub(super) struct Running {
     pub(super) delay: DelayThread,
     pub(super) flush: FlushThreads,
     pub(super) upkeep: Periodic,
+    pub(super) cleaning: Periodic,
     pub(super) allocator: Allocator<Directory>,
     pub(super) lock: StoreLock,
 }
@@ -202,6 +207,34 @@ impl Store {
         poison.or_else(|| self.upkeep.space.refusal())
     }
 
+    /// Deletes what is older than the reserved time (or more, if the disk is nearly full), at most
+    /// ten files of the log, whatever the hour; says what went. Blocks on the disk, and for the
+    /// pauses between deletions.
+    pub fn clean(&self) -> Cleaned {
+        self.cleaner.run_now(&sleep)
+    }
+
+    /// RocketMQ's DELETE_EXPIRED_COMMITLOG: the next 20 runs of the cleaning thread do not wait
+    /// for the hour, and the first of them comes now.
+    pub fn clean_soon(&self) {
+        self.cleaner.ask();
+        if let Some(running) = &*self.running.lock() {
+            running.cleaning.wake();
+        }
+    }
+
+    /// RocketMQ's CLEAN_EXPIRED_CONSUMEQUEUE: drops what queues and index say about messages that
+    /// are gone. Blocks on the disk.
+    pub fn clean_expired_queues(&self) -> Cleaned {
+        self.cleaner.clean_queues(&sleep)
+    }
+
+    /// RocketMQ's CLEAN_UNUSED_TOPIC: empties the queues of all topics but these; they go on with
+    /// the same numbers should the topic come back. Blocks on the disk.
+    pub fn clean_unused_topics(&self, topics: &HashSet<String>) -> Cleaned {
+        self.cleaner.clean_unused(topics, &sleep)
+    }
+
     /// Flushes everything appended so far, log and derived files.
     pub fn flush(&self) -> Result<(), StoreError> {
         self.flush_log()?;
@@ -219,10 +252,11 @@ impl Store {
             delay,
             flush,
             upkeep,
+            cleaning,
             allocator,
             lock,
         } = running;
-        drop(delay);
+        drop((delay, cleaning));
         self.puts.appender.close();
         let flushed = self.flush_log();
         drop((flush, allocator));
@@ -248,6 +282,12 @@ impl Store {
         let reason = self.puts.flusher.acks.poison().unwrap_or("flush failed");
         Err(StoreError::Poisoned(reason.to_owned()))
     }
+}
+
+/// A pause of a caller's own thread, which nothing ends.
+fn sleep(time: Duration) -> bool {
+    thread::sleep(time);
+    true
 }
 
 impl Drop for Store {

@@ -1,6 +1,7 @@
 //! What goes into the store and comes out of it.
 
 use std::net::SocketAddr;
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -235,6 +236,25 @@ pub struct Arrival<'a> {
     pub max_offset: i64,
     /// The message's tags code.
     pub tags_code: i64,
+}
+
+/// Files that a cleaning deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cleaned {
+    /// Files of the commit log.
+    pub log_files: usize,
+    /// Files of consume queues.
+    pub queue_files: usize,
+    /// Files of the index.
+    pub index_files: usize,
+}
+
+impl AddAssign for Cleaned {
+    fn add_assign(&mut self, more: Self) {
+        self.log_files += more.log_files;
+        self.queue_files += more.queue_files;
+        self.index_files += more.index_files;
+    }
 }
 
 /// The store cannot do what was asked; the text says what, which value, and what to do.
