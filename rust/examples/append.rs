@@ -4,6 +4,8 @@
 //!
 //! - `async`: one thread, ASYNC_FLUSH, dispatch and flush running beside it. `cpu_ns` is what the
 //!   appending thread itself used per append.
+//! - `prepared`: as `async`, in bursts of 10,000 into blocks and pages that are ready, with pauses
+//!   in which dispatch and the next pages catch up: the rate of the median burst.
 //! - `sync_lone`: one thread waiting for each put, SYNC_FLUSH. `disk_bytes_per_flush` is what the
 //!   process sent to the disk per put.
 //! - `sync_parked`, `sync_group`: 1 and 64 parked puts in flight, SYNC_FLUSH.
@@ -19,6 +21,8 @@ use mqstack_core::store::{Put, PutRequest, PutStatus, Settings, Store};
 use serde_json::{Map, Value, json};
 
 const BODY: [u8; 1024] = [b'x'; 1024];
+/// Puts measured together: less than the store keeps warm.
+const BURST: u32 = 10_000;
 
 type Case = fn(&Arc<Store>, Duration) -> Outcome<Value>;
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -36,8 +40,9 @@ fn main() -> Outcome<()> {
         }
     }
     let limit = Duration::from_secs_f64(seconds);
-    let cases: [(&str, bool, Case); 4] = [
+    let cases: [(&str, bool, Case); 5] = [
         ("async", false, append),
+        ("prepared", false, bursts),
         ("sync_lone", true, flush_each),
         ("sync_parked", true, |store, limit| parked(store, limit, 1)),
         ("sync_group", true, |store, limit| parked(store, limit, 64)),
@@ -99,18 +104,10 @@ fn append(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
     let cpu_ns = thread_cpu_ns();
     let (mut count, mut best, mut slowest) = (0_u64, 0.0_f64, Duration::ZERO);
     while started.elapsed() < limit {
-        let chunk = Instant::now();
-        for _ in 0..10_000 {
-            let Put::Done(result) = store.put(&request) else {
-                return Err("it waits".into());
-            };
-            if result.status != PutStatus::Ok {
-                return Err(format!("{:?}: {:?}", result.status, store.refusal()).into());
-            }
-        }
-        count += 10_000;
-        best = best.max(10_000.0 / chunk.elapsed().as_secs_f64());
-        slowest = slowest.max(chunk.elapsed());
+        let chunk = put_burst(store, &request)?;
+        count += u64::from(BURST);
+        best = best.max(f64::from(BURST) / chunk.as_secs_f64());
+        slowest = slowest.max(chunk);
     }
     Ok(json!({
         "appends_per_s": rate(count, started),
@@ -118,6 +115,36 @@ fn append(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
         "slowest_10k_ms": slowest.as_millis() as u64,
         "cpu_ns": (thread_cpu_ns() - cpu_ns) / count,
     }))
+}
+
+/// One thread, nothing waited for, never ahead of what is prepared.
+fn bursts(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
+    let request = request()?;
+    let started = Instant::now();
+    let mut rates = Vec::new();
+    while started.elapsed() < limit {
+        std::thread::sleep(Duration::from_millis(50));
+        rates.push(f64::from(BURST) / put_burst(store, &request)?.as_secs_f64());
+    }
+    rates.sort_unstable_by(f64::total_cmp);
+    Ok(json!({
+        "appends_per_s": rates[rates.len() / 2].round(),
+        "best_burst_per_s": rates[rates.len() - 1].round(),
+    }))
+}
+
+/// How long some puts took.
+fn put_burst(store: &Store, request: &PutRequest<'_>) -> Outcome<Duration> {
+    let started = Instant::now();
+    for _ in 0..BURST {
+        let Put::Done(result) = store.put(request) else {
+            return Err("it waits".into());
+        };
+        if result.status != PutStatus::Ok {
+            return Err(format!("{:?}: {:?}", result.status, store.refusal()).into());
+        }
+    }
+    Ok(started.elapsed())
 }
 
 /// One thread that waits for each flush.
