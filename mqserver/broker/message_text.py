@@ -25,9 +25,11 @@ class Stored(NamedTuple):
 def store_form(text: str, cluster: str, keep_wait: bool = False) -> Stored:
     """Add CLUSTER and take WAIT out; pairs without a name or value are left out.
 
-    keep_wait: a batch keeps WAIT in its text. Raises BodyError when DELAY is no number.
+    keep_wait: a batch keeps WAIT in its text. So does a delayed message: RocketMQ writes its text
+    anew, from all properties. Raises BodyError when DELAY is no number.
     """
     wait, delay, half = True, 0, False
+    taken_out: list[str] = []
     kept: list[str] = []
     for pair in text.split(PAIR_END):
         name, separator, value = pair.partition(NAME_END)
@@ -36,12 +38,15 @@ def store_form(text: str, cluster: str, keep_wait: bool = False) -> Stored:
         if name == "WAIT":
             wait = value.lower() == "true"
             if not keep_wait:
+                taken_out = [pair]
                 continue
         elif name == "TRAN_MSG":
             half = value.lower() == "true"
         elif name == "DELAY":
             delay = _level(value)
         kept.append(pair)
+    if delay > 0:
+        kept += taken_out
     kept.append(f"CLUSTER{NAME_END}{cluster}")
     return Stored(PAIR_END.join(kept).encode(), wait, delay, half)
 

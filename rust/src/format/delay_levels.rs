@@ -7,13 +7,14 @@ pub struct DelayLevels {
 }
 
 impl DelayLevels {
-    /// Reads space-separated delays with unit `s`, `m`, `h` or `d`; None if one is malformed.
+    /// Reads space-separated delays with unit `s`, `m`, `h` or `d`; None if one is malformed, or
+    /// there is none.
     pub fn parse(text: &str) -> Option<Self> {
         let delays_ms = text
             .split_whitespace()
             .map(parse_delay_ms)
             .collect::<Option<Vec<_>>>()?;
-        Some(Self { delays_ms })
+        (!delays_ms.is_empty()).then_some(Self { delays_ms })
     }
 
     /// The highest level.
@@ -63,14 +64,22 @@ mod tests {
         assert_eq!(levels.deliver_at_ms(3, 0), 60_000);
         assert_eq!(levels.deliver_at_ms(99, 0), 86_400_000);
         assert_eq!(levels.clamp(99), 5);
+        assert_eq!(levels.deliver_at_ms(0, 0), 1_000);
     }
 
     #[test]
     fn a_bad_table_is_refused() {
-        for text in ["1", "s", "1x", "1s,2s", "99999999999999999d", "1s é"] {
+        for text in [
+            "",
+            " ",
+            "1",
+            "s",
+            "1x",
+            "1s,2s",
+            "99999999999999999d",
+            "1s é",
+        ] {
             assert_eq!(DelayLevels::parse(text), None, "{text}");
         }
-        let empty = DelayLevels::parse("").unwrap();
-        assert_eq!(empty.deliver_at_ms(1, 0), 1_000);
     }
 }

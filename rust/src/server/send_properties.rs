@@ -14,8 +14,8 @@ pub(super) struct Traits {
 const NAME_END: u8 = 1;
 const PAIR_END: u8 = 2;
 
-/// Writes the stored form of `text` to `out`, which is cleared first. A batch keeps its WAIT:
-/// RocketMQ does, too.
+/// Writes the stored form of `text` to `out`, which is cleared first. A batch and a delayed message
+/// keep their WAIT: RocketMQ writes their text anew, from all properties.
 ///
 /// None if Python has to decide: a half message, or a delay that is no number. Pairs without a
 /// name or value are left out, as RocketMQ's parser does.
@@ -29,6 +29,7 @@ pub(super) fn store_form(
         wait_store_ok: true,
         delay_level: 0,
     };
+    let mut wait = None;
     out.clear();
     for pair in text.as_bytes().split(|byte| *byte == PAIR_END) {
         let Some(name_end) = pair.iter().position(|byte| *byte == NAME_END) else {
@@ -42,6 +43,7 @@ pub(super) fn store_form(
             b"WAIT" => {
                 traits.wait_store_ok = value.eq_ignore_ascii_case(b"true");
                 if !batch {
+                    wait = Some(pair);
                     continue;
                 }
             }
@@ -51,6 +53,12 @@ pub(super) fn store_form(
             _ => {}
         }
         out.extend_from_slice(pair);
+        out.push(PAIR_END);
+    }
+    if let Some(wait) = wait
+        && traits.delay_level > 0
+    {
+        out.extend_from_slice(wait);
         out.push(PAIR_END);
     }
     out.extend_from_slice(b"CLUSTER\x01");
@@ -100,7 +108,7 @@ mod tests {
     #[test]
     fn reads_what_matters_for_storing() {
         let (text, traits) = stored("WAIT\x01false\x02DELAY\x013").unwrap();
-        assert_eq!(text, "DELAY\x013\x02CLUSTER\x01C");
+        assert_eq!(text, "DELAY\x013\x02WAIT\x01false\x02CLUSTER\x01C");
         assert_eq!(
             traits,
             Traits {

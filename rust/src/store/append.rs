@@ -1,6 +1,7 @@
 //! The put lock and what happens under it.
 
 use std::cell::RefCell;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -18,8 +19,8 @@ use crate::log::{Files, WriteError, Writer};
 
 /// A clock that stepped back by less than this is waited out, not followed.
 const STEP_BACK_MAX_MS: i64 = 60_000;
-/// `osPageCacheBusyTimeOutMills`: the lock held longer means that the disk does not keep up.
-const BUSY_MS: i64 = 1_000;
+/// A lock held this long is not believed; RocketMQ's limit, too.
+const BUSY_ABSURD_MS: i64 = 10_000_000;
 /// Encoded bytes a thread keeps for its next put.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
@@ -35,6 +36,8 @@ pub(crate) struct Appender<F: Files> {
     pub(crate) space: Arc<Space>,
     /// Store timestamp of the newest record.
     pub(crate) last_store_timestamp_ms: Arc<AtomicI64>,
+    /// `osPageCacheBusyTimeOutMills`: the put lock held longer means that the disk lags behind.
+    pub(crate) busy_ms: i64,
     /// Monotonic time the put lock was taken, 0 when free.
     pub(crate) locked_at_ms: AtomicI64,
     /// The put lock.
@@ -79,7 +82,8 @@ impl<F: Files> Appender<F> {
         if self.space.is_full() {
             return PutResult::refused(PutStatus::ServiceNotAvailable);
         }
-        if self.lock_held_ms() > BUSY_MS {
+        let held_ms = self.lock_held_ms();
+        if held_ms > self.busy_ms && held_ms < BUSY_ABSURD_MS {
             return PutResult::refused(PutStatus::OsPageCacheBusy);
         }
         SCRATCH.with_borrow_mut(|encoded| {
@@ -190,13 +194,26 @@ impl<F: Files> Appender<F> {
 
     fn write_failed(&self, error: &WriteError) -> PutStatus {
         match error {
-            WriteError::NoRoom(cause) => self.space.note_full(cause),
+            WriteError::NoRoom(cause) if is_full(cause) => {
+                self.space.note_full(cause);
+                PutStatus::ServiceNotAvailable
+            }
+            WriteError::NoRoom(cause) => {
+                tracing::error!("the commit log gets no blocks or no file: {cause}");
+                PutStatus::CreateMappedFileFailed
+            }
             WriteError::Failed(cause) => {
-                self.acks.fail(format!("append to the commit log: {cause}"))
+                self.acks.fail(format!("append to the commit log: {cause}"));
+                PutStatus::ServiceNotAvailable
             }
         }
-        PutStatus::ServiceNotAvailable
     }
+}
+
+/// Whether it is for lack of space, which may be made.
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
 }
 
 /// Patches consecutive records; returns how many there are.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::test_rig::{FILE_SIZE, request, rig};
-use super::types::{PutRequest, PutStatus};
+use super::types::{PutRequest, PutResult, PutStatus};
 use crate::clock::ManualClock;
 use crate::format::message::{BLANK_BYTES, Head, blank};
 use crate::format::properties;
@@ -61,6 +61,58 @@ fn half_messages_take_no_queue_offset() {
         ..request("T", b"commit")
     };
     assert_eq!(rig.appender.put_one(&commit).queue_offset, 1);
+}
+
+#[test]
+fn every_flag_is_stored_and_each_host_has_its_own_family() {
+    let rig = rig(Memory::default(), ManualClock::at(1));
+    let hosts = ["127.0.0.1:1", "[2001:db8::1]:65535"].map(|host| host.parse().unwrap());
+    // Compressed, several tags, unwrap, inner batch, each compression type, commit.
+    for flag in [0, 0x1, 0x2, 0x40, 0x80, 0x101, 0x201, 0x301, 0x8, 0x1_0000] {
+        for (born_host, born_bit) in [(hosts[0], 0), (hosts[1], 0x10)] {
+            for (store_host, store_bit) in [(hosts[0], 0), (hosts[1], 0x20)] {
+                // The two bits say what the hosts are, whatever the producer thinks.
+                let message = PutRequest {
+                    sys_flag: flag | 0x30,
+                    born_host,
+                    store_host,
+                    ..request("T", b"body")
+                };
+                let result = rig.appender.put_one(&message);
+                assert_eq!(result.status, PutStatus::Ok);
+                let v6_hosts = (born_bit | store_bit) / 0x20 + i32::from(born_bit > 0);
+                assert_eq!(result.size_bytes, 91 + 1 + 4 + 9 + 12 * v6_hosts);
+                rig.with_record(result.physical_offset, |record| {
+                    assert_eq!(record.sys_flag, flag | born_bit | store_bit);
+                    assert_eq!(
+                        (record.born_host, record.store_host),
+                        (born_host, store_host)
+                    );
+                    assert_eq!(record.store_timestamp_ms, 1);
+                    assert_eq!(record.queue_offset, result.queue_offset);
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_that_fits_no_file_is_refused_whole() {
+    let rig = rig(Memory::default(), ManualClock::at(1));
+    let put = |count| {
+        let body = batch_body(&vec![&b""[..]; count]);
+        rig.appender.put_batch(&request("T", &body))
+    };
+    rig.put(b"before");
+    // 105 bytes each: 39 of them and a filler do not fit a file of 4096.
+    assert_eq!(put(39), PutResult::refused(PutStatus::MessageIllegal));
+    assert!(rig.flusher.log.max_offset() < 4096);
+    let stored = put(38);
+    assert_eq!(
+        (stored.physical_offset, stored.size_bytes),
+        (4096, 38 * 105)
+    );
+    assert_eq!(stored.queue_offset, 1);
 }
 
 #[test]
@@ -215,6 +267,12 @@ fn a_lock_that_is_held_too_long_means_busy() {
     clock.advance(1);
     assert_eq!(rig.appender.lock_held_ms(), 1_001);
     assert_eq!(rig.put(b"x").status, PutStatus::OsPageCacheBusy);
+    let batch = batch_body(&[b"x"]);
+    let busy = rig.appender.put_batch(&request("T", &batch));
+    assert_eq!(busy, PutResult::refused(PutStatus::OsPageCacheBusy));
+    // So long that it cannot be true.
+    clock.advance(10_000_000);
+    assert_eq!(rig.put(b"x").status, PutStatus::Ok);
     rig.appender.locked_at_ms.store(0, Ordering::Relaxed);
     rig.appender.close();
     assert_eq!(rig.put(b"x").status, PutStatus::ServiceNotAvailable);

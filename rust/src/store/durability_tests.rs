@@ -11,6 +11,7 @@ use crate::log::{Event, Faulting, Faults, Memory, Recording};
 
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
+const EMFILE: i32 = 24;
 
 #[test]
 fn a_full_disk_refuses_and_recovers() {
@@ -42,6 +43,20 @@ fn a_full_disk_refuses_and_recovers() {
     files.set(Faults::default());
     rig.appender.space.refresh();
     assert_eq!(rig.put(&[0; 2900]).queue_offset, 2);
+}
+
+#[test]
+fn a_file_that_cannot_be_made_is_not_a_full_disk() {
+    let files = Faulting::new(Memory::default());
+    let rig = rig(files.clone(), SystemClock::shared());
+    files.set(Faults {
+        allocate: Some(EMFILE),
+        ..Faults::default()
+    });
+    assert_eq!(rig.put(b"x").status, PutStatus::CreateMappedFileFailed);
+    assert_eq!(rig.appender.space.refusal(), None);
+    files.set(Faults::default());
+    assert_eq!(rig.put(b"x").physical_offset, 0);
 }
 
 #[test]

@@ -203,6 +203,7 @@ impl Parts<'_> {
             acks: Arc::clone(&flusher.acks),
             space,
             last_store_timestamp_ms: Arc::clone(&flusher.last_store_timestamp_ms),
+            busy_ms: settings.page_cache_busy_ms,
             locked_at_ms: AtomicI64::new(0),
             tail: tail(writer, queues),
         };

@@ -60,6 +60,7 @@ fn rig_of<F: Files>(files: F, file_size: u64, encoder: Encoder, clock: Arc<dyn C
         acks: Arc::clone(&acks),
         space: Arc::new(Space::new("/".as_ref(), Some(0))),
         last_store_timestamp_ms: Arc::clone(&last_store_timestamp_ms),
+        busy_ms: 1_000,
         locked_at_ms: AtomicI64::new(0),
         tail: Mutex::new(Tail {
             writer: Writer::new(Arc::clone(&log), 1024),
