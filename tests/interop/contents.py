@@ -5,12 +5,15 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from pathlib import Path
+from typing import TypeVar
 
 import mqstore
+from mqclient.wire.calls import Call
 from mqclient.wire.frame import Frame
 from mqserver.probe import Probe
 from mqstore.message import ReceivedMessage, decode_messages
 
+R = TypeVar("R")
 Queue = tuple[str, int]
 Contents = dict[Queue, dict[int, bytes]]
 """Stored records by queue and queue offset."""
@@ -118,6 +121,10 @@ class Server:
         fields = {"consumerGroup": group, "topic": queue[0], "queueId": str(queue[1])}
         reply = self._probe.call(Frame(14, fields))
         return int(reply.fields["offset"]) if reply.code == 0 else None
+
+    def ask(self, call: Call[R]) -> R:
+        """A call of the client's; its result."""
+        return call.result(self._probe.call(call.request))
 
     def call(self, code: int, fields: dict[str, str] | None = None, body: bytes = b"") -> Frame:
         """Any other request, which must succeed."""
