@@ -32,7 +32,7 @@ mod _core {
     #[pymodule_export]
     use super::logging::next_log;
     #[pymodule_export]
-    use super::offline::{Report, Scan};
+    use super::offline::{Report, Scan, json_lines};
     #[pymodule_export]
     use super::request::{Event, Request};
     #[pymodule_export]

@@ -3,11 +3,14 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::errors::raise;
-use crate::store::scan::{self, Finding};
+use crate::format::index::IndexHeader;
+use crate::format::message::CheckCrc;
+use crate::store::scan::{self, BodyText, Filter, Finding, QueueRange};
 
 /// How often a long check looks for Ctrl-C and reports where it is.
 const POLL: Duration = Duration::from_millis(50);
@@ -19,6 +22,10 @@ pub struct Scan {
 }
 
 type Chunk<'py> = (Bound<'py, PyBytes>, Vec<i64>, i64);
+type Selected<'py> = (Bound<'py, PyBytes>, usize, i64, &'static str);
+type QueueChunk<'py> = (Bound<'py, PyBytes>, usize, i64, bool);
+type State = (bool, bool, Option<(i64, i64, i64)>);
+type IndexFile = (String, i64, i64, i64, i64, i32, i32);
 type Layout = (Option<u64>, Option<u64>, Option<u32>, Option<u32>);
 
 #[pymethods]
@@ -68,6 +75,63 @@ impl Scan {
         Ok((bytes, chunk.physical_offsets, chunk.next_offset))
     }
 
+    /// Whether it was closed cleanly, whether a broker holds the lock, the checkpoint's times.
+    fn state(&self, py: Python<'_>) -> PyResult<State> {
+        let state = py.detach(|| self.inner.state()).map_err(raise)?;
+        let times = state
+            .checkpoint_ms
+            .map(|[log, queues, index]| (log, queues, index));
+        Ok((state.is_clean, state.is_locked, times))
+    }
+
+    /// The next records that pass, how many, where the next chunk begins, why it ended.
+    #[pyo3(signature = (
+        offset, max_bytes, *, stop=None, topic=None, queue_id=None, tag=None, begin_ms=None,
+        end_ms=None, check_crc=false
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn select<'py>(
+        &self,
+        py: Python<'py>,
+        offset: i64,
+        max_bytes: usize,
+        stop: Option<i64>,
+        topic: Option<&str>,
+        queue_id: Option<i32>,
+        tag: Option<&str>,
+        begin_ms: Option<i64>,
+        end_ms: Option<i64>,
+        check_crc: bool,
+    ) -> PyResult<Selected<'py>> {
+        let filter = Filter {
+            stop,
+            topic,
+            queue_id,
+            tag,
+            begin_ms,
+            end_ms,
+        };
+        let found = py
+            .detach(|| {
+                self.inner
+                    .select(offset, max_bytes, &filter, check_of(check_crc))
+            })
+            .map_err(raise)?;
+        let bytes = PyBytes::new(py, &found.bytes);
+        Ok((bytes, found.count, found.next_offset, found.ended.as_str()))
+    }
+
+    /// Where records go on behind a place at which none starts, or None.
+    fn next_record_after(&self, py: Python<'_>, offset: i64) -> PyResult<Option<i64>> {
+        py.detach(|| self.inner.next_record_after(offset))
+            .map_err(raise)
+    }
+
+    /// Each log file: its first byte, store time of its first record.
+    fn file_starts(&self, py: Python<'_>) -> PyResult<Vec<(i64, Option<i64>)>> {
+        py.detach(|| self.inner.file_starts()).map_err(raise)
+    }
+
     /// The record that starts at a physical offset, or None.
     fn record_at<'py>(
         &self,
@@ -102,6 +166,73 @@ impl Scan {
         Ok(PyBytes::new(py, &units))
     }
 
+    /// Records of one queue, how many, the next queue offset, whether there is more.
+    #[pyo3(signature = (
+        topic, queue_id, offset, max_bytes, *, stop=None, check_crc=false
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn queue_records<'py>(
+        &self,
+        py: Python<'py>,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        max_bytes: usize,
+        stop: Option<i64>,
+        check_crc: bool,
+    ) -> PyResult<QueueChunk<'py>> {
+        let range = QueueRange {
+            start: offset,
+            stop,
+        };
+        let chunk = py
+            .detach(|| {
+                self.inner
+                    .queue_records(topic, queue_id, range, max_bytes, check_of(check_crc))
+            })
+            .map_err(raise)?;
+        let bytes = PyBytes::new(py, &chunk.bytes);
+        Ok((bytes, chunk.count, chunk.next_offset, chunk.has_more))
+    }
+
+    /// Index files, oldest first: name, times, physical offsets, used slots, entries.
+    fn index_files(&self, py: Python<'_>) -> PyResult<Vec<IndexFile>> {
+        let files = py.detach(|| self.inner.index_files()).map_err(raise)?;
+        let row = |(name, header): (String, IndexHeader)| {
+            (
+                name,
+                header.begin_timestamp_ms,
+                header.end_timestamp_ms,
+                header.begin_physical_offset,
+                header.end_physical_offset,
+                header.hash_slot_count,
+                // The first entry's number is 1; a fresh file counts 0.
+                header.index_count.saturating_sub(1).max(0),
+            )
+        };
+        Ok(files.into_iter().map(row).collect())
+    }
+
+    /// The slots of an index file.
+    fn index_slots<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let slots = py.detach(|| self.inner.index_slots(name)).map_err(raise)?;
+        Ok(PyBytes::new(py, &slots))
+    }
+
+    /// Raw 20-byte entries of an index file.
+    fn index_entries<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        start: u32,
+        max_count: usize,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let entries = py
+            .detach(|| self.inner.index_entries(name, start, max_count))
+            .map_err(raise)?;
+        Ok(PyBytes::new(py, &entries))
+    }
+
     /// Physical offsets of records whose index key may be `topic#key`, newest first.
     fn lookup(
         &self,
@@ -134,6 +265,46 @@ impl Scan {
             None => outcome.map(Report::from).map_err(raise),
         }
     }
+}
+
+fn check_of(check_crc: bool) -> CheckCrc {
+    if check_crc {
+        CheckCrc::Yes
+    } else {
+        CheckCrc::No
+    }
+}
+
+/// Whole records as JSON lines.
+#[pyfunction]
+pub fn json_lines<'py>(
+    py: Python<'py>,
+    records: &Bound<'py, PyBytes>,
+    body: &str,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let Some(body) = BodyText::parse(body) else {
+        let what = format!("body must be none, text, hex or base64, not {body:?}");
+        return Err(PyValueError::new_err(what));
+    };
+    let bytes = records.as_bytes();
+    let mut lines = Vec::new();
+    let rendered = py.detach(|| scan::json_lines(bytes, body, &mut decompress, &mut lines));
+    rendered.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(PyBytes::new(py, &lines))
+}
+
+/// Compressed bodies are rare enough to go through the codec, whose words say what is wrong.
+fn decompress(body: &[u8], sys_flag: i32) -> Result<Vec<u8>, String> {
+    let words = |error: PyErr| error.to_string();
+    Python::attach(|py| {
+        let call = py
+            .import("mqstore._codec")
+            .and_then(|codec| codec.call_method1("decompress_body", (body, sys_flag)));
+        match call {
+            Ok(unpacked) => unpacked.extract::<Vec<u8>>().map_err(words),
+            Err(error) => Err(error.value(py).to_string()),
+        }
+    })
 }
 
 /// Lets Ctrl-C in and tells the caller how far the check is; an exception there stops it.

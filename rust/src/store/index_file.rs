@@ -90,10 +90,24 @@ impl IndexFile {
 
     /// `count` entries from `index` on.
     pub(crate) fn entries(&self, index: i32, count: i32) -> io::Result<Vec<IndexEntry>> {
-        let mut bytes = vec![0; count.unsigned_abs() as usize * ENTRY_BYTES];
-        let position = self.layout.entry_position(index.unsigned_abs());
-        self.file.read_exact_at(&mut bytes, position)?;
+        let bytes = self.raw_entries(index.unsigned_abs(), count.unsigned_abs() as usize)?;
         Ok(bytes.as_chunks().0.iter().map(IndexEntry::decode).collect())
+    }
+
+    /// `count` entries from `index` on, as they are stored.
+    pub(crate) fn raw_entries(&self, index: u32, count: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; count * ENTRY_BYTES];
+        let position = self.layout.entry_position(index);
+        self.file.read_exact_at(&mut bytes, position)?;
+        Ok(bytes)
+    }
+
+    /// Every slot, as it is stored.
+    pub(crate) fn raw_slots(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.layout.slots as usize * SLOT_BYTES];
+        let position = self.layout.slot_position(0);
+        self.file.read_exact_at(&mut bytes, position)?;
+        Ok(bytes)
     }
 
     /// Whether the slots are these.

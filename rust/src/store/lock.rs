@@ -54,12 +54,35 @@ impl Drop for StoreLock {
     }
 }
 
-fn lock_first_byte(file: &File) -> io::Result<()> {
+/// Whether somebody holds the lock of the store at `root`; takes nothing, creates nothing.
+pub(super) fn is_held(root: &Path) -> Result<bool, StoreError> {
+    let path = root.join("lock");
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(io_error(&path)(error)),
+    };
+    let mut request = first_byte();
+    // SAFETY: the descriptor is open for the call, and `request` lives until it returns.
+    let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut request) };
+    match answer {
+        -1 => Err(io_error(&path)(io::Error::last_os_error())),
+        _ => Ok(request.l_type != libc::F_UNLCK as libc::c_short),
+    }
+}
+
+/// An exclusive lock of byte 0, as `fcntl` wants it described.
+fn first_byte() -> libc::flock {
     // SAFETY: an all-zero `flock` is a valid value of this plain C struct.
     let mut request: libc::flock = unsafe { std::mem::zeroed() };
     request.l_type = libc::F_WRLCK as libc::c_short;
     request.l_whence = libc::SEEK_SET as libc::c_short;
     request.l_len = 1;
+    request
+}
+
+fn lock_first_byte(file: &File) -> io::Result<()> {
+    let request = first_byte();
     // SAFETY: the descriptor is open for the call, and the kernel only reads `request`.
     let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &request) };
     match answer {
@@ -125,7 +148,9 @@ mod tests {
         let first = StoreLock::acquire(root.path()).unwrap();
         let refused = StoreLock::acquire(root.path()).unwrap_err();
         assert!(matches!(refused, StoreError::Locked { .. }), "{refused}");
+        assert!(is_held(root.path()).unwrap());
         drop(first);
+        assert!(!is_held(root.path()).unwrap());
         StoreLock::acquire(root.path()).unwrap();
         let content = std::fs::read(root.path().join("lock")).unwrap();
         assert_eq!(content, CONTENT);

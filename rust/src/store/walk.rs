@@ -8,7 +8,7 @@ use crate::log::{Files, Segments};
 /// Bytes read at once.
 const CHUNK_BYTES: usize = 256 << 10;
 /// No record is believed to be longer; RocketMQ's default limit is 4 MiB and 64 KiB.
-const RECORD_BYTES_MAX: usize = 256 << 20;
+pub(crate) const RECORD_BYTES_MAX: usize = 256 << 20;
 
 /// Bytes of a log by offset: a broker's own log, or a directory someone else may be writing.
 pub(crate) trait LogRead: Send + Sync {

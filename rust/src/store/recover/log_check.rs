@@ -173,7 +173,7 @@ impl<'a, F: Files> LogCheck<'a, F> {
 }
 
 /// A record that is whole and where it says. No topic holds zeros, lost bytes do.
-pub(super) fn good_record(offset: u64, bytes: &[u8]) -> Option<RecordView<'_>> {
+pub(in crate::store) fn good_record(offset: u64, bytes: &[u8]) -> Option<RecordView<'_>> {
     let record = RecordView::parse(bytes, CheckCrc::Yes).ok()?;
     let is_sound = record.physical_offset == offset.cast_signed() && !record.topic.contains('\0');
     is_sound.then_some(record)

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use self::index_check::Checked;
 use self::log_check::LogCheck;
+pub(in crate::store) use self::log_check::good_record;
 pub(super) use self::marker::Marker;
 use super::checkpoint::Checkpoint;
 use super::consume_queue::ConsumeQueue;

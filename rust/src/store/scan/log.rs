@@ -1,16 +1,22 @@
 //! The commit log's files, read as they are while somebody else may append to them.
 
+use std::collections::HashMap;
+
 use std::io;
+
 use std::path::{Path, PathBuf};
 
+use crate::format::message::{BLANK_BYTES, CheckCrc, Head, RecordView};
 use crate::log::fs::File;
-use crate::store::files::{offset_files, offset_name};
+use crate::store::files::{OffsetFile, offset_files, offset_name};
 use crate::store::open_files::OpenFiles;
 use crate::store::types::StoreError;
-use crate::store::walk::LogRead;
+use crate::store::walk::{LogRead, RECORD_BYTES_MAX};
 
 /// Files kept open; a scan goes through them in order.
 const OPEN_FILES_MAX: usize = 16;
+/// Bytes read for a record before its length is known.
+const GLANCE_BYTES: usize = 4 << 10;
 
 /// A log in a directory.
 #[derive(Debug)]
@@ -23,16 +29,17 @@ pub(super) struct LogDirectory {
 }
 
 impl LogDirectory {
-    /// Looks at `{root}/commitlog`; the first file's length is taken for every file's.
+    /// Looks at `{root}/commitlog`; the length that most files have is taken for every file's.
     pub(super) fn open(root: &Path) -> Result<Self, StoreError> {
         let path = root.join("commitlog");
         let files = offset_files(&path)?;
-        let file_bytes = files.iter().map(|file| file.bytes).find(|bytes| *bytes > 0);
         Ok(Self {
             start: files.first().map_or(0, |file| file.offset),
-            end: files.last().map_or(0, |file| file.offset + file.bytes),
+            end: files
+                .last()
+                .map_or(0, |file| file.offset.saturating_add(file.bytes)),
             // A log without files is never read.
-            file_bytes: file_bytes.unwrap_or(1),
+            file_bytes: usual_bytes(&files).unwrap_or(1),
             path,
             open: OpenFiles::new(OPEN_FILES_MAX),
         })
@@ -42,6 +49,63 @@ impl LogDirectory {
     pub(super) fn file_bytes(&self) -> Option<u64> {
         (self.end > 0).then_some(self.file_bytes)
     }
+
+    /// The files there are now, in order.
+    pub(super) fn files(&self) -> Result<Vec<OffsetFile>, StoreError> {
+        offset_files(&self.path)
+    }
+
+    /// First byte of the file that holds `offset`.
+    pub(super) fn file_start(&self, offset: u64) -> u64 {
+        offset - offset % self.file_bytes
+    }
+
+    /// The bytes of the record at `offset`, whole and where it says; None if there is none.
+    /// `size` is what a queue says about its length.
+    pub(super) fn record(
+        &self,
+        offset: i64,
+        size: Option<i32>,
+        check: CheckCrc,
+    ) -> io::Result<Option<Vec<u8>>> {
+        let Ok(at) = u64::try_from(offset) else {
+            return Ok(None);
+        };
+        let size = size.map(|size| usize::try_from(size).unwrap_or(0));
+        let glance = size.unwrap_or(GLANCE_BYTES).min(RECORD_BYTES_MAX);
+        let mut bytes = vec![0; glance.max(BLANK_BYTES)];
+        let read = self.read_at(at, &mut bytes)?;
+        bytes.truncate(read);
+        let Head::Record(total) = Head::parse(&bytes) else {
+            return Ok(None);
+        };
+        if total > RECORD_BYTES_MAX || size.is_some_and(|size| size != total) {
+            return Ok(None);
+        }
+        if total > bytes.len() {
+            bytes.resize(total, 0);
+            if self.read_at(at, &mut bytes)? < total {
+                return Ok(None);
+            }
+        }
+        bytes.truncate(total);
+        let record = RecordView::parse(&bytes, check);
+        let is_there = record.is_ok_and(|record| record.physical_offset == offset);
+        Ok(is_there.then_some(bytes))
+    }
+}
+
+/// The length that most files have, of two equally frequent ones the larger; None without files
+/// of any length.
+fn usual_bytes(files: &[OffsetFile]) -> Option<u64> {
+    let mut counts = HashMap::new();
+    for file in files.iter().filter(|file| file.bytes > 0) {
+        *counts.entry(file.bytes).or_insert(0_usize) += 1;
+    }
+    let usual = counts
+        .into_iter()
+        .max_by_key(|(bytes, count)| (*count, *bytes));
+    usual.map(|(bytes, _)| bytes)
 }
 
 impl LogRead for LogDirectory {
@@ -51,23 +115,25 @@ impl LogRead for LogDirectory {
 
     /// Behind the last file, also one that a broker added since.
     fn max_offset(&self) -> u64 {
-        let files = offset_files(&self.path).unwrap_or_default();
-        let end = files.last().map_or(0, |file| file.offset + file.bytes);
+        let files = self.files().unwrap_or_default();
+        let end = files
+            .last()
+            .map_or(0, |file| file.offset.saturating_add(file.bytes));
         end.max(self.end)
     }
 
     fn next_file_start(&self, offset: u64) -> u64 {
-        offset - offset % self.file_bytes + self.file_bytes
+        self.file_start(offset).saturating_add(self.file_bytes)
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
-        let start = offset - offset % self.file_bytes;
+        let start = self.file_start(offset);
         let path = self.path.join(offset_name(start));
         let file = match self.open.get((0, start), || File::open(path)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
             other => other?,
         };
-        let room = usize::try_from(start + self.file_bytes - offset).unwrap_or(usize::MAX);
+        let room = usize::try_from(self.file_bytes - (offset - start)).unwrap_or(usize::MAX);
         let count = out.len().min(room);
         let mut filled = 0;
         while filled < count {

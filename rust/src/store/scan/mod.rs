@@ -1,25 +1,31 @@
 //! Reading a store directory without owning it: no lock, no recovery, nothing created, so that
 //! a broker may run on it meanwhile.
 
+mod json;
 mod log;
+mod select;
+#[cfg(test)]
+mod select_tests;
+mod state;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod view;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
+pub use self::json::{BodyText, Decompress, json_lines};
 use self::log::LogDirectory;
-use super::consume_queue::ConsumeQueue;
-use super::consume_queues::{ConsumeQueues, adopted_file_bytes, queue_directories};
+pub use self::select::{Ended, Filter, Selected};
+pub use self::state::State;
+pub use self::view::{QueueChunk, QueueRange, QueueSummary};
+use super::consume_queues::{adopted_file_bytes, queue_directories};
 use super::files::io_error;
-use super::index::{IndexFiles, index_paths};
-use super::types::{ReadMode, StoreError};
+use super::index::index_paths;
+use super::types::StoreError;
 use super::walk::{LogRead, Step, Walk};
-use crate::format::consume_queue::ENTRY_BYTES;
 use crate::format::index::IndexLayout;
 use crate::format::message::{CheckCrc, RecordView};
-use crate::log::Access;
 
 /// Sizes of a store's files, as found on disk; None where it has no such file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,19 +38,6 @@ pub struct Layout {
     pub index_slots: Option<u32>,
     /// Entries of an index file.
     pub index_entries: Option<u32>,
-}
-
-/// A consume queue on disk.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueueSummary {
-    /// Topic name.
-    pub topic: String,
-    /// Queue of the topic.
-    pub queue_id: i32,
-    /// First offset whose record is in the log.
-    pub min_offset: i64,
-    /// One past the last offset.
-    pub max_offset: i64,
 }
 
 /// Whole records of one stretch of the log.
@@ -182,120 +175,14 @@ impl Scan {
 
     /// The record that starts at a physical offset, None if none does.
     pub fn record_at(&self, physical_offset: i64) -> Result<Option<Vec<u8>>, StoreError> {
-        let limit = self.log.max_offset();
-        let Ok(offset) = u64::try_from(physical_offset) else {
-            return Ok(None);
-        };
-        let mut walk = Walk::from(offset);
-        match walk
-            .step(&self.log, limit)
-            .map_err(log_error(physical_offset))?
-        {
-            Step::Record(bytes) if is_record_at(physical_offset, bytes, CheckCrc::No) => {
-                Ok(Some(bytes.to_vec()))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// Every consume queue, by topic and queue id.
-    pub fn queues(&self) -> Result<Vec<QueueSummary>, StoreError> {
-        let queues = self.load_queues()?.all();
-        let mut found: Vec<_> = queues.iter().map(|queue| summary(queue)).collect();
-        found.sort_by(|left, right| {
-            (&left.topic, left.queue_id).cmp(&(&right.topic, right.queue_id))
-        });
-        Ok(found)
-    }
-
-    /// The raw 20-byte units of a queue from `offset` on, at most `max_count`.
-    pub fn queue_entries(
-        &self,
-        topic: &str,
-        queue_id: i32,
-        offset: i64,
-        max_count: usize,
-    ) -> Result<Vec<u8>, StoreError> {
-        let mut units = Vec::new();
-        let Some(queue) = self.load_queue(topic, queue_id)? else {
-            return Ok(units);
-        };
-        let mut at = offset.max(queue.min_offset());
-        let wanted = max_count.saturating_mul(ENTRY_BYTES);
-        while at < queue.max_offset() && units.len() < wanted {
-            let before = units.len();
-            let read = queue.read(at, wanted - before, ReadMode::Wait, &mut units);
-            if read != Ok(true) || units.len() == before {
-                break;
-            }
-            at += ((units.len() - before) / ENTRY_BYTES) as i64;
-        }
-        Ok(units)
-    }
-
-    /// Physical offsets of the records whose index key is `topic#key`, newest first; the hash
-    /// decides, so others may be among them.
-    pub fn lookup(
-        &self,
-        topic: &str,
-        key: &str,
-        max_count: usize,
-        begin_ms: i64,
-        end_ms: i64,
-    ) -> Result<Vec<i64>, StoreError> {
-        let index = self.load_index()?;
-        let hits = index.look_up(topic, key, max_count, begin_ms, end_ms);
-        Ok(hits.physical_offsets)
+        let found = self.log.record(physical_offset, None, CheckCrc::No);
+        found.map_err(log_error(physical_offset))
     }
 
     /// Checks every record, queue unit and index entry. `progress` gets the physical offset
     /// reached and stops the check by returning false.
     pub fn verify(&self, progress: &mut dyn FnMut(i64) -> bool) -> Result<Report, StoreError> {
         verify::verify(self, progress)
-    }
-
-    fn load_queues(&self) -> Result<ConsumeQueues, StoreError> {
-        let queues = ConsumeQueues::load(&self.root, None, Access::Read, false)?;
-        for queue in queues.all() {
-            queue.set_min_from(self.min_physical_offset());
-        }
-        Ok(queues)
-    }
-
-    fn load_queue(
-        &self,
-        topic: &str,
-        queue_id: i32,
-    ) -> Result<Option<Arc<ConsumeQueue>>, StoreError> {
-        let file_bytes = self.layout.consume_queue_file_bytes;
-        let queue = ConsumeQueues::load_one(&self.root, file_bytes, topic, queue_id)?;
-        if let Some(queue) = &queue {
-            queue.set_min_from(self.min_physical_offset());
-        }
-        Ok(queue)
-    }
-
-    fn index_layout(&self) -> Option<IndexLayout> {
-        let (slots, entries) = (self.layout.index_slots?, self.layout.index_entries?);
-        Some(IndexLayout { slots, entries })
-    }
-
-    fn load_index(&self) -> Result<IndexFiles, StoreError> {
-        let Layout {
-            index_slots,
-            index_entries,
-            ..
-        } = self.layout;
-        IndexFiles::load(&self.root, index_slots, index_entries, Access::Read)
-    }
-}
-
-fn summary(queue: &ConsumeQueue) -> QueueSummary {
-    QueueSummary {
-        topic: queue.topic().to_owned(),
-        queue_id: queue.queue_id(),
-        min_offset: queue.min_offset(),
-        max_offset: queue.max_offset(),
     }
 }
 

@@ -1,0 +1,171 @@
+//! Numbers, times and text as Python writes them in JSON.
+
+/// Two digits of every number below 100.
+const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
+2021222324252627282930313233343536373839\
+4041424344454647484950515253545556575859\
+6061626364656667686970717273747576777879\
+8081828384858687888990919293949596979899";
+const HEX: &[u8; 16] = b"0123456789abcdef";
+const HEX_UPPER: &[u8; 16] = b"0123456789ABCDEF";
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const DAY_MS: i64 = 86_400_000;
+/// The days that Python's datetime knows, from the epoch: years 1 to 9999.
+const DAYS: std::ops::Range<i64> = -719_162..2_932_897;
+
+/// A decimal number.
+pub(super) fn write_number(value: i64, out: &mut Vec<u8>) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut rest = value.unsigned_abs();
+    while rest >= 100 {
+        let pair = (rest % 100) as usize * 2;
+        rest /= 100;
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+    }
+    if rest >= 10 {
+        let pair = rest as usize * 2;
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+    } else {
+        at -= 1;
+        digits[at] = b'0' + rest as u8;
+    }
+    if value < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// A string in quotes.
+pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    let bytes = text.as_bytes();
+    let mut done = 0;
+    if bytes.iter().any(|byte| must_escape(*byte)) {
+        for (at, byte) in bytes.iter().enumerate() {
+            if must_escape(*byte) {
+                out.extend_from_slice(&bytes[done..at]);
+                write_escape(*byte, out);
+                done = at + 1;
+            }
+        }
+    }
+    out.extend_from_slice(&bytes[done..]);
+    out.push(b'"');
+}
+
+fn must_escape(byte: u8) -> bool {
+    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
+}
+
+fn write_escape(byte: u8, out: &mut Vec<u8>) {
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        0x08 => b'b',
+        0x0C => b'f',
+        _ => {
+            out.extend_from_slice(b"\\u00");
+            return push_hex(byte, HEX, out);
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}
+
+fn push_hex(byte: u8, digits: &[u8; 16], out: &mut Vec<u8>) {
+    let (high, low) = (byte >> 4, byte & 15);
+    out.extend_from_slice(&[digits[usize::from(high)], digits[usize::from(low)]]);
+}
+
+/// Lower-case hex digits in quotes.
+pub(super) fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    out.reserve(bytes.len() * 2);
+    for byte in bytes {
+        push_hex(*byte, HEX, out);
+    }
+    out.push(b'"');
+}
+
+/// Upper-case hex digits.
+pub(super) fn write_hex_upper(bytes: &[u8], out: &mut Vec<u8>) {
+    for byte in bytes {
+        push_hex(*byte, HEX_UPPER, out);
+    }
+}
+
+/// Base64 in quotes, with padding.
+pub(super) fn write_base64(bytes: &[u8], out: &mut Vec<u8>) {
+    let digit = |bits: u32| BASE64[(bits & 63) as usize];
+    out.push(b'"');
+    out.reserve(bytes.len().div_ceil(3) * 4);
+    let (triples, rest) = bytes.as_chunks::<3>();
+    for [a, b, c] in triples {
+        let bits = u32::from_be_bytes([0, *a, *b, *c]);
+        out.extend_from_slice(&[18, 12, 6, 0].map(|shift| digit(bits >> shift)));
+    }
+    match *rest {
+        [a] => {
+            let bits = u32::from(a) << 16;
+            out.extend_from_slice(&[digit(bits >> 18), digit(bits >> 12), b'=', b'=']);
+        }
+        [a, b] => {
+            let bits = u32::from_be_bytes([0, a, b, 0]);
+            let digits = [18, 12, 6].map(|shift| digit(bits >> shift));
+            out.extend_from_slice(&digits);
+            out.push(b'=');
+        }
+        _ => {}
+    }
+    out.push(b'"');
+}
+
+/// A time in UTC as Python's `isoformat(timespec="milliseconds")`, in quotes; null for a year
+/// that Python's datetime does not know.
+pub(super) fn write_time(timestamp_ms: i64, out: &mut Vec<u8>) {
+    let (days, of_day) = (
+        timestamp_ms.div_euclid(DAY_MS),
+        timestamp_ms.rem_euclid(DAY_MS),
+    );
+    if !DAYS.contains(&days) {
+        return out.extend_from_slice(b"null");
+    }
+    let (year, month, day) = civil(days);
+    let mut text = *b"\"0000-00-00T00:00:00.000+00:00\"";
+    let mut put = |at: usize, value: i64| {
+        let pair = value as usize * 2;
+        text[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
+    };
+    put(1, year / 100);
+    put(3, year % 100);
+    put(6, month);
+    put(9, day);
+    put(12, of_day / 3_600_000);
+    put(15, of_day / 60_000 % 60);
+    put(18, of_day / 1_000 % 60);
+    put(21, of_day % 1_000 / 10);
+    text[23] = b'0' + (of_day % 10) as u8;
+    out.extend_from_slice(&text);
+}
+
+/// Year, month and day of a day since the epoch, in the Gregorian calendar: counted in eras of
+/// 400 years that begin in March, so that the leap day is the last of its year.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 {
+        march_month + 3
+    } else {
+        march_month - 9
+    };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day)
+}

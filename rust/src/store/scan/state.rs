@@ -1,0 +1,56 @@
+//! Whether a store is in use, and what its checkpoint says.
+
+use std::io;
+
+use super::Scan;
+use crate::log::fs::File;
+use crate::store::checkpoint::CHECKPOINT_BYTES;
+use crate::store::files::io_error;
+use crate::store::layout::ABORT;
+use crate::store::lock::is_held;
+use crate::store::types::StoreError;
+
+/// The state of a store that nobody needs to own to see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct State {
+    /// It was closed: there is no `abort`.
+    pub is_clean: bool,
+    /// A broker holds the lock.
+    pub is_locked: bool,
+    /// Store time up to which the log, the queues and the index were on disk, milliseconds since
+    /// the epoch; None without a whole checkpoint.
+    pub checkpoint_ms: Option<[i64; 3]>,
+}
+
+impl Scan {
+    /// Whether the store was closed, whether it is in use, and its checkpoint.
+    pub fn state(&self) -> Result<State, StoreError> {
+        let abort = self.root.join(ABORT);
+        Ok(State {
+            is_clean: !abort.try_exists().map_err(io_error(&abort))?,
+            is_locked: is_held(&self.root)?,
+            checkpoint_ms: self.checkpoint()?,
+        })
+    }
+
+    /// The times in `checkpoint`; None if the file is missing or too short.
+    pub(super) fn checkpoint(&self) -> Result<Option<[i64; 3]>, StoreError> {
+        let path = self.root.join("checkpoint");
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(io_error(&path)(error)),
+        };
+        if file.metadata().map_err(io_error(&path))?.len() < CHECKPOINT_BYTES {
+            return Ok(None);
+        }
+        let mut bytes = [0; 24];
+        file.read_exact_at(&mut bytes, 0).map_err(io_error(&path))?;
+        let (times, _) = bytes.as_chunks::<8>();
+        let mut found = [0; 3];
+        for (time, stored) in found.iter_mut().zip(times) {
+            *time = i64::from_be_bytes(*stored);
+        }
+        Ok(Some(found))
+    }
+}
