@@ -55,9 +55,7 @@ fn filled(queues: &ConsumeQueues, count: i64) -> Arc<ConsumeQueue> {
     for offset in 0..count {
         assert_eq!(append(&queue, offset), Appended::New);
     }
-    queues
-        .write_pending([Arc::clone(&queue)].into_iter())
-        .unwrap();
+    queues.write_pending(&[Arc::clone(&queue)]).unwrap();
     queues.flush().unwrap();
     queue
 }

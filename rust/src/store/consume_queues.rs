@@ -39,6 +39,7 @@ pub(crate) struct ConsumeQueues {
     ext: Ext,
     queues: RwLock<ByTopic>,
     numbers: AtomicU64,
+    removals: AtomicU64,
     /// Queues with units written since the last flush, by number.
     dirty: Mutex<HashMap<u64, Arc<ConsumeQueue>>>,
     /// Where in the log dispatch has to start for queues that lost units at load.
@@ -133,6 +134,7 @@ impl ConsumeQueues {
             ext,
             queues: RwLock::default(),
             numbers: AtomicU64::new(0),
+            removals: AtomicU64::new(0),
             dirty: Mutex::default(),
             lost_from: AtomicI64::new(i64::MAX),
         }
@@ -199,16 +201,25 @@ impl ConsumeQueues {
     }
 
     /// Writes what was appended to these queues and lets readers see it.
-    pub(crate) fn write_pending(
-        &self,
-        queues: impl Iterator<Item = Arc<ConsumeQueue>>,
-    ) -> Result<(), StoreError> {
+    pub(crate) fn write_pending(&self, queues: &[Arc<ConsumeQueue>]) -> Result<(), StoreError> {
         let mut dirty = self.dirty.lock();
         for queue in queues {
             queue.write_pending()?;
-            dirty.insert(queue.number(), queue);
+            dirty
+                .entry(queue.number())
+                .or_insert_with(|| Arc::clone(queue));
         }
         Ok(())
+    }
+
+    /// Whether messages have a unit in an extension.
+    pub(crate) fn writes_ext(&self) -> bool {
+        self.ext.is_written
+    }
+
+    /// How many queues were removed since the store was opened.
+    pub(crate) fn removals(&self) -> u64 {
+        self.removals.load(Ordering::Acquire)
     }
 
     /// One pass that makes everything written so far durable.
@@ -224,6 +235,7 @@ impl ConsumeQueues {
             of_topic.remove(&queue.queue_id());
         }
         self.dirty.lock().remove(&queue.number());
+        self.removals.fetch_add(1, Ordering::AcqRel);
         queue.destroy()
     }
 }

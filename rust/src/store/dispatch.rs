@@ -1,36 +1,43 @@
-//! Following the log: every record that became readable enters its queue and the index, and the
-//! listener is told. One thread, in log order.
+//! Deriving queues and index from the log: every record enters its queue, the queues that it
+//! names beside, and the index; then readers see it and the listener is told. In log order.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
-
-use parking_lot::Mutex;
 
 use super::consume_queue::{Appended, ConsumeQueue};
 use super::consume_queues::ConsumeQueues;
 use super::files::io_error;
 use super::index::IndexWriter;
+use super::recent::RecentQueues;
+use super::settings::MultiDispatch;
 use super::types::{Arrival, StoreError};
 use super::walk::{LogRead, Step, Walk};
 use crate::format::consume_queue::QueueEntry;
 use crate::format::consume_queue_ext::ExtUnit;
 use crate::format::delay_levels::DelayLevels;
 use crate::format::message::{CheckCrc, RecordView, sys_flag};
+use crate::format::multi_dispatch;
 
-/// Records between two writes of a batch; bounds what waits in memory.
+/// Records between two writes of a batch, and for each queue in it; bounds what waits in memory.
 const BATCH_RECORDS: usize = 4_096;
+const BATCH_RECORDS_PER_QUEUE: usize = 16;
+const BATCH_RECORDS_MAX: usize = 65_536;
 
 /// Told of each message that became readable.
 pub(crate) type Listener = Box<dyn Fn(&Arrival<'_>) + Send + Sync>;
+
+/// Gives the filter bitmap that the extension keeps for a message, None for none.
+pub(crate) type BitmapSource = Box<dyn Fn(&RecordView<'_>) -> Option<Vec<u8>> + Send + Sync>;
 
 /// What is derived from the log, and how far.
 pub(crate) struct Derived {
     queues: Arc<ConsumeQueues>,
     index: Option<IndexWriter>,
     levels: DelayLevels,
+    multi_dispatch: MultiDispatch,
+    bitmaps: Arc<OnceLock<BitmapSource>>,
     progress: Arc<Progress>,
+    recent: RecentQueues,
     batch: Batch,
 }
 
@@ -38,9 +45,19 @@ pub(crate) struct Derived {
 #[derive(Default)]
 struct Batch {
     records: usize,
-    queues: HashMap<u64, Arc<ConsumeQueue>>,
-    arrivals: Vec<(Arc<ConsumeQueue>, i64, i64)>,
+    /// Queues with units to write; one may be there twice.
+    queues: Vec<Arc<ConsumeQueue>>,
+    /// Empty where nobody listens.
+    arrivals: Vec<Arrived>,
+    is_told: bool,
     store_timestamp_ms: i64,
+}
+
+/// A message that will be readable in the queue at a place of the batch.
+struct Arrived {
+    place: usize,
+    max_offset: i64,
+    tags_code: i64,
 }
 
 /// How far dispatch is, for whoever asks.
@@ -55,6 +72,11 @@ impl Progress {
     /// Log offset up to which records are in their queues and the index.
     pub(crate) fn dispatched(&self) -> u64 {
         self.dispatched.load(Ordering::Acquire)
+    }
+
+    /// Says that records up to `offset` are in their queues and the index.
+    pub(super) fn set_dispatched(&self, offset: u64) {
+        self.dispatched.store(offset, Ordering::Release);
     }
 
     /// Store time of the last record dispatched, milliseconds since the epoch, 0 for none.
@@ -79,9 +101,23 @@ impl Derived {
             queues,
             index,
             levels,
+            multi_dispatch: MultiDispatch::default(),
+            bitmaps: Arc::default(),
             progress: Arc::default(),
+            recent: RecentQueues::default(),
             batch: Batch::default(),
         }
+    }
+
+    /// Has messages enter the queues that they name beside their own, where that is enabled.
+    pub(crate) fn with_multi_dispatch(mut self, multi_dispatch: MultiDispatch) -> Self {
+        self.multi_dispatch = multi_dispatch;
+        self
+    }
+
+    /// Where the source of filter bitmaps goes.
+    pub(crate) fn bitmaps(&self) -> Arc<OnceLock<BitmapSource>> {
+        Arc::clone(&self.bitmaps)
     }
 
     /// How far dispatch is.
@@ -105,6 +141,7 @@ impl Derived {
         listener: Option<&Listener>,
     ) -> Result<(), StoreError> {
         walk.forget();
+        self.batch.is_told = listener.is_some();
         loop {
             let offset = walk.offset();
             match walk.step(log, limit).map_err(log_error(offset))? {
@@ -118,7 +155,7 @@ impl Derived {
                 }
                 Step::End => return self.publish(walk.offset(), listener),
             }
-            if self.batch.records >= BATCH_RECORDS {
+            if self.batch.is_full() {
                 self.publish(walk.offset(), listener)?;
             }
         }
@@ -153,35 +190,68 @@ impl Derived {
             size_bytes: i32::try_from(size).unwrap_or(i32::MAX),
             tags_code: record.tags_code(&self.levels),
         };
+        self.enqueue_own(entry, record)?;
+        if !self.multi_dispatch.enabled {
+            return Ok(());
+        }
+        for (name, queue_offset) in multi_dispatch::dispatches(record.properties) {
+            let lmq_enabled = self.multi_dispatch.lmq_enabled;
+            let queue_id = multi_dispatch::queue_id_in(name, record.queue_id, lmq_enabled);
+            self.append((name, queue_id), queue_offset, entry, None)?;
+        }
+        Ok(())
+    }
+
+    /// The unit in the record's own queue, the only one with an extension.
+    fn enqueue_own(
+        &mut self,
+        entry: QueueEntry,
+        record: &RecordView<'_>,
+    ) -> Result<(), StoreError> {
+        let own = (record.topic, record.queue_id);
+        if !self.queues.writes_ext() {
+            return self.append(own, record.queue_offset, entry, None);
+        }
+        let bitmap = self.bitmaps.get().and_then(|source| source(record));
         let ext = ExtUnit {
             tags_code: entry.tags_code,
             store_timestamp_ms: record.store_timestamp_ms,
-            bitmap: &[],
+            bitmap: bitmap.as_deref().unwrap_or_default(),
         };
-        let queue = self.queues.for_record(record.topic, record.queue_id);
-        let appended = match &queue {
-            Some(queue) => queue.append(record.queue_offset, entry, Some(&ext))?,
+        self.append(own, record.queue_offset, entry, Some(&ext))
+    }
+
+    fn append(
+        &mut self,
+        (topic, queue_id): (&str, i32),
+        queue_offset: i64,
+        entry: QueueEntry,
+        ext: Option<&ExtUnit<'_>>,
+    ) -> Result<(), StoreError> {
+        let slot = self.recent.get(&self.queues, topic, queue_id);
+        let appended = match &slot {
+            Some(slot) => slot.queue.append(queue_offset, entry, ext)?,
             None => Appended::Refused,
         };
-        match (appended, queue) {
-            (Appended::New, Some(queue)) => {
-                let max_offset = record.queue_offset + 1;
-                self.batch
-                    .queues
-                    .entry(queue.number())
-                    .or_insert_with(|| Arc::clone(&queue));
-                self.batch
-                    .arrivals
-                    .push((queue, max_offset, entry.tags_code));
+        match (appended, slot) {
+            (Appended::New, Some(slot)) => {
+                let place = self.batch.place_of(&slot.queue, &mut slot.place);
+                if self.batch.is_told {
+                    self.batch.arrivals.push(Arrived {
+                        place,
+                        max_offset: queue_offset + 1,
+                        tags_code: entry.tags_code,
+                    });
+                }
             }
             (Appended::Duplicate, _) => {}
             _ => {
                 self.progress.skipped.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(
-                    offset,
-                    topic = record.topic,
-                    queue_id = record.queue_id,
-                    queue_offset = record.queue_offset,
+                    offset = entry.physical_offset,
+                    topic,
+                    queue_id,
+                    queue_offset,
                     "a record's header makes no sense, it enters no queue"
                 );
             }
@@ -191,89 +261,52 @@ impl Derived {
 
     /// Lets readers see the batch, then tells the listener.
     fn publish(&mut self, offset: u64, listener: Option<&Listener>) -> Result<(), StoreError> {
-        self.queues
-            .write_pending(self.batch.queues.drain().map(|(_, queue)| queue))?;
-        self.progress.dispatched.store(offset, Ordering::Release);
+        self.queues.write_pending(&self.batch.queues)?;
+        self.progress.set_dispatched(offset);
         let store_timestamp_ms = &self.progress.store_timestamp_ms;
         store_timestamp_ms.store(self.batch.store_timestamp_ms, Ordering::Release);
-        self.batch.records = 0;
-        for (queue, max_offset, tags_code) in self.batch.arrivals.drain(..) {
+        for arrived in self.batch.arrivals.drain(..) {
+            let queue = &self.batch.queues[arrived.place];
             if let Some(listener) = listener {
                 listener(&Arrival {
                     topic: queue.topic(),
                     queue_id: queue.queue_id(),
-                    max_offset,
-                    tags_code,
+                    max_offset: arrived.max_offset,
+                    tags_code: arrived.tags_code,
                 });
             }
         }
+        self.batch.clear();
         Ok(())
+    }
+}
+
+impl Batch {
+    /// Where a queue is in the batch; `place` tells where it was put last.
+    fn place_of(&mut self, queue: &Arc<ConsumeQueue>, place: &mut usize) -> usize {
+        let is_there = |there: &Arc<ConsumeQueue>| Arc::ptr_eq(there, queue);
+        if !self.queues.get(*place).is_some_and(is_there) {
+            *place = self.queues.len();
+            self.queues.push(Arc::clone(queue));
+        }
+        *place
+    }
+
+    /// With many queues a batch is larger, so that a write is worth its while.
+    fn is_full(&self) -> bool {
+        let enough = self.queues.len() * BATCH_RECORDS_PER_QUEUE;
+        self.records >= enough.clamp(BATCH_RECORDS, BATCH_RECORDS_MAX)
+    }
+
+    fn clear(&mut self) {
+        self.records = 0;
+        self.queues.clear();
+        self.queues.shrink_to(BATCH_RECORDS);
+        self.arrivals.shrink_to(BATCH_RECORDS);
     }
 }
 
 fn log_error(offset: u64) -> impl FnOnce(std::io::Error) -> StoreError {
     let place = format!("commit log at {offset}");
     move |source| io_error(place.as_ref())(source)
-}
-
-/// The thread that keeps [`Derived`] up with the log.
-pub(crate) struct Dispatcher {
-    progress: Arc<Progress>,
-    listener: Arc<OnceLock<Listener>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl Dispatcher {
-    /// Starts following `log` from `from`, up to which `derived` is complete.
-    ///
-    /// `readable_beyond(offset)` waits until records beyond `offset` may be read and returns how
-    /// far; None ends the thread. `failed` is called once if the thread cannot go on.
-    pub(crate) fn start<L: LogRead + 'static>(
-        log: Arc<L>,
-        mut derived: Derived,
-        from: u64,
-        mut readable_beyond: impl FnMut(u64) -> Option<u64> + Send + 'static,
-        failed: impl FnOnce(StoreError) + Send + 'static,
-    ) -> Result<Self, StoreError> {
-        let progress = derived.progress();
-        progress.dispatched.store(from, Ordering::Release);
-        let listener: Arc<OnceLock<Listener>> = Arc::default();
-        let told = Arc::clone(&listener);
-        let body = move || {
-            let mut walk = Walk::from(from);
-            while let Some(limit) = readable_beyond(walk.offset()) {
-                if let Err(error) = derived.follow(&*log, &mut walk, limit, told.get()) {
-                    tracing::error!(%error, "dispatch stopped");
-                    return failed(error);
-                }
-            }
-        };
-        let thread = std::thread::Builder::new()
-            .name("mq-dispatch".into())
-            .spawn(body)
-            .map_err(io_error("dispatch thread".as_ref()))?;
-        Ok(Self {
-            progress,
-            listener,
-            thread: Mutex::new(Some(thread)),
-        })
-    }
-
-    /// Registers the one listener; later ones are ignored.
-    pub(crate) fn on_arrival(&self, listener: Listener) {
-        let _ = self.listener.set(listener);
-    }
-
-    /// How far dispatch is.
-    pub(crate) fn progress(&self) -> &Progress {
-        &self.progress
-    }
-
-    /// Waits for the thread to end, after `readable_beyond` answered None.
-    pub(crate) fn join(&self) {
-        if let Some(thread) = self.thread.lock().take() {
-            // A panic of the thread was reported when it happened.
-            let _ = thread.join();
-        }
-    }
 }

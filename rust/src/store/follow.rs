@@ -1,10 +1,16 @@
-//! When the dispatcher looks at the log again.
+//! The thread that keeps what is derived up with the log, and when it looks at the log again.
 
-use std::sync::Arc;
-use std::thread;
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+
+use super::dispatch::{BitmapSource, Derived, Listener, Progress};
+use super::files::io_error;
 use super::signal::{Signal, Woken};
+use super::types::StoreError;
+use super::walk::{LogRead, Walk};
 use crate::log::{Files, Segments};
 
 /// While messages come this fast after each other, the dispatcher pauses between looks.
@@ -42,6 +48,76 @@ fn wait_beyond<F: Files>(offset: u64, log: &Segments<F>, appended: &Signal) -> O
         if appended.wait(None, || log.max_offset() > offset) == Woken::Stop {
             let end = log.max_offset();
             return (end > offset).then_some(end);
+        }
+    }
+}
+
+/// The thread that keeps [`Derived`] up with the log.
+pub(crate) struct Dispatcher {
+    progress: Arc<Progress>,
+    listener: Arc<OnceLock<Listener>>,
+    bitmaps: Arc<OnceLock<BitmapSource>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Dispatcher {
+    /// Starts following `log` from `from`, up to which `derived` is complete.
+    ///
+    /// `readable_beyond(offset)` waits until records beyond `offset` may be read and returns how
+    /// far; None ends the thread. `failed` is called once if the thread cannot go on.
+    pub(crate) fn start<L: LogRead + 'static>(
+        log: Arc<L>,
+        mut derived: Derived,
+        from: u64,
+        mut readable_beyond: impl FnMut(u64) -> Option<u64> + Send + 'static,
+        failed: impl FnOnce(StoreError) + Send + 'static,
+    ) -> Result<Self, StoreError> {
+        let progress = derived.progress();
+        progress.set_dispatched(from);
+        let bitmaps = derived.bitmaps();
+        let listener: Arc<OnceLock<Listener>> = Arc::default();
+        let told = Arc::clone(&listener);
+        let body = move || {
+            let mut walk = Walk::from(from);
+            while let Some(limit) = readable_beyond(walk.offset()) {
+                if let Err(error) = derived.follow(&*log, &mut walk, limit, told.get()) {
+                    tracing::error!(%error, "dispatch stopped");
+                    return failed(error);
+                }
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("mq-dispatch".into())
+            .spawn(body)
+            .map_err(io_error("dispatch thread".as_ref()))?;
+        Ok(Self {
+            progress,
+            listener,
+            bitmaps,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Registers the one listener; later ones are ignored.
+    pub(crate) fn on_arrival(&self, listener: Listener) {
+        let _ = self.listener.set(listener);
+    }
+
+    /// Registers the one source of filter bitmaps; later ones are ignored.
+    pub(crate) fn set_bitmap_source(&self, source: BitmapSource) {
+        let _ = self.bitmaps.set(source);
+    }
+
+    /// How far dispatch is.
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Waits for the thread to end, after `readable_beyond` answered None.
+    pub(crate) fn join(&self) {
+        if let Some(thread) = self.thread.lock().take() {
+            // A panic of the thread was reported when it happened.
+            let _ = thread.join();
         }
     }
 }

@@ -40,6 +40,7 @@ mod put;
 mod queue_offsets;
 mod rates;
 mod read;
+mod recent;
 mod recover;
 mod runtime;
 pub mod scan;

@@ -10,9 +10,10 @@ use parking_lot::Mutex;
 
 use super::clean::Cleaner;
 use super::delay::DelayThread;
-use super::dispatch::{Dispatcher, Listener};
+use super::dispatch::Listener;
 use super::files::{io_error, sync_directory};
 use super::flush::FlushThreads;
+use super::follow::Dispatcher;
 use super::layout;
 use super::lock::StoreLock;
 use super::open;
@@ -27,6 +28,7 @@ use super::types::{
 };
 use super::upkeep::Upkeep;
 use crate::clock::Clock;
+use crate::format::message::RecordView;
 use crate::log::{Allocator, Directory, Segments, fs};
 
 /// An open store directory: one writer, any number of readers.
@@ -189,6 +191,15 @@ impl Store {
     pub fn on_arrival(&self, listener: Box<dyn Fn(&Arrival<'_>) + Send + Sync>) {
         // One server owns the store; a second registration is a mistake without effect.
         let _ = self.listener.set(listener);
+    }
+
+    /// Registers the one source of the filter bitmaps that the consume-queue extension keeps; a
+    /// message gets none where it answers None. Called by the dispatcher, in log order.
+    pub fn set_bitmap_source(
+        &self,
+        source: Box<dyn Fn(&RecordView<'_>) -> Option<Vec<u8>> + Send + Sync>,
+    ) {
+        self.dispatcher.set_bitmap_source(source);
     }
 
     /// Figures for broker runtime info (server.md B.9), RocketMQ's keys where they exist.
