@@ -17,6 +17,8 @@ mod consume_queue_ext;
 mod consume_queue_tests;
 mod consume_queues;
 mod delay;
+#[cfg(test)]
+mod derived_golden_tests;
 mod dispatch;
 #[cfg(test)]
 mod durability_tests;

@@ -11,6 +11,7 @@ mod heal;
 mod index_check;
 mod log_check;
 mod marker;
+mod missing;
 mod queue;
 #[cfg(test)]
 mod tests;
@@ -33,8 +34,7 @@ use super::types::StoreError;
 use super::walk::Walk;
 use crate::clock::Clock;
 use crate::format::delay_levels::DelayLevels;
-use crate::format::message::{CheckCrc, RecordView, sys_flag};
-use crate::format::properties;
+use crate::format::message::{CheckCrc, RecordView};
 use crate::log::{Access, Files, Segments};
 
 /// Files checked from the end after a clean stop, as RocketMQ does.
@@ -115,7 +115,7 @@ impl<F: Files> Recovery<'_, F> {
             )?),
             None => None,
         };
-        let derived = Derived::new(Arc::clone(&queues), writer, self.levels()?);
+        let derived = self.derived(&queues, writer)?;
         self.recovered(
             marker.log_end,
             marker.last_store_timestamp_ms,
@@ -137,7 +137,7 @@ impl<F: Files> Recovery<'_, F> {
         let mut check = LogCheck::new(self.root, self.log, self.settings.heal_damage, known_end);
         let start = self.check_start()?;
         let log_end = check.run(start, None, |offset, record| {
-            note_missing(&queues, offset, record)
+            missing::dispatch_from(&queues, self.settings.multi_dispatch, offset, record)
         })?;
         self.log.truncate_to(log_end).map_err(log_io)?;
         if !self.was_clean {
@@ -165,7 +165,7 @@ impl<F: Files> Recovery<'_, F> {
             // Older files were not checked; what is read from them must be.
             check.run(dispatch_from, Some(start), |_, _| None)?;
         }
-        let mut derived = Derived::new(Arc::clone(&queues), writer, self.levels()?);
+        let mut derived = self.derived(&queues, writer)?;
         derived.follow(self.log, &mut Walk::from(dispatch_from), log_end, None)?;
         queues.flush()?;
         let last_ms = check.last_store_timestamp_ms();
@@ -193,6 +193,15 @@ impl<F: Files> Recovery<'_, F> {
             healed,
             last_store_timestamp_ms,
         })
+    }
+
+    fn derived(
+        &self,
+        queues: &Arc<ConsumeQueues>,
+        index: Option<IndexWriter>,
+    ) -> Result<Derived, StoreError> {
+        let derived = Derived::new(Arc::clone(queues), index, self.levels()?);
+        Ok(derived.with_multi_dispatch(self.settings.multi_dispatch))
     }
 
     fn levels(&self) -> Result<DelayLevels, StoreError> {
@@ -301,7 +310,7 @@ impl<F: Files> Recovery<'_, F> {
             let is_own = record.topic == queue.topic()
                 && record.queue_id == queue.queue_id()
                 && record.queue_offset == offset;
-            is_own || is_dispatched_to(&record, queue.topic())
+            is_own || missing::is_dispatched_to(&record, queue.topic(), offset)
         }))
     }
 
@@ -341,27 +350,6 @@ impl<F: Files> Recovery<'_, F> {
         }
         Ok(true)
     }
-}
-
-/// Where dispatch must start if a record is missing in its queue: at the queue's end, or at the
-/// start of the log for a queue that is not there at all.
-fn note_missing(queues: &ConsumeQueues, offset: u64, record: &RecordView<'_>) -> Option<u64> {
-    if !sys_flag::is_queued(record.sys_flag) {
-        return None;
-    }
-    match queues.get(record.topic, record.queue_id) {
-        None => Some(0),
-        Some(queue) if record.queue_offset >= queue.max_offset() => {
-            Some(offset.min(queue.end_physical().cast_unsigned()))
-        }
-        Some(_) => None,
-    }
-}
-
-/// Whether a record was also queued in `topic` (RocketMQ's multi-dispatch).
-fn is_dispatched_to(record: &RecordView<'_>, topic: &str) -> bool {
-    let queues = properties::get_str(record.properties, "INNER_MULTI_DISPATCH");
-    queues.is_some_and(|queues| queues.split(',').any(|queue| queue == topic))
 }
 
 fn first_store_timestamp<F: Files>(
