@@ -6,6 +6,8 @@ mod disk;
 mod faulting;
 mod file_disk;
 pub mod fs;
+#[cfg(test)]
+pub(crate) mod gated;
 mod memory;
 mod recording;
 mod segment;

@@ -18,8 +18,8 @@ use super::types::{AckOutcome, Ticket};
 use crate::clock::Clock;
 
 /// Who parks while another thread flushes wakes nobody, which is most of the time and saves a
-/// switch per put; so the sleepers look for deadlines this often.
-const IDLE_LOOK: Duration = Duration::from_millis(500);
+/// switch per put; so the sleepers look for deadlines this often, or sooner if one is.
+const IDLE_LOOK_MS: i64 = 500;
 
 /// Called exactly once with how a put ended.
 pub(crate) type Reply = Box<dyn FnOnce(AckOutcome) + Send>;
@@ -41,6 +41,8 @@ pub(crate) struct Acks {
 #[derive(Default)]
 struct State {
     parked: Vec<(Ticket, Reply)>,
+    /// When the sleepers in [`Acks::next_turn`] will look for deadlines, monotonic milliseconds.
+    looks: Vec<i64>,
     /// Threads waiting in [`Acks::next_step`].
     blocked: usize,
     is_flushing: bool,
@@ -95,6 +97,14 @@ impl Acks {
         }
         state.parked.push((ticket, reply));
         self.wake_flusher(&mut state);
+        // Else the flush that is at work may end too late to notice, or never.
+        if state
+            .looks
+            .iter()
+            .all(|look_ms| *look_ms > ticket.deadline_ms)
+        {
+            self.for_flushers.notify_one();
+        }
     }
 
     /// Asks for a flush nobody waits for.
@@ -140,12 +150,19 @@ impl Acks {
                 return Turn::Stop;
             }
             state.is_woken = false;
-            let deadlines = state.parked.iter().map(|(ticket, _)| ticket.deadline_ms);
-            let left = deadlines
-                .min()
-                .map_or(IDLE_LOOK, |deadline_ms| self.until(deadline_ms));
-            self.for_flushers.wait_for(&mut state, left.min(IDLE_LOOK));
+            self.sleep(&mut state);
         }
+    }
+
+    /// Waits for a call, or the first deadline.
+    fn sleep(&self, state: &mut MutexGuard<'_, State>) {
+        let deadlines = state.parked.iter().map(|(ticket, _)| ticket.deadline_ms);
+        let idle_ms = self.clock.monotonic_ms() + IDLE_LOOK_MS;
+        let look_ms = deadlines.min().unwrap_or(i64::MAX).min(idle_ms);
+        state.looks.push(look_ms);
+        self.for_flushers.wait_for(state, self.until(look_ms));
+        let place = state.looks.iter().position(|other_ms| *other_ms == look_ms);
+        place.map(|place| state.looks.swap_remove(place));
     }
 
     /// Takes the turn for a flush on the clock; false if another thread is at it, or the store is

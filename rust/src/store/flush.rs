@@ -27,7 +27,8 @@ pub(crate) struct Flusher<F: Files> {
 }
 
 impl<F: Files> Flusher<F> {
-    /// Blocks until the ticket is settled, flushing on this thread if nobody else does.
+    /// Blocks until the ticket is settled, flushing on this thread if nobody else does. Who waits
+    /// for another thread's flush learns of the deadline on time; who flushes, when that is done.
     pub(crate) fn wait(&self, ticket: &Ticket) -> AckOutcome {
         loop {
             match self.acks.next_step(ticket) {
@@ -97,6 +98,44 @@ pub(crate) struct Interval {
     pub(crate) thorough_ms: i64,
 }
 
+/// Flushes that come one after the other.
+pub(crate) struct Rounds<F: Files> {
+    flusher: Arc<Flusher<F>>,
+    interval: Interval,
+    clock: Arc<dyn Clock>,
+    thorough_at_ms: i64,
+}
+
+impl<F: Files> Rounds<F> {
+    /// The thorough one is due an interval from now.
+    pub(crate) fn new(flusher: Arc<Flusher<F>>, interval: Interval, clock: Arc<dyn Clock>) -> Self {
+        let thorough_at_ms = clock.monotonic_ms() + interval.thorough_ms;
+        Self {
+            flusher,
+            interval,
+            clock,
+            thorough_at_ms,
+        }
+    }
+
+    /// Flushes if there is enough to.
+    pub(crate) fn next(&mut self) {
+        let now_ms = self.clock.monotonic_ms();
+        let is_thorough = now_ms >= self.thorough_at_ms;
+        if is_thorough {
+            self.thorough_at_ms = now_ms + self.interval.thorough_ms;
+        }
+        let least_pages = if is_thorough {
+            0
+        } else {
+            self.interval.least_pages
+        };
+        if self.flusher.is_due(least_pages) && self.flusher.acks.try_turn() {
+            self.flusher.run_turn();
+        }
+    }
+}
+
 /// The flushing threads. Dropping stops them; flush first.
 pub(crate) enum FlushThreads {
     /// Group commit: whoever waits is served by the next sync, which begins as the last one ends.
@@ -136,20 +175,9 @@ impl FlushThreads {
         interval: Interval,
         clock: Arc<dyn Clock>,
     ) -> io::Result<Self> {
-        let flusher = Arc::clone(flusher);
-        let mut thorough_at_ms = clock.monotonic_ms() + interval.thorough_ms;
-        let flush = move || {
-            let now_ms = clock.monotonic_ms();
-            let is_thorough = now_ms >= thorough_at_ms;
-            if is_thorough {
-                thorough_at_ms = now_ms + interval.thorough_ms;
-            }
-            let least_pages = if is_thorough { 0 } else { interval.least_pages };
-            if flusher.is_due(least_pages) && flusher.acks.try_turn() {
-                flusher.run_turn();
-            }
-        };
-        let thread = Periodic::start("mq-flush", interval.every, flush)?;
+        let every = interval.every;
+        let mut rounds = Rounds::new(Arc::clone(flusher), interval, clock);
+        let thread = Periodic::start("mq-flush", every, move || rounds.next())?;
         Ok(Self::OnInterval { _thread: thread })
     }
 }

@@ -25,6 +25,8 @@ mod durability_tests;
 mod encode;
 mod files;
 mod flush;
+#[cfg(test)]
+mod flush_tests;
 mod follow;
 #[cfg(test)]
 mod golden;

@@ -1,0 +1,168 @@
+//! When the log is flushed, and who learns of it when.
+
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::flush::{FlushThreads, Interval, Rounds};
+use super::put::{Counters, Puts};
+use super::test_rig::{FAR_MS, FILE_SIZE, Rig, java_rig, request, rig};
+use super::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus};
+use crate::clock::{ManualClock, SystemClock};
+use crate::log::gated::Gated;
+use crate::log::{Files, Memory};
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Waits until something holds.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < PATIENCE, "still not: {what}");
+        thread::yield_now();
+    }
+}
+
+/// Parks a put; the outcome comes with the time it came.
+fn park<F: Files>(
+    rig: &Rig<F>,
+    result: &PutResult,
+    deadline_ms: i64,
+) -> mpsc::Receiver<(AckOutcome, Instant)> {
+    let (sender, outcome) = mpsc::channel();
+    let reply = move |outcome| sender.send((outcome, Instant::now())).unwrap();
+    let ticket = Rig::<F>::ticket(result, deadline_ms);
+    rig.flusher.acks.park(ticket, Box::new(reply));
+    outcome
+}
+
+#[test]
+fn who_comes_during_a_flush_shares_the_next_one() {
+    let files = Gated::new(Memory::default());
+    let rig = rig(files.clone(), SystemClock::shared());
+    let _threads = FlushThreads::group_commit(&rig.flusher).unwrap();
+    files.gates.sync.close();
+    let first = park(&rig, &rig.put(b"first"), FAR_MS);
+    until("the first flush hangs", || files.gates.sync.waiting() == 1);
+    let later: Vec<_> = (0..64)
+        .map(|_| park(&rig, &rig.put(b"x"), FAR_MS))
+        .collect();
+    assert!(first.try_recv().is_err());
+    files.gates.sync.open();
+    for outcome in [first].into_iter().chain(later) {
+        assert_eq!(
+            outcome.recv_timeout(PATIENCE).unwrap().0,
+            AckOutcome::Durable
+        );
+    }
+    // 65 records are three files of the log: the second flush syncs two of them.
+    let spans = rig.flusher.log.max_offset().div_ceil(FILE_SIZE);
+    assert!(files.gates.sync.passed() as u64 <= 1 + spans, "{spans}");
+}
+
+#[test]
+fn deadlines_are_noticed_on_time_while_a_flush_hangs() {
+    let clock = SystemClock::shared();
+    let files = Gated::new(Memory::default());
+    let rig = rig(files.clone(), Arc::clone(&clock));
+    let threads = FlushThreads::group_commit(&rig.flusher).unwrap();
+    files.gates.sync.close();
+    let patient = park(&rig, &rig.put(b"x"), FAR_MS);
+    until("the flush hangs", || files.gates.sync.waiting() == 1);
+    // The other thread sleeps by now, or will see these before it does.
+    for timeout_ms in [100, 40, 70] {
+        let stored = rig.put(b"y");
+        let deadline_ms = clock.monotonic_ms() + timeout_ms;
+        let due = Instant::now() + Duration::from_millis(timeout_ms as u64);
+        let outcome = park(&rig, &stored, deadline_ms);
+        let latch = rig
+            .flusher
+            .wait(&Rig::<Memory>::ticket(&stored, deadline_ms));
+        let latch_at = Instant::now();
+        let (parked, parked_at) = outcome.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(
+            (latch, parked),
+            (AckOutcome::FlushTimeout, AckOutcome::FlushTimeout)
+        );
+        // 20 ms on a quiet machine; without a call to the sleeper it would be up to 500.
+        for late in [latch_at, parked_at].map(|at| at.saturating_duration_since(due)) {
+            assert!(late < Duration::from_millis(200), "{late:?} late");
+        }
+    }
+    assert!(patient.try_recv().is_err());
+    files.gates.sync.open();
+    assert_eq!(
+        patient.recv_timeout(PATIENCE).unwrap().0,
+        AckOutcome::Durable
+    );
+    drop(threads);
+}
+
+#[test]
+fn who_does_not_wait_is_flushed_all_the_same() {
+    let clock = SystemClock::shared();
+    let files = Gated::new(Memory::default());
+    let rig = rig(files.clone(), Arc::clone(&clock));
+    let _threads = FlushThreads::group_commit(&rig.flusher).unwrap();
+    let puts = Puts {
+        appender: rig.appender,
+        flusher: rig.flusher,
+        clock,
+        appended: Arc::default(),
+        sync_flush_timeout_ms: Some(5_000),
+        counters: Counters::default(),
+    };
+    let careless = PutRequest {
+        wait_store_ok: false,
+        ..request("T", b"x")
+    };
+    files.gates.sync.close();
+    let Put::Done(result) = puts.one(&careless) else {
+        panic!("WAIT=false waits");
+    };
+    assert_eq!(result.status, PutStatus::Ok);
+    until("it is flushed unasked", || files.gates.sync.waiting() == 1);
+    let Put::Parked(result, ticket) = puts.one(&request("T", b"y")) else {
+        panic!("a put of SYNC_FLUSH waits");
+    };
+    files.gates.sync.open();
+    assert_eq!(puts.wait(Put::Parked(result, ticket)).status, PutStatus::Ok);
+    assert!(puts.flusher.acks.flushed().cast_signed() >= ticket.end_offset);
+}
+
+#[test]
+fn the_interval_flushes_enough_pages_a_full_file_or_all_after_a_while() {
+    let clock = ManualClock::at(1);
+    let rig = java_rig(65_536, Arc::clone(&clock) as _);
+    let interval = Interval {
+        every: Duration::from_millis(500),
+        least_pages: 4,
+        thorough_ms: 10_000,
+    };
+    let mut rounds = Rounds::new(Arc::clone(&rig.flusher), interval, Arc::clone(&clock) as _);
+    let mut is_flushed = || {
+        rounds.next();
+        rig.flusher.acks.flushed() == rig.flusher.log.max_offset()
+    };
+    let page = || rig.put(&[0; 4_096 - 91 - 1 - 9]);
+    assert_eq!(page().size_bytes, 4_096);
+    assert!(!is_flushed(), "one page is not enough");
+    clock.advance(9_999);
+    assert!(!is_flushed());
+    clock.advance(1);
+    assert!(is_flushed(), "it is time, whatever there is");
+    for _ in 0..3 {
+        page();
+        assert!(!is_flushed());
+    }
+    page();
+    assert!(is_flushed(), "four pages");
+    for _ in 0..3 {
+        page();
+    }
+    rig.put(&[0; 30_000]);
+    assert!(is_flushed());
+    page();
+    assert_eq!(rig.flusher.log.max_offset(), 65_536 + 4_096);
+    assert!(is_flushed(), "a full file goes at once");
+}
