@@ -25,7 +25,7 @@ class Outgoing:
     """What a send request needs of a message or a batch.
 
     msg_id: its unique id, a comma list for a batch. properties: as text. reconsume_times,
-    max_reconsume_times: set for messages to a retry topic only.
+    max_reconsume_times: set for messages to a retry topic only. born_timestamp_ms: None is now.
     """
 
     topic: str
@@ -37,6 +37,7 @@ class Outgoing:
     batch: bool = False
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
+    born_timestamp_ms: int | None = None
 
 
 def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
@@ -54,6 +55,7 @@ def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
         msg_id = unique_id()
         properties = {**properties, "UNIQ_KEY": msg_id}
     result = Outgoing(topic, body, _properties_text(properties), msg_id, message.flag)
+    result.born_timestamp_ms = message.born_timestamp_ms
     if 0 < settings.compress_from <= len(body):
         result.body = zlib.compress(body, settings.compress_level)
         result.sys_flag = _COMPRESSED

@@ -149,6 +149,7 @@ class Sender:
 
     def _request(self, outgoing: Outgoing, queue: MessageQueue) -> Frame:
         """Header V2 with its one-letter fields, in RocketMQ's order; see headers/send.py."""
+        born_ms = outgoing.born_timestamp_ms
         fields = {
             "a": self.settings.group,
             "b": outgoing.topic,
@@ -156,7 +157,7 @@ class Sender:
             "d": str(self.settings.default_topic_queues),
             "e": str(queue.queue_id),
             "f": str(outgoing.sys_flag),
-            "g": str(time.time_ns() // 1_000_000),
+            "g": str(time.time_ns() // 1_000_000 if born_ms is None else born_ms),
             "h": str(outgoing.flag),
             "i": outgoing.properties,
             "j": str(outgoing.reconsume_times),

@@ -330,8 +330,8 @@ class Report:
 
 def json_lines(records: bytes, body: str) -> bytes:
     """Whole records as JSON lines, one each, as `json.dumps(..., ensure_ascii=False)` writes
-    `mqstore.cli.dump.message_row`. body: "none", "text", "hex" or "base64". ValueError for bytes
-    that are no record. Releases the GIL."""
+    `mqstore.offline.rows.message_row`. body: "none", "text", "hex" or "base64". ValueError for
+    bytes that are no record. Releases the GIL."""
 
 def rebuild(
     root: str | PathLike[str],

@@ -71,7 +71,7 @@ class Message:
     'order-1 user-7'
     """
 
-    __slots__ = ("body", "flag", "properties", "topic", "transaction_id")
+    __slots__ = ("body", "born_timestamp_ms", "flag", "properties", "topic", "transaction_id")
 
     topic: str
     """Name of the topic."""
@@ -83,6 +83,8 @@ class Message:
     """Every property that will be stored, tags and keys included, under RocketMQ's names."""
     transaction_id: str | None
     """Set by a transactional send."""
+    born_timestamp_ms: int | None
+    """When it was made, milliseconds since the epoch; None: when it is sent, batches always."""
 
     def __init__(
         self,
@@ -105,6 +107,7 @@ class Message:
         self.body = bytes(body)
         self.flag = flag
         self.transaction_id = None
+        self.born_timestamp_ms = None
         self.properties = {}
         for name, value in (properties or {}).items():
             self.put_property(name, value)

@@ -5,12 +5,14 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
 
 from mqclient.aio import Message, Producer, SendResult
 from mqclient.cli.options import connection_options, run_async
+from mqclient.cli.send_file import Resend, send_file
 from mqstore.cli.output import chosen_format, output_option, write_rows
 
 __all__ = ["send"]
@@ -21,8 +23,17 @@ COLUMNS = ("status", "msgId", "offsetMsgId", "topic", "brokerName", "queueId", "
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", required=False)
 @click.argument("bodies", nargs=-1)
+@click.option(
+    "--from",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="send what `mqstore export` wrote",
+)
+@click.option("--keep-queue", is_flag=True, help="with --from: to the queue id it had")
+@click.option("--skip", type=click.IntRange(0), default=0, help="with --from: go on behind these")
+@click.option("--count", type=click.IntRange(0), help="with --from: at most so many")
 @click.option("--tags", help="the messages' tag")
 @click.option("--keys", multiple=True, help="an index key; may be repeated")
 @click.option(
@@ -33,7 +44,7 @@ COLUMNS = ("status", "msgId", "offsetMsgId", "topic", "brokerName", "queueId", "
 @connection_options
 @output_option
 def send(
-    topic: str,
+    topic: str | None,
     bodies: tuple[str, ...],
     namesrv: str | None,
     address_map: dict[str, str],
@@ -41,10 +52,46 @@ def send(
     output: str | None,
     **fields: Any,
 ) -> int:
-    """Send BODIES to TOPIC, a message each; without any, the lines of standard input."""
+    """Send BODIES to TOPIC, a message each; without any, the lines of standard input.
+
+    With --from, the messages of a file that mqstore export wrote, with the unique key, born
+    time, tag, keys and properties they had; to the topic they had unless TOPIC is given.
+    """
+    if fields["file"] is not None:
+        plan = _resend(topic, bodies, fields, namesrv, address_map, timeout)
+        return run_async(send_file(plan, output))
+    if topic is None:
+        raise click.UsageError("name a TOPIC, or a file: mqclient send --from FILE")
+    for option in ("keep_queue", "skip", "count"):
+        if fields[option]:
+            raise click.UsageError(f"--{option.replace('_', '-')} goes with --from only")
     message = partial(_message, topic, fields)
     lines: Iterable[bytes] = [body.encode() for body in bodies] or _lines()
     return run_async(_send(message, lines, namesrv, address_map, timeout, output))
+
+
+def _resend(
+    topic: str | None,
+    bodies: tuple[str, ...],
+    fields: dict[str, Any],
+    namesrv: str | None,
+    address_map: dict[str, str],
+    timeout: float,
+) -> Resend:
+    """What --from asks for; the messages are as they are in the file."""
+    given = [name for name in ("tags", "keys", "properties", "delay_level") if fields[name]]
+    if bodies or given:
+        raise click.UsageError("--from sends messages as they are: no BODIES, tags, keys, ...")
+    return Resend(
+        path=fields["file"],
+        topic=topic,
+        keep_queue=fields["keep_queue"],
+        skip=fields["skip"],
+        count=fields["count"],
+        namesrv=namesrv,
+        address_map=address_map,
+        timeout=timeout,
+    )
 
 
 def _message(topic: str, fields: dict[str, Any], body: bytes) -> Message:

@@ -9,9 +9,9 @@ import click
 
 from mqclient.aio import TopicReader
 from mqclient.cli.options import connection_options, read_start, run_async
-from mqstore.cli.dump import message_row
 from mqstore.cli.output import chosen_format, output_option, write_rows
 from mqstore.message import ReceivedMessage
+from mqstore.offline.rows import message_row
 
 __all__ = ["tail"]
 

@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-import base64
-import itertools
-import zlib
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import click
 
-from mqstore.cli.output import output_option, write_rows
-from mqstore.message import DecodeError, ReceivedMessage
-from mqstore.offline import StoreReader
+from mqstore.cli.options import check_start, directory_argument, filter_options, wanted_of
+from mqstore.cli.output import chosen_format, output_option, printable, write_bytes, write_rows
+from mqstore.message import ReceivedMessage, decode_messages
+from mqstore.offline import StoreReader, Wanted, json_lines
 from mqstore.offline import open as open_store
+from mqstore.offline.rows import BODIES, message_row
 
-__all__ = ["dump", "message_row"]
+__all__ = ["dump"]
 
 COLUMNS = (
     "commitLogOffset", "topic", "queueId", "queueOffset", "storeTime", "tags", "keys", "body",
 )  # fmt: skip
-
-BODIES: dict[str, Callable[[bytes], str]] = {
-    "text": lambda body: body.decode("utf-8", "replace"),
-    "hex": bytes.hex,
-    "base64": lambda body: base64.b64encode(body).decode(),
-}
+LIVE_BYTES = 64 << 10
+"""A smaller stretch is shown at once: it may be the last for a while."""
 
 
 @click.command()
-@click.argument("directory", type=click.Path())
-@click.option("--offset", type=int, help="start at this physical offset (of a record)")
-@click.option("--stop", type=int, help="end before this physical offset")
-@click.option("--count", type=click.IntRange(0), help="at most so many messages")
-@click.option("--topic", help="only this topic")
-@click.option("--queue", type=int, help="only this queue id")
-@click.option("--tag", help="only messages with this tag")
+@directory_argument
+@filter_options
 @click.option("--key", help="only messages with this key (needs --topic; uses the index)")
+@click.option("--msg-id", help="only the message of this id: unique id or offset message id")
 @click.option(
     "--body",
     type=click.Choice([*BODIES, "none"]),
@@ -44,83 +37,102 @@ BODIES: dict[str, Callable[[bytes], str]] = {
     show_default=True,
     help="how to write bodies",
 )
+@click.option("--follow", is_flag=True, help="wait for more, from the end on unless told")
 @output_option
 def dump(
     directory: str,
-    offset: int | None,
-    stop: int | None,
-    count: int | None,
-    topic: str | None,
-    queue: int | None,
-    tag: str | None,
     key: str | None,
+    msg_id: str | None,
     body: str,
+    follow: bool,
     output: str | None,
+    **chosen: Any,
 ) -> None:
     """Write the messages of the store in DIRECTORY, in the order they were stored."""
+    _check_usage(key, msg_id, follow, chosen["topic"], output)
     reader = open_store(directory)
-    if offset is not None and reader.message_at(offset) is None:
-        raise click.ClickException(
-            f"no record starts at offset {offset}; mqstore dump {directory} lists them"
-        )
-    if key is not None:
-        messages = _by_key(reader, topic, key, queue)
+    start = check_start(reader, chosen)
+    wanted = wanted_of(chosen)
+    if key is not None or msg_id is not None:
+        rows = _indexed(reader, key, msg_id, wanted, start)
+        write_rows((message_row(m, body) for m in islice(rows, chosen["count"])), COLUMNS, output)
+    elif follow:
+        stretches = reader.follow(_follow_start(reader, chosen), wanted)
+        _write(_first(stretches, chosen["count"]), body, output, live=True)
     else:
-        messages = reader.records(offset, stop, topic=topic, queue_id=queue)
-    chosen = (m for m in messages if tag is None or m.tags == tag)
-    rows = (message_row(m, body) for m in itertools.islice(chosen, count))
-    write_rows(rows, COLUMNS, output)
+        _write(_first(reader.walk(start, wanted), chosen["count"]), body, output)
 
 
-def _by_key(
-    reader: StoreReader, topic: str | None, key: str, queue: int | None
-) -> Iterator[ReceivedMessage]:
-    if topic is None:
+def _check_usage(
+    key: str | None, msg_id: str | None, follow: bool, topic: str | None, output: str | None
+) -> None:
+    if key is not None and topic is None:
         raise click.UsageError("--key needs --topic: keys are indexed by topic")
-    found = reader.find(topic, key)
-    return (m for m in reversed(found) if queue is None or m.queue_id == queue)
+    if key is not None and msg_id is not None:
+        raise click.UsageError("give --key or --msg-id, not both")
+    if follow and (key is not None or msg_id is not None):
+        raise click.UsageError("--follow does not go with --key and --msg-id, which use the index")
+    if follow and chosen_format(output) not in ("table", "jsonl"):
+        raise click.UsageError("--follow writes a table or jsonl: other formats need an end")
 
 
-def message_row(message: ReceivedMessage, body: str) -> dict[str, Any]:
-    """A message under RocketMQ's names.
-
-    body: text, hex, base64 or none. `bodyError` says that a body is damaged, or does not
-    decompress and is None.
-    """
-    row: dict[str, Any] = {
-        "topic": message.topic,
-        "queueId": message.queue_id,
-        "queueOffset": message.queue_offset,
-        "commitLogOffset": message.commit_log_offset,
-        "storeSize": message.store_size,
-        "msgId": message.msg_id,
-        "offsetMsgId": message.offset_msg_id,
-        "tags": message.tags,
-        "keys": message.keys,
-        "flag": message.flag,
-        "sysFlag": message.sys_flag,
-        "bornTimestamp": message.born_timestamp_ms,
-        "bornHost": message.born_host,
-        "storeTimestamp": message.store_timestamp_ms,
-        "storeTime": _time_text(message),
-        "storeHost": message.store_host,
-        "reconsumeTimes": message.reconsume_times,
-        "preparedTransactionOffset": message.prepared_transaction_offset,
-        "bodyCRC": message.body_crc,
-        "properties": message.properties,
-    }
-    if body != "none":
-        try:
-            row["body"] = BODIES[body](message.body)
-            if zlib.crc32(message.stored_body) & 0x7FFFFFFF != message.body_crc:
-                row["bodyError"] = "the body does not match bodyCRC: it is damaged"
-        except DecodeError as error:
-            row |= {"body": None, "bodyError": str(error)}
-    return row
+def _follow_start(reader: StoreReader, chosen: dict[str, Any]) -> int | None:
+    """--offset, else the first of --begin, else the end of the log."""
+    if chosen["offset"] is not None or chosen["begin"] is not None:
+        return chosen["offset"]  # type: ignore[no-any-return]
+    last = reader.last_message()
+    return None if last is None else last.commit_log_offset + last.store_size
 
 
-def _time_text(message: ReceivedMessage) -> str | None:
-    try:
-        return message.store_timestamp.isoformat(timespec="milliseconds")
-    except DecodeError:  # damaged; the number itself is in storeTimestamp
-        return None
+def _indexed(
+    reader: StoreReader, key: str | None, msg_id: str | None, wanted: Wanted, start: int | None
+) -> list[ReceivedMessage]:
+    """What the index finds and the filter lets pass, oldest first."""
+    if key is not None:
+        found = reader.find(wanted.topic or "", key)
+    else:
+        found = reader.find_id(msg_id or "")
+    first = reader.min_physical_offset if start is None else start
+    return [m for m in reversed(found) if m.commit_log_offset >= first and wanted.passes(m)]
+
+
+def _write(stretches: Iterable[bytes], body: str, output: str | None, live: bool = False) -> None:
+    """JSON lines as they are rendered natively; other formats message by message."""
+    if chosen_format(output) == "jsonl":
+        _write_lines(stretches, body)
+    elif live:
+        _write_live(stretches, body)
+    else:
+        messages = (m for stretch in stretches for m in decode_messages(stretch))
+        write_rows((message_row(m, body) for m in messages), COLUMNS, output)
+
+
+def _write_live(stretches: Iterable[bytes], body: str) -> None:
+    """A table whose widths do not depend on rows to come."""
+    for stretch in stretches:
+        for message in decode_messages(stretch):
+            row = message_row(message, body)
+            cells = (row["storeTime"], f"{row['topic']}/{row['queueId']}", row["queueOffset"],
+                     row["tags"] or "-", row["keys"] or "-", row.get("body", ""))  # fmt: skip
+            click.echo("  ".join(printable(cell) for cell in cells))
+        sys.stdout.flush()
+
+
+def _first(stretches: Iterable[bytes], count: int | None) -> Iterator[bytes]:
+    """The first `count` records, None: all."""
+    if count is None:
+        yield from stretches
+        return
+    for stretch in stretches if count else ():
+        sizes = [m.store_size for m in decode_messages(stretch)[:count]]
+        yield stretch[: sum(sizes)]
+        count -= len(sizes)
+        if count == 0:
+            return
+
+
+def _write_lines(stretches: Iterable[bytes], body: str) -> None:
+    for stretch in stretches:
+        write_bytes(json_lines(stretch, body) if stretch else b"")
+        if len(stretch) < LIVE_BYTES:
+            sys.stdout.flush()

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-__all__ = ["FORMATS", "chosen_format", "output_option", "write_rows"]
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = [
+    "FORMATS",
+    "chosen_format",
+    "output_option",
+    "printable",
+    "write_bytes",
+    "write_rows",
+]
 
 FORMATS = ("table", "json", "jsonl", "csv")
+PAGE_ROWS = 1_000
 
 Row = Mapping[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -64,18 +76,53 @@ def _csv(rows: Iterable[Row], columns: Sequence[str]) -> None:
     writer.writerows(rows)
 
 
+def write_bytes(text: bytes) -> None:
+    """Write UTF-8 text to standard output as it is, in order with what was written before."""
+    raw = getattr(sys.stdout, "buffer", None)
+    if raw is None:  # standard output was replaced by something that takes text only
+        sys.stdout.write(text.decode())
+        return
+    sys.stdout.flush()
+    raw.write(text)
+
+
+def printable(value: object) -> str:
+    """A cell of a table: users' text may hold codes that would command the terminal."""
+    return "" if value is None else str(value).translate(_HARMLESS)
+
+
+_HARMLESS = dict.fromkeys((*range(32), *range(127, 160)), "�") | {
+    ord(blank): " " for blank in "\t\n\r"
+}
+
+
 def _table(rows: Iterable[Row], columns: Sequence[str]) -> None:
-    from rich.box import SIMPLE_HEAD
+    """A page of rows at a time: each column is as wide as its page needs."""
     from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 10_000)
+    left = iter(rows)
+    page = list(itertools.islice(left, PAGE_ROWS))
+    console.print(_page(page, columns, True))
+    while page := list(itertools.islice(left, PAGE_ROWS)):
+        console.print(_page(page, columns, False))
+
+
+def _page(shown: list[Row], columns: Sequence[str], is_first: bool) -> Table:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    shown = list(rows)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=is_first)
     for column in columns:
-        numbers = all(isinstance(row.get(column), int) for row in shown)
-        table.add_column(column, justify="right" if numbers and shown else "left")
-    for row in shown:
-        cells = ("" if row.get(column) is None else str(row[column]) for column in columns)
-        table.add_row(*(Text(cell) for cell in cells))  # Text: no markup in what users sent
-    Console(width=None if sys.stdout.isatty() else 10_000).print(table)
+        numbers = bool(shown) and all(isinstance(row.get(column), int) for row in shown)
+        one_line = column == "body"
+        table.add_column(
+            column,
+            justify="right" if numbers else "left",
+            no_wrap=one_line,
+            overflow="ellipsis" if one_line else "fold",
+        )
+    for row in shown:  # Text: no markup in what users sent
+        table.add_row(*(Text(printable(row.get(column))) for column in columns))
+    return table

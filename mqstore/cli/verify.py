@@ -1,50 +1,61 @@
-"""`mqstore verify`: log, queues and index checked against each other."""
+"""`mqstore verify`: log, queues, index and offsets checked against each other."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import click
 
+from mqstore.cli.options import directory_argument
 from mqstore.cli.output import chosen_format, output_option, write_rows
-from mqstore.offline import StoreReader, VerifyReport
+from mqstore.cli.progress import Report, progress
+from mqstore.offline import Finding, StoreReader, VerifyReport
 from mqstore.offline import open as open_store
 
 __all__ = ["verify"]
 
-COLUMNS = ("kind", "place", "offset", "what")
+COLUMNS = ("severity", "kind", "place", "offset", "what")
 EXIT_DAMAGED = 5
 
 
 @click.command()
-@click.argument("directory", type=click.Path())
+@directory_argument
 @output_option
 @click.pass_context
 def verify(context: click.Context, directory: str, output: str | None) -> None:
-    """Check the store in DIRECTORY: every record, queue unit and index entry.
+    """Check the store in DIRECTORY: log, queues, index, checkpoint and offsets.
 
-    Writes one row per finding and then the counts; exits 5 when something is wrong.
+    Writes one row per finding and then the counts; exits 5 when something is damaged. Notices
+    are no damage: the next start mends them, or somebody should know.
     """
     reader = open_store(directory)
-    with _progress(reader) as progress:
-        report = reader.verify(progress)
-    rows = _findings(report)
+    with progress() as bar:
+        report = reader.verify(_place_of(reader, bar))
+    rows = [*_rows("damage", report.findings), *_rows("notice", report.notices)]
     if chosen_format(output) == "table":
-        if report.damaged:
+        if rows:
             write_rows(rows, COLUMNS, "table")
         click.echo(_sentence(report))
+        if report.damaged:
+            click.echo(f"what can be saved: mqstore repair {directory} --to NEW_DIRECTORY")
     else:
         write_rows([*rows, _summary(report)], COLUMNS, output)
     context.exit(EXIT_DAMAGED if report.damaged else 0)
 
 
-def _findings(report: VerifyReport) -> list[dict[str, Any]]:
+def _place_of(reader: StoreReader, bar: Report | None) -> Callable[[int], None] | None:
+    """A bar over the log, by physical offset."""
+    if bar is None:
+        return None
+    start, end = reader.min_physical_offset, reader.max_physical_offset
+    return lambda offset: bar("verify", offset - start, end - start)
+
+
+def _rows(severity: str, findings: tuple[Finding, ...]) -> list[dict[str, Any]]:
     return [
-        {"kind": f.kind, "place": f.place, "offset": f.offset, "what": f.what}
-        for f in report.findings
+        {"severity": severity, "kind": f.kind, "place": f.place, "offset": f.offset, "what": f.what}
+        for f in findings
     ]
 
 
@@ -53,31 +64,24 @@ def _summary(report: VerifyReport) -> dict[str, Any]:
         "kind": "summary",
         "records": report.records,
         "recordBytes": report.record_bytes,
+        "logEnd": report.log_end,
         "queueEntries": report.queue_entries,
+        "extensionUnits": report.extension_units,
         "indexEntries": report.index_entries,
+        "offsets": report.offsets,
         "findings": report.finding_count,
+        "notices": len(report.notices),
     }
 
 
 def _sentence(report: VerifyReport) -> str:
     seen = (
-        f"{report.records} records ({report.record_bytes} bytes), "
-        f"{report.queue_entries} queue units, {report.index_entries} index entries"
+        f"{report.records} records ({report.record_bytes} bytes), {report.queue_entries} queue "
+        f"units, {report.extension_units} extension units, {report.index_entries} index entries, "
+        f"{report.offsets} offsets"
     )
     if not report.damaged:
         return f"ok: {seen}"
     left_out = report.finding_count - len(report.findings)
     more = f" ({left_out} not shown)" if left_out else ""
     return f"damaged: {report.finding_count} findings{more} in {seen}"
-
-
-@contextmanager
-def _progress(reader: StoreReader) -> Iterator[Callable[[int], None] | None]:
-    """A bar on standard error while the log is read, if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    start = reader.min_physical_offset
-    length = max(reader.max_physical_offset - start, 1)
-    with click.progressbar(length=length, label="verify", file=sys.stderr) as bar:
-        yield lambda offset: bar.update(offset - start - bar.pos)

@@ -9,11 +9,23 @@ No lock, no recovery, nothing created: a broker may run on the directory meanwhi
 
 from __future__ import annotations
 
-from mqstore.offline.reader import StoreReader, open
-from mqstore.offline.report import Chunk, Finding, Layout, QueueSummary, VerifyReport
-from mqstore.offline.stat import StoreStat
-from mqstore.offline.state import Checkpoint, Condition
+from mqstore.offline.mend import rebuild, repair
+from mqstore.offline.reader import StoreReader, json_lines, open
+from mqstore.offline.report import (
+    Checkpoint,
+    Chunk,
+    Condition,
+    Finding,
+    Gap,
+    GroupOutlook,
+    Layout,
+    QueueSummary,
+    RepairReport,
+    VerifyReport,
+)
+from mqstore.offline.stat import PartSize, StoreStat
 from mqstore.offline.views import INDEX_ENTRY_FIELDS, QUEUE_UNIT_FIELDS, IndexView, QueueView
+from mqstore.offline.walk import LogWalk, Wanted
 
 __all__ = [
     "INDEX_ENTRY_FIELDS",
@@ -22,12 +34,21 @@ __all__ = [
     "Chunk",
     "Condition",
     "Finding",
+    "Gap",
+    "GroupOutlook",
     "IndexView",
     "Layout",
+    "LogWalk",
+    "PartSize",
     "QueueSummary",
     "QueueView",
+    "RepairReport",
     "StoreReader",
     "StoreStat",
     "VerifyReport",
+    "Wanted",
+    "json_lines",
     "open",
+    "rebuild",
+    "repair",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import logging
 import os
 from collections.abc import Callable, Collection, Iterator
@@ -17,7 +16,16 @@ from mqstore.message import (
     parse_offset_msg_id,
 )
 from mqstore.offline import state
-from mqstore.offline.report import Chunk, Finding, Layout, QueueSummary, VerifyReport
+from mqstore.offline.report import (
+    Checkpoint,
+    Chunk,
+    Condition,
+    Finding,
+    Gap,
+    Layout,
+    QueueSummary,
+    VerifyReport,
+)
 from mqstore.offline.stat import StoreStat, take_stat
 from mqstore.offline.views import (
     HOLE_BYTES,
@@ -27,11 +35,12 @@ from mqstore.offline.views import (
     index_views,
     queue_views,
 )
+from mqstore.offline.walk import LogWalk, Wanted, follow
 
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["StoreReader", "open"]
+__all__ = ["StoreReader", "json_lines", "open"]
 
 log = logging.getLogger(__name__)
 
@@ -110,6 +119,39 @@ class StoreReader:
                 return
             offset = chunk.next_offset
 
+    def walk(
+        self,
+        start: int | None = None,
+        wanted: Wanted | None = None,
+        on_gap: Callable[[Gap], None] | None = None,
+    ) -> LogWalk:
+        """The records that are wanted, as bytes, a mebibyte at a time; goes past damage.
+
+        start: physical offset of a record; None for the first that can be wanted. on_gap: told
+        of each unreadable range with records behind it; by default it is logged as a warning.
+        """
+        at = self.min_physical_offset if start is None else start
+        return LogWalk(self._scan, at, wanted or Wanted(), on_gap or self._warn_of_gap)
+
+    def _warn_of_gap(self, gap: Gap) -> None:
+        log.warning(
+            "%s: %d bytes of the log from %d on are unreadable; to see more: mqstore verify %s",
+            self.path, gap.end - gap.start, gap.start, self.path,
+        )  # fmt: skip
+
+    def follow(
+        self,
+        start: int | None = None,
+        wanted: Wanted | None = None,
+        on_gap: Callable[[Gap], None] | None = None,
+    ) -> Iterator[bytes]:
+        """`walk`, and at the end of the log what a broker appends meanwhile, until it is closed.
+
+        Yields b"" whenever it has waited in vain, at most 0.2 s.
+        """
+        walk = self.walk(start, wanted, on_gap)
+        return follow(walk, self.path / "commitlog", lambda: _core.Scan(os.fspath(self.path)))
+
     def records(
         self,
         start: int | None = None,
@@ -118,58 +160,29 @@ class StoreReader:
         topic: str | None = None,
         queue_id: int | None = None,
         tag: str | None = None,
-        begin_ms: int = 0,
-        end_ms: int = _TIME_MAX_MS,
+        begin_ms: int | None = None,
+        end_ms: int | None = None,
         check_crc: bool = False,
     ) -> Iterator[ReceivedMessage]:
         """Every record of the log in the order it was written.
 
         start, stop: physical offsets; a record that starts at `stop` is left out. topic,
-        queue_id, tag: only these. begin_ms, end_ms: store time, both included. What RocketMQ
-        keeps for itself is among them: half messages, delayed ones, and those of rolled-back
+        queue_id, tag: only these. begin_ms, end_ms: store time, both included. check_crc:
+        leave out records whose body does not match its checksum. What RocketMQ keeps for
+        itself is among them: half messages, delayed ones, and those of rolled-back
         transactions.
-        Where a queue lists records beyond the place at which the log becomes unreadable, that
-        is logged as a warning; see `verify`.
+        An unreadable range with records behind it is logged as a warning; see `verify`.
         """
-        if start is None and begin_ms > 0:
-            start = self._file_of(begin_ms)
-        queued_end = self.queued_end()
-        reached = 0
-        for chunk in self.chunks(start, check_crc=check_crc):
-            for message in decode_messages(chunk.body):
-                if stop is not None and message.commit_log_offset >= stop:
-                    return
-                if (
-                    begin_ms <= message.store_timestamp_ms <= end_ms
-                    and (queue_id is None or message.queue_id == queue_id)
-                    and (topic is None or message.topic == topic)
-                    and (tag is None or message.tags == tag)
-                ):
-                    yield message
-            reached = chunk.next_offset
-        if reached and reached < min(queued_end, stop or queued_end):
-            log.warning(
-                "%s: the log is unreadable at %d, but queues list records up to %d; to see more: "
-                "mqstore verify %s", self.path, reached, queued_end, self.path,
-            )  # fmt: skip
-
-    def _file_of(self, time_ms: int) -> int | None:
-        """Where the log file begins in which records of a store time begin, None: the first."""
-        file_bytes = self.layout.commit_log_file_bytes
-        if not file_bytes:
-            return None
-        starts = range(self.min_physical_offset, self.max_physical_offset, file_bytes)
-
-        def first_ms(start: int) -> int:
-            message = self.message_at(start)
-            return _TIME_MAX_MS if message is None else message.store_timestamp_ms
-
-        after = bisect.bisect_left(starts, time_ms, key=first_ms)
-        return starts[max(0, after - 1)] if starts else None
+        wanted = Wanted(
+            stop=stop, topic=topic, queue_id=queue_id, tag=tag,
+            begin_ms=begin_ms, end_ms=end_ms, check_crc=check_crc,
+        )  # fmt: skip
+        for body in self.walk(start, wanted):
+            yield from decode_messages(body)
 
     def first_message(self) -> ReceivedMessage | None:
         """The oldest record of the log, or None."""
-        return next((m for c in self.chunks() for m in decode_messages(c.body)), None)
+        return next(self.records(), None)
 
     def last_message(self) -> ReceivedMessage | None:
         """The newest record that can be reached: what queues list, and what follows it."""
@@ -199,7 +212,7 @@ class StoreReader:
 
     def index_views(self) -> Iterator[IndexView]:
         """The index files in order: header, slots and entries, as numpy arrays on the files."""
-        return index_views(self.path, self.layout)
+        return index_views(self.path, self.layout, self._scan.index_files())
 
     def queue_units(
         self, topic: str, queue_id: int, start: int = 0, count: int = UNITS_AT_ONCE
@@ -219,17 +232,10 @@ class StoreReader:
         start: queue offset of the first. Units without a record are skipped: the log's head
         was deleted, or the record is damaged. A queue behind a crashed log lacks the newest.
         """
-        while True:
-            units = self.queue_units(topic, queue_id, start)
-            for unit in units:
-                if unit["size"] == HOLE_BYTES:
-                    continue
-                message = self.message_at(int(unit["physical_offset"]))
-                if message is not None:
-                    yield message
-            if len(units) < UNITS_AT_ONCE:
-                return
-            start += len(units)
+        more = True
+        while more:
+            body, _, start, more = self._scan.queue_records(topic, queue_id, start, CHUNK_BYTES)
+            yield from decode_messages(body)
 
     def find_id(self, msg_id: str) -> list[ReceivedMessage]:
         """Messages of an id: an offset message id, or the unique id that a producer gave.
@@ -301,8 +307,22 @@ class StoreReader:
         end = self.end_physical_offset() if stop is None else stop
         return store_batches(self, schema, begin, end, topic=topic, queue_ids=queue_ids, tags=tags)
 
+    def condition(self) -> Condition:
+        """Whether a broker has it open, and whether the last one stopped cleanly."""
+        clean, in_use, _ = self._scan.state()
+        return Condition(in_use, clean)
+
+    def checkpoint(self) -> Checkpoint | None:
+        """How far the files were flushed, as the broker noted it."""
+        times = self._scan.state()[2]
+        return None if times is None else Checkpoint(*times)
+
+    def unread(self) -> list[tuple[str, str]]:
+        """What a newer RocketMQ left here that cannot be read: path in the store, words."""
+        return list(getattr(self._scan, "unread", list)())
+
     def verify(self, progress: Callable[[int], None] | None = None) -> VerifyReport:
-        """Check every record, queue unit and index entry against each other.
+        """Check log, queues, extension, index, checkpoint and offsets against each other.
 
         progress: called now and then with the physical offset reached. Ctrl-C stops the check.
         """
@@ -311,9 +331,13 @@ class StoreReader:
             report.records,
             report.record_bytes,
             report.queue_entries,
+            getattr(report, "extension_units", 0),
             report.index_entries,
+            getattr(report, "offsets", 0),
+            getattr(report, "log_end", 0),
             report.finding_count,
             tuple(Finding(*finding) for finding in report.findings),
+            tuple(Finding(*notice) for notice in getattr(report, "notices", ())),
         )
 
 
@@ -324,3 +348,11 @@ def open(path: str | os.PathLike[str]) -> StoreReader:
     commit log.
     """
     return StoreReader(path)
+
+
+def json_lines(records: bytes, body: str = "text") -> bytes:
+    """Whole records as JSON lines with RocketMQ's names, as `mqstore dump` writes them.
+
+    body: how to write bodies: "text", "hex", "base64" or "none".
+    """
+    return _core.json_lines(records, body)

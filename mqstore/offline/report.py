@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Chunk", "Finding", "Layout", "QueueSummary", "VerifyReport"]
+__all__ = [
+    "Checkpoint",
+    "Chunk",
+    "Condition",
+    "Finding",
+    "Gap",
+    "GroupOutlook",
+    "Layout",
+    "QueueSummary",
+    "RepairReport",
+    "VerifyReport",
+]
 
 
 class Chunk(NamedTuple):
@@ -17,6 +28,15 @@ class Chunk(NamedTuple):
     """Where each starts, bytes from the start of the log."""
     next_offset: int
     """Where the next stretch begins."""
+
+
+class Gap(NamedTuple):
+    """A range of the log that holds no readable record, with good records behind it."""
+
+    start: int
+    """First byte."""
+    end: int
+    """Where records go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +90,99 @@ class VerifyReport:
     """Their bytes."""
     queue_entries: int
     """Queue units looked at."""
+    extension_units: int
+    """Units of consume-queue extensions looked at."""
     index_entries: int
     """Index entries looked at."""
+    offsets: int
+    """Committed and delay offsets looked at."""
+    log_end: int
+    """Where the last good record ends, bytes."""
     finding_count: int
     """Findings in all; `findings` keeps at most the first thousand."""
     findings: tuple[Finding, ...]
+    """Damage."""
+    notices: tuple[Finding, ...]
+    """What is no damage: the next open mends it, or it only needs attention."""
 
     @property
     def damaged(self) -> bool:
         """Whether anything is wrong."""
         return self.finding_count > 0
+
+
+class GroupOutlook(NamedTuple):
+    """What becomes of a consumer group in one queue."""
+
+    group: str
+    topic: str
+    queue_id: int
+    committed_before: int
+    """Committed offset as found."""
+    committed: int
+    """The offset from which the group goes on."""
+    remaining: int
+    """Messages it will get from there."""
+    replayed: int
+    """Of these, such as it had consumed before."""
+    skipped: int
+    """Messages it will never get: damaged, cut or expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What `repair` or `rebuild` did."""
+
+    root: str
+    """Where the result is."""
+    log_start: int
+    """First byte of the log."""
+    log_end: int
+    """Where the next message will be appended."""
+    records: int
+    """Records kept."""
+    healed: tuple[tuple[int, int, str], ...]
+    """Damaged ranges [from, to) that were overwritten, and the file that keeps their bytes."""
+    cut: tuple[int, int] | None
+    """[from, to) that held no usable record at the log's end and is empty now."""
+    queues: int
+    """Consume queues written."""
+    queue_entries: int
+    """Their units."""
+    kept_queues: tuple[tuple[str, int], ...]
+    """Queues all of whose messages have expired, kept so that their offsets go on."""
+    index_entries: int
+    """Index entries written."""
+    restored: tuple[str, ...]
+    """State files taken from their .bak."""
+    groups: tuple[GroupOutlook, ...]
+    """What each group will replay or skip, queue by queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Store times up to which the files were flushed, milliseconds since the epoch, 0: never."""
+
+    log_ms: int
+    """The commit log."""
+    queues_ms: int
+    """The consume queues."""
+    index_ms: int
+    """The index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """How a store stands."""
+
+    in_use: bool
+    """Whether a broker holds the lock."""
+    clean: bool
+    """Whether the last broker stopped cleanly: there is no file `abort`. A running one has it."""
+
+    @property
+    def word(self) -> str:
+        """One of "in use", "clean", "crashed"."""
+        if self.in_use:
+            return "in use"
+        return "clean" if self.clean else "crashed"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mqstore.offline import state
-from mqstore.offline.report import Layout
+from mqstore.offline.report import Checkpoint, Condition, Layout
 
 if TYPE_CHECKING:
     from mqstore.offline.reader import StoreReader
@@ -39,7 +39,7 @@ class StoreStat:
 
     path: Path
     """Root of the store."""
-    condition: state.Condition
+    condition: Condition
     """Whether it is in use, clean, or left by a crash."""
     layout: Layout
     """Sizes of its files."""
@@ -55,7 +55,7 @@ class StoreStat:
     """Store time of the oldest record, None without any."""
     last_store_timestamp_ms: int | None
     """Store time of the newest record."""
-    checkpoint: state.Checkpoint | None
+    checkpoint: Checkpoint | None
     """How far the files were flushed, as the broker noted it."""
     topics: tuple[str, ...]
     """Topics with a queue on disk or in config/topics.json, sorted."""
@@ -65,6 +65,8 @@ class StoreStat:
     """Consume queues on disk."""
     message_count: int
     """Messages that the queues list."""
+    unread: tuple[tuple[str, str], ...]
+    """What a newer RocketMQ left here that cannot be read: path in the store, words."""
     broker_conf: dict[str, str]
     """The settings of a broker.conf that open this store."""
 
@@ -78,7 +80,7 @@ def take_stat(reader: StoreReader) -> StoreStat:
     topics = {queue.topic for queue in queues} | set(state.topic_names(root))
     return StoreStat(
         path=root,
-        condition=state.find_condition(root),
+        condition=reader.condition(),
         layout=reader.layout,
         parts=tuple(_part(root, name) for name in PARTS if (root / name).is_dir()),
         begin_physical_offset=begin,
@@ -86,11 +88,12 @@ def take_stat(reader: StoreReader) -> StoreStat:
         queued_physical_offset=reader.queued_end(),
         first_store_timestamp_ms=None if first is None else first.store_timestamp_ms,
         last_store_timestamp_ms=None if last is None else last.store_timestamp_ms,
-        checkpoint=state.read_checkpoint(root),
+        checkpoint=reader.checkpoint(),
         topics=tuple(sorted(topics)),
         groups=tuple(state.group_names(root)),
         queue_count=len(queues),
         message_count=sum(queue.message_count for queue in queues),
+        unread=tuple(reader.unread()),
         broker_conf=_broker_conf(root, reader.layout, topics),
     )
 

@@ -1,98 +1,16 @@
-"""What a broker keeps beside its log: who has the store, how it ended, config/*.json.
+"""What a broker keeps beside its log: the tables of config/*.json.
 
 Everything is read as it lies there; a missing file is an empty table.
 """
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-__all__ = [
-    "Checkpoint",
-    "Condition",
-    "committed_offsets",
-    "delay_offsets",
-    "find_condition",
-    "group_names",
-    "read_checkpoint",
-    "topic_names",
-]
+__all__ = ["committed_offsets", "delay_offsets", "group_names", "load_table", "topic_names"]
 
 Table = dict[str, Any]
-_FLOCK = struct.Struct("@hhqqi4x")  # struct flock of 64-bit Linux: type, whence, start, length, pid
-_F_WRLCK, _F_UNLCK = 1, 2
-_CHECKPOINT = struct.Struct(">qqq")
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """Store times up to which the files were flushed, milliseconds since the epoch, 0: never."""
-
-    log_ms: int
-    """The commit log."""
-    queues_ms: int
-    """The consume queues."""
-    index_ms: int
-    """The index."""
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """How a store stands: in use, cleanly stopped, or left behind by a crash."""
-
-    in_use: bool | None
-    """Whether a broker holds the lock; None where that cannot be found out."""
-    has_abort: bool
-    """Whether the file `abort` is there: a broker runs, or it did not stop cleanly."""
-
-    @property
-    def clean(self) -> bool:
-        """Whether the next broker opens it without an abnormal recovery."""
-        return not self.has_abort
-
-    @property
-    def word(self) -> str:
-        """One of "in use", "clean", "crashed"."""
-        if self.in_use:
-            return "in use"
-        return "crashed" if self.has_abort else "clean"
-
-
-def find_condition(root: Path) -> Condition:
-    """Look at `abort` and `lock` without taking the lock or changing anything."""
-    return Condition(_is_locked(root / "lock"), (root / "abort").exists())
-
-
-def _is_locked(path: Path) -> bool | None:
-    """Whether any process holds a lock on the first byte, ours (OFD) or Java's (POSIX)."""
-    try:
-        import fcntl
-    except ImportError:
-        return None
-    command = getattr(fcntl, "F_OFD_GETLK", None)
-    if command is None:
-        return None
-    try:
-        with path.open("rb") as file:
-            asked = _FLOCK.pack(_F_WRLCK, 0, 0, 1, 0)
-            answer = fcntl.fcntl(file, command, asked)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return None
-    return bool(_FLOCK.unpack(answer)[0] != _F_UNLCK)
-
-
-def read_checkpoint(root: Path) -> Checkpoint | None:
-    """The checkpoint, None when there is none."""
-    try:
-        head = (root / "checkpoint").read_bytes()[: _CHECKPOINT.size]
-    except OSError:
-        return None
-    return Checkpoint(*_CHECKPOINT.unpack(head)) if len(head) == _CHECKPOINT.size else None
 
 
 def load_table(root: Path, name: str) -> Table:

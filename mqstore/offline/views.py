@@ -6,7 +6,6 @@ valid when it deletes a file.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +38,7 @@ HOLE_BYTES = 0x7FFFFFFF
 """The size of a unit that only fills a gap."""
 UNIT_BYTES = 20
 _NAME_DIGITS = 20
-_INDEX_HEAD = struct.Struct(">qqqqii")
+_INDEX_HEAD_BYTES = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ class IndexView:
     slots: Array
     """The newest entry of each slot (hash modulo their number), 0 for none."""
     entries: Array
-    """Entries by number, see INDEX_ENTRY_FIELDS; entry 0 is never used."""
+    """Entries by number, see INDEX_ENTRY_FIELDS; number 0 is never used."""
 
 
 def queue_views(directory: Path) -> Iterator[QueueView]:
@@ -99,28 +98,19 @@ def _used(units: Array) -> int:
     return low
 
 
-def index_views(root: Path, layout: Layout) -> Iterator[IndexView]:
-    """The index files in order. A file of another length than the first is left out."""
+def index_views(
+    root: Path, layout: Layout, headers: list[tuple[str, int, int, int, int, int, int]]
+) -> Iterator[IndexView]:
+    """The index files in order.
+
+    headers: name, begin and end time, begin and end physical offset, used slots, entries.
+    """
     import numpy
 
-    slots, entries = layout.index_slots, layout.index_entries
-    if not slots or not entries:
-        return
-    file_bytes = _INDEX_HEAD.size + 4 * slots + UNIT_BYTES * entries
-    for path in sorted((root / "index").glob("[0-9]" * 17)):
-        if path.stat().st_size != file_bytes:
-            continue
-        whole = numpy.asarray(numpy.memmap(path, dtype=numpy.uint8, mode="r"))
-        begin, end, begin_at, end_at, _, count = _INDEX_HEAD.unpack(
-            whole[: _INDEX_HEAD.size].tobytes()
-        )
-        table = whole[_INDEX_HEAD.size :]
-        yield IndexView(
-            path.name,
-            begin,
-            end,
-            begin_at,
-            end_at,
-            table[: 4 * slots].view(">i4"),
-            table[4 * slots :].view(INDEX_ENTRY_FIELDS)[: max(0, min(count, entries))],
-        )
+    slots = layout.index_slots or 0
+    for name, begin_ms, end_ms, begin_at, end_at, _, count in headers:
+        whole = numpy.asarray(numpy.memmap(root / "index" / name, dtype=numpy.uint8, mode="r"))
+        table = whole[_INDEX_HEAD_BYTES:]
+        entries = table[4 * slots :].view(INDEX_ENTRY_FIELDS)[: count + 1]
+        heads = table[: 4 * slots].view(">i4")
+        yield IndexView(name, begin_ms, end_ms, begin_at, end_at, heads, entries)

@@ -112,10 +112,6 @@ def test_verify_exits_5_on_damage(run, golden_store):
         (("dump",), 2, "Missing argument"),
         (("ls", "/nonexistent/store"), 1, "/nonexistent/store"),
         (("ls", "/"), 1, "no commitlog directory"),
-        (("stat", "x"), 2, "not built yet"),
-        (("export", "x", "--to", "y"), 2, "not built yet"),
-        (("repair", "x"), 2, "not built yet"),
-        (("rebuild", "x"), 2, "not built yet"),
     ],
 )
 def test_wrong_usage_and_missing_stores(run, arguments, code, words):

@@ -1,0 +1,181 @@
+"""`mqclient send --from FILE`: what `mqstore export` wrote, put into a running broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from mqclient.aio import Message, Producer, SendResult
+from mqstore.cli.output import chosen_format, write_rows
+from mqstore.cli.progress import Report, progress
+from mqstore.message import MessageQueue
+from mqstore.offline.exported import ExportedMessage, read_export
+
+__all__ = ["Resend", "send_file"]
+
+IN_FLIGHT_MAX = 256
+"""Messages that are sent before the first answer is awaited."""
+COLUMNS = ("file", "read", "sent", "notDurable", "leftOut")
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+RETRY_PREFIX = "%RETRY%"
+OWN_PREFIX = "RMQ_SYS_"
+_FALSE_BY_NOW = frozenset({
+    "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET", "TRANSACTION_CHECK_TIMES", "CLUSTER", "MIN_OFFSET",
+    "MAX_OFFSET", "INNER_MULTI_QUEUE_OFFSET",
+})  # fmt: skip
+"""Properties by which a broker would take the message for half of a transaction, or that it sets
+itself."""
+_PLACE_OF_DELAYED = frozenset({"REAL_TOPIC", "REAL_QID"})
+
+
+@dataclass(frozen=True, slots=True)
+class Resend:
+    """How an export is put back."""
+
+    path: Path
+    """The file."""
+    topic: str | None
+    """Send everything there; None: each message to the topic it had."""
+    keep_queue: bool
+    """Send to the queue id it had, instead of to all queues in turn."""
+    skip: int
+    """Pass over so many messages at the start."""
+    count: int | None
+    """Send at most so many."""
+    namesrv: str | None
+    """NameServers; None: the environment's, else this machine's."""
+    address_map: dict[str, str]
+    """Broker addresses to replace."""
+    timeout: float
+    """Seconds for each message."""
+
+
+@dataclass(slots=True)
+class _Counts:
+    read: int = 0
+    sent: int = 0
+    not_durable: int = 0
+    left_out: int = 0
+
+
+async def send_file(plan: Resend, output: str | None) -> int:
+    """Send the messages of an export; writes how many. Returns the exit code.
+
+    When it ends early, it says how to go on; a few messages may then be sent twice.
+    """
+    counts = _Counts()
+    try:
+        with progress() as bar:
+            async with Producer(
+                plan.namesrv, address_map=plan.address_map, timeout=plan.timeout
+            ) as producer:
+                await _Sending(producer, plan, counts).run(bar)
+    except BaseException:
+        done = plan.skip + counts.sent + counts.left_out
+        click.echo(
+            f"mqclient: stopped; {counts.sent} messages are sent. To go on, repeat the command "
+            f"with --skip {done}",
+            err=True,
+        )
+        raise
+    _say(plan, counts, output)
+    return 0
+
+
+def _say(plan: Resend, counts: _Counts, output: str | None) -> None:
+    if chosen_format(output) == "table":
+        left_out = f", {counts.left_out} that RocketMQ keeps for itself left out"
+        click.echo(f"{counts.sent} messages sent{left_out if counts.left_out else ''}")
+    else:
+        values = (str(plan.path), counts.read, counts.sent, counts.not_durable, counts.left_out)
+        write_rows([dict(zip(COLUMNS, values, strict=True))], COLUMNS, output)
+    if counts.not_durable:
+        click.echo(
+            f"mqclient: {counts.not_durable} messages are stored, but not yet as durably as the "
+            "broker is set to (on its disk, or on a slave)",
+            err=True,
+        )
+
+
+class _Sending:
+    """Sends with a window, so that messages of one queue arrive in the order of the file."""
+
+    def __init__(self, producer: Producer, plan: Resend, counts: _Counts) -> None:
+        self._producer, self._plan, self._counts = producer, plan, counts
+        self._under_way: deque[tuple[ExportedMessage, asyncio.Task[SendResult]]] = deque()
+        self._queues: dict[tuple[str, int], MessageQueue] = {}
+
+    async def run(self, bar: Report | None) -> None:
+        plan = self._plan
+        end = None if plan.count is None else plan.skip + plan.count
+        try:
+            for exported in islice(read_export(plan.path, None, bar), plan.skip, end):
+                self._counts.read += 1
+                await self._start(exported)
+                if len(self._under_way) >= IN_FLIGHT_MAX:
+                    await self._answer()
+            while self._under_way:
+                await self._answer()
+        finally:
+            tasks = [task for _, task in self._under_way]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _start(self, exported: ExportedMessage) -> None:
+        message, queue_id = _message(exported, self._plan.topic)
+        if message is None:
+            self._counts.left_out += 1
+            return
+        queue = await self._queue(message.topic, queue_id) if self._plan.keep_queue else None
+        sending = self._producer.send(message, queue=queue)
+        self._under_way.append((exported, asyncio.ensure_future(sending)))
+
+    async def _queue(self, topic: str, queue_id: int) -> MessageQueue:
+        """The queue of that id, of the first broker that has one."""
+        known = self._queues.get((topic, queue_id))
+        if known is None:
+            queues = sorted(await self._producer.queues(topic))
+            known = next((queue for queue in queues if queue.queue_id == queue_id), None)
+            if known is None:
+                raise ValueError(
+                    f"topic {topic!r} has no queue {queue_id}, which --keep-queue needs: give it "
+                    f"more write queues (mqadmin updateTopic -w {queue_id + 1})"
+                )
+            self._queues[topic, queue_id] = known
+        return known
+
+    async def _answer(self) -> None:
+        exported, task = self._under_way[0]
+        try:
+            result = await task
+        except Exception as error:
+            error.add_note(f"{self._plan.path}, {exported.place}")
+            raise
+        self._under_way.popleft()
+        self._counts.sent += 1
+        self._counts.not_durable += result.status != "SEND_OK"
+
+
+def _message(exported: ExportedMessage, topic: str | None) -> tuple[Message | None, int]:
+    """A message as it was first sent, with its queue id; None for RocketMQ's own."""
+    properties, home, queue_id = exported.properties, exported.topic, exported.queue_id
+    dropped = _FALSE_BY_NOW
+    if home == SCHEDULE_TOPIC:  # still delayed: its delay begins anew
+        home = properties.get("REAL_TOPIC", "")
+        queue_id = int(properties.get("REAL_QID", "0"))
+        dropped |= _PLACE_OF_DELAYED
+    if not home or home.startswith(OWN_PREFIX):
+        return None, 0
+    message = Message(topic or home, exported.body, flag=exported.flag)
+    kept = {name: value for name, value in properties.items() if name not in dropped}
+    if message.topic.startswith(RETRY_PREFIX):
+        kept["RECONSUME_TIME"] = str(exported.reconsume_times)
+    message.properties = kept
+    message.born_timestamp_ms = exported.born_timestamp_ms
+    return message, queue_id

@@ -1,0 +1,97 @@
+"""`mqstore export`: messages of a store to a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mqstore.cli.options import check_start, directory_argument, filter_options, wanted_of
+from mqstore.cli.output import chosen_format, output_option, write_rows
+from mqstore.cli.progress import progress
+from mqstore.offline import open as open_store
+from mqstore.offline.export import ExportReport
+from mqstore.offline.export import export as write_export
+from mqstore.offline.formats import FORMATS
+
+__all__ = ["export"]
+
+COLUMNS = ("file", "format", "messages", "keptBack", "gaps", "gapBytes", "undecodable")
+EXIT_DAMAGED = 5
+
+
+@click.command()
+@directory_argument
+@click.option("--to", required=True, type=click.Path(dir_okay=False), help="the file to write")
+@click.option("--format", type=click.Choice(FORMATS), help="instead of what the name ends in")
+@click.option("--everything", is_flag=True, help="also what RocketMQ keeps for itself")
+@click.option("--force", is_flag=True, help="replace the file if there is one")
+@filter_options
+@output_option
+@click.pass_context
+def export(
+    context: click.Context,
+    /,
+    directory: str,
+    to: str,
+    format: str | None,
+    everything: bool,
+    force: bool,
+    output: str | None,
+    **chosen: Any,
+) -> None:
+    """Write the messages of the store in DIRECTORY to a file, in the order they were stored.
+
+    The name says the format: .jsonl, .jsonl.zst, .csv or .parquet. `mqclient send --from FILE`
+    puts the messages into a running broker. Left out: what no consumer would get any more
+    (copies for retries, delivered delayed messages, half messages). Exits 5 when damage was
+    left out.
+    """
+    reader = open_store(directory)
+    start = check_start(reader, chosen)
+    with progress() as report_progress:
+        report = write_export(
+            reader,
+            to,
+            wanted_of(chosen),
+            start=start,
+            count=chosen["count"],
+            format=format,
+            everything=everything,
+            replace=force,
+            progress=report_progress,
+        )
+    if chosen_format(output) == "table":
+        click.echo(_sentence(report))
+    else:
+        write_rows([_row(report)], COLUMNS, output)
+    if report.damaged:
+        click.echo(f"mqstore: {_damage(report)}: mqstore verify {directory}", err=True)
+        context.exit(EXIT_DAMAGED)
+
+
+def _row(report: ExportReport) -> dict[str, Any]:
+    return {
+        "file": str(report.path),
+        "format": report.format,
+        "messages": report.messages,
+        "keptBack": report.kept_back,
+        "gaps": len(report.gaps),
+        "gapBytes": sum(gap.end - gap.start for gap in report.gaps),
+        "undecodable": len(report.undecodable),
+    }
+
+
+def _sentence(report: ExportReport) -> str:
+    said = f"{report.path}: {report.messages} messages"
+    if report.kept_back:
+        said += f"; {report.kept_back} records that RocketMQ keeps for itself were left out"
+    return said
+
+
+def _damage(report: ExportReport) -> str:
+    row = _row(report)
+    return (
+        f"{row['gapBytes']} bytes of damaged records in {row['gaps']} places and "
+        f"{row['undecodable']} bodies that do not decompress were left out"
+    )

@@ -1,0 +1,142 @@
+"""`mqstore repair` and `mqstore rebuild`: the two commands that write a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from mqstore.cli.options import directory_argument
+from mqstore.cli.output import chosen_format, output_option, write_rows
+from mqstore.cli.progress import progress
+from mqstore.offline import RepairReport
+from mqstore.offline import rebuild as rebuild_store
+from mqstore.offline import repair as repair_store
+
+__all__ = ["rebuild", "repair"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+GROUP_COLUMNS = (
+    "group", "topic", "queueId", "committedBefore", "committed", "remaining", "replayed", "skipped",
+)  # fmt: skip
+
+
+def _target_options(command: F) -> F:
+    """Where the result goes, and what the store was made with."""
+    options = (
+        click.option("--to", type=click.Path(), help="a new directory for the result"),
+        click.option("--in-place", is_flag=True, help="change DIRECTORY itself, under its lock"),
+        click.option("--delay-levels", help="the broker's messageDelayLevel, if it was set"),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command()
+@directory_argument
+@_target_options
+@output_option
+def repair(directory: str, output: str | None, **target: Any) -> None:
+    """Heal the log of the store in DIRECTORY, then make queues and index anew from it.
+
+    Damaged ranges between good records are saved to mqstack/quarantine and overwritten with
+    records that no consumer sees; a torn tail is cut. Says what each group will replay or skip.
+    """
+    _mend(repair_store, directory, target, output)
+
+
+@click.command()
+@directory_argument
+@_target_options
+@output_option
+def rebuild(directory: str, output: str | None, **target: Any) -> None:
+    """Make queues, index and checkpoint of the store in DIRECTORY anew; the log stays as it is.
+
+    Says what each group will replay or skip.
+    """
+    _mend(rebuild_store, directory, target, output)
+
+
+def _mend(
+    work: Callable[..., RepairReport], directory: str, target: dict[str, Any], output: str | None
+) -> None:
+    to, in_place = target["to"], target["in_place"]
+    if (to is None) != in_place:
+        raise click.UsageError(
+            "say where the result goes: --to NEW_DIRECTORY leaves the store as it is, "
+            "--in-place changes it"
+        )
+    with progress() as bar:
+        report = work(
+            directory,
+            to,
+            in_place=in_place,
+            progress=bar,
+            delay_levels=target["delay_levels"],
+        )
+    if chosen_format(output) != "table":
+        write_rows([*_group_rows(report), _summary(report)], GROUP_COLUMNS, output)
+        return
+    for line in _lines(report):
+        click.echo(line)
+    if report.groups:
+        write_rows(_group_rows(report), GROUP_COLUMNS, "table")
+
+
+def _group_rows(report: RepairReport) -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": "group",
+            "group": row.group,
+            "topic": row.topic,
+            "queueId": row.queue_id,
+            "committedBefore": row.committed_before,
+            "committed": row.committed,
+            "remaining": row.remaining,
+            "replayed": row.replayed,
+            "skipped": row.skipped,
+        }
+        for row in report.groups
+    ]
+
+
+def _summary(report: RepairReport) -> dict[str, Any]:
+    return {
+        "kind": "summary",
+        "root": report.root,
+        "logStart": report.log_start,
+        "logEnd": report.log_end,
+        "records": report.records,
+        "healed": [
+            {"start": start, "end": end, "saved": saved} for start, end, saved in report.healed
+        ],
+        "cut": report.cut and {"start": report.cut[0], "end": report.cut[1]},
+        "queues": report.queues,
+        "queueEntries": report.queue_entries,
+        "keptQueues": [f"{topic}/{queue_id}" for topic, queue_id in report.kept_queues],
+        "indexEntries": report.index_entries,
+        "restored": list(report.restored),
+    }
+
+
+def _lines(report: RepairReport) -> list[str]:
+    """What was done, for people."""
+    lines = [f"{report.root}: {report.records} records, log offsets {report.log_start} to "
+             f"{report.log_end}"]  # fmt: skip
+    lines += [
+        f"healed: {end - start} bytes at {start}, saved in {saved}"
+        for start, end, saved in report.healed
+    ]
+    if report.cut:
+        start, end = report.cut
+        lines.append(f"cut: {end - start} bytes behind the last record, from {start} on")
+    lines.append(f"queues: {report.queues} with {report.queue_entries} units; "
+                 f"index: {report.index_entries} entries")  # fmt: skip
+    lines += [
+        f"kept: {topic}/{queue_id}, whose messages have all expired"
+        for topic, queue_id in report.kept_queues
+    ]
+    lines += [f"restored: {name} from its .bak" for name in report.restored]
+    return lines

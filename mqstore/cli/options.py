@@ -1,0 +1,88 @@
+"""Options that several commands have: which store, and which of its messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import click
+
+from mqstore.offline import StoreReader, Wanted
+
+__all__ = ["check_start", "directory_argument", "filter_options", "read_moment", "wanted_of"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def read_moment(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    """Read a time, 2026-01-31T12:00:00 (UTC if it has no zone), to milliseconds."""
+    if text is None or re.fullmatch(r"\d{5,}", text):
+        return None if text is None else int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is no time: give 2026-01-31T12:00:00+00:00 (UTC without a zone), or "
+            "milliseconds since the epoch"
+        ) from None
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return round(zoned.timestamp() * 1000)
+
+
+def directory_argument(command: F) -> F:
+    """The argument DIRECTORY."""
+    return click.argument("directory", type=click.Path())(command)
+
+
+def filter_options(command: F) -> F:
+    """The options that choose messages; `wanted_of` reads them."""
+    options = (
+        click.option("--offset", type=int, help="start at this physical offset (of a record)"),
+        click.option("--stop", type=int, help="end before this physical offset"),
+        click.option(
+            "--begin",
+            callback=read_moment,
+            metavar="TIME",
+            help="only stored at this time or later",
+        ),
+        click.option(
+            "--end",
+            callback=read_moment,
+            metavar="TIME",
+            help="only stored at this time or earlier",
+        ),
+        click.option("--count", type=click.IntRange(0), help="at most so many messages"),
+        click.option("--topic", help="only this topic"),
+        click.option("--queue", type=int, help="only this queue id"),
+        click.option("--tag", help="only messages with this tag"),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def wanted_of(chosen: dict[str, Any], *, check_crc: bool = False) -> Wanted:
+    """What the options of `filter_options` ask for; --offset and --count are not part of it."""
+    return Wanted(
+        stop=chosen["stop"],
+        topic=chosen["topic"],
+        queue_id=chosen["queue"],
+        tag=chosen["tag"],
+        begin_ms=chosen["begin"],
+        end_ms=chosen["end"],
+        check_crc=check_crc,
+    )
+
+
+def check_start(reader: StoreReader, chosen: dict[str, Any]) -> int | None:
+    """--offset, where a record must start; checks --begin and --end too."""
+    if None not in (chosen["begin"], chosen["end"]) and chosen["begin"] > chosen["end"]:
+        raise click.UsageError("--begin is later than --end")
+    offset: int | None = chosen["offset"]
+    if offset is not None and reader.message_at(offset) is None:
+        raise click.ClickException(
+            f"no record starts at offset {offset}; this lists them: mqstore dump {reader.path}"
+        )
+    return offset

@@ -1,0 +1,180 @@
+"""The files that messages are exported to, each under its final name only when it is whole."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from mqstore.message import COLUMN_LAYOUTS, ReceivedMessage, decode_messages
+from mqstore.offline.reader import json_lines
+from mqstore.offline.rows import message_row
+
+__all__ = ["CSV_COLUMNS", "FORMATS", "Writer", "format_of", "whole_file", "writer_of"]
+
+FORMATS = ("jsonl", "jsonl.zst", "csv", "parquet")
+"""Formats of an export, named as the ends of file names."""
+CSV_COLUMNS = (
+    "topic", "queueId", "queueOffset", "commitLogOffset", "storeSize", "msgId", "offsetMsgId",
+    "tags", "keys", "flag", "sysFlag", "bornTimestamp", "bornHost", "storeTimestamp", "storeTime",
+    "storeHost", "reconsumeTimes", "preparedTransactionOffset", "bodyCRC", "properties", "body",
+)  # fmt: skip
+"""Properties are a JSON object, the body is base64."""
+PARQUET_COLUMNS = [name for name in COLUMN_LAYOUTS if name != "raw_properties"]
+"""Under the names that Arrow and Spark use for them; the body is binary, properties are a map."""
+ROW_GROUP_BYTES = 64 << 20
+ZSTD_LEVEL = 3
+
+
+class Writer(Protocol):
+    """Writes records to one file."""
+
+    def add(self, records: bytes) -> None:
+        """Write whole records, one after another."""
+
+    def finish(self) -> None:
+        """Write what is left; the file itself stays open."""
+
+
+def format_of(path: Path, chosen: str | None = None) -> str:
+    """The format that is chosen, else the one that the file's name ends with.
+
+    Raises ValueError when neither says one.
+    """
+    if chosen is not None:
+        if chosen not in FORMATS:
+            raise ValueError(f"format {chosen!r} is none of {', '.join(FORMATS)}")
+        return chosen
+    for name in FORMATS:
+        if path.name.endswith(f".{name}"):
+            return name
+    raise ValueError(
+        f"{path.name!r} does not say a format: end it in .jsonl, .jsonl.zst, .csv or .parquet, "
+        "or give --format"
+    )
+
+
+@contextmanager
+def whole_file(path: Path, replace: bool) -> Iterator[IO[bytes]]:
+    """A file to write that gets its name, durably, when the block ends without an exception.
+
+    Raises FileExistsError when there is one already and it may not be replaced.
+    """
+    if not replace and path.exists():
+        raise FileExistsError(
+            errno.EEXIST, "there is a file already; remove it or give --force", str(path)
+        )
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def writer_of(name: str, file: IO[bytes]) -> Writer:
+    """A writer of a format of FORMATS.
+
+    Raises ImportError when Parquet is wanted and pyarrow is not installed.
+    """
+    if name == "csv":
+        return _Csv(file)
+    if name == "parquet":
+        return _Parquet(file)
+    return _JsonLines(file, name.endswith(".zst"))
+
+
+class _JsonLines:
+    """A JSON object per line, bodies as base64; perhaps compressed."""
+
+    def __init__(self, file: IO[bytes], compressed: bool) -> None:
+        self._out: Any = file
+        self._compressor: Any = None
+        if compressed:
+            import zstandard
+
+            level = zstandard.ZstdCompressor(level=ZSTD_LEVEL)
+            self._out = self._compressor = level.stream_writer(file, closefd=False)
+
+    def add(self, records: bytes) -> None:
+        self._out.write(json_lines(records, "base64"))
+
+    def finish(self) -> None:
+        if self._compressor is not None:
+            self._compressor.close()
+
+
+class _Csv:
+    """A header and a line per message."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
+        self._writer = csv.DictWriter(self._text, CSV_COLUMNS, extrasaction="ignore")
+        self._writer.writeheader()
+
+    def add(self, records: bytes) -> None:
+        self._writer.writerows(map(_csv_row, decode_messages(records)))
+
+    def finish(self) -> None:
+        self._text.detach()
+
+
+def _csv_row(message: ReceivedMessage) -> dict[str, Any]:
+    row = message_row(message, "base64")
+    row["properties"] = json.dumps(row["properties"], ensure_ascii=False)
+    return row
+
+
+class _Parquet:
+    """Columns, in row groups of some tens of megabytes."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        import pyarrow.parquet as pq
+
+        from mqstore.arrow import BatchBuilder, arrow_schema
+
+        schema = arrow_schema(PARQUET_COLUMNS)
+        self._builder = BatchBuilder(schema)
+        self._writer = pq.ParquetWriter(file, schema, compression="zstd")
+        self._batches: list[Any] = []
+        self._waiting_bytes = 0
+
+    def add(self, records: bytes) -> None:
+        self._builder.add(records)
+        if self._builder.full:
+            self._take()
+        if self._waiting_bytes >= ROW_GROUP_BYTES:
+            self._write()
+
+    def _take(self) -> None:
+        batch = self._builder.take()
+        self._batches.append(batch)
+        self._waiting_bytes += batch.nbytes
+
+    def _write(self) -> None:
+        import pyarrow as pa
+
+        self._writer.write_table(pa.Table.from_batches(self._batches))
+        self._batches, self._waiting_bytes = [], 0
+
+    def finish(self) -> None:
+        if self._builder.rows:
+            self._take()
+        if self._batches:
+            self._write()
+        self._writer.close()

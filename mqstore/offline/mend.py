@@ -1,0 +1,75 @@
+"""Making a store whole again: queues and index anew from the log, a damaged log healed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from mqstore import _core
+from mqstore.offline.report import GroupOutlook, RepairReport
+
+__all__ = ["rebuild", "repair"]
+
+Path = str | os.PathLike[str]
+Progress = Callable[[str, int, int], None]
+
+
+def rebuild(
+    path: Path,
+    to: Path | None = None,
+    *,
+    in_place: bool = False,
+    progress: Progress | None = None,
+    delay_levels: str | None = None,
+) -> RepairReport:
+    """Make consume queues, index and checkpoint anew from the log, which is not changed.
+
+    to: a directory that does not exist yet or is empty; gets a complete store, `path` stays as
+    it is. in_place: change `path` itself, under its lock. One of the two must be given.
+    progress: called with a step ("copy", "check", "build"), bytes done and bytes in all.
+    delay_levels: messageDelayLevel, when not RocketMQ's.
+    Raises StoreLocked in place while a broker runs, StoreDamaged for a damaged log (see
+    `repair`), FileExistsError for a `to` with content.
+    """
+    _check_target(to, in_place)
+    return _report(_core.rebuild(path, to, progress, delay_levels=delay_levels))
+
+
+def repair(
+    path: Path,
+    to: Path | None = None,
+    *,
+    in_place: bool = False,
+    progress: Progress | None = None,
+    delay_levels: str | None = None,
+) -> RepairReport:
+    """Heal a damaged log, then do what `rebuild` does; the arguments are the same.
+
+    A damaged range before good records is saved to mqstack/quarantine and overwritten with
+    records that no consumer sees; a torn tail is cut. Unreadable state files are replaced by
+    their .bak, committed offsets beyond a queue's end are set back to it.
+    """
+    _check_target(to, in_place)
+    return _report(_core.repair(path, to, progress, delay_levels=delay_levels))
+
+
+def _check_target(to: Path | None, in_place: bool) -> None:
+    if (to is None) != in_place:
+        raise ValueError("give either to=DIRECTORY for a new store, or in_place=True")
+
+
+def _report(found: _core.RepairReport) -> RepairReport:
+    return RepairReport(
+        root=found.root,
+        log_start=found.log_start,
+        log_end=found.log_end,
+        records=found.records,
+        healed=tuple(found.healed),
+        cut=found.cut,
+        queues=found.queues,
+        queue_entries=found.queue_entries,
+        kept_queues=tuple(found.kept_queues),
+        index_entries=found.index_entries,
+        restored=tuple(found.restored),
+        groups=tuple(GroupOutlook(*row) for row in found.groups),
+    )
