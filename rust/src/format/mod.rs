@@ -1,5 +1,6 @@
 //! Formats of the wire and the disk: pure functions over bytes, no IO, no clocks.
 
+pub mod bloom;
 pub mod consume_queue;
 pub mod consume_queue_ext;
 pub mod delay_levels;

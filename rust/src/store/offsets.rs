@@ -1,18 +1,26 @@
 //! Committed consumer offsets: group and topic to queue to offset, kept in
 //! `config/consumerOffset.json` as RocketMQ does.
+//!
+//! With light queues enabled all of them are in `config/lmqConsumerOffset.json`, where those of
+//! light groups (`%LMQ%...`) have a table of their own: a light queue has no id.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::state::State;
 use super::types::StoreError;
-use crate::format::fastjson;
+use crate::format::{fastjson, multi_dispatch};
 
 const FILE_NAME: &str = "consumerOffset.json";
+const LMQ_FILE_NAME: &str = "lmqConsumerOffset.json";
+const TABLE: &str = "offsetTable";
+const LMQ_TABLE: &str = "lmqOffsetTable";
+/// Where the offset of a light group is in memory.
+const LMQ_QUEUE_ID: i32 = 0;
 
 type ByQueue = BTreeMap<i32, i64>;
 /// Nested so that a look-up needs no joined key.
@@ -22,18 +30,30 @@ type ByGroup = HashMap<String, HashMap<String, ByQueue>>;
 #[derive(Debug, Default)]
 pub struct Offsets {
     groups: RwLock<ByGroup>,
+    lmq_enabled: bool,
     /// Counts changes, so that an unchanged table is not written again.
     version: AtomicU64,
     saved_version: Mutex<u64>,
 }
 
 impl Offsets {
-    /// Reads the table from its file, or its copy; missing is empty.
-    pub fn load(state: &State) -> Result<Self, StoreError> {
-        let bytes = state.load(FILE_NAME, |bytes| parse(bytes).is_some())?;
-        let groups = bytes.and_then(|bytes| parse(&bytes)).unwrap_or_default();
+    /// Reads the table from its file, or its copy; missing is empty. A store that takes up light
+    /// queues brings its offsets along, which RocketMQ forgets.
+    pub fn load(state: &State, lmq_enabled: bool) -> Result<Self, StoreError> {
+        let names = match lmq_enabled {
+            true => &[LMQ_FILE_NAME, FILE_NAME][..],
+            false => &[FILE_NAME],
+        };
+        let mut groups = None;
+        for name in names {
+            if groups.is_none() {
+                let bytes = state.load(name, |bytes| parse(bytes).is_some())?;
+                groups = bytes.and_then(|bytes| parse(&bytes));
+            }
+        }
         Ok(Self {
-            groups: RwLock::new(groups),
+            groups: RwLock::new(groups.unwrap_or_default()),
+            lmq_enabled,
             ..Self::default()
         })
     }
@@ -46,24 +66,34 @@ impl Offsets {
         if *saved_version == version {
             return Ok(());
         }
-        state.save(FILE_NAME, render(&self.all()).as_bytes())?;
+        let (name, text) = match self.lmq_enabled {
+            true => (LMQ_FILE_NAME, render_with_lmq(self.all())),
+            false => (FILE_NAME, render(&self.all())),
+        };
+        state.save(name, text.as_bytes())?;
         *saved_version = version;
         Ok(())
     }
 
     /// The committed offset of a group in a queue.
     pub fn get(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
+        let queue_id = self.queue_id_in(group, queue_id);
         let groups = self.groups.read();
         groups.get(group)?.get(topic)?.get(&queue_id).copied()
     }
 
     /// Commits an offset; it may go back, as a reset does.
     pub fn commit(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
+        let queue_id = self.queue_id_in(group, queue_id);
         let mut groups = self.groups.write();
         let topics = entry_or_default(&mut groups, group);
         entry_or_default(topics, topic).insert(queue_id, offset);
         drop(groups);
         self.version.fetch_add(1, Ordering::Release);
+    }
+
+    fn queue_id_in(&self, group: &str, queue_id: i32) -> i32 {
+        multi_dispatch::queue_id_in(group, queue_id, self.lmq_enabled)
     }
 
     /// Every committed offset: topic@group to queue to offset.
@@ -100,25 +130,73 @@ fn entry_or_default<'a, V: Default>(map: &'a mut HashMap<String, V>, key: &str) 
 fn parse(bytes: &[u8]) -> Option<ByGroup> {
     let text = fastjson::to_strict(std::str::from_utf8(bytes).ok()?).ok()?;
     let value: Value = serde_json::from_str(&text).ok()?;
+    let file = value.as_object()?;
     let mut groups = ByGroup::new();
-    let Some(table) = value.get("offsetTable") else {
-        return value.is_object().then_some(groups);
-    };
-    for (key, queues) in table.as_object()? {
-        let (topic, group) = key.split_once('@')?;
-        let topics = entry_or_default(&mut groups, group);
-        let by_queue = entry_or_default(topics, topic);
+    for (key, queues) in table(file, TABLE)? {
+        let by_queue = queues_of(&mut groups, key)?;
         for (queue_id, offset) in queues.as_object()? {
             by_queue.insert(queue_id.parse().ok()?, offset.as_i64()?);
         }
     }
+    for (key, offset) in table(file, LMQ_TABLE)? {
+        queues_of(&mut groups, key)?.insert(LMQ_QUEUE_ID, offset.as_i64()?);
+    }
     Some(groups)
 }
 
-/// RocketMQ's text of the table, keys sorted: fastjson's pretty mode, in which a map with
-/// number keys stays on one line with its closing bracket on the next.
+/// The entries of a table, none if it is missing; None when it is not one.
+fn table<'a>(
+    file: &'a Map<String, Value>,
+    name: &str,
+) -> Option<impl Iterator<Item = (&'a String, &'a Value)>> {
+    let table = match file.get(name) {
+        Some(table) => Some(table.as_object()?),
+        None => None,
+    };
+    Some(table.into_iter().flatten())
+}
+
+/// The queues of `topic@group`.
+fn queues_of<'a>(groups: &'a mut ByGroup, key: &str) -> Option<&'a mut ByQueue> {
+    let (topic, group) = key.split_once('@')?;
+    Some(entry_or_default(entry_or_default(groups, group), topic))
+}
+
+/// RocketMQ's text of the table, keys sorted.
 fn render(table: &BTreeMap<String, ByQueue>) -> String {
-    let mut text = String::from("{\n\t\"offsetTable\":{");
+    let mut text = String::from("{");
+    render_table(&mut text, table);
+    text.push_str("\n}");
+    text
+}
+
+/// RocketMQ's text with light queues enabled.
+fn render_with_lmq(mut table: BTreeMap<String, ByQueue>) -> String {
+    let is_lmq = |key: &str| {
+        let group = key.split_once('@').map_or("", |(_, group)| group);
+        multi_dispatch::is_lmq(group)
+    };
+    let mut text = format!("{{\n\t\"{LMQ_TABLE}\":{{");
+    let mut is_empty = true;
+    for (key, queues) in table.iter().filter(|(key, _)| is_lmq(key)) {
+        if let Some(offset) = queues.get(&LMQ_QUEUE_ID) {
+            let comma = if is_empty { "" } else { "," };
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{comma}\n\t\t{}:{offset}", Value::from(key.as_str()));
+            is_empty = false;
+        }
+    }
+    text.push_str(if is_empty { "}," } else { "\n\t}," });
+    table.retain(|key, _| !is_lmq(key));
+    render_table(&mut text, &table);
+    text.push_str("\n}");
+    text
+}
+
+/// fastjson's pretty mode, in which a map with number keys stays on one line with its closing
+/// bracket on the next.
+fn render_table(text: &mut String, table: &BTreeMap<String, ByQueue>) {
+    let _ = write!(text, "\n\t\"{TABLE}\":{{");
     for (at, (key, queues)) in table.iter().enumerate() {
         let comma = if at == 0 { "" } else { "," };
         let key = Value::from(key.as_str());
@@ -132,8 +210,7 @@ fn render(table: &BTreeMap<String, ByQueue>) -> String {
     if !table.is_empty() {
         text.push_str("\n\t");
     }
-    text.push_str("}\n}");
-    text
+    text.push('}');
 }
 
 #[cfg(test)]
@@ -141,14 +218,14 @@ mod tests {
     use super::*;
 
     fn reopened(state: &State) -> BTreeMap<String, ByQueue> {
-        Offsets::load(state).unwrap().all()
+        Offsets::load(state, false).unwrap().all()
     }
 
     #[test]
     fn commits_survive_a_save_and_a_removal_too() {
         let root = tempfile::tempdir().unwrap();
         let state = State::new(root.path());
-        let offsets = Offsets::load(&state).unwrap();
+        let offsets = Offsets::load(&state, false).unwrap();
         offsets.commit("g", "T", 1, 7);
         offsets.commit("g", "T", 0, 5);
         offsets.commit("other", "%RETRY%g", 0, 1);
@@ -167,7 +244,7 @@ mod tests {
     fn an_unchanged_table_is_not_written() {
         let root = tempfile::tempdir().unwrap();
         let state = State::new(root.path());
-        let offsets = Offsets::load(&state).unwrap();
+        let offsets = Offsets::load(&state, false).unwrap();
         offsets.save(&state).unwrap();
         assert!(!root.path().join("config").exists());
     }
@@ -191,5 +268,39 @@ mod tests {
         assert!(parse(b"[]").is_none());
         assert!(parse(b"{\"offsetTable\":{\"T@g\":{\"x\":1}}}").is_none());
         assert!(parse(b"{}").unwrap().is_empty());
+    }
+
+    #[test]
+    fn light_groups_have_a_table_and_a_file_of_their_own() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        let before = Offsets::load(&state, false).unwrap();
+        before.commit("g", "T", 1, 7);
+        before.save(&state).unwrap();
+
+        let offsets = Offsets::load(&state, true).unwrap();
+        assert_eq!(offsets.get("g", "T", 1), Some(7), "taken along");
+        offsets.commit("%LMQ%alice", "%LMQ%alice", 3, 9);
+        assert_eq!(offsets.get("%LMQ%alice", "%LMQ%alice", 0), Some(9));
+        offsets.save(&state).unwrap();
+        let saved = std::fs::read_to_string(root.path().join("config/lmqConsumerOffset.json"));
+        let text = "{\n\t\"lmqOffsetTable\":{\n\t\t\"%LMQ%alice@%LMQ%alice\":9\n\t},\n\t\
+                    \"offsetTable\":{\n\t\t\"T@g\":{1:7\n\t\t}\n\t}\n}";
+        assert_eq!(saved.unwrap(), text);
+        assert_eq!(Offsets::load(&state, true).unwrap().all(), offsets.all());
+        assert_eq!(offsets.remove_group("%LMQ%alice"), 1);
+        offsets.save(&state).unwrap();
+        assert_eq!(Offsets::load(&state, true).unwrap().all(), before.all());
+    }
+
+    #[test]
+    fn the_file_of_the_golden_store_is_read_and_written_alike() {
+        let root = crate::store::golden::unpack("store-lmq");
+        let path = root.path().join("config/lmqConsumerOffset.json");
+        let golden = std::fs::read_to_string(path).unwrap();
+        let offsets = Offsets::load(&State::new(root.path()), true).unwrap();
+        assert_eq!(render_with_lmq(offsets.all()), golden);
+        assert_eq!(parse(golden.as_bytes()), Some(ByGroup::new()));
+        assert!(parse(b"{\"lmqOffsetTable\":{\"T@g\":{}}}").is_none());
     }
 }

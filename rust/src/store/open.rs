@@ -114,7 +114,8 @@ impl Parts<'_> {
         let space = Arc::new(space);
         space.refresh();
         let state = Arc::new(State::new(self.root));
-        let offsets = Arc::new(Offsets::load(&state)?);
+        let lmq_enabled = self.settings.multi_dispatch.lmq_enabled;
+        let offsets = Arc::new(Offsets::load(&state, lmq_enabled)?);
         let delay = Delay::load(
             self.levels.clone(),
             Arc::clone(&queues),
