@@ -1,0 +1,155 @@
+//! Whole opens of a store: an empty one, one whose log must be checked, one whose queues or
+//! index must be built.
+
+mod common;
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use mqstack_core::store::Settings;
+use rustix::fs::{Advice, fadvise};
+use tempfile::TempDir;
+
+use common::{await_dispatch, directory, forget_close, message, open, put, settings, sized};
+
+const QUEUES: i32 = 16;
+const KEYS_PER_MESSAGE: u64 = 3;
+/// Files of a store whose queues or index are built: an open that finds no note of a clean close
+/// checks the last three, which should not be what is measured.
+const SMALL_FILE_BYTES: u64 = 16 << 20;
+const LARGE_FILE_BYTES: u64 = 1 << 30;
+
+/// Times one open, which it closes and drops outside the measured time.
+fn timed_open(root: &Path, settings: &Settings) -> Duration {
+    let started = Instant::now();
+    let store = open(root, settings.clone());
+    let took = started.elapsed();
+    store.close().expect("a clean close");
+    took
+}
+
+/// The sum of `count` runs of something that is timed inside.
+fn sum(count: u64, mut run: impl FnMut() -> Duration) -> Duration {
+    (0..count).map(|_| run()).sum()
+}
+
+fn empty(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("open");
+    group.bench_function("create_empty", |bencher| {
+        bencher.iter_custom(|count| {
+            sum(count, || {
+                timed_open(directory().path(), &Settings::default())
+            })
+        });
+    });
+    let root = directory();
+    timed_open(root.path(), &Settings::default());
+    group.bench_function("reopen_empty", |bencher| {
+        bencher.iter_custom(|count| sum(count, || timed_open(root.path(), &Settings::default())));
+    });
+    group.finish();
+}
+
+/// A closed store of small messages, each with three keys, in several queues.
+fn keyed_store(messages: u64) -> TempDir {
+    let root = directory();
+    let store = open(root.path(), settings(SMALL_FILE_BYTES));
+    for number in 0..messages {
+        let keys =
+            format!("UNIQ_KEY\x01C0A80001{number:016X}\x02KEYS\x01order-{number} item-{number}");
+        let mut request = message("BenchmarkTest", &[b'x'; 32], keys.as_bytes());
+        request.queue_id = i32::try_from(number % 16).unwrap_or(0) % QUEUES;
+        put(&store, &request);
+    }
+    await_dispatch(&store);
+    store.close().expect("a clean close");
+    root
+}
+
+fn derived(criterion: &mut Criterion) {
+    let messages = sized(1_000_000, 2_000);
+    let root = keyed_store(messages);
+    let mut group = criterion.benchmark_group("build");
+    group.sampling_mode(SamplingMode::Flat).sample_size(10);
+    let rebuild = |folder: &str, settings: &Settings| {
+        let _ = std::fs::remove_dir_all(root.path().join(folder));
+        forget_close(root.path());
+        timed_open(root.path(), settings)
+    };
+    let unindexed = settings(SMALL_FILE_BYTES);
+    group.throughput(Throughput::Elements(messages));
+    group.bench_function("consume_queues", |bencher| {
+        bencher.iter_custom(|count| sum(count, || rebuild("consumequeue", &unindexed)));
+    });
+    let indexed = Settings {
+        index_enabled: true,
+        ..unindexed
+    };
+    group.throughput(Throughput::Elements(messages * KEYS_PER_MESSAGE));
+    group.bench_function("index", |bencher| {
+        bencher.iter_custom(|count| sum(count, || rebuild("index", &indexed)));
+    });
+    group.finish();
+}
+
+/// A closed store of 1 KiB messages.
+fn large_store(bytes: u64) -> TempDir {
+    let root = directory();
+    let store = open(root.path(), settings(LARGE_FILE_BYTES));
+    let request = message("BenchmarkTest", &[b'x'; 1024], b"TAGS\x01TagA");
+    while store.max_physical_offset() < i64::try_from(bytes).unwrap_or(i64::MAX) {
+        put(&store, &request);
+    }
+    await_dispatch(&store);
+    store.close().expect("a clean close");
+    root
+}
+
+/// Takes the log out of the page cache.
+fn chill(root: &Path) {
+    for entry in std::fs::read_dir(root.join("commitlog")).expect("a log") {
+        let file = File::open(entry.expect("a file").path()).expect("a readable file");
+        file.sync_all().expect("a sync");
+        fadvise(file.as_fd(), 0, None, Advice::DontNeed).expect("advice");
+    }
+}
+
+fn recover(criterion: &mut Criterion) {
+    let bytes = sized(2 << 30, 4 << 20);
+    let root = large_store(bytes);
+    let settings = settings(LARGE_FILE_BYTES);
+    let mut group = criterion.benchmark_group("recover");
+    group.sampling_mode(SamplingMode::Flat).sample_size(10);
+    group.throughput(Throughput::Bytes(bytes));
+    group.bench_function("warm", |bencher| {
+        bencher.iter_custom(|count| {
+            sum(count, || {
+                forget_close(root.path());
+                timed_open(root.path(), &settings)
+            })
+        });
+    });
+    group.bench_function("cold", |bencher| {
+        bencher.iter_custom(|count| {
+            sum(count, || {
+                forget_close(root.path());
+                chill(root.path());
+                timed_open(root.path(), &settings)
+            })
+        });
+    });
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_secs(3));
+    targets = empty, derived, recover
+}
+criterion_main!(benches);

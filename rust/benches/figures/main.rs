@@ -1,0 +1,27 @@
+//! What is not a rate of one operation: flushes beside the disk's own, delivery times, memory.
+//! Prints one JSON object; with `--only PART` one part of it.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod delay;
+mod memory;
+mod sync;
+
+use serde_json::{Map, Value};
+
+fn main() {
+    let parts: [(&str, fn() -> Value); 3] = [
+        ("sync", sync::figures),
+        ("delay", delay::figures),
+        ("memory", memory::figures),
+    ];
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--only");
+    let only = arguments.nth(1);
+    let mut report = Map::new();
+    for (name, figures) in parts {
+        if only.as_deref().is_none_or(|only| only == name) {
+            report.insert(name.into(), figures());
+        }
+    }
+    println!("{}", Value::Object(report));
+}
