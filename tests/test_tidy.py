@@ -32,6 +32,7 @@ RUST_ROOMS = {
 PYTHON_ORDER = ["mqstore", "mqclient", "mqserver"]
 CORE_DOORS = {
     "mqstore/store.py",
+    "mqstore/offline/mend.py",
     "mqstore/offline/reader.py",
     "mqstore/errors.py",
     "mqstore/fastjson.py",

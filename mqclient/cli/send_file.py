@@ -30,7 +30,8 @@ _FALSE_BY_NOW = frozenset({
 })  # fmt: skip
 """Properties by which a broker would take the message for half of a transaction, or that it sets
 itself."""
-_PLACE_OF_DELAYED = frozenset({"REAL_TOPIC", "REAL_QID"})
+_DELAY = frozenset({"REAL_TOPIC", "REAL_QID", "DELAY"})
+"""What a delayed message carries, even after it was delivered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +166,11 @@ class _Sending:
 def _message(exported: ExportedMessage, topic: str | None) -> tuple[Message | None, int]:
     """A message as it was first sent, with its queue id; None for RocketMQ's own."""
     properties, home, queue_id = exported.properties, exported.topic, exported.queue_id
-    dropped = _FALSE_BY_NOW
+    dropped = _FALSE_BY_NOW | _DELAY
     if home == SCHEDULE_TOPIC:  # still delayed: its delay begins anew
         home = properties.get("REAL_TOPIC", "")
         queue_id = int(properties.get("REAL_QID", "0"))
-        dropped |= _PLACE_OF_DELAYED
+        dropped -= {"DELAY"}
     if not home or home.startswith(OWN_PREFIX):
         return None, 0
     message = Message(topic or home, exported.body, flag=exported.flag)
