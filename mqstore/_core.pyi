@@ -168,6 +168,8 @@ class Store:
         """Store time of the message at a queue offset in milliseconds, -1 if there is none."""
     def is_on_disk(self, topic: str, queue_id: int, offset: int) -> bool:
         """Whether a message lies beyond what RocketMQ deems in memory."""
+    def store_time_range(self) -> tuple[int, int] | None:
+        """Store times of the log's first and last message in milliseconds; None: no message."""
     def min_physical_offset(self) -> int:
         """Start of the log in bytes."""
     def max_physical_offset(self) -> int:
@@ -178,8 +180,23 @@ class Store:
         """Commit an offset; persisted on the interval and at close."""
     def committed_all(self) -> dict[str, dict[int, int]]:
         """Every committed offset: "topic@group" to queue to offset."""
-    def remove_group(self, group: str) -> int:
-        """Forget the committed offsets of a group; returns how many queues had one."""
+    def committed_of_group(self, group: str) -> dict[str, dict[int, int]]:
+        """The committed offsets of a group: topic to queue to offset."""
+    def reset_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Move a group to another offset of a queue.
+
+        Its next pull there is answered OFFSET_RESET (see `take_reset`), and what it commits
+        until then is without effect, so that a late commit does not undo the reset.
+        """
+    def take_reset(self, group: str, topic: str, queue_id: int) -> GetResult | None:
+        """What a group's pull must be answered instead of messages, once after a reset."""
+    def clone_offsets(self, from_group: str, to_group: str, topic: str) -> int:
+        """Give a group the offsets that another has in a topic; returns in how many queues."""
+    def remove_group(self, group: str, topic: str | None = None) -> int:
+        """Forget the committed offsets of a group, in one topic or in all.
+
+        Returns how many queues had one.
+        """
     def save_state(self, name: str, text: bytes) -> None:
         """Write `config/{name}` atomically and durably, keeping the previous copy as .bak."""
     def load_state(self, name: str) -> bytes | None:
@@ -190,6 +207,22 @@ class Store:
         """Milliseconds the put lock has been held by its present owner, 0 when free."""
     def refusal(self) -> str | None:
         """Why the store accepts no more puts (poisoned, or the disk is full), or None."""
+    def clean(self) -> tuple[int, int, int]:
+        """Delete what is older than `reserved_hours` now, whatever `delete_when` says.
+
+        At most ten files of the log, with pauses between them; queues and index follow. Returns
+        how many files of the log, of consume queues and of the index went. Messages still being
+        read are read to their end.
+        """
+    def clean_soon(self) -> None:
+        """Have the next 20 runs of the cleaning thread not wait for the hour; one comes now."""
+    def clean_expired_queues(self) -> tuple[int, int, int]:
+        """Drop what queues and index say about messages that are gone; counts as `clean`."""
+    def clean_unused_topics(self, topics: set[str]) -> tuple[int, int, int]:
+        """Empty the queues of all topics but these and the store's own; counts as `clean`.
+
+        Should such a topic come back, its queues go on with the same numbers.
+        """
     def flush(self) -> None:
         """Flush everything appended so far, log and derived files."""
     def close(self) -> None:

@@ -96,6 +96,22 @@ class StoreDoor(Protocol):
         """Every committed offset."""
         ...
 
+    def take_reset(self, group: str, topic: str, queue_id: int) -> GetResult | None:
+        """What a pull is answered once after a reset."""
+        ...
+
+    def clean_soon(self) -> None:
+        """Let old files go, whatever the hour."""
+        ...
+
+    def clean_expired_queues(self) -> tuple[int, int, int]:
+        """Drop what queues say about messages that are gone."""
+        ...
+
+    def clean_unused_topics(self, topics: set[str]) -> tuple[int, int, int]:
+        """Empty the queues of all other topics."""
+        ...
+
     def min_physical_offset(self) -> int:
         """Start of the log."""
         ...

@@ -95,6 +95,7 @@ def test_committed_offsets_and_state_outlive_the_store(tmp_path):
         assert store.committed("readers", "TopicTest", 2) == 1
         assert store.committed("readers", "TopicTest", 3) is None
         assert store.committed_all() == {"TopicTest@readers": {2: 1}}
+        assert store.remove_group("readers", "Other") == 0
         assert store.remove_group("readers") == 1
         assert store.load_state("topics.json") == b"{}"
         assert store.load_state("none.json") is None

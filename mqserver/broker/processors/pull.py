@@ -26,6 +26,7 @@ _CODES = {
     "OFFSET_FOUND_NULL": ResponseCode.PULL_NOT_FOUND,
     "OFFSET_OVERFLOW_ONE": ResponseCode.PULL_NOT_FOUND,
     "OFFSET_OVERFLOW_BADLY": ResponseCode.PULL_OFFSET_MOVED,
+    "OFFSET_RESET": ResponseCode.PULL_OFFSET_MOVED,
     "OFFSET_TOO_SMALL": ResponseCode.PULL_OFFSET_MOVED,
 }
 _EMPTY = ("NO_MATCHED_LOGIC_QUEUE", "NO_MESSAGE_IN_QUEUE")
@@ -57,9 +58,10 @@ def _pull(broker: BrokerContext, request: Request) -> Reply:
         broker.store.commit(
             header.consumer_group, header.topic, header.queue_id, header.commit_offset
         )
-    found = broker.store.get(
-        header.topic, header.queue_id, header.queue_offset, header.max_msg_nums, codes
-    )
+    store, topic, queue_id = broker.store, header.topic, header.queue_id
+    found = store.take_reset(header.consumer_group, topic, queue_id)
+    if found is None:
+        found = store.get(topic, queue_id, header.queue_offset, header.max_msg_nums, codes)
     code = _code_of(found, header.queue_offset)
     if code == ResponseCode.PULL_NOT_FOUND and first and header.sys_flag & PullSysFlag.SUSPEND:
         timeout_ms = header.suspend_timeout_millis

@@ -1,6 +1,6 @@
 //! Python door of the store engine: arguments in, one call with the GIL released, results out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use super::errors::raise;
-use super::store_results::{GetResult, PutResult, QueryResult};
+use super::store_results::{GetResult, PutResult, QueryResult, cleaned, waited};
 use super::store_settings::read_settings;
 use crate::clock::SystemClock;
-use crate::store::{self, GetRequest, PutRequest, ReadMode, TagFilter, WouldBlock};
+use crate::store::{self, GetRequest, PutRequest, ReadMode, TagFilter};
 
 /// An open store directory: one writer, any number of readers. Methods may be called from any
 /// thread; each releases the GIL while it works.
@@ -221,6 +221,11 @@ impl Store {
         self.run(py, |store| store.is_on_disk(topic, queue_id, offset))
     }
 
+    /// Store times of the first and the last message of the log, or None.
+    fn store_time_range(&self, py: Python<'_>) -> PyResult<Option<(i64, i64)>> {
+        self.run(py, store::Store::store_time_range)
+    }
+
     /// Start of the log in bytes.
     fn min_physical_offset(&self, py: Python<'_>) -> PyResult<i64> {
         self.run(py, store::Store::min_physical_offset)
@@ -259,9 +264,57 @@ impl Store {
         self.run(py, store::Store::committed_all)
     }
 
-    /// Forgets the committed offsets of a group; returns how many queues had one.
-    fn remove_group(&self, py: Python<'_>, group: &str) -> PyResult<usize> {
-        self.run(py, |store| store.remove_group(group))
+    /// The committed offsets of a group: topic to queue to offset.
+    fn committed_of_group(
+        &self,
+        py: Python<'_>,
+        group: &str,
+    ) -> PyResult<BTreeMap<String, BTreeMap<i32, i64>>> {
+        self.run(py, |store| store.committed_of_group(group))
+    }
+
+    /// Moves a group to another offset of a queue, which its next pull is told.
+    fn reset_offset(
+        &self,
+        py: Python<'_>,
+        group: &str,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+    ) -> PyResult<()> {
+        self.run(py, |store| {
+            store.reset_offset(group, topic, queue_id, offset)
+        })
+    }
+
+    /// What a pull is answered once after a reset, or None.
+    fn take_reset(
+        &self,
+        py: Python<'_>,
+        group: &str,
+        topic: &str,
+        queue_id: i32,
+    ) -> PyResult<Option<GetResult>> {
+        let moved = self.run(py, |store| store.take_reset(group, topic, queue_id))?;
+        Ok(moved.map(|result| GetResult::new(py, &result, &[])))
+    }
+
+    /// Gives a group the offsets that another has in a topic; returns in how many queues.
+    fn clone_offsets(
+        &self,
+        py: Python<'_>,
+        from_group: &str,
+        to_group: &str,
+        topic: &str,
+    ) -> PyResult<usize> {
+        self.run(py, |store| store.clone_offsets(from_group, to_group, topic))
+    }
+
+    /// Forgets the committed offsets of a group, in one topic or in all; returns how many queues
+    /// had one.
+    #[pyo3(signature = (group, topic=None))]
+    fn remove_group(&self, py: Python<'_>, group: &str, topic: Option<&str>) -> PyResult<usize> {
+        self.run(py, |store| store.remove_group(group, topic))
     }
 
     /// Writes `config/{name}` atomically and durably, keeping the previous copy as .bak.
@@ -297,6 +350,32 @@ impl Store {
         self.run(py, store::Store::refusal)
     }
 
+    /// Deletes what is old, whatever the hour: files of the log, of queues, of the index.
+    fn clean(&self, py: Python<'_>) -> PyResult<(usize, usize, usize)> {
+        self.run(py, store::Store::clean).map(cleaned)
+    }
+
+    /// Has the next 20 runs of the cleaning thread not wait for the hour; the first comes now.
+    fn clean_soon(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, store::Store::clean_soon)
+    }
+
+    /// Drops what queues and index say about messages that are gone.
+    fn clean_expired_queues(&self, py: Python<'_>) -> PyResult<(usize, usize, usize)> {
+        self.run(py, store::Store::clean_expired_queues)
+            .map(cleaned)
+    }
+
+    /// Empties the queues of all topics but these.
+    fn clean_unused_topics(
+        &self,
+        py: Python<'_>,
+        topics: HashSet<String>,
+    ) -> PyResult<(usize, usize, usize)> {
+        self.run(py, |store| store.clean_unused_topics(&topics))
+            .map(cleaned)
+    }
+
     /// Flushes everything appended so far, log and derived files.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, store::Store::flush)?.map_err(raise)
@@ -319,9 +398,4 @@ fn address(text: &str) -> PyResult<SocketAddr> {
             "host {text:?} must be ip:port, e.g. 127.0.0.1:10911 or [::1]:10911"
         ))
     })
-}
-
-/// A read that was allowed to wait has no reason to say that it would block.
-fn waited<T>(result: Result<T, WouldBlock>) -> PyResult<T> {
-    result.map_err(|_| PyRuntimeError::new_err("the store refused to wait for the disk"))
 }

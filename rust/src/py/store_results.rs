@@ -1,9 +1,10 @@
 //! What the store engine answers, as Python objects.
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::store::{self, PutStatus};
+use crate::store::{self, PutStatus, WouldBlock};
 
 /// Where a message (or a batch) went.
 #[pyclass(frozen, get_all, module = "mqstore._core")]
@@ -116,4 +117,14 @@ impl QueryResult {
             body: PyBytes::new(py, body).unbind(),
         }
     }
+}
+
+/// Files of the log, of consume queues and of the index.
+pub(super) fn cleaned(count: store::Cleaned) -> (usize, usize, usize) {
+    (count.log_files, count.queue_files, count.index_files)
+}
+
+/// A read that was allowed to wait has no reason to say that it would block.
+pub(super) fn waited<T>(result: Result<T, WouldBlock>) -> PyResult<T> {
+    result.map_err(|_| PyRuntimeError::new_err("the store refused to wait for the disk"))
 }

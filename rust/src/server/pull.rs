@@ -180,6 +180,9 @@ impl PullTask {
         if self.is_gone() {
             return;
         }
+        if let Some(moved) = store.take_reset(&self.group, &self.topic, self.queue_id) {
+            return self.finish(core, &moved, &[], out);
+        }
         RECORDS.with_borrow_mut(|records| {
             records.clear();
             let request = GetRequest {
@@ -344,6 +347,7 @@ fn response_code(status: GetStatus, offset: i64) -> i32 {
         GetStatus::NoMatchedLogicQueue
         | GetStatus::NoMessageInQueue
         | GetStatus::OffsetOverflowBadly
+        | GetStatus::OffsetReset
         | GetStatus::OffsetTooSmall => PULL_OFFSET_MOVED,
     }
 }

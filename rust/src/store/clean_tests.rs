@@ -344,7 +344,7 @@ fn files_go_under_their_readers_and_the_writer_does_not_wait() {
         for reader in readers {
             assert!(reader.join().unwrap() > 0);
         }
-        assert!(cleaner.join().unwrap().log_files > MESSAGES / 2);
+        assert!(cleaner.join().unwrap().log_files > 20);
         slowest
     });
     // A put waits neither for a deletion nor for a pause; a busy machine is another matter.

@@ -224,6 +224,12 @@ impl ConsumeQueue {
         }
     }
 
+    /// Whether the file that holds `offset` is there.
+    pub(super) fn has_file(&self, offset: i64) -> bool {
+        let position = offset.cast_unsigned() * ENTRY_BYTES as u64;
+        self.files.path(self.files.start_of(position)).exists()
+    }
+
     /// The unit at `offset`, None outside the queue or when it cannot be read; may block.
     pub(crate) fn entry(&self, offset: i64) -> Option<QueueEntry> {
         if offset < self.min_offset() || offset >= self.max_offset() {

@@ -189,6 +189,11 @@ impl ConsumeQueues {
             .collect()
     }
 
+    /// Whether there can be a queue of that name.
+    pub(crate) fn is_possible(topic: &str, queue_id: i32) -> bool {
+        is_directory_name(topic) && queue_id >= 0
+    }
+
     /// The queue of a record, made if needed; None where no queue can have that name. Called by
     /// the dispatcher alone.
     pub(crate) fn for_record(&self, topic: &str, queue_id: i32) -> Option<Arc<ConsumeQueue>> {
@@ -196,8 +201,7 @@ impl ConsumeQueues {
             return Some(queue);
         }
         // Record headers have no checksum: a damaged topic must not leave the directory.
-        let is_possible = is_directory_name(topic) && queue_id >= 0;
-        is_possible.then(|| self.insert(self.new_queue(topic, queue_id)))
+        Self::is_possible(topic, queue_id).then(|| self.insert(self.new_queue(topic, queue_id)))
     }
 
     /// Writes what was appended to these queues and lets readers see it.

@@ -25,7 +25,7 @@ impl<F: Files> Reader<F> {
             other => other,
         };
         let mut bytes = vec![0; GUESS_BYTES];
-        let read = self.read_log(offset, mode, &mut bytes)?;
+        let read = self.read_log(offset, mode, &mut bytes)?.unwrap_or(0);
         let Head::Record(size) = Head::parse(&bytes[..read.min(BLANK_BYTES)]) else {
             return Ok(None);
         };
@@ -40,7 +40,7 @@ impl<F: Files> Reader<F> {
         bytes.resize(size, 0);
         if size > read {
             let rest = self.read_log(offset + read as i64, mode, &mut bytes[read..])?;
-            if rest < size - read {
+            if rest.is_none_or(|rest| rest < size - read) {
                 return Ok(None);
             }
         }

@@ -36,6 +36,7 @@ mod index_name;
 mod layout;
 mod lock;
 mod lookup;
+mod offset_moves;
 mod offsets;
 mod open;
 mod open_files;
@@ -44,6 +45,8 @@ mod put;
 mod queue_offsets;
 mod rates;
 mod read;
+#[cfg(test)]
+mod read_tests;
 mod recent;
 mod recover;
 mod runtime;

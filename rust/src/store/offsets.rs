@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Map, Value};
 
+use super::offset_moves::Resets;
 use super::state::State;
 use super::types::StoreError;
 use crate::format::{fastjson, multi_dispatch};
@@ -22,17 +23,19 @@ const LMQ_TABLE: &str = "lmqOffsetTable";
 /// Where the offset of a light group is in memory.
 const LMQ_QUEUE_ID: i32 = 0;
 
-type ByQueue = BTreeMap<i32, i64>;
+pub(super) type ByQueue = BTreeMap<i32, i64>;
 /// Nested so that a look-up needs no joined key.
-type ByGroup = HashMap<String, HashMap<String, ByQueue>>;
+pub(super) type ByGroup = HashMap<String, HashMap<String, ByQueue>>;
 
 /// The committed offsets, in memory; [`Offsets::save`] writes them when they changed.
 #[derive(Debug, Default)]
 pub struct Offsets {
-    groups: RwLock<ByGroup>,
     lmq_enabled: bool,
+    pub(super) groups: RwLock<ByGroup>,
+    /// Offsets set by the operator that the group has not met yet.
+    pub(super) resets: Resets,
     /// Counts changes, so that an unchanged table is not written again.
-    version: AtomicU64,
+    pub(super) version: AtomicU64,
     saved_version: Mutex<u64>,
 }
 
@@ -82,8 +85,15 @@ impl Offsets {
         groups.get(group)?.get(topic)?.get(&queue_id).copied()
     }
 
-    /// Commits an offset; it may go back, as a reset does.
+    /// Commits an offset; it may go back. Without effect while the group has yet to meet a reset
+    /// of this queue, which its late commits would undo.
     pub fn commit(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
+        if !self.resets.is_pending(group, topic, queue_id) {
+            self.set(group, topic, queue_id, offset);
+        }
+    }
+
+    pub(super) fn set(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
         let queue_id = self.queue_id_in(group, queue_id);
         let mut groups = self.groups.write();
         let topics = entry_or_default(&mut groups, group);
@@ -106,20 +116,13 @@ impl Offsets {
         };
         groups.iter().flat_map(of_group).collect()
     }
-
-    /// Forgets a group; returns how many queues had a committed offset.
-    pub fn remove_group(&self, group: &str) -> usize {
-        let removed = self.groups.write().remove(group).unwrap_or_default();
-        let count = removed.values().map(BTreeMap::len).sum();
-        if count > 0 {
-            self.version.fetch_add(1, Ordering::Release);
-        }
-        count
-    }
 }
 
 /// `entry` without allocating the key of an entry that exists.
-fn entry_or_default<'a, V: Default>(map: &'a mut HashMap<String, V>, key: &str) -> &'a mut V {
+pub(super) fn entry_or_default<'a, V: Default>(
+    map: &'a mut HashMap<String, V>,
+    key: &str,
+) -> &'a mut V {
     if !map.contains_key(key) {
         map.insert(key.to_owned(), V::default());
     }
@@ -235,7 +238,7 @@ mod tests {
         offsets.save(&state).unwrap();
         assert_eq!(reopened(&state), offsets.all());
         assert_eq!(offsets.all()["T@g"], BTreeMap::from([(0, 5), (1, 7)]));
-        assert_eq!(offsets.remove_group("g"), 2);
+        assert_eq!(offsets.remove("g", None), 2);
         offsets.save(&state).unwrap();
         assert_eq!(reopened(&state).len(), 1);
     }

@@ -8,7 +8,7 @@ use super::index::IndexFiles;
 use super::settings::Settings;
 use super::types::{GetRequest, GetResult, GetStatus, ReadMode, TagFilter, WouldBlock};
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
-use crate::format::message::Head;
+use crate::format::message::{self, Head};
 use crate::log::{Files, Segments};
 
 /// RocketMQ looks at as many bytes of queue units per pull, or at `max_count` units.
@@ -39,11 +39,21 @@ pub(super) struct Limits {
 #[derive(Debug, Default)]
 struct Selection {
     entries: Vec<QueueEntry>,
+    /// Where each entry is, units from the first one looked at.
+    places: Vec<i64>,
     bytes: usize,
     scanned: i64,
     was_removing: bool,
     /// Start of the last record looked at.
     last_physical_offset: i64,
+}
+
+/// Records read for a pull.
+#[derive(Debug, Default)]
+struct Records {
+    count: i32,
+    /// The first of the entries that could not be read for an error of the disk.
+    failed_at: Option<usize>,
 }
 
 impl<F: Files> Reader<F> {
@@ -77,30 +87,48 @@ impl<F: Files> Reader<F> {
     ) -> Result<GetResult, WouldBlock> {
         let Some(queue) = self.queues.get(request.topic, request.queue_id) else {
             // RocketMQ makes the queue on demand, so an unknown one is an empty one.
-            return Ok(answer(GetStatus::NoMessageInQueue, 0, (0, 0)));
+            let status = match ConsumeQueues::is_possible(request.topic, request.queue_id) {
+                true => GetStatus::NoMessageInQueue,
+                false => GetStatus::NoMatchedLogicQueue,
+            };
+            return Ok(answer(status, 0, (0, 0)));
         };
         let bounds = (queue.min_offset(), queue.max_offset());
         if let Some((status, next)) = outside(request.offset, bounds) {
             return Ok(answer(status, next, bounds));
         }
         let Some(selection) = self.select(&queue, request)? else {
-            let next = queue.next_file_offset(request.offset);
-            return Ok(answer(GetStatus::OffsetFoundNull, next, bounds));
+            return Ok(without_units(&queue, request.offset));
         };
-        let message_count = self.read_records(&selection.entries, request.mode, out)?;
-        let status = match message_count {
+        let read = self.read_records(&selection.entries, request.mode, out)?;
+        let mut scanned = selection.scanned;
+        let status = match read.count {
+            0 if read.failed_at.is_some() => GetStatus::OffsetFoundNull,
             0 if selection.was_removing || !selection.entries.is_empty() => {
                 GetStatus::MessageWasRemoving
             }
             0 => GetStatus::NoMatchedMessage,
             _ => GetStatus::Found,
         };
+        if let Some(failed_at) = read.failed_at {
+            // The next pull begins with the message that could not be read.
+            scanned = selection.places[failed_at];
+        }
         let behind = self.max_physical_offset() - selection.last_physical_offset;
         Ok(GetResult {
-            message_count,
+            message_count: read.count,
             suggest_slave: behind > self.limits.hot_bytes,
-            ..answer(status, request.offset + selection.scanned, bounds)
+            ..answer(status, request.offset + scanned, bounds)
         })
+    }
+
+    /// The answer to a pull of a group that was moved to `offset`.
+    pub(crate) fn reset_to(&self, topic: &str, queue_id: i32, offset: i64) -> GetResult {
+        let bounds = (
+            self.min_offset(topic, queue_id),
+            self.max_offset(topic, queue_id),
+        );
+        answer(GetStatus::OffsetReset, offset, bounds)
     }
 
     /// Goes through the queue's units; None when they cannot be read.
@@ -116,13 +144,24 @@ impl<F: Files> Reader<F> {
             return Ok(None);
         }
         let mut selection = Selection::default();
+        let mut codes = queue.tags_codes(request.mode);
         for entry in QueueEntry::decode_all(&units) {
             selection.last_physical_offset = entry.physical_offset;
             if self.is_full(&selection, &entry, max_count) {
                 break;
             }
             selection.scanned += 1;
-            if entry.is_filler() || !passes(request.filter, &entry) {
+            if entry.is_filler() {
+                continue;
+            }
+            // What the extension lacks passes; the client filters again.
+            let is_wanted = matches!(request.filter, TagFilter::All)
+                || codes
+                    .tags_code(&entry)?
+                    .is_none_or(|code| request.filter.matches(code));
+            if !is_wanted {
+                // RocketMQ tells of the last unit that gave nothing.
+                selection.was_removing = false;
                 continue;
             }
             if !self.is_in_log(&entry) {
@@ -130,6 +169,7 @@ impl<F: Files> Reader<F> {
                 continue;
             }
             selection.bytes += usize::try_from(entry.size_bytes).unwrap_or(0);
+            selection.places.push(selection.scanned - 1);
             selection.entries.push(entry);
         }
         Ok(Some(selection))
@@ -165,25 +205,55 @@ impl<F: Files> Reader<F> {
         self.log.max_offset().cast_signed()
     }
 
-    /// Appends the records to `out`, neighbours with one read; returns how many are there.
+    /// Appends the records to `out`, neighbours with one read, up to the first that cannot be
+    /// read. One that is gone, or is no record, is left out.
     fn read_records(
         &self,
         entries: &[QueueEntry],
         mode: ReadMode,
         out: &mut Vec<u8>,
-    ) -> Result<i32, WouldBlock> {
+    ) -> Result<Records, WouldBlock> {
         let start = out.len();
-        let mut count = 0;
+        let mut records = Records::default();
+        let mut seen = 0;
         for run in entries.chunk_by(|left, right| self.is_near(left, right)) {
             match self.read_run(run, mode, out) {
-                Ok(read) => count += read,
+                Ok(Some(read)) => records.count += read,
+                Ok(None) => {
+                    // Alone, so that one bad block takes no neighbour with it.
+                    self.read_each(run, mode, out, &mut records)?;
+                    if let Some(at) = records.failed_at {
+                        records.failed_at = Some(seen + at);
+                        break;
+                    }
+                }
                 Err(blocked) => {
                     out.truncate(start);
                     return Err(blocked);
                 }
             }
+            seen += run.len();
         }
-        Ok(count)
+        Ok(records)
+    }
+
+    fn read_each(
+        &self,
+        run: &[QueueEntry],
+        mode: ReadMode,
+        out: &mut Vec<u8>,
+        records: &mut Records,
+    ) -> Result<(), WouldBlock> {
+        for (at, entry) in run.iter().enumerate() {
+            match self.read_run(std::slice::from_ref(entry), mode, out)? {
+                Some(read) => records.count += read,
+                None => {
+                    records.failed_at = Some(at);
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether `right` follows `left` closely and in the same file.
@@ -195,72 +265,82 @@ impl<F: Files> Reader<F> {
         (0..=NEAR_BYTES).contains(&gap) && right.physical_offset.cast_unsigned() < next_file
     }
 
+    /// Reads a span at the end of `out`, then moves its records together; None if the disk fails.
     fn read_run(
         &self,
         run: &[QueueEntry],
         mode: ReadMode,
         out: &mut Vec<u8>,
-    ) -> Result<i32, WouldBlock> {
-        let [first, .., last] = run else {
-            return match run {
-                [only] => self.read_span(run, only.physical_offset, only.end_offset(), mode, out),
-                _ => Ok(0),
-            };
+    ) -> Result<Option<i32>, WouldBlock> {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else {
+            return Ok(Some(0));
         };
-        self.read_span(run, first.physical_offset, last.end_offset(), mode, out)
-    }
-
-    /// Reads a span at the end of `out`, then moves its records together.
-    fn read_span(
-        &self,
-        run: &[QueueEntry],
-        from: i64,
-        to: i64,
-        mode: ReadMode,
-        out: &mut Vec<u8>,
-    ) -> Result<i32, WouldBlock> {
-        let start = out.len();
-        let length = usize::try_from(to - from).unwrap_or(0);
+        let (from, start) = (first.physical_offset, out.len());
+        let length = usize::try_from(last.end_offset() - from).unwrap_or(0);
         out.resize(start + length, 0);
         let read = self.read_log(from, mode, &mut out[start..]);
         let read = read.inspect_err(|WouldBlock| out.truncate(start))?;
+        let Some(read) = read else {
+            out.truncate(start);
+            return Ok(None);
+        };
         let (mut count, mut filled) = (0, start);
         for entry in run {
             let at = start + usize::try_from(entry.physical_offset - from).unwrap_or(0);
             let size = usize::try_from(entry.size_bytes).unwrap_or(0);
-            let is_read = at + size <= start + read;
             // A unit may outlive its record; what is there now is not the message.
-            if is_read && Head::parse(&out[at..at + size]) == Head::Record(size) {
+            if at + size <= start + read && is_record_of(entry, &out[at..at + size]) {
                 out.copy_within(at..at + size, filled);
                 filled += size;
                 count += 1;
             }
         }
         out.truncate(filled);
-        Ok(count)
+        Ok(Some(count))
     }
 
-    /// Reads from the log; what cannot be read for an error is as good as gone.
+    /// Reads from the log; None if the disk fails.
     pub(super) fn read_log(
         &self,
         offset: i64,
         mode: ReadMode,
         out: &mut [u8],
-    ) -> Result<usize, WouldBlock> {
+    ) -> Result<Option<usize>, WouldBlock> {
         let offset = offset.cast_unsigned();
         let read = match mode {
             ReadMode::Wait => self.log.read_at(offset, out).map(Some),
             ReadMode::NoWait => self.log.read_at_nowait(offset, out),
         };
         match read {
-            Ok(Some(count)) => Ok(count),
+            Ok(Some(count)) => Ok(Some(count)),
             Ok(None) => Err(WouldBlock),
             Err(error) => {
                 tracing::error!(offset, %error, "cannot read the commit log");
-                Ok(0)
+                Ok(None)
             }
         }
     }
+}
+
+/// Whether these bytes are the record that a unit points to.
+fn is_record_of(entry: &QueueEntry, bytes: &[u8]) -> bool {
+    Head::parse(bytes) == Head::Record(bytes.len())
+        && message::stated_offset(bytes) == Some(entry.physical_offset)
+}
+
+/// What to say where the units of a readable offset cannot be read. RocketMQ goes on with the next
+/// file; that is right only if this one is gone, for else messages would be passed over.
+fn without_units(queue: &ConsumeQueue, offset: i64) -> GetResult {
+    // Files may have been deleted meanwhile.
+    let bounds = (queue.min_offset(), queue.max_offset());
+    if let Some((status, next)) = outside(offset, bounds) {
+        return answer(status, next, bounds);
+    }
+    let next = match queue.has_file(offset) {
+        true => offset,
+        false => queue.next_file_offset(offset),
+    };
+    answer(GetStatus::OffsetFoundNull, next, bounds)
 }
 
 /// RocketMQ's answers for offsets at or outside a queue's bounds.
@@ -287,11 +367,6 @@ fn answer(status: GetStatus, next_begin_offset: i64, (min, max): (i64, i64)) -> 
         message_count: 0,
         suggest_slave: false,
     }
-}
-
-/// An extension address says nothing about the tags, so it passes; the client filters again.
-fn passes(filter: &TagFilter, entry: &QueueEntry) -> bool {
-    entry.is_extension_address() || filter.matches(entry.tags_code)
 }
 
 /// Memory of the machine, bytes.

@@ -23,6 +23,14 @@ pub(super) fn figures(store: &Store) -> BTreeMap<String, String> {
     let (start, end) = (store.log.min_offset(), store.log.max_offset());
     put("commitLogMinOffset", start.to_string());
     put("commitLogMaxOffset", end.to_string());
+    let earliest_ms = store
+        .store_time_range()
+        .map_or(-1, |(first_ms, _)| first_ms);
+    put("earliestMessageTimeStamp", earliest_ms.to_string());
+    let deleted = store.cleaner.total();
+    put("deletedLogFiles", deleted.log_files.to_string());
+    put("deletedQueueFiles", deleted.queue_files.to_string());
+    put("deletedIndexFiles", deleted.index_files.to_string());
     let progress = store.dispatcher.progress();
     put(
         "dispatchBehindBytes",

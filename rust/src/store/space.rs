@@ -111,14 +111,15 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// Watches the partitions of the store at `root`: full when fewer than `min_free_bytes` are
-    /// left, by RocketMQ's ratios when None. Nothing is known before the first
-    /// [`Space::refresh`].
+    /// As [`Space::with_ratios`], with RocketMQ's.
+    #[cfg(test)]
     pub(crate) fn new(root: &Path, min_free_bytes: Option<u64>) -> Self {
         Self::with_ratios(root, min_free_bytes, &Cleaning::default())
     }
 
-    /// As [`Space::new`], with the configured ratios.
+    /// Watches the partitions of the store at `root`: full when fewer than `min_free_bytes` are
+    /// left, by the configured ratios when None. Nothing is known before the first
+    /// [`Space::refresh`].
     pub(crate) fn with_ratios(
         root: &Path,
         min_free_bytes: Option<u64>,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -157,6 +158,14 @@ impl Store {
         self.log.max_offset().cast_signed()
     }
 
+    /// When the first and the last message of the log were stored, milliseconds since the epoch;
+    /// None for an empty log (blocks on disk).
+    pub fn store_time_range(&self) -> Option<(i64, i64)> {
+        let first_ms = self.reader.stored_ms(self.min_physical_offset())?;
+        let last_ms = &self.puts.flusher.last_store_timestamp_ms;
+        Some((first_ms, last_ms.load(Ordering::Acquire)))
+    }
+
     /// The committed offset of a group in a queue.
     pub fn committed(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
         self.upkeep.offsets.get(group, topic, queue_id)
@@ -172,9 +181,33 @@ impl Store {
         self.upkeep.offsets.all()
     }
 
-    /// Forgets every committed offset of a group; returns how many queues had one.
-    pub fn remove_group(&self, group: &str) -> usize {
-        self.upkeep.offsets.remove_group(group)
+    /// The committed offsets of a group: topic to queue to offset.
+    pub fn committed_of_group(&self, group: &str) -> BTreeMap<String, BTreeMap<i32, i64>> {
+        self.upkeep.offsets.of_group(group)
+    }
+
+    /// Moves a group to another offset of a queue: its next pull there is answered OFFSET_RESET,
+    /// and what it commits until then is without effect.
+    pub fn reset_offset(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
+        self.upkeep.offsets.reset(group, topic, queue_id, offset);
+    }
+
+    /// What a group's pull must be answered instead of messages, once after a reset.
+    pub fn take_reset(&self, group: &str, topic: &str, queue_id: i32) -> Option<GetResult> {
+        let offset = self.upkeep.offsets.take_reset(group, topic, queue_id)?;
+        Some(self.reader.reset_to(topic, queue_id, offset))
+    }
+
+    /// Gives a group the offsets that another has in a topic; returns in how many queues.
+    pub fn clone_offsets(&self, from_group: &str, to_group: &str, topic: &str) -> usize {
+        let offsets = &self.upkeep.offsets;
+        offsets.clone_group(from_group, to_group, topic)
+    }
+
+    /// Forgets the committed offsets of a group, in one topic or in all; returns how many queues
+    /// had one.
+    pub fn remove_group(&self, group: &str, topic: Option<&str>) -> usize {
+        self.upkeep.offsets.remove(group, topic)
     }
 
     /// Writes `config/{name}` atomically, the previous copy kept as .bak.

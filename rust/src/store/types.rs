@@ -178,6 +178,7 @@ pub enum GetStatus {
     OffsetTooSmall,
     NoMatchedLogicQueue,
     NoMessageInQueue,
+    OffsetReset,
 }
 
 impl GetStatus {
@@ -193,6 +194,7 @@ impl GetStatus {
             Self::OffsetTooSmall => "OFFSET_TOO_SMALL",
             Self::NoMatchedLogicQueue => "NO_MATCHED_LOGIC_QUEUE",
             Self::NoMessageInQueue => "NO_MESSAGE_IN_QUEUE",
+            Self::OffsetReset => "OFFSET_RESET",
         }
     }
 }

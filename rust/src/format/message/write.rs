@@ -16,6 +16,12 @@ mod at {
     pub const BORN_HOST: usize = 48;
 }
 
+/// Where in the log a record says that it starts; None for fewer bytes than that takes.
+pub fn stated_offset(record: &[u8]) -> Option<i64> {
+    let (bytes, _) = record.get(at::PHYSICAL_OFFSET..)?.split_first_chunk()?;
+    Some(i64::from_be_bytes(*bytes))
+}
+
 /// Bytes before the body if both hosts are IPv6.
 const HEAD_BYTES_MAX: usize = 88 + 2 * IPV6_EXTRA_BYTES;
 /// Bytes an IPv6 host takes more than an IPv4 one.

@@ -1,0 +1,340 @@
+//! What a read answers, case by case, over real stores.
+
+use std::fs;
+
+use rustix::fs::{Advice, fadvise};
+
+use super::settings::Settings;
+use super::store_rig::{BODY, HOUR_MS, LOG_FILE, Rig, rig, rig_with, settings};
+use super::test_rig::request;
+use super::types::{GetRequest, GetResult, GetStatus, PutRequest, ReadMode, TagFilter, WouldBlock};
+use crate::clock::Clock;
+use crate::format::message::{CheckCrc, Head, RecordView, java_hash};
+
+/// Units of a consume-queue file of the rig.
+const FILE_UNITS: i64 = 10;
+
+fn asked<'a>(filter: &'a TagFilter, offset: i64, max_count: i32) -> GetRequest<'a> {
+    GetRequest {
+        topic: "T",
+        queue_id: 1,
+        offset,
+        max_count,
+        filter,
+        mode: ReadMode::Wait,
+    }
+}
+
+fn get(rig: &Rig, offset: i64, max_count: i32) -> GetResult {
+    let all = TagFilter::All;
+    rig.store
+        .get(&asked(&all, offset, max_count), &mut Vec::new())
+        .unwrap()
+}
+
+fn status(rig: &Rig, offset: i64) -> (GetStatus, i64) {
+    let result = get(rig, offset, 32);
+    (result.status, result.next_begin_offset)
+}
+
+/// Puts small messages with these tags, nothing else in the store.
+fn put_tags(rig: &Rig, tags: &[&str]) {
+    for tag in tags {
+        let properties = format!("TAGS\x01{tag}");
+        let put = rig.store.put(&PutRequest {
+            properties: properties.as_bytes(),
+            ..request("T", b"small")
+        });
+        rig.store.wait(put);
+    }
+    rig.settle();
+}
+
+fn tags(wanted: &[&str]) -> TagFilter {
+    TagFilter::Codes(wanted.iter().map(|tag| java_hash(tag)).collect())
+}
+
+#[test]
+fn found_and_not_matched() {
+    let rig = rig();
+    put_tags(&rig, &["A", "B", "B", "A"]);
+    let found = get(&rig, 1, 2);
+    assert_eq!(found.status, GetStatus::Found);
+    assert_eq!((found.message_count, found.next_begin_offset), (2, 3));
+    assert_eq!((found.min_offset, found.max_offset), (0, 4));
+    let (only_a, none) = (tags(&["A"]), tags(&["C"]));
+    let mut records = Vec::new();
+    let filtered = rig.store.get(&asked(&only_a, 0, 32), &mut records).unwrap();
+    assert_eq!((filtered.message_count, filtered.next_begin_offset), (2, 4));
+    let unmatched = rig.store.get(&asked(&none, 0, 32), &mut records).unwrap();
+    assert_eq!(unmatched.status, GetStatus::NoMatchedMessage);
+    assert_eq!(
+        unmatched.next_begin_offset, 4,
+        "what was looked at is passed"
+    );
+}
+
+#[test]
+fn offsets_at_and_outside_the_bounds() {
+    let rig = rig();
+    assert_eq!(status(&rig, 0), (GetStatus::NoMessageInQueue, 0));
+    assert_eq!(status(&rig, 7), (GetStatus::NoMessageInQueue, 0));
+    rig.put("T", 12);
+    assert_eq!(status(&rig, 12), (GetStatus::OffsetOverflowOne, 12));
+    assert_eq!(status(&rig, 13), (GetStatus::OffsetOverflowBadly, 12));
+    assert_eq!(status(&rig, -1), (GetStatus::OffsetTooSmall, 0));
+    rig.clock.advance(80 * HOUR_MS);
+    rig.store.clean();
+    assert_eq!(status(&rig, 0), (GetStatus::OffsetTooSmall, 10));
+    assert_eq!(status(&rig, 9), (GetStatus::OffsetTooSmall, 10));
+    assert_eq!(status(&rig, 10), (GetStatus::Found, 12));
+}
+
+#[test]
+fn a_queue_that_cannot_be() {
+    let rig = rig();
+    for (topic, queue_id) in [("T", -1), ("", 0), ("a/b", 0), ("..", 0)] {
+        let all = TagFilter::All;
+        let request = GetRequest {
+            topic,
+            queue_id,
+            ..asked(&all, 3, 32)
+        };
+        let result = rig.store.get(&request, &mut Vec::new()).unwrap();
+        assert_eq!(result.status, GetStatus::NoMatchedLogicQueue, "{topic}");
+        assert_eq!(result.next_begin_offset, 0);
+    }
+}
+
+#[test]
+fn messages_whose_file_just_went() {
+    let rig = rig();
+    rig.put("T", 12);
+    // The log is shorter already, the queue does not know it yet.
+    for _ in 0..3 {
+        rig.store.log.remove_first().unwrap();
+    }
+    assert_eq!(
+        get(&rig, 0, 1).status,
+        GetStatus::Found,
+        "goes on behind them"
+    );
+    for _ in 3..10 {
+        rig.store.log.remove_first().unwrap();
+    }
+    assert_eq!(status(&rig, 0), (GetStatus::MessageWasRemoving, FILE_UNITS));
+    assert_eq!(status(&rig, 10), (GetStatus::Found, 12));
+}
+
+#[test]
+fn a_queue_file_that_is_gone_is_passed_and_one_that_fails_is_not() {
+    let rig = rig();
+    rig.put("T", 25);
+    let queue = rig.store.reader.queues.get("T", 1).unwrap();
+    let close = || queue.files.shared.open.forget_all(queue.number());
+    let files = rig.files("consumequeue/T/1");
+    close();
+    fs::remove_file(&files[1]).unwrap();
+    assert_eq!(
+        status(&rig, 13),
+        (GetStatus::OffsetFoundNull, 2 * FILE_UNITS)
+    );
+    // What stands in for a bad disk: it opens, and cannot be read.
+    fs::create_dir(&files[1]).unwrap();
+    assert_eq!(status(&rig, 13), (GetStatus::OffsetFoundNull, 13));
+    assert_eq!(status(&rig, 24), (GetStatus::Found, 25));
+}
+
+#[test]
+fn a_group_that_was_reset() {
+    let rig = rig();
+    rig.put("T", 3);
+    let store = &rig.store;
+    store.commit("g", "T", 1, 3);
+    assert_eq!(store.take_reset("g", "T", 1), None);
+    store.reset_offset("g", "T", 1, 1);
+    assert_eq!(store.committed("g", "T", 1), Some(1));
+    let moved = store.take_reset("g", "T", 1).unwrap();
+    assert_eq!(
+        (moved.status, moved.next_begin_offset),
+        (GetStatus::OffsetReset, 1)
+    );
+    assert_eq!((moved.min_offset, moved.max_offset), (0, 3));
+    assert_eq!(store.take_reset("g", "T", 1), None, "told once");
+    assert_eq!(moved.status.as_str(), "OFFSET_RESET");
+}
+
+#[test]
+fn limits_differ_for_messages_in_memory_and_on_disk() {
+    let pull = |hot_memory_percent, count, bytes| {
+        let rig = rig_with(Settings {
+            hot_memory_percent,
+            max_transfer_memory: (6, 1 << 20),
+            max_transfer_disk: (count, bytes),
+            ..settings()
+        });
+        put_tags(&rig, &["A"; 20]);
+        get(&rig, 0, 32)
+    };
+    let in_memory = pull(40, 1, 1);
+    assert_eq!(
+        (in_memory.message_count, in_memory.suggest_slave),
+        (6, false)
+    );
+    let by_count = pull(0, 4, 1 << 20);
+    assert_eq!((by_count.message_count, by_count.suggest_slave), (4, true));
+    let by_bytes = pull(0, 8, 350);
+    let size = 91 + 1 + 5 + 6;
+    assert_eq!(by_bytes.message_count, 350 / size);
+    assert_eq!(pull(0, 8, 1).message_count, 1, "never before the first");
+    let rig = rig();
+    put_tags(&rig, &["A"; 3]);
+    assert_eq!(get(&rig, 0, 2).message_count, 2, "what was asked for");
+}
+
+#[test]
+fn a_scan_ends_after_800_units_or_with_the_file() {
+    let rig = rig_with(Settings {
+        consume_queue_file_bytes: Some(20_000),
+        ..settings()
+    });
+    let mut all = vec!["A"; 1_100];
+    all[1_050] = "B";
+    put_tags(&rig, &all);
+    let only_b = tags(&["B"]);
+    let scan = |offset, max_count| {
+        let asked = asked(&only_b, offset, max_count);
+        let result = rig.store.get(&asked, &mut Vec::new()).unwrap();
+        (result.status, result.next_begin_offset)
+    };
+    assert_eq!(scan(0, 32), (GetStatus::NoMatchedMessage, 800));
+    assert_eq!(
+        scan(0, 900),
+        (GetStatus::NoMatchedMessage, 900),
+        "as many as asked for"
+    );
+    assert_eq!(
+        scan(800, 32),
+        (GetStatus::NoMatchedMessage, 1_000),
+        "the file's end"
+    );
+    assert_eq!(scan(1_000, 32), (GetStatus::Found, 1_100));
+}
+
+#[test]
+fn a_record_that_is_not_the_units_is_left_out() {
+    let rig = rig();
+    rig.put("T", 3);
+    let file = &rig.files("commitlog")[1];
+    let mut bytes = fs::read(file).unwrap();
+    // Its stated physical offset is another's.
+    bytes[35] ^= 1;
+    fs::write(file, bytes).unwrap();
+    let mut records = Vec::new();
+    let all = TagFilter::All;
+    let result = rig.store.get(&asked(&all, 0, 32), &mut records).unwrap();
+    assert_eq!((result.message_count, result.next_begin_offset), (2, 3));
+    assert_eq!(
+        rig.store.get_at(LOG_FILE.cast_signed(), ReadMode::Wait),
+        Ok(None)
+    );
+}
+
+#[test]
+fn looked_up_by_offset_key_and_time() {
+    let rig = rig();
+    let start_ms = rig.clock.wall_ms() / 1_000 * 1_000 + 1_000;
+    rig.clock.set_wall(start_ms);
+    for _ in 0..5 {
+        rig.put("T", 1);
+        rig.clock.advance(1_000);
+    }
+    let store = &rig.store;
+    let at = |index: u64| (index * LOG_FILE).cast_signed();
+    let record = store.get_at(at(2), ReadMode::Wait).unwrap().unwrap();
+    let view = RecordView::parse(&record, CheckCrc::Yes).unwrap();
+    assert_eq!((view.queue_offset, view.body), (2, BODY.as_slice()));
+    for nothing in [at(2) + 1, at(9), -1, i64::MAX] {
+        assert_eq!(store.get_at(nothing, ReadMode::Wait), Ok(None), "{nothing}");
+    }
+    assert_eq!(store.store_time_range(), Some((start_ms, start_ms + 4_000)));
+    assert_eq!(store.store_time_at("T", 1, 3), start_ms + 3_000);
+    assert_eq!(store.store_time_at("T", 1, 5), -1);
+    for (time_ms, offset) in [(0, 0), (2_000, 2), (2_499, 2), (2_501, 3), (99_000, 4)] {
+        assert_eq!(
+            store.offset_by_time("T", 1, start_ms + time_ms),
+            offset,
+            "{time_ms}"
+        );
+    }
+    let mut records = Vec::new();
+    let hits = |begin_ms, end_ms, records: &mut Vec<u8>| {
+        let query = store.query("T", "k2", 32, begin_ms, end_ms, records);
+        query.message_count
+    };
+    assert_eq!(hits(start_ms + 2_000, start_ms + 2_999, &mut records), 1);
+    assert_eq!(Head::parse(&records), Head::Record(records.len()));
+    assert_eq!(hits(start_ms + 3_000, i64::MAX, &mut records), 0);
+    assert_eq!(hits(0, start_ms + 1_000, &mut records), 0);
+}
+
+#[test]
+fn a_query_gives_no_more_than_the_setting_allows() {
+    let rig = rig_with(Settings {
+        query_count_max: 3,
+        index_entries: Some(40),
+        ..settings()
+    });
+    for _ in 0..9 {
+        let put = rig.store.put(&PutRequest {
+            properties: b"KEYS\x01same",
+            ..request("T", b"small")
+        });
+        rig.store.wait(put);
+    }
+    rig.settle();
+    let count = |max| {
+        let query = rig
+            .store
+            .query("T", "same", max, 0, i64::MAX, &mut Vec::new());
+        query.message_count
+    };
+    assert_eq!([count(2), count(32), count(-1)], [2, 3, 0]);
+}
+
+#[test]
+fn what_is_not_in_memory_is_read_only_by_who_may_wait() {
+    let rig = rig();
+    rig.put("T", 3);
+    rig.settle();
+    if !forget_pages(&rig) {
+        // Such a file system keeps its files in memory.
+        return;
+    }
+    let all = TagFilter::All;
+    let no_wait = GetRequest {
+        mode: ReadMode::NoWait,
+        ..asked(&all, 0, 1)
+    };
+    let mut records = vec![7];
+    assert_eq!(rig.store.get(&no_wait, &mut records), Err(WouldBlock));
+    assert_eq!(records, [7], "nothing is left behind");
+    // The other file: the kernel may read ahead what it was asked for in vain.
+    let other = LOG_FILE.cast_signed();
+    assert_eq!(rig.store.get_at(other, ReadMode::NoWait), Err(WouldBlock));
+    assert_eq!(get(&rig, 0, 32).message_count, 3, "who may wait");
+    let warm = rig.store.get(&no_wait, &mut records).unwrap();
+    assert_eq!(warm.message_count, 1, "now it is in memory");
+}
+
+/// Has the kernel forget the log's pages; false where it does not.
+fn forget_pages(rig: &Rig) -> bool {
+    for path in rig.files("commitlog") {
+        let file = fs::File::open(path).unwrap();
+        file.sync_all().unwrap();
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+    }
+    let log = &rig.store.log;
+    let read = log.read_at_nowait(2 * LOG_FILE, &mut [0; 16]).unwrap();
+    read.is_none()
+}
