@@ -291,7 +291,7 @@ mod tests {
                     \"offsetTable\":{\n\t\t\"T@g\":{1:7\n\t\t}\n\t}\n}";
         assert_eq!(saved.unwrap(), text);
         assert_eq!(Offsets::load(&state, true).unwrap().all(), offsets.all());
-        assert_eq!(offsets.remove_group("%LMQ%alice"), 1);
+        assert_eq!(offsets.remove("%LMQ%alice", None), 1);
         offsets.save(&state).unwrap();
         assert_eq!(Offsets::load(&state, true).unwrap().all(), before.all());
     }
