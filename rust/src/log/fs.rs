@@ -218,6 +218,11 @@ impl File {
         })
     }
 
+    /// Sets when the file was last changed: a copy is as old as what it was made of.
+    pub fn set_modified(&self, time: std::time::SystemTime) -> io::Result<()> {
+        self.inner.set_modified(time)
+    }
+
     /// Asks the kernel to read `[from, to)` ahead; only a hint.
     pub fn will_read(&self, from: u64, to: u64) {
         let length = NonZero::new(to.saturating_sub(from));

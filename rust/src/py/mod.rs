@@ -7,6 +7,7 @@ mod fastjson;
 mod frames;
 mod logging;
 mod offline;
+mod rebuild;
 mod request;
 mod server;
 mod server_settings;
@@ -33,6 +34,8 @@ mod _core {
     use super::logging::next_log;
     #[pymodule_export]
     use super::offline::{Report, Scan, json_lines};
+    #[pymodule_export]
+    use super::rebuild::{RepairReport, rebuild, repair};
     #[pymodule_export]
     use super::request::{Event, Request};
     #[pymodule_export]

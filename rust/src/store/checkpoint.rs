@@ -19,7 +19,7 @@ use crate::log::fs::{File, OpenOptions};
 /// Bytes of the file.
 pub const CHECKPOINT_BYTES: u64 = 4096;
 /// RocketMQ starts recovery this long before the checkpoint, for clocks that step back a little.
-const MARGIN_MS: i64 = 3_000;
+pub(super) const MARGIN_MS: i64 = 3_000;
 
 /// The three times, in memory; [`Checkpoint::flush`] puts them on disk.
 #[derive(Debug)]

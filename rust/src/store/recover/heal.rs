@@ -16,7 +16,7 @@ const TOPIC: &str = "MQSTACK_HEALED";
 
 /// Saves `[from, to)`, which lies in one file or ends at a file's start, to
 /// `{root}/mqstack/quarantine`, and overwrites it with records of type ROLLBACK.
-pub(super) fn heal<F: Files>(
+pub(in crate::store) fn heal<F: Files>(
     root: &Path,
     log: &Segments<F>,
     from: u64,

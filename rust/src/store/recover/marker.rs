@@ -58,7 +58,7 @@ impl Marker {
     }
 
     /// Takes the marker away; it describes nothing that is open. None where it is missing or torn.
-    pub(super) fn take(root: &Path) -> Result<Option<Self>, StoreError> {
+    pub(in crate::store) fn take(root: &Path) -> Result<Option<Self>, StoreError> {
         let path = path_of(root);
         let text = match fs::read(&path) {
             Ok(text) => text,

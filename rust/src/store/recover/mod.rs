@@ -19,6 +19,7 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
+pub(super) use self::heal::heal;
 use self::index_check::Checked;
 use self::log_check::LogCheck;
 pub(in crate::store) use self::log_check::good_record;

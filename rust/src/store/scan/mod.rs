@@ -1,8 +1,16 @@
 //! Reading a store directory without owning it: no lock, no recovery, nothing created, so that
 //! a broker may run on it meanwhile.
 
+mod build;
+mod copy;
+mod groups;
 mod json;
 mod log;
+mod plan;
+mod progress;
+mod rebuild;
+#[cfg(test)]
+mod rebuild_tests;
 mod select;
 #[cfg(test)]
 mod select_tests;
@@ -14,8 +22,11 @@ mod view;
 
 use std::path::{Path, PathBuf};
 
+pub use self::groups::GroupOutlook;
 pub use self::json::{BodyText, Decompress, json_lines};
 use self::log::LogDirectory;
+pub use self::progress::{Progress, Step as WorkStep};
+pub use self::rebuild::{Rebuilt, Wish, rebuild};
 pub use self::select::{Ended, Filter, Selected};
 pub use self::state::State;
 pub use self::view::{QueueChunk, QueueRange, QueueSummary};

@@ -4,7 +4,7 @@ use std::io;
 
 use super::Scan;
 use crate::log::fs::File;
-use crate::store::checkpoint::CHECKPOINT_BYTES;
+use crate::store::checkpoint::{CHECKPOINT_BYTES, MARGIN_MS};
 use crate::store::files::io_error;
 use crate::store::layout::ABORT;
 use crate::store::lock::is_held;
@@ -31,6 +31,12 @@ impl Scan {
             is_locked: is_held(&self.root)?,
             checkpoint_ms: self.checkpoint()?,
         })
+    }
+
+    /// Store time up to which log and queues were both on disk, less RocketMQ's margin.
+    pub(super) fn safe_ms(&self) -> Result<i64, StoreError> {
+        let times = self.checkpoint()?.unwrap_or_default();
+        Ok((times[0].min(times[1]) - MARGIN_MS).max(0))
     }
 
     /// The times in `checkpoint`; None if the file is missing or too short.

@@ -1,5 +1,6 @@
 //! Consume queues and index files as they are on disk.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Scan, log_error};
@@ -9,7 +10,7 @@ use crate::format::message::{CheckCrc, RecordView};
 use crate::format::multi_dispatch;
 use crate::log::Access;
 use crate::store::consume_queue::ConsumeQueue;
-use crate::store::consume_queues::ConsumeQueues;
+use crate::store::consume_queues::{ConsumeQueues, adopted_file_bytes, queue_directories};
 use crate::store::files::io_error;
 use crate::store::index::{IndexFiles, index_paths};
 use crate::store::index_file::IndexFile;
@@ -215,7 +216,7 @@ impl Scan {
         Ok(queues)
     }
 
-    fn load_queue(
+    pub(super) fn load_queue(
         &self,
         topic: &str,
         queue_id: i32,
@@ -226,6 +227,17 @@ impl Scan {
             queue.set_min_from(self.min_physical_offset());
         }
         Ok(queue)
+    }
+
+    /// Folder of a queue's extension.
+    pub(super) fn ext_directory(&self, topic: &str, queue_id: i32) -> PathBuf {
+        let folder = self.root.join("consumequeue_ext").join(topic);
+        folder.join(queue_id.to_string())
+    }
+
+    /// Length of an extension file, bytes; None without one.
+    pub(super) fn ext_file_bytes(&self) -> Result<Option<u64>, StoreError> {
+        adopted_file_bytes(&queue_directories(&self.root.join("consumequeue_ext"))?)
     }
 
     pub(super) fn index_layout(&self) -> Option<IndexLayout> {

@@ -1,0 +1,180 @@
+//! Building consume queues, their extension and the index from a log, in a folder of their own.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::copy::copy_tree;
+use super::progress::{Step, Told, Watched};
+use super::{Layout, Scan};
+use crate::clock::{Clock, SystemClock};
+use crate::format::consume_queue::QueueEntry;
+use crate::format::delay_levels::DelayLevels;
+use crate::log::Access;
+use crate::store::checkpoint::Checkpoint;
+use crate::store::consume_queue::ConsumeQueue;
+use crate::store::consume_queues::{ConsumeQueues, queue_directories};
+use crate::store::dispatch::Derived;
+use crate::store::index::{IndexFiles, IndexWriter};
+use crate::store::settings::{MultiDispatch, QueueExt, Settings};
+use crate::store::types::StoreError;
+use crate::store::walk::{LogRead, Walk};
+
+/// What was built.
+pub(super) struct Built {
+    pub queues: Arc<ConsumeQueues>,
+    pub index: Arc<IndexFiles>,
+    pub checkpoint: Checkpoint,
+    /// Queues that were kept because all their messages have expired.
+    pub kept: Vec<(String, i32)>,
+}
+
+/// A place for derived files, and what they are like.
+pub(super) struct Site<'a, 't> {
+    /// Gets `consumequeue`, `consumequeue_ext`, `index` and `checkpoint`.
+    pub folder: &'a Path,
+    pub settings: &'a Settings,
+    pub told: &'a Told<'t>,
+}
+
+/// The settings of a store as its files tell them.
+pub(super) fn settings_of(scan: &Scan, delay_levels: Option<&str>) -> Result<Settings, StoreError> {
+    let Layout {
+        consume_queue_file_bytes,
+        index_slots,
+        index_entries,
+        ..
+    } = scan.layout;
+    let defaults = Settings::default();
+    let settings = Settings {
+        consume_queue_file_bytes,
+        index_slots,
+        index_entries,
+        queue_ext: QueueExt {
+            enabled: scan.root.join("consumequeue_ext").is_dir(),
+            file_bytes: scan.ext_file_bytes()?,
+            ..defaults.queue_ext
+        },
+        // The records themselves say in which queues they are.
+        multi_dispatch: MultiDispatch {
+            enabled: true,
+            lmq_enabled: true,
+            ..defaults.multi_dispatch
+        },
+        delay_levels: delay_levels.map_or(defaults.delay_levels.clone(), str::to_owned),
+        ..defaults
+    };
+    levels(&settings)?;
+    Ok(settings)
+}
+
+fn levels(settings: &Settings) -> Result<DelayLevels, StoreError> {
+    let text = &settings.delay_levels;
+    DelayLevels::parse(text).ok_or_else(|| StoreError::Setting {
+        key: "messageDelayLevel",
+        value: text.clone(),
+        what: "delays with unit s, m, h or d, separated by spaces",
+    })
+}
+
+impl Site<'_, '_> {
+    /// Builds everything from the records of `log`, which ends at `end`, and keeps those queues
+    /// of `old` that have no record in it any more.
+    pub(super) fn build(
+        &self,
+        log: &impl LogRead,
+        end: u64,
+        old: &Scan,
+    ) -> Result<Built, StoreError> {
+        let settings = self.settings;
+        let queues = Arc::new(ConsumeQueues::open(self.folder, settings, false)?);
+        let (slots, entries) = (settings.index_slots, settings.index_entries);
+        let index = IndexFiles::load(self.folder, slots, entries, Access::Append)?;
+        let index = Arc::new(index);
+        let clock: Arc<dyn Clock> = SystemClock::shared();
+        let writer = IndexWriter::resume(Arc::clone(&index), clock)?;
+        let derived = Derived::new(Arc::clone(&queues), Some(writer), levels(settings)?);
+        let mut derived = derived.with_multi_dispatch(settings.multi_dispatch);
+        let watched = Watched {
+            log,
+            told: self.told,
+            step: Step::Build,
+            end,
+        };
+        let mut walk = Walk::from(log.min_offset());
+        derived.follow(&watched, &mut walk, end, None)?;
+        drop(derived);
+        queues.flush()?;
+        let checkpoint = Checkpoint::open(self.folder)?;
+        index.flush_all(&checkpoint)?;
+        let kept = self.keep_expired(&queues, log.min_offset().cast_signed(), old)?;
+        let queues = if kept.is_empty() {
+            queues
+        } else {
+            self.with_kept(&kept, end)?
+        };
+        Ok(Built {
+            queues,
+            index,
+            checkpoint,
+            kept,
+        })
+    }
+
+    /// Copies the queues whose messages have all expired: without them their offsets would start
+    /// at 0 again, below those that groups have committed.
+    fn keep_expired(
+        &self,
+        queues: &ConsumeQueues,
+        log_start: i64,
+        old: &Scan,
+    ) -> Result<Vec<(String, i32)>, StoreError> {
+        let mut kept = Vec::new();
+        for (topic, queue_id, path) in queue_directories(&old.root.join("consumequeue"))? {
+            if queues.get(&topic, queue_id).is_some() {
+                continue;
+            }
+            // A queue that cannot be loaded tells no offsets.
+            let Ok(Some(queue)) = old.load_queue(&topic, queue_id) else {
+                continue;
+            };
+            if !has_expired(&queue, log_start) {
+                continue;
+            }
+            for (of, from) in [
+                ("consumequeue", path),
+                ("consumequeue_ext", old.ext_directory(&topic, queue_id)),
+            ] {
+                let to = self.folder.join(of).join(&topic).join(queue_id.to_string());
+                if from.is_dir() {
+                    copy_tree(&from, &to, self.told)?;
+                }
+            }
+            kept.push((topic, queue_id));
+        }
+        Ok(kept)
+    }
+
+    /// The queues once more, with those that were copied cut to the log.
+    fn with_kept(
+        &self,
+        kept: &[(String, i32)],
+        end: u64,
+    ) -> Result<Arc<ConsumeQueues>, StoreError> {
+        let queues = ConsumeQueues::open(self.folder, self.settings, false)?;
+        for (topic, queue_id) in kept {
+            if let Some(queue) = queues.get(topic, *queue_id) {
+                queue.truncate(end.cast_signed())?;
+                queue.flush()?;
+            }
+        }
+        Ok(Arc::new(queues))
+    }
+}
+
+/// Whether the first unit of a queue is of a record that is gone with the head of the log.
+fn has_expired(queue: &ConsumeQueue, log_start: i64) -> bool {
+    let (first, end) = queue.written();
+    let mut units = (first..end).filter_map(|offset| queue.unit(offset));
+    let first = units.find(|unit: &QueueEntry| !unit.is_filler());
+    first.is_some_and(|unit| unit.physical_offset < log_start)
+}

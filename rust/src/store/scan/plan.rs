@@ -1,0 +1,127 @@
+//! What is wrong with a log, found by reading all of it and changing nothing.
+
+use super::log::LogDirectory;
+use super::log_error;
+use crate::format::message::{BLANK_BYTES, Head};
+use crate::store::recover::damage::{LastSeen, next_record};
+use crate::store::recover::good_record;
+use crate::store::types::StoreError;
+use crate::store::walk::{LogRead, Step, Walk};
+
+/// Bytes looked at at once behind the end of the log.
+const LOOK_BYTES: usize = 1 << 20;
+
+/// Bytes that are no records, with records behind them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Damaged {
+    pub from: u64,
+    pub to: u64,
+    /// Store time of the record before, milliseconds since the epoch.
+    pub store_timestamp_ms: i64,
+}
+
+/// What a log needs to be whole.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub damaged: Vec<Damaged>,
+    /// Where the last record ends.
+    pub log_end: u64,
+    /// Good records.
+    pub records: u64,
+    /// Store time of the last one, milliseconds since the epoch, 0 for none.
+    pub last_store_timestamp_ms: i64,
+    /// Bytes behind the end that are no zeros.
+    pub cut: Option<(u64, u64)>,
+    /// The first record stored after the time up to which all was on disk.
+    pub unsafe_from: Option<u64>,
+}
+
+/// How a store was left.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Left {
+    /// It was closed.
+    pub is_clean: bool,
+    /// Store time up to which the log was on disk, milliseconds since the epoch.
+    pub safe_ms: i64,
+}
+
+impl Plan {
+    /// Reads the log up to `limit`.
+    pub(super) fn of(log: &impl LogRead, limit: u64, left: Left) -> Result<Self, StoreError> {
+        let mut plan = Self::default();
+        let mut last_seen = LastSeen::default();
+        let mut doubtful = None;
+        let mut walk = Walk::from(log.min_offset());
+        plan.log_end = loop {
+            let offset = walk.offset();
+            let failed = log_error(offset.cast_signed());
+            let is_good = match walk.step(log, limit).map_err(failed)? {
+                Step::End => break offset,
+                // The log ends at a filler that nothing follows.
+                Step::Blank if log.next_file_start(offset) >= limit => break offset,
+                Step::Blank => true,
+                Step::Record(bytes) => match good_record(offset, bytes) {
+                    Some(record) => {
+                        last_seen.note(&record);
+                        plan.records += 1;
+                        // The checksum covers the body alone: properties that were not written
+                        // are zeros, which no text ends in.
+                        let is_doubtful = !left.is_clean && record.properties.ends_with(&[0]);
+                        doubtful = is_doubtful.then_some(offset);
+                        if plan.unsafe_from.is_none() && record.store_timestamp_ms > left.safe_ms {
+                            plan.unsafe_from = Some(offset);
+                        }
+                        true
+                    }
+                    None => false,
+                },
+                Step::Neither => false,
+            };
+            if is_good {
+                continue;
+            }
+            let Some(to) = next_record(log, offset, limit, &last_seen)? else {
+                break offset;
+            };
+            plan.damaged.push(Damaged {
+                from: offset,
+                to,
+                store_timestamp_ms: last_seen.store_timestamp_ms,
+            });
+            walk = Walk::from(to);
+        };
+        if let Some(start) = doubtful {
+            plan.log_end = start;
+            plan.records -= 1;
+        }
+        plan.last_store_timestamp_ms = last_seen.store_timestamp_ms;
+        Ok(plan)
+    }
+
+    /// Looks for bytes behind the end.
+    pub(super) fn look_behind(&mut self, log: &LogDirectory) -> Result<(), StoreError> {
+        let mut bytes = vec![0; LOOK_BYTES];
+        let mut at = self.log_end;
+        let mut last = None;
+        let limit = log.max_offset();
+        while at < limit {
+            let read = log.read_at(at, &mut bytes);
+            let read = read.map_err(log_error(at.cast_signed()))?;
+            let mut found = &bytes[..read];
+            if at == self.log_end && Head::parse(found) == Head::Blank {
+                // The filler that the next record will overwrite.
+                found = &found[BLANK_BYTES..];
+            }
+            if let Some(place) = found.iter().rposition(|byte| *byte != 0) {
+                last = Some(at + (read - found.len() + place) as u64 + 1);
+            }
+            at = if read == 0 {
+                log.next_file_start(at)
+            } else {
+                at + read as u64
+            };
+        }
+        self.cut = last.map(|last| (self.log_end, last));
+        Ok(())
+    }
+}

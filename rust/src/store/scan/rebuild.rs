@@ -1,0 +1,350 @@
+//! Making a store whole again: `rebuild` makes anew what is derived from the log, `repair` mends
+//! the log first. Either in place, or as a copy that leaves the source as it is.
+
+use std::path::{Path, PathBuf};
+
+use super::build::{Built, Site, settings_of};
+use super::copy::{copy_log, copy_rest};
+use super::groups::{GroupOutlook, bounds_on_disk, outlook, restore_states};
+use super::log::LogDirectory;
+use super::plan::{Left, Plan};
+use super::progress::{Progress, Step, Told, Watched};
+use super::{Scan, log_error};
+use crate::format::message;
+use crate::log::{Directory, Segments, fs};
+use crate::store::files::{create_directory, io_error, list, sync_directory};
+use crate::store::layout;
+use crate::store::lock::StoreLock;
+use crate::store::recover::{Marker, heal};
+use crate::store::settings::Settings;
+use crate::store::types::StoreError;
+use crate::store::walk::LogRead;
+
+/// Where derived files are built beside those in use.
+const SITE: &str = "mqstack/rebuild";
+/// Folders that are derived from the log.
+const DERIVED: [&str; 3] = ["consumequeue", "consumequeue_ext", "index"];
+/// Most files put in the place of missing ones.
+const MISSING_MAX: usize = 1_024;
+/// Bytes written again at once.
+const REWRITE_BYTES: usize = 4 << 20;
+
+/// What is wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish<'a> {
+    /// Mend the log and the state files, too.
+    pub repairs: bool,
+    /// Where a whole copy shall be; None works in place.
+    pub to: Option<&'a Path>,
+    /// `messageDelayLevel`; None for RocketMQ's.
+    pub delay_levels: Option<&'a str>,
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rebuilt {
+    /// Where the result is.
+    pub root: PathBuf,
+    /// First byte of the log.
+    pub log_start: u64,
+    /// Where the next message will be appended.
+    pub log_end: u64,
+    /// Records kept.
+    pub records: u64,
+    /// Damaged ranges that were overwritten, and the files that keep their bytes.
+    pub healed: Vec<(u64, u64, PathBuf)>,
+    /// Bytes of no usable record behind the end of the log, which are gone.
+    pub cut: Option<(u64, u64)>,
+    /// Consume queues.
+    pub queues: usize,
+    /// Their units.
+    pub queue_entries: u64,
+    /// Queues all of whose messages have expired, kept so that their offsets go on.
+    pub kept_queues: Vec<(String, i32)>,
+    /// Index entries.
+    pub index_entries: u64,
+    /// State files taken from their previous copy.
+    pub restored: Vec<String>,
+    /// What consumer groups will see.
+    pub groups: Vec<GroupOutlook>,
+}
+
+/// Does what is wanted to the store at `root`.
+pub fn rebuild(
+    root: &Path,
+    wish: &Wish<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<Rebuilt, StoreError> {
+    let told = Told::new(progress);
+    match wish.to {
+        None => {
+            // First of all: what is read must not change.
+            let scan = Scan::open(root)?;
+            let _lock = StoreLock::acquire(root)?;
+            in_place(&scan, wish, &told)
+        }
+        Some(to) => copied(&Scan::open(root)?, to, wish, &told),
+    }
+}
+
+/// Works on the store itself. A crash leaves one that the next open completes.
+fn in_place(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, StoreError> {
+    let root = scan.root.as_path();
+    let settings = settings_of(scan, wish.delay_levels)?;
+    let plan = plan(scan, wish, told)?;
+    let before = bounds_on_disk(scan)?;
+    let site = root.join(SITE);
+    remove_tree(&site)?;
+    layout::mark_open(root)?;
+    Marker::take(root)?;
+    mend(root, &settings, &plan, wish)?;
+    let log = LogDirectory::open(root)?;
+    create_directory(&site)?;
+    let work = Site {
+        folder: &site,
+        settings: &settings,
+        told,
+    };
+    let built = work.build(&log, plan.log_end, scan)?;
+    put_in_place(&site, root)?;
+    let mut done = finish(root, wish, &plan, &built, &before)?;
+    remove_tree(&site)?;
+    done.root = root.to_owned();
+    Ok(done)
+}
+
+/// Makes a copy beside its place, and moves it there when it is whole.
+fn copied(scan: &Scan, to: &Path, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, StoreError> {
+    let settings = settings_of(scan, wish.delay_levels)?;
+    let site = site_beside(to)?;
+    let plan = plan(scan, wish, told)?;
+    remove_tree(&site)?;
+    let made = copy_and_build(scan, &site, &plan, wish, &settings, told).and_then(|mut done| {
+        fs::rename(&site, to).map_err(io_error(to))?;
+        sync_directory(&parent_of(to))?;
+        done.root = to.to_owned();
+        for (_, _, path) in &mut done.healed {
+            if let Ok(inner) = path.strip_prefix(&site) {
+                *path = to.join(inner);
+            }
+        }
+        Ok(done)
+    });
+    if made.is_err() {
+        remove_tree(&site)?;
+    }
+    made
+}
+
+fn copy_and_build(
+    scan: &Scan,
+    site: &Path,
+    plan: &Plan,
+    wish: &Wish<'_>,
+    settings: &Settings,
+    told: &Told<'_>,
+) -> Result<Rebuilt, StoreError> {
+    create_directory(site)?;
+    copy_log(&scan.log, site, plan.log_end, told)?;
+    copy_rest(&scan.root, site, told)?;
+    mend(site, settings, plan, wish)?;
+    let log = LogDirectory::open(site)?;
+    let work = Site {
+        folder: site,
+        settings,
+        told,
+    };
+    let built = work.build(&log, plan.log_end, scan)?;
+    finish(site, wish, plan, &built, &bounds_on_disk(scan)?)
+}
+
+/// Reads the whole log, and refuses what `rebuild` alone cannot bear.
+fn plan(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Plan, StoreError> {
+    let state = scan.state()?;
+    let limit = scan.log.max_offset();
+    let left = Left {
+        is_clean: state.is_clean,
+        safe_ms: if wish.to.is_none() {
+            scan.safe_ms()?
+        } else {
+            i64::MAX
+        },
+    };
+    let watched = Watched {
+        log: &scan.log,
+        told,
+        step: Step::Check,
+        end: limit,
+    };
+    let mut plan = Plan::of(&watched, limit, left)?;
+    plan.look_behind(&scan.log)?;
+    let root = scan.root.display();
+    if let (false, Some(damaged)) = (wish.repairs, plan.damaged.first()) {
+        let what = format!(
+            "bytes {} to {} of the commit log are no records; to save and overwrite them: \
+             mqstore repair {root} --to DIR",
+            damaged.from, damaged.to
+        );
+        let root = root.to_string();
+        return Err(StoreError::Damaged { root, what });
+    }
+    Ok(plan)
+}
+
+/// Heals the log as planned and ends it where the plan says.
+fn mend(root: &Path, settings: &Settings, plan: &Plan, wish: &Wish<'_>) -> Result<(), StoreError> {
+    let log = layout::open_log(root, settings)?;
+    let failed = || log_error(plan.log_end.cast_signed());
+    if wish.repairs {
+        let bytes = u32::try_from(log.file_size()).unwrap_or(u32::MAX);
+        for start in log.missing(MISSING_MAX) {
+            log.fill_in(start, &message::blank(bytes))
+                .map_err(failed())?;
+        }
+        for damaged in &plan.damaged {
+            let time = damaged.store_timestamp_ms;
+            heal(root, &log, damaged.from, damaged.to, time)?;
+        }
+        log.truncate_to(plan.log_end).map_err(failed())?;
+    }
+    match plan.unsafe_from {
+        Some(from) => rewrite(&log, from, plan.log_end).map_err(failed()),
+        None => Ok(()),
+    }
+}
+
+/// Writes and syncs a range again: a failed fsync may have left pages that only look clean.
+fn rewrite(log: &Segments<Directory>, from: u64, to: u64) -> std::io::Result<()> {
+    let mut bytes = vec![0; REWRITE_BYTES];
+    let mut at = from;
+    while at < to {
+        let count = log.read_at(at, &mut bytes)?;
+        if count == 0 {
+            break;
+        }
+        log.overwrite(at, &bytes[..count])?;
+        at += count as u64;
+    }
+    Ok(())
+}
+
+/// State files, checkpoint and the marks of a closed store; then the report.
+fn finish(
+    root: &Path,
+    wish: &Wish<'_>,
+    plan: &Plan,
+    built: &Built,
+    before: &super::groups::Bounds,
+) -> Result<Rebuilt, StoreError> {
+    let log = LogDirectory::open(root)?;
+    for queue in built.queues.all() {
+        queue.set_min_from(log.min_offset().cast_signed());
+    }
+    let restored = if wish.repairs {
+        restore_states(root)?
+    } else {
+        Vec::new()
+    };
+    let groups = outlook(root, before, &built.queues, wish.repairs)?;
+    let time = plan.last_store_timestamp_ms;
+    built.checkpoint.set_log_timestamp(time);
+    built.checkpoint.set_queue_timestamp(time);
+    built.checkpoint.set_index_timestamp(time);
+    built.checkpoint.flush()?;
+    let marker = Marker::of(plan.log_end, time, &built.queues, Some(&built.index));
+    marker.save(root)?;
+    let abort = root.join(layout::ABORT);
+    if abort.exists() {
+        fs::remove_file(&abort).map_err(io_error(&abort))?;
+    }
+    sync_directory(root)?;
+    let healed = plan.damaged.iter().filter(|_| wish.repairs);
+    let healed = healed.flat_map(|damaged| pieces(root, &log, damaged.from, damaged.to));
+    Ok(Rebuilt {
+        root: root.to_owned(),
+        log_start: log.min_offset(),
+        log_end: plan.log_end,
+        records: plan.records,
+        healed: healed.collect(),
+        cut: plan.cut.filter(|_| wish.repairs || wish.to.is_some()),
+        queues: built.queues.all().len(),
+        queue_entries: count_units(built),
+        kept_queues: built.kept.clone(),
+        index_entries: count_entries(built)?,
+        restored,
+        groups,
+    })
+}
+
+/// The parts of a healed range, one per log file, and where each was saved.
+fn pieces(root: &Path, log: &LogDirectory, from: u64, to: u64) -> Vec<(u64, u64, PathBuf)> {
+    let directory = root.join("mqstack").join("quarantine");
+    let (mut at, mut found) = (from, Vec::new());
+    while at < to {
+        let end = to.min(log.next_file_start(at));
+        found.push((at, end, directory.join(format!("{at:020}-{end:020}"))));
+        at = end;
+    }
+    found
+}
+
+fn count_units(built: &Built) -> u64 {
+    let queues = built.queues.all();
+    let counts = queues
+        .iter()
+        .map(|queue| queue.max_offset() - queue.min_offset());
+    counts.sum::<i64>().unsigned_abs()
+}
+
+fn count_entries(built: &Built) -> Result<u64, StoreError> {
+    let mut count = 0;
+    for file in built.index.files() {
+        let header = file.header().map_err(io_error(file.path()))?;
+        count += u64::from(header.index_count.max(1).unsigned_abs() - 1);
+    }
+    Ok(count)
+}
+
+/// Puts what was built in the place of what there was, which stays in the site until it goes.
+fn put_in_place(site: &Path, root: &Path) -> Result<(), StoreError> {
+    let swap = |from: &Path, to: &Path| match fs::rename(from, to) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error(from)(error)),
+        _ => Ok(()),
+    };
+    for name in DERIVED {
+        swap(&root.join(name), &site.join(format!("old-{name}")))?;
+        swap(&site.join(name), &root.join(name))?;
+    }
+    swap(&site.join("checkpoint"), &root.join("checkpoint"))?;
+    sync_directory(site)?;
+    sync_directory(root)
+}
+
+/// A folder beside `to`, which must not exist or be empty.
+fn site_beside(to: &Path) -> Result<PathBuf, StoreError> {
+    let exists = |what: &str| {
+        let kind = std::io::Error::from_raw_os_error(libc::EEXIST);
+        io_error(Path::new(what))(kind)
+    };
+    if to.exists() && (!to.is_dir() || !list(to)?.is_empty()) {
+        return Err(exists(&to.display().to_string()));
+    }
+    let Some(name) = to.file_name().and_then(|name| name.to_str()) else {
+        return Err(exists(&to.display().to_string()));
+    };
+    Ok(parent_of(to).join(format!(".{name}.unfinished")))
+}
+
+fn parent_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+fn remove_tree(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error(path)(error)),
+        _ => Ok(()),
+    }
+}
