@@ -74,8 +74,10 @@ def export(
     report = ExportReport(path, format_of(path, format))
     with whole_file(path, replace) as file:
         writer = writer_of(report.format, file)
-        _Export(reader, wanted, everything, report, writer).run(start, count, progress)
-        writer.finish()
+        try:
+            _Export(reader, wanted, everything, report, writer).run(start, count, progress)
+        finally:
+            writer.finish()
     return report
 
 

@@ -22,6 +22,7 @@ _COMPRESSED = 0x1
 _CSV_FIELD_CHARACTERS = 128 << 20
 """Most of one CSV field: a body of 64 MiB in base64, and room."""
 _ROWS_AT_ONCE = 1_000
+PIECE_BYTES = 128 << 10
 _NEEDED = ("topic", "queueId", "flag", "sysFlag", "bornTimestamp", "reconsumeTimes", "bodyCRC")
 
 
@@ -110,13 +111,13 @@ class _Unpacked(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            piece = self._packed.read(1 << 17)
-            if not piece and not self._unpacker.eof:
+            if self._unpacker.eof:  # files may be put one behind the other
+                piece = self._unpacker.unused_data or self._packed.read(PIECE_BYTES)
+                if not piece:
+                    return 0
+                self._unpacker = _unpacker()
+            elif not (piece := self._packed.read(PIECE_BYTES)):
                 raise OSError("the zstd stream is cut short")
-            if not piece:
-                return 0
-            if self._unpacker.eof:  # files put one behind the other
-                piece, self._unpacker = self._unpacker.unused_data + piece, _unpacker()
             self._ready = memoryview(_unpack(self._unpacker, piece))
         size = min(len(buffer), len(self._ready))
         buffer[:size] = self._ready[:size]
