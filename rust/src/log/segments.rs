@@ -123,7 +123,7 @@ impl<F: Files> Segments<F> {
     /// Ends the log at `offset`: the rest of its file becomes zeros, durably, and later files go.
     pub fn truncate_to(&self, offset: u64) -> io::Result<()> {
         let mut list = self.list.write();
-        while list.len() > 1 && list.last().is_some_and(|last| last.start() >= offset) {
+        while list.len() > 1 && list.last().is_some_and(|last| last.start() > offset) {
             let Some(last) = list.pop() else { break };
             self.files.remove(last.start())?;
         }

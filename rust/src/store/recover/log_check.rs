@@ -19,8 +19,6 @@ pub(super) struct LogCheck<'a, F: Files> {
     known_end: Option<u64>,
     healed: usize,
     last_seen: LastSeen,
-    /// Where the last good record starts, if its end may have been lost.
-    doubtful: Option<u64>,
     missing_from: Option<u64>,
     /// Offset and store time of records in log order, one per so many bytes of log.
     marks: Vec<(u64, i64)>,
@@ -28,6 +26,8 @@ pub(super) struct LogCheck<'a, F: Files> {
 
 /// Bytes of log between two marks.
 const MARK_BYTES: u64 = 64 << 10;
+/// A disk writes so many bytes at a time, whole.
+const SECTOR_BYTES: u64 = 512;
 
 impl<'a, F: Files> LogCheck<'a, F> {
     /// A check of `log`; damage is healed, or refused.
@@ -44,7 +44,6 @@ impl<'a, F: Files> LogCheck<'a, F> {
             known_end,
             healed: 0,
             last_seen: LastSeen::default(),
-            doubtful: None,
             missing_from: None,
             marks: Vec::new(),
         }
@@ -59,21 +58,7 @@ impl<'a, F: Files> LogCheck<'a, F> {
         missing: impl Fn(u64, &RecordView<'_>) -> Option<u64>,
     ) -> Result<u64, StoreError> {
         let log = self.log;
-        let is_to_end = limit.is_none();
         let limit = limit.unwrap_or(log.max_offset());
-        let end = self.walk(start, limit, missing)?;
-        // The checksum covers the body alone: a record whose properties were not written looks
-        // whole. The properties of a record end in text, never in zeros.
-        Ok(self.doubtful.filter(|_| is_to_end).unwrap_or(end))
-    }
-
-    fn walk(
-        &mut self,
-        start: u64,
-        limit: u64,
-        missing: impl Fn(u64, &RecordView<'_>) -> Option<u64>,
-    ) -> Result<u64, StoreError> {
-        let log = self.log;
         let mut walk = Walk::from(start);
         loop {
             let offset = walk.offset();
@@ -93,11 +78,11 @@ impl<'a, F: Files> LogCheck<'a, F> {
                     continue;
                 }
                 Step::Record(bytes) => match good_record(offset, bytes) {
-                    Some(record) => {
+                    Some(record) if self.known_end.is_some() || !is_torn(offset, &record) => {
                         self.note(offset, &record, missing(offset, &record));
                         true
                     }
-                    None => false,
+                    _ => false,
                 },
                 Step::Neither => false,
             };
@@ -117,8 +102,6 @@ impl<'a, F: Files> LogCheck<'a, F> {
 
     fn note(&mut self, offset: u64, record: &RecordView<'_>, missing_from: Option<u64>) {
         self.last_seen.note(record);
-        let is_doubtful = self.known_end.is_none() && record.properties.ends_with(&[0]);
-        self.doubtful = is_doubtful.then_some(offset);
         self.missing_from = match (self.missing_from, missing_from) {
             (Some(left), Some(right)) => Some(left.min(right)),
             (left, right) => left.or(right),
@@ -177,4 +160,15 @@ pub(in crate::store) fn good_record(offset: u64, bytes: &[u8]) -> Option<RecordV
     let record = RecordView::parse(bytes, CheckCrc::Yes).ok()?;
     let is_sound = record.physical_offset == offset.cast_signed() && !record.topic.contains('\0');
     is_sound.then_some(record)
+}
+
+/// Whether a part of the properties never reached the disk. The checksum covers the body alone, so
+/// such a record looks whole; but a lost sector, or the lost end of one, reads as zeros, and where
+/// a sector or a record ends there is text.
+fn is_torn(offset: u64, record: &RecordView<'_>) -> bool {
+    let end = offset + record.size() as u64;
+    let from = end - record.properties.len() as u64;
+    let mut ends = (from / SECTOR_BYTES + 1..=end / SECTOR_BYTES).map(|at| at * SECTOR_BYTES);
+    let is_zero = |at: u64| record.properties.get((at - from) as usize - 1) == Some(&0);
+    !record.properties.is_empty() && (is_zero(end) || ends.any(is_zero))
 }
