@@ -69,6 +69,11 @@ impl IndexFile {
         self.layout
     }
 
+    /// Whether a file with this header takes no more entries.
+    pub(crate) fn is_full(&self, header: &IndexHeader) -> bool {
+        header.index_count.unsigned_abs() >= self.layout.entries
+    }
+
     /// Makes the file durable.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         self.file.sync_data().map_err(io_error(&self.path))
@@ -200,7 +205,7 @@ impl ActiveIndexFile {
 
     /// Whether the next entry needs a new file.
     pub(crate) fn is_full(&self) -> bool {
-        self.header.index_count.unsigned_abs() >= self.file.layout.entries
+        self.file.is_full(&self.header)
     }
 
     /// Adds an entry; the file is not full. The order of the stores keeps chains sound for

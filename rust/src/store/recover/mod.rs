@@ -334,7 +334,8 @@ impl<F: Files> Recovery<'_, F> {
     /// Checks the files that may be torn or point beyond the log; false if something was cut.
     fn check_index(&self, index: &IndexFiles, log_end: u64) -> Result<bool, StoreError> {
         let durable_ms = self.checkpoint.index_timestamp_ms();
-        for (at, file) in index.files().iter().enumerate() {
+        let files = index.files();
+        for (at, file) in files.iter().enumerate() {
             let failed = || io_error(file.path());
             let header = file.header().map_err(failed())?;
             // A header that counts nothing may be a file's first one, or lost.
@@ -344,8 +345,9 @@ impl<F: Files> Recovery<'_, F> {
                 continue;
             }
             let first_to_go = match index_check::check(file, self.log, log_end).map_err(failed())? {
-                Checked::Whole => continue,
-                Checked::Cut => at + 1,
+                // Before a later file an earlier one was full; else its last entries are lost.
+                Checked::Whole if at + 1 == files.len() || file.is_full(&header) => continue,
+                Checked::Whole | Checked::Cut => at + 1,
                 Checked::Useless => at,
             };
             index.remove_from(first_to_go)?;
