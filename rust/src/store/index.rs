@@ -51,7 +51,8 @@ impl IndexFiles {
         entries: Option<u32>,
         access: Access,
     ) -> Result<Self, StoreError> {
-        let found = index_paths(root)?;
+        let mut found = index_paths(root)?;
+        drop_stray(&mut found, access)?;
         let adopted = match found.first() {
             Some((_, path)) => Some(found_layout(root, path, slots, entries)?),
             None => None,
@@ -202,6 +203,24 @@ impl IndexFiles {
         files.push(Arc::clone(&file));
         Ok(file)
     }
+}
+
+/// Forgets files that never got their length. What they were to hold is missing before the later
+/// files, so the owner of the store removes these as well, and recovery builds them anew.
+fn drop_stray(found: &mut Vec<(IndexName, PathBuf)>, access: Access) -> Result<(), StoreError> {
+    let is_empty = |path: &Path| fs::metadata(path).is_ok_and(|found| found.len() == 0);
+    let Some(first) = found.iter().position(|(_, path)| is_empty(path)) else {
+        return Ok(());
+    };
+    if access != Access::Append {
+        found.retain(|(_, path)| !is_empty(path));
+        return Ok(());
+    }
+    for (_, path) in found.drain(first..) {
+        tracing::warn!(path = %path.display(), "removing an index file that is empty or after one");
+        fs::remove_file(&path).map_err(io_error(&path))?;
+    }
+    Ok(())
 }
 
 fn look_up_in(file: &IndexFile, wanted: &Wanted, hits: &mut Vec<i64>) -> std::io::Result<()> {

@@ -21,7 +21,7 @@ const SECTOR: usize = 512;
 pub enum Names {
     /// All names made after some moment, as journaling file systems do.
     Journal,
-    /// In each directory those made after a moment of its own; lengths too.
+    /// In each directory those made after a moment of its own.
     Loose,
 }
 
@@ -173,7 +173,11 @@ impl Disk {
                 }
                 Node::File(file) if has_parent(&kept, path) => {
                     let content = self.contents.get(file);
-                    let lengths = (names == Names::Journal).then_some(cut);
+                    // A file has its length before it gets its name.
+                    let lengths = match names {
+                        Names::Journal => cut,
+                        Names::Loose => usize::MAX,
+                    };
                     let bytes = content.map_or_else(Vec::new, |content| {
                         content.image(lengths, tears, random, &mut losses)
                     });
@@ -275,19 +279,10 @@ impl Content {
         self.lengths.retain(|(index, _)| *index >= began);
     }
 
-    /// Bytes after a power loss. `lengths`: those given before this event are kept, None for any.
-    fn image(
-        &self,
-        lengths: Option<usize>,
-        tears: bool,
-        random: &mut Random,
-        losses: &mut Losses,
-    ) -> Vec<u8> {
+    /// Bytes after a power loss. Lengths given before the event `cut` are kept.
+    fn image(&self, cut: usize, tears: bool, random: &mut Random, losses: &mut Losses) -> Vec<u8> {
         let mut bytes = self.durable.clone();
-        let count = match lengths {
-            Some(cut) => self.lengths.partition_point(|(index, _)| *index < cut),
-            None => pick(random, 0, self.lengths.len()),
-        };
+        let count = self.lengths.partition_point(|(index, _)| *index < cut);
         if let Some((_, length)) = self.lengths[..count].last() {
             bytes.resize(*length as usize, 0);
         }

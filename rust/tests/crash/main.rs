@@ -6,7 +6,6 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers")]
 
 mod disk;
-mod inspect;
 mod oracle;
 mod power_loss;
 mod random;

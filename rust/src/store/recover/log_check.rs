@@ -17,7 +17,7 @@ pub(super) struct LogCheck<'a, F: Files> {
     heals: bool,
     /// After a clean stop: no record lies at or beyond this offset, bad bytes there end the log.
     known_end: Option<u64>,
-    healed: usize,
+    healed: Vec<(u64, u64)>,
     last_seen: LastSeen,
     missing_from: Option<u64>,
     /// Offset and store time of records in log order, one per so many bytes of log.
@@ -42,7 +42,7 @@ impl<'a, F: Files> LogCheck<'a, F> {
             log,
             heals,
             known_end,
-            healed: 0,
+            healed: Vec::new(),
             last_seen: LastSeen::default(),
             missing_from: None,
             marks: Vec::new(),
@@ -128,13 +128,13 @@ impl<'a, F: Files> LogCheck<'a, F> {
             to,
             self.last_seen.store_timestamp_ms,
         )?;
-        self.healed += 1;
+        self.healed.push((from, to));
         Ok(())
     }
 
-    /// Damaged ranges that were healed.
-    pub(super) fn healed(&self) -> usize {
-        self.healed
+    /// Damaged ranges that were healed, from the first checked to the last.
+    pub(in crate::store) fn healed_ranges(&self) -> &[(u64, u64)] {
+        &self.healed
     }
 
     /// Store time of the last good record, 0 for none.

@@ -24,6 +24,7 @@ use self::index_check::Checked;
 use self::log_check::LogCheck;
 pub(in crate::store) use self::log_check::good_record;
 pub(super) use self::marker::Marker;
+use self::queue::{is_dispatched_to, note_missing};
 use super::checkpoint::Checkpoint;
 use super::consume_queue::ConsumeQueue;
 use super::consume_queues::ConsumeQueues;
@@ -36,6 +37,7 @@ use super::walk::Walk;
 use crate::clock::Clock;
 use crate::format::delay_levels::DelayLevels;
 use crate::format::message::{CheckCrc, RecordView};
+use crate::format::multi_dispatch;
 use crate::log::{Access, Files, Segments};
 
 /// Files checked from the end after a clean stop, as RocketMQ does.
@@ -146,7 +148,11 @@ impl<F: Files> Recovery<'_, F> {
             self.rewrite(unsafe_from.unwrap_or(log_end), log_end)?;
         }
 
-        let mut dispatch_from = self.settle_queues(&queues, start, log_end)?;
+        // Units behind this may be lost, torn, or point to what is lost; they are made again.
+        let trusted_to = if self.was_clean { log_end } else { start };
+        let healed_from = check.healed_ranges().first().map(|(from, _)| *from);
+        let trusted_to = trusted_to.min(healed_from.unwrap_or(log_end));
+        let mut dispatch_from = self.settle_queues(&queues, trusted_to, log_end)?;
         if let Some(missing) = check.missing_from() {
             dispatch_from = dispatch_from.min(missing);
         }
@@ -170,7 +176,14 @@ impl<F: Files> Recovery<'_, F> {
         derived.follow(self.log, &mut Walk::from(dispatch_from), log_end, None)?;
         queues.flush()?;
         let last_ms = check.last_store_timestamp_ms();
-        self.recovered(log_end, last_ms, check.healed(), derived, queues, index)
+        self.recovered(
+            log_end,
+            last_ms,
+            check.healed_ranges().len(),
+            derived,
+            queues,
+            index,
+        )
     }
 
     fn recovered(
@@ -260,18 +273,24 @@ impl<F: Files> Recovery<'_, F> {
         Ok(())
     }
 
-    /// Cuts the queues to the log and drops what does not fit it; returns where dispatch must
-    /// start so that the queues are complete.
+    /// Cuts the queues to what is trusted and drops those that do not fit the log; returns where
+    /// dispatch must start so that the queues are complete.
     fn settle_queues(
         &self,
         queues: &ConsumeQueues,
-        check_start: u64,
+        trusted_to: u64,
         log_end: u64,
     ) -> Result<u64, StoreError> {
         let mut newest = 0;
         let mut is_rebuilding = false;
         for queue in queues.all() {
-            queue.truncate(log_end.cast_signed())?;
+            let can_be_made_again = self.makes_units_of(&queue);
+            let keep_to = if can_be_made_again {
+                trusted_to
+            } else {
+                log_end
+            };
+            queue.truncate(keep_to.cast_signed())?;
             if self.fits_log(&queue)? {
                 newest = newest.max(queue.end_physical().cast_unsigned());
             } else {
@@ -290,8 +309,15 @@ impl<F: Files> Recovery<'_, F> {
             return Ok(self.log.min_offset());
         }
         // After a clean stop every queue is complete up to the newest unit of any.
-        let from = if self.was_clean { newest } else { check_start };
+        let is_whole = trusted_to == log_end && self.was_clean;
+        let from = if is_whole { newest } else { trusted_to };
         Ok(from.min(queues.lost_from().unwrap_or(from)))
+    }
+
+    /// Whether dispatch gives a queue its units: not those of other topics' messages unless that
+    /// is enabled.
+    fn makes_units_of(&self, queue: &ConsumeQueue) -> bool {
+        self.settings.multi_dispatch.enabled || !multi_dispatch::is_lmq(queue.topic())
     }
 
     /// Whether the last unit of a queue points to that queue's record.
