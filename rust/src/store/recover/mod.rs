@@ -13,6 +13,7 @@ mod log_check;
 mod marker;
 mod missing;
 mod queue;
+mod settle;
 #[cfg(test)]
 mod tests;
 
@@ -24,9 +25,7 @@ use self::index_check::Checked;
 use self::log_check::LogCheck;
 pub(in crate::store) use self::log_check::good_record;
 pub(super) use self::marker::Marker;
-use self::queue::{is_dispatched_to, note_missing};
 use super::checkpoint::Checkpoint;
-use super::consume_queue::ConsumeQueue;
 use super::consume_queues::ConsumeQueues;
 use super::dispatch::Derived;
 use super::files::io_error;
@@ -37,7 +36,6 @@ use super::walk::Walk;
 use crate::clock::Clock;
 use crate::format::delay_levels::DelayLevels;
 use crate::format::message::{CheckCrc, RecordView};
-use crate::format::multi_dispatch;
 use crate::log::{Access, Files, Segments};
 
 /// Files checked from the end after a clean stop, as RocketMQ does.
@@ -271,74 +269,6 @@ impl<F: Files> Recovery<'_, F> {
             at += count as u64;
         }
         Ok(())
-    }
-
-    /// Cuts the queues to what is trusted and drops those that do not fit the log; returns where
-    /// dispatch must start so that the queues are complete.
-    fn settle_queues(
-        &self,
-        queues: &ConsumeQueues,
-        trusted_to: u64,
-        log_end: u64,
-    ) -> Result<u64, StoreError> {
-        let mut newest = 0;
-        let mut is_rebuilding = false;
-        for queue in queues.all() {
-            let can_be_made_again = self.makes_units_of(&queue);
-            let keep_to = if can_be_made_again {
-                trusted_to
-            } else {
-                log_end
-            };
-            queue.truncate(keep_to.cast_signed())?;
-            if self.fits_log(&queue)? {
-                newest = newest.max(queue.end_physical().cast_unsigned());
-            } else {
-                tracing::warn!(
-                    topic = queue.topic(),
-                    queue_id = queue.queue_id(),
-                    "consume queue does not match the log, building it anew"
-                );
-                queues.remove(&queue)?;
-                is_rebuilding = true;
-                continue;
-            }
-            queue.flush()?;
-        }
-        if is_rebuilding || newest == 0 {
-            return Ok(self.log.min_offset());
-        }
-        // After a clean stop every queue is complete up to the newest unit of any.
-        let is_whole = trusted_to == log_end && self.was_clean;
-        let from = if is_whole { newest } else { trusted_to };
-        Ok(from.min(queues.lost_from().unwrap_or(from)))
-    }
-
-    /// Whether dispatch gives a queue its units: not those of other topics' messages unless that
-    /// is enabled.
-    fn makes_units_of(&self, queue: &ConsumeQueue) -> bool {
-        self.settings.multi_dispatch.enabled || !multi_dispatch::is_lmq(queue.topic())
-    }
-
-    /// Whether the last unit of a queue points to that queue's record.
-    fn fits_log(&self, queue: &ConsumeQueue) -> Result<bool, StoreError> {
-        let Some((offset, entry)) = queue.last_record() else {
-            return Ok(true);
-        };
-        if entry.end_offset() <= self.log.min_offset().cast_signed() {
-            // Everything in it has expired.
-            return Ok(true);
-        }
-        let mut bytes = vec![0; usize::try_from(entry.size_bytes).unwrap_or(0)];
-        let at = entry.physical_offset.cast_unsigned();
-        let read = self.log.read_at(at, &mut bytes).map_err(log_io)?;
-        let record = RecordView::parse(&bytes[..read], CheckCrc::No);
-        Ok(record.is_ok_and(|record| {
-            let is_own = record.topic == queue.topic()
-                && record.queue_id == queue.queue_id()
-                && record.queue_offset == offset;
-            is_own || missing::is_dispatched_to(&record, queue.topic(), offset)
-        }))
     }
 
     /// Cuts the index to what makes sense; returns the writer and from where it must be fed, if

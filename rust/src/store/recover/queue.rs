@@ -3,11 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
-use crate::format::message::{RecordView, sys_flag};
-use crate::format::properties;
 use crate::log::Access;
 use crate::store::consume_queue::{ConsumeQueue, WALK_BYTES};
-use crate::store::consume_queues::ConsumeQueues;
 use crate::store::types::{ReadMode, StoreError};
 
 /// Files walked from the end after an unclean stop, as RocketMQ does.
@@ -145,29 +142,4 @@ impl ConsumeQueue {
         let position = offset.cast_unsigned() * ENTRY_BYTES as u64;
         self.files.clear_from(position, &mut self.tail.lock().dirty)
     }
-}
-
-/// Where dispatch must start if a record is missing in its queue: at the queue's end, or at the
-/// start of the log for a queue that is not there at all.
-pub(super) fn note_missing(
-    queues: &ConsumeQueues,
-    offset: u64,
-    record: &RecordView<'_>,
-) -> Option<u64> {
-    if !sys_flag::is_queued(record.sys_flag) {
-        return None;
-    }
-    match queues.get(record.topic, record.queue_id) {
-        None => Some(0),
-        Some(queue) if record.queue_offset >= queue.max_offset() => {
-            Some(offset.min(queue.end_physical().cast_unsigned()))
-        }
-        Some(_) => None,
-    }
-}
-
-/// Whether a record was also queued in `topic` (RocketMQ's multi-dispatch).
-pub(super) fn is_dispatched_to(record: &RecordView<'_>, topic: &str) -> bool {
-    let queues = properties::get_str(record.properties, "INNER_MULTI_DISPATCH");
-    queues.is_some_and(|queues| queues.split(',').any(|queue| queue == topic))
 }
