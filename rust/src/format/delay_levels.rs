@@ -37,6 +37,16 @@ impl DelayLevels {
             .unwrap_or(1_000);
         store_timestamp_ms + delay_ms
     }
+
+    /// When a message of `level` is due whose queue entry says `due_ms`: now, if that is further
+    /// than the level's delay, because then the clock was set back or the table was changed.
+    pub fn believed_due_ms(&self, level: i32, due_ms: i64, now_ms: i64) -> i64 {
+        if due_ms > self.deliver_at_ms(level, now_ms) {
+            now_ms
+        } else {
+            due_ms
+        }
+    }
 }
 
 fn parse_delay_ms(text: &str) -> Option<i64> {
@@ -65,6 +75,8 @@ mod tests {
         assert_eq!(levels.deliver_at_ms(99, 0), 86_400_000);
         assert_eq!(levels.clamp(99), 5);
         assert_eq!(levels.deliver_at_ms(0, 0), 1_000);
+        assert_eq!(levels.believed_due_ms(2, 5_000, 0), 5_000);
+        assert_eq!(levels.believed_due_ms(2, 5_001, 0), 0);
     }
 
     #[test]

@@ -17,6 +17,9 @@ mod consume_queue_ext;
 mod consume_queue_tests;
 mod consume_queues;
 mod delay;
+mod delay_offsets;
+#[cfg(test)]
+mod delay_tests;
 #[cfg(test)]
 mod derived_golden_tests;
 mod dispatch;
@@ -49,6 +52,7 @@ mod read;
 mod read_tests;
 mod recent;
 mod recover;
+mod redeliver;
 mod runtime;
 pub mod scan;
 mod settings;

@@ -156,7 +156,7 @@ impl Parts<'_> {
             self.root.join("commitlog"),
         ));
         let cleaning = self.cleaning(&cleaner)?;
-        let running = self.running(&puts, &reader, &upkeep, (cleaning, allocator, lock))?;
+        let running = self.running(&puts, &upkeep, (cleaning, allocator, lock))?;
         let store = Store {
             root: self.root.into(),
             log: self.log,
@@ -239,14 +239,10 @@ impl Parts<'_> {
     fn running(
         &self,
         puts: &Arc<Puts<Directory>>,
-        reader: &Arc<Reader<Directory>>,
         upkeep: &Arc<Upkeep>,
         (cleaning, allocator, lock): (Periodic, Allocator<Directory>, StoreLock),
     ) -> Result<Running, StoreError> {
-        let redelivery = Redelivery {
-            reader: Arc::clone(reader),
-            puts: Arc::clone(puts),
-        };
+        let redelivery = Redelivery(Arc::clone(puts));
         let delay = DelayThread::start(Arc::clone(&upkeep.delay), redelivery);
         let flush = self.flush_threads(&puts.flusher);
         let (upkeep, puts) = (Arc::clone(upkeep), Arc::clone(puts));
@@ -315,7 +311,7 @@ impl Store {
         let listener = Arc::clone(&self.listener);
         self.dispatcher.on_arrival(Box::new(move |arrival| {
             if arrival.topic == SCHEDULE_TOPIC {
-                delay.notify();
+                delay.notify(arrival.queue_id, arrival.max_offset);
             }
             if let Some(listener) = listener.get() {
                 listener(arrival);

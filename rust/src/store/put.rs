@@ -1,14 +1,14 @@
 //! A put from the request to its answer: append, tell the followers, decide what is waited for.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::append::Appender;
 use super::delay::Delivery;
 use super::flush::Flusher;
-use super::read::Reader;
 use super::signal::Signal;
-use super::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus, ReadMode, Ticket};
+use super::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus, Ticket};
 use crate::clock::Clock;
 use crate::log::Files;
 
@@ -94,23 +94,17 @@ impl<F: Files> Puts<F> {
 }
 
 /// What delay delivery reads and writes.
-pub(crate) struct Redelivery<F: Files> {
-    pub(crate) reader: Arc<Reader<F>>,
-    pub(crate) puts: Arc<Puts<F>>,
-}
+pub(crate) struct Redelivery<F: Files>(pub(crate) Arc<Puts<F>>);
 
 impl<F: Files> Delivery for Redelivery<F> {
-    fn record_at(&self, physical_offset: i64) -> Option<Vec<u8>> {
-        // A read that may wait never answers that it would block.
-        self.reader
-            .get_at(physical_offset, ReadMode::Wait)
-            .ok()
-            .flatten()
+    fn read(&self, physical_offset: i64, out: &mut [u8]) -> io::Result<usize> {
+        let log = &self.0.flusher.log;
+        log.read_at(physical_offset.cast_unsigned(), out)
     }
 
-    fn put(&self, request: &PutRequest<'_>) -> PutStatus {
-        match self.puts.one(request) {
-            Put::Done(result) | Put::Parked(result, _) => result.status,
+    fn put(&self, request: &PutRequest<'_>) -> PutResult {
+        match self.0.one(request) {
+            Put::Done(result) | Put::Parked(result, _) => result,
         }
     }
 }

@@ -83,7 +83,7 @@ impl Upkeep {
     /// Saves consumer offsets, delay offsets and the checkpoint.
     pub(crate) fn save(&self) -> Result<(), StoreError> {
         self.offsets.save(&self.state)?;
-        self.delay.save(&self.state)?;
+        self.delay.save(&self.state, self.acks.flushed())?;
         self.checkpoint.flush()
     }
 

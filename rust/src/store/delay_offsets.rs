@@ -1,0 +1,162 @@
+//! How far each delay level is, and `config/delayOffset.json`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::state::State;
+use super::types::StoreError;
+use crate::format::fastjson;
+
+const FILE_NAME: &str = "delayOffset.json";
+
+/// The next queue offset of each level.
+#[derive(Debug)]
+pub(crate) struct DelayOffsets {
+    /// By level - 1.
+    next: Vec<AtomicI64>,
+    /// Log offset behind the last message that was delivered.
+    delivered_end: AtomicI64,
+    saving: Mutex<Saving>,
+}
+
+/// The file must not be ahead of the log: a message that is delivered, but lost with what was not
+/// flushed, would never be delivered again.
+#[derive(Debug)]
+struct Saving {
+    /// What the file says.
+    saved: Vec<i64>,
+    /// Offsets that may be written once the log is flushed to the given end.
+    noted: Option<(i64, Vec<i64>)>,
+}
+
+impl DelayOffsets {
+    /// What the file says for `levels` levels, as corrected by `within(level, offset)`.
+    pub(crate) fn load(
+        state: &State,
+        levels: i32,
+        within: impl Fn(i32, i64) -> i64,
+    ) -> Result<Self, StoreError> {
+        let bytes = state.load(FILE_NAME, |bytes| parse(bytes).is_some())?;
+        let table = bytes.and_then(|bytes| parse(&bytes)).unwrap_or_default();
+        let next = |level| within(level, table.get(&level).copied().unwrap_or(0));
+        let next: Vec<i64> = (1..=levels).map(next).collect();
+        let saving = Saving {
+            saved: next.clone(),
+            noted: None,
+        };
+        Ok(Self {
+            next: next.into_iter().map(AtomicI64::new).collect(),
+            delivered_end: AtomicI64::new(0),
+            saving: Mutex::new(saving),
+        })
+    }
+
+    /// The next offset of a level, None if there is no such level.
+    pub(crate) fn next(&self, level: i32) -> Option<i64> {
+        let next = self.next.get(usize::try_from(level - 1).ok()?)?;
+        Some(next.load(Ordering::Acquire))
+    }
+
+    /// Everything below `offset` of a level is delivered, up to `log_end` in the log.
+    pub(crate) fn advance(&self, level: i32, offset: i64, log_end: i64) {
+        let place = usize::try_from(level - 1).ok();
+        if let Some(next) = place.and_then(|place| self.next.get(place)) {
+            // In this order: who sees the offset, sees the end.
+            self.delivered_end.fetch_max(log_end, Ordering::AcqRel);
+            next.fetch_max(offset, Ordering::AcqRel);
+        }
+    }
+
+    /// All of them, from level 1.
+    pub(crate) fn all(&self) -> Vec<i64> {
+        let load = |next: &AtomicI64| next.load(Ordering::Acquire);
+        self.next.iter().map(load).collect()
+    }
+
+    /// Writes what changed and is durable: the log is flushed up to `flushed`.
+    pub(crate) fn save(&self, state: &State, flushed: i64) -> Result<(), StoreError> {
+        let mut saving = self.saving.lock();
+        let offsets = self.all();
+        let end = self.delivered_end.load(Ordering::Acquire);
+        let durable = if end <= flushed {
+            saving.noted = None;
+            Some(offsets)
+        } else {
+            let noted = saving.noted.take_if(|(end, _)| *end <= flushed);
+            saving.noted.get_or_insert((end, offsets));
+            noted.map(|(_, offsets)| offsets)
+        };
+        if let Some(durable) = durable.filter(|durable| *durable != saving.saved) {
+            state.save(FILE_NAME, render(&durable).as_bytes())?;
+            saving.saved = durable;
+        }
+        Ok(())
+    }
+}
+
+fn parse(bytes: &[u8]) -> Option<BTreeMap<i32, i64>> {
+    let text = fastjson::to_strict(std::str::from_utf8(bytes).ok()?).ok()?;
+    let value: Value = serde_json::from_str(&text).ok()?;
+    let Some(table) = value.get("offsetTable") else {
+        return value.is_object().then(BTreeMap::new);
+    };
+    let pair = |(level, offset): (&String, &Value)| Some((level.parse().ok()?, offset.as_i64()?));
+    table.as_object()?.iter().map(pair).collect()
+}
+
+fn render(offsets: &[i64]) -> String {
+    let mut text = String::from("{\n\t\"offsetTable\":{");
+    for (at, offset) in offsets.iter().enumerate() {
+        let comma = if at == 0 { "" } else { "," };
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{comma}{}:{offset}", at + 1);
+    }
+    text.push_str("\n\t}\n}");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_read_and_written_as_java_does() {
+        let golden = b"{\n\t\"offsetTable\":{1:2,2:2,3:2\n\t}\n}";
+        let table = parse(golden).unwrap();
+        assert_eq!(table, BTreeMap::from([(1, 2), (2, 2), (3, 2)]));
+        assert_eq!(render(&[2, 2, 2]).as_bytes(), golden);
+        assert_eq!(parse(b"{}"), Some(BTreeMap::new()));
+        assert_eq!(
+            parse(b"{\"offsetTable\":{\"1\":7}}"),
+            Some(BTreeMap::from([(1, 7)]))
+        );
+        assert_eq!(parse(b"{\"offsetTable\":{1:"), None);
+    }
+
+    #[test]
+    fn the_file_is_never_ahead_of_what_is_durable() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        let offsets = DelayOffsets::load(&state, 2, |_, offset| offset).unwrap();
+        let saved = |flushed| {
+            offsets.save(&state, flushed).unwrap();
+            let fresh = DelayOffsets::load(&state, 2, |_, offset| offset).unwrap();
+            fresh.all()
+        };
+        offsets.advance(1, 3, 1_000);
+        assert_eq!(saved(999), [0, 0]);
+        offsets.advance(2, 7, 2_000);
+        // What was noted is durable; what came since is not, and is noted in turn.
+        assert_eq!(saved(1_500), [3, 0]);
+        assert_eq!(saved(1_500), [3, 0]);
+        offsets.advance(2, 8, 3_000);
+        assert_eq!(saved(2_000), [3, 7]);
+        assert_eq!(saved(3_000), [3, 8]);
+        assert_eq!(offsets.next(2), Some(8));
+        assert_eq!((offsets.next(0), offsets.next(3)), (None, None));
+    }
+}
