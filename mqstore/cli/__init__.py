@@ -14,9 +14,10 @@ import click
 from mqstore.cli.dump import dump
 from mqstore.cli.export import export
 from mqstore.cli.ls import ls
+from mqstore.cli.mend import rebuild, repair
 from mqstore.cli.stat import stat
 from mqstore.cli.verify import verify
-from mqstore.errors import StoreError
+from mqstore.errors import StoreDamaged, StoreError
 
 __all__ = ["main"]
 
@@ -26,7 +27,7 @@ def cli() -> None:
     """Look into a RocketMQ store directory, live or dead; only repair and rebuild write one."""
 
 
-for _command in (ls, stat, dump, verify, export):
+for _command in (ls, stat, dump, verify, export, repair, rebuild):
     cli.add_command(_command)
 
 
@@ -54,6 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError as error:  # Parquet without its package
         click.echo(f"mqstore: {error}; pip install 'mqstack[arrow]'", err=True)
         return 1
+    except StoreDamaged as error:
+        click.echo(f"mqstore: {error}", err=True)
+        return 5
     except (StoreError, ValueError, OSError) as error:
         click.echo(f"mqstore: {error}", err=True)
         return 1

@@ -68,21 +68,37 @@ def _mend(
             "say where the result goes: --to NEW_DIRECTORY leaves the store as it is, "
             "--in-place changes it"
         )
-    with progress() as bar:
-        report = work(
-            directory,
-            to,
-            in_place=in_place,
-            progress=bar,
-            delay_levels=target["delay_levels"],
-        )
+    try:
+        with progress() as bar:
+            report = work(
+                directory,
+                to,
+                in_place=in_place,
+                progress=bar,
+                delay_levels=target["delay_levels"],
+            )
+    except FileExistsError:
+        raise click.ClickException(
+            f"{to} holds files already; --to takes a directory that does not exist yet"
+        ) from None
     if chosen_format(output) != "table":
         write_rows([*_group_rows(report), _summary(report)], GROUP_COLUMNS, output)
         return
     for line in _lines(report):
         click.echo(line)
-    if report.groups:
-        write_rows(_group_rows(report), GROUP_COLUMNS, "table")
+    changed = [row for row in _group_rows(report) if _is_changed(row)]
+    same = len(report.groups) - len(changed)
+    if same:
+        click.echo(
+            f"groups: in {same} of their queues nothing is left to read, replayed or skipped"
+        )
+    if changed:
+        write_rows(changed, GROUP_COLUMNS, "table")
+
+
+def _is_changed(row: dict[str, Any]) -> bool:
+    """Whether a group's consumers will notice anything in a queue."""
+    return bool(row["remaining"] or row["skipped"] or row["committed"] != row["committedBefore"])
 
 
 def _group_rows(report: RepairReport) -> list[dict[str, Any]]:

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import mqstore
 from mqclient import Message, Producer
 from mqserver.standalone import Standalone
+from mqstore.offline.export import export
 from tests.bad_input.commands import running
 from tests.interop.processes import free_triple
 
@@ -27,9 +29,12 @@ ONCE = {
     "mqadmin topicList": ["-n", "{namesrv}"],
     "mqadmin topicRoute": ["-n", "{namesrv}", "-t", TOPIC],
     "mqadmin updateTopic": ["-n", "{namesrv}", "-c", "DefaultCluster", "-t", "TopicMade"],
+    "mqclient send": ["-n", "{namesrv}", "--from", "{file}"],
     "mqclient tail": [TOPIC, "-n", "{namesrv}", "--from", "earliest", "--count", "1"],
     "mqstore dump": ["{data}"],
+    "mqstore export": ["{data}", "--to", "{new}/out.jsonl"],
     "mqstore ls": ["{data}"],
+    "mqstore repair": ["{data}", "--to", "{new}/store"],
     "mqstore verify": ["{data}"],
 }
 SERVERS = {"mqserver namesrv start", "mqserver broker start", "mqserver broker check"}
@@ -79,9 +84,14 @@ def mq() -> Iterator[Standalone]:
 
 
 @pytest.mark.parametrize("command", ONCE)
-def test_printed_command_runs(command: str, mq: Standalone) -> None:
+def test_printed_command_runs(command: str, mq: Standalone, tmp_path: Path) -> None:
     program, word = command.split()
-    rest = [part.format(namesrv=mq.namesrv, data=mq.data) for part in ONCE[command]]
+    file = tmp_path / "in.jsonl"
+    export(mqstore.open(mq.data), file)
+    rest = [
+        part.format(namesrv=mq.namesrv, data=mq.data, new=tmp_path, file=file)
+        for part in ONCE[command]
+    ]
     ran = subprocess.run(
         [str(Path(sys.executable).parent / program), word, *rest],
         capture_output=True,
