@@ -6,7 +6,7 @@ import sys
 import time
 import traceback
 
-NAMES = ("append", "decode", "end_to_end", "python_client", "versus_java")
+NAMES = ("store", "end_to_end", "python_client", "versus_java")
 
 
 def main() -> int:

@@ -87,10 +87,14 @@ class ProcessCost:
 
 @dataclass
 class Report:
-    """Rows of figures with the place they were measured in."""
+    """Rows of figures with the place they were measured in.
+
+    method: how, where it is not by the mode's rounds.
+    """
 
     bench: str
     mode: Mode
+    method: str | None = None
     rows: list[dict[str, Any]] = field(default_factory=list)
     environment: dict[str, Any] = field(default_factory=environment)
 
@@ -119,7 +123,7 @@ class Report:
         table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
         where = ", ".join(f"{name} {value}" for name, value in self.environment.items())
         rounds = f"median of {self.mode.rounds} rounds of {self.mode.seconds} s"
-        return f"{table}\n\n{rounds}; {where}"
+        return f"{table}\n\n{self.method or rounds}; {where}"
 
 
 def command_line(main: Callable[..., None]) -> None:

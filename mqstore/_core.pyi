@@ -7,11 +7,14 @@ from typing import Any, Final, Self, final
 from typing_extensions import disjoint_base
 
 __all__ = [
-    "Connector", "Event", "GetResult", "PutResult", "QueryResult", "Report", "Request", "Scan",
-    "Server", "ServerStopped", "SettingError", "Store", "StoreDamaged", "StoreError",
+    "OPTIMISED", "Connector", "Event", "GetResult", "PutResult", "QueryResult", "Report",
+    "Request", "Scan", "Server", "ServerStopped", "SettingError", "Store", "StoreDamaged", "StoreError",
     "StoreLocked", "StorePoisoned", "UnknownLayout", "bench_consume", "bench_produce",
     "fastjson_dumps", "fastjson_to_strict", "next_log",
 ]  # fmt: skip
+
+OPTIMISED: Final[bool]
+"""Whether this is an optimised build; the development profile is not."""
 
 # --- errors (see mqstore/errors.py)
 

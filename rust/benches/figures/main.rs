@@ -1,6 +1,7 @@
 //! What is not a rate of one operation: flushes beside the disk's own, delivery times, memory.
 //! Prints one JSON object; with `--only PART` one part of it.
 
+mod batches;
 #[path = "../common/mod.rs"]
 mod common;
 mod delay;
@@ -10,7 +11,8 @@ mod sync;
 use serde_json::{Map, Value};
 
 fn main() {
-    let parts: [(&str, fn() -> Value); 3] = [
+    let parts: [(&str, fn() -> Value); 4] = [
+        ("batches", batches::figures),
         ("sync", sync::figures),
         ("delay", delay::figures),
         ("memory", memory::figures),
