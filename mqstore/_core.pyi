@@ -8,8 +8,8 @@ from typing_extensions import disjoint_base
 
 __all__ = [
     "OPTIMISED", "Connector", "Event", "GetResult", "PutResult", "QueryResult", "Report",
-    "Request", "Scan", "Server", "ServerStopped", "SettingError", "Store", "StoreDamaged", "StoreError",
-    "StoreLocked", "StorePoisoned", "UnknownLayout", "bench_consume", "bench_produce",
+    "Request", "Scan", "Server", "ServerStopped", "SettingError", "Store", "StoreDamaged",
+    "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout", "bench_consume", "bench_produce",
     "fastjson_dumps", "fastjson_to_strict", "next_log",
 ]  # fmt: skip
 
