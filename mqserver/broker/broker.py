@@ -18,6 +18,7 @@ from mqserver.broker.state import groups, topics
 from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.producers import Producers
 from mqserver.broker.state.saving import Saver
+from mqserver.broker.transactions.checking import Checks
 from mqserver.config.load import Loaded
 from mqserver.config.online import OnlineSettings
 from mqserver.config.places import broker_override
@@ -64,6 +65,7 @@ class Broker:
         self._store: Store | None = None
         self._listener: Listener | None = None
         self._context: BrokerContext | None = None
+        self._checks: Checks | None = None
 
     # --- what others may ask
 
@@ -113,6 +115,7 @@ class Broker:
         )
         context.lock, context.unlock = listener.lock_batch, listener.unlock_batch
         context.is_open, context.counters = listener.is_open, listener.counters
+        context.send = listener.send
         self._publish_broker()
         self._tables.attach(listener)
         self._listener = listener
@@ -120,6 +123,8 @@ class Broker:
         context.store_host = self._store_host()
         self._publish_broker()
         context.saver.start()
+        self._checks = Checks(context)
+        self._checks.start()
 
     def _built(self, store: Store) -> BrokerContext:
         """State, loaded from the store's directory."""
@@ -151,6 +156,7 @@ class Broker:
             lock=lambda _group, _client, _queues: [],
             unlock=lambda _group, _client, _queues: None,
             is_open=lambda _connection: True,
+            send=lambda _connection, _frame: False,
             counters=dict,
             boot_ms=_now_ms(),
         )
@@ -194,6 +200,8 @@ class Broker:
         if listener is None or context is None or store is None:
             return
         listener.stop_accepting()
+        if self._checks is not None:
+            self._checks.stop()
         context.accepting = False
         self._publish_broker()
         listener.release_holds()

@@ -161,7 +161,7 @@ class BrokerContext:
 
     settings: replaced as a whole by an online update. store_host: "ip:port" told to clients.
     accepting: False once the broker is stopping. lock, unlock: the plane's queue locks.
-    is_open: whether a connection still is.
+    is_open: whether a connection still is. send: a one-way request to a client.
     monotonic: seconds. now_ms: wall clock.
     """
 
@@ -180,6 +180,7 @@ class BrokerContext:
     lock: Callable[[str, str, list[Queue]], list[Queue]]
     unlock: Callable[[str, str, list[Queue]], None]
     is_open: Callable[[int], bool]
+    send: Callable[[int, bytes], bool]
     counters: Callable[[], dict[str, int]]
     boot_ms: int
     accepting: bool = True

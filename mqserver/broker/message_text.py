@@ -25,8 +25,8 @@ class Stored(NamedTuple):
 def store_form(text: str, cluster: str, keep_wait: bool = False) -> Stored:
     """Add CLUSTER and take WAIT out; pairs without a name or value are left out.
 
-    keep_wait: a batch keeps WAIT in its text. So does a delayed message: RocketMQ writes its text
-    anew, from all properties. Raises BodyError when DELAY is no number.
+    keep_wait: a batch keeps WAIT in its text. So do a delayed and a half message: RocketMQ writes
+    their text anew, from all properties. Raises BodyError when DELAY is no number.
     """
     wait, delay, half = True, 0, False
     taken_out: list[str] = []
@@ -36,16 +36,14 @@ def store_form(text: str, cluster: str, keep_wait: bool = False) -> Stored:
         if not separator or not name or not value or name == "CLUSTER":
             continue
         if name == "WAIT":
-            wait = value.lower() == "true"
-            if not keep_wait:
-                taken_out = [pair]
-                continue
-        elif name == "TRAN_MSG":
+            wait, taken_out = value.lower() == "true", [pair]
+            continue
+        if name == "TRAN_MSG":
             half = value.lower() == "true"
         elif name == "DELAY":
             delay = _level(value)
         kept.append(pair)
-    if delay > 0:
+    if keep_wait or half or delay > 0:
         kept += taken_out
     kept.append(f"CLUSTER{NAME_END}{cluster}")
     return Stored(PAIR_END.join(kept).encode(), wait, delay, half)

@@ -24,6 +24,7 @@ PROCESSORS: dict[int, tuple[str, str]] = {
     Code.SEND_MESSAGE_V2: ("send", "message.send"),
     Code.SEND_BATCH_MESSAGE: ("send", "message.send"),
     Code.CONSUMER_SEND_MSG_BACK: ("send", "send_back.send_back"),
+    Code.END_TRANSACTION: ("endTransaction", "transaction.end_transaction"),
     Code.PULL_MESSAGE: ("pull", "pull.pull"),
     Code.QUERY_MESSAGE: ("query", "query.query_message"),
     Code.VIEW_MESSAGE_BY_ID: ("query", "query.view_message"),
@@ -45,6 +46,7 @@ PROCESSORS: dict[int, tuple[str, str]] = {
     Code.GET_CONSUMER_CONNECTION_LIST: ("admin", "group.consumer_connections"),
     Code.GET_CONSUME_STATS: ("admin", "group.consume_stats"),
     Code.QUERY_TOPIC_CONSUME_BY_WHO: ("admin", "group.groups_of_topic"),
+    Code.RESUME_CHECK_HALF_MESSAGE: ("admin", "transaction.resume_check"),
     Code.UPDATE_BROKER_CONFIG: ("admin", "broker.update_config"),
     Code.GET_BROKER_CONFIG: ("admin", "broker.get_config"),
     Code.GET_BROKER_RUNTIME_INFO: ("admin", "broker.runtime_info"),
@@ -96,6 +98,7 @@ def families_of(settings: BrokerSettings) -> dict[str, Family]:
         "heartbeat": settings.heartbeat_thread_pool_queue_capacity,
         "client": settings.client_manager_thread_pool_queue_capacity,
         "consumer": settings.consumer_manager_thread_pool_queue_capacity,
+        "endTransaction": settings.end_transaction_pool_queue_capacity,
         "admin": _ADMIN_WAITING_MAX,
     }
     threads = settings.handoff_threads

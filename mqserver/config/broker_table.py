@@ -97,12 +97,19 @@ _OURS = (
             floor=1),
 )  # fmt: skip
 
+_TRANSACTIONS = (
+    Setting("transactionTimeOut", 6000, "a half message older than this is asked about", unit="ms",
+            online=True),
+    Setting("transactionCheckMax", 15, "asked so often, it is given up", online=True),
+    Setting("transactionCheckInterval", 60_000, "pause between two checks", unit="ms", floor=1,
+            online=True),
+    Setting("endTransactionPoolQueueCapacity", 100_000, "ends of transactions that may wait",
+            floor=1),
+)  # fmt: skip
+
 _INERT = (
     inert("aclEnable", False, _LATER),
     inert("enablePropertyFilter", False, _LATER),
-    inert("transactionTimeOut", 6000, _LATER),
-    inert("transactionCheckMax", 15, _LATER),
-    inert("transactionCheckInterval", 60000, _LATER),
     inert("storeReplyMessageEnable", True, _LATER),
     inert("disableConsumeIfConsumerReadSlowly", False, _LATER),
     inert("consumerFallbehindThreshold", 16 << 30, _LATER),
@@ -144,7 +151,6 @@ _INERT = (
     inert("consumerManageThreadPoolNums", 32, _POOL),
     inert("heartbeatThreadPoolNums", min(32, _CPUS), _POOL),
     inert("endTransactionThreadPoolNums", max(8 + 2 * _CPUS, 4 * min(_CPUS, 4)), _POOL),
-    inert("endTransactionPoolQueueCapacity", 100000, _POOL),
     inert("adminBrokerThreadPoolNums", 16, _POOL),
     inert("serverWorkerThreads", 8, _NETTY),
     inert("serverCallbackExecutorThreads", 0, _NETTY),
@@ -172,4 +178,5 @@ _INERT = (
     inert("clientCloseSocketIfTimeout", True, _CLIENT),
 )
 
-BROKER = Table((*_IDENTITY, *_TOPICS, *_CONSUMERS, *_REGISTRATION, *_OURS, *STORE_ROWS, *_INERT))
+BROKER = Table((*_IDENTITY, *_TOPICS, *_CONSUMERS, *_REGISTRATION, *_TRANSACTIONS, *_OURS,
+                *STORE_ROWS, *_INERT))  # fmt: skip

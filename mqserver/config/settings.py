@@ -42,6 +42,10 @@ class BrokerSettings(NamedTuple):
     msg_trace_topic_name: str
     trace_on: bool
     reject_transaction_message: bool
+    transaction_time_out: int
+    transaction_check_max: int
+    transaction_check_interval: int
+    file_reserved_time: int
     start_accept_send_request_time_stamp: int
     long_polling_enable: bool
     short_polling_time_mills: int
@@ -64,6 +68,7 @@ class BrokerSettings(NamedTuple):
     heartbeat_thread_pool_queue_capacity: int
     client_manager_thread_pool_queue_capacity: int
     consumer_manager_thread_pool_queue_capacity: int
+    end_transaction_pool_queue_capacity: int
     store_path_root_dir: str
     max_message_size: int
     default_query_max_num: int

@@ -19,7 +19,6 @@ from tests.wire.golden import FOLDER, frames
 
 SESSION = FOLDER / "raw-broker.jsonl.gz"
 ELSEWHERE = {
-    "half message": "transactions are not built: refused with code 16",
     "batch, broken body": "we answer 13, message illegal, where Java throws",
     "pull, sql inline": "SQL92 is not built: code 1",
     "pull, sql syntax error": "SQL92 is not built: code 1",

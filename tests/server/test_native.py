@@ -81,7 +81,6 @@ def test_a_batch_is_several_messages(broker):
         {"e": "4"},
         {"e": "abc"},
         {"g": ""},
-        {"i": "TRAN_MSG\x01true"},
         {"i": "DELAY\x01abc"},
         {"m": "true", "i": "DELAY\x011"},
     ],

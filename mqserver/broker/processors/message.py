@@ -17,6 +17,7 @@ from mqserver.broker.context import BrokerContext
 from mqserver.broker.message_text import store_form
 from mqserver.broker.remarks import FAQ, address, no_group, sending_forbidden
 from mqserver.broker.state.topics import DEAD_LETTER_QUEUES, FILE, WRITE, Template, shown
+from mqserver.broker.transactions.writing import TYPE_BITS, half_text
 from mqserver.replies import AGAIN, Refused, Reply, Request, Response
 from mqstore import PutResult, offset_msg_id
 
@@ -136,19 +137,25 @@ def _put(
 ) -> PutResult:
     cluster = broker.settings.broker_cluster_name
     stored = store_form(header.properties or "", cluster, keep_wait=header.batch)
-    if stored.half and not header.batch:
+    is_half = stored.half and not header.batch
+    if is_half and broker.settings.reject_transaction_message:
         remark = f"the broker[{address(broker)}] sending transaction message is forbidden"
         raise Refused(ResponseCode.NO_PERMISSION, remark)
     if header.batch and stored.delay_level > 0:
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, _illegal(broker))
+    topic, text = config.topic_name, stored.text
     multi = MessageSysFlag.MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
+    sys_flag = header.sys_flag | multi
+    if is_half:
+        text, sys_flag = half_text(text, topic, queue_id), sys_flag & ~TYPE_BITS
+        topic, queue_id = names.HALF_TOPIC, 0
     return broker.store.put(
-        config.topic_name,
+        topic,
         request.body,
         queue_id=queue_id,
         flag=header.flag,
-        sys_flag=header.sys_flag | multi,
-        properties=stored.text,
+        sys_flag=sys_flag,
+        properties=text,
         born_timestamp_ms=header.born_timestamp,
         born_host=request.remote,
         store_host=broker.store_host,

@@ -143,6 +143,7 @@ pub(super) fn broker(rows: &Bound<'_, PyMapping>) -> PyResult<BrokerRow> {
         short_polling_ms: required(&row, "short_polling_ms")?,
         max_message_bytes: required(&row, "max_message_bytes")?,
         start_accept_ms: optional(&row, "start_accept_ms")?.unwrap_or(0),
+        reject_transaction: optional(&row, "reject_transaction")?.unwrap_or(false),
         store_host: parsed.map_err(|_| bad("store_host", store_host, "\"IP:PORT\""))?,
         accepting: optional(&row, "accepting")?.unwrap_or(true),
     })

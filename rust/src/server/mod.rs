@@ -33,6 +33,7 @@ mod settings;
 mod split;
 mod stats;
 mod tables;
+mod transaction;
 
 pub use core::{Core, UnknownFamily};
 pub use events::{Event, EventKind};

@@ -2,7 +2,7 @@
 
 use super::dispatch::{Context, Handled};
 use super::route::Native;
-use super::{offsets, pull, ready, send};
+use super::{offsets, pull, ready, send, transaction};
 
 /// Asks the handler; replies that are ready are appended to `out`.
 pub(super) fn answer(native: Native, context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
@@ -13,6 +13,7 @@ pub(super) fn answer(native: Native, context: &Context<'_>, out: &mut Vec<u8>) -
         Native::CommitOffset => offsets::commit(context, out),
         Native::MaxOffset => offsets::max(context, out),
         Native::MinOffset => offsets::min(context, out),
+        Native::EndTransaction => transaction::end(context, out),
         Native::ConsumerList => ready::consumer_list(context, out),
         Native::TopicRoute => ready::topic_route(context, out),
         Native::Lock => ready::lock(context, out),

@@ -31,6 +31,8 @@ pub enum Native {
     MaxOffset,
     /// 31.
     MinOffset,
+    /// 37.
+    EndTransaction,
     /// 38: the published list.
     ConsumerList,
     /// 41.
@@ -51,6 +53,7 @@ impl Native {
             (Kind::Broker, 15) => Self::CommitOffset,
             (Kind::Broker, 30) => Self::MaxOffset,
             (Kind::Broker, 31) => Self::MinOffset,
+            (Kind::Broker, 37) => Self::EndTransaction,
             (Kind::Broker, 38) => Self::ConsumerList,
             (Kind::Broker, 41) => Self::Lock,
             (Kind::Broker, 42) => Self::Unlock,

@@ -2,7 +2,7 @@
 //!
 //! Native code stores ordinary messages and batches to topics that exist. What needs more than
 //! the tables is declined and Python decides: unknown, retry, DLQ, order and forbidden topics,
-//! half messages, and requests whose fields are missing or wrong.
+//! half messages that are refused, and requests whose fields are missing or wrong.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use super::route;
 use super::send_properties::{self, Traits};
 use super::send_reply::{self, Outcome, SendReply};
 use super::tables::{BrokerRow, TopicRow};
+use super::transaction;
 use crate::format::remoting::Frame;
 use crate::store::{AckOutcome, Put, PutRequest, Store};
 
@@ -70,17 +71,23 @@ pub(super) fn send(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     PROPERTIES.with_borrow_mut(|properties| {
         let (text, cluster) = (header.properties, &broker.cluster_name);
         let traits = send_properties::store_form(text, header.batch, cluster, properties);
-        let Some(traits) = traits else {
-            return Handled::Declined;
-        };
-        let Some(request) = header.put_request(context, &broker, topic, (&traits, properties))
+        let Some(traits) = traits.filter(|traits| !(traits.is_half && broker.reject_transaction))
         else {
             return Handled::Declined;
         };
-        let put = if header.batch {
-            store.put_batch(&request)
-        } else {
-            store.put(&request)
+        let Some(request) = header.put_request(context, &broker, topic, &traits) else {
+            return Handled::Declined;
+        };
+        let put = match (header.batch, traits.is_half) {
+            (true, _) => store.put_batch(&PutRequest {
+                properties,
+                ..request
+            }),
+            (false, true) => store.put(&transaction::half(&request, properties)),
+            (false, false) => store.put(&PutRequest {
+                properties,
+                ..request
+            }),
         };
         answer(context, store, &broker, put, request.queue_id, out);
         Handled::Native
@@ -158,13 +165,13 @@ impl<'a> SendHeader<'a> {
         header
     }
 
-    /// None if Python has to decide.
+    /// The request without its properties; None if Python has to decide.
     fn put_request<'r>(
         &'r self,
         context: &'r Context<'_>,
         broker: &BrokerRow,
         topic: TopicRow,
-        (traits, properties): (&Traits, &'r [u8]),
+        traits: &Traits,
     ) -> Option<PutRequest<'r>> {
         let asked = self.queue_id?;
         let queue_id = match asked {
@@ -191,7 +198,7 @@ impl<'a> SendHeader<'a> {
             reconsume_times: self.reconsume_times,
             prepared_transaction_offset: 0,
             body: context.frame.body,
-            properties,
+            properties: &[],
             wait_store_ok: traits.wait_store_ok,
             delay_level: traits.delay_level,
         })

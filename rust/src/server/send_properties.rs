@@ -9,16 +9,18 @@ pub(super) struct Traits {
     pub wait_store_ok: bool,
     /// `DELAY`, 0 for none.
     pub delay_level: i32,
+    /// `TRAN_MSG`: a half message.
+    pub is_half: bool,
 }
 
 const NAME_END: u8 = 1;
 const PAIR_END: u8 = 2;
 
-/// Writes the stored form of `text` to `out`, which is cleared first. A batch and a delayed message
-/// keep their WAIT: RocketMQ writes their text anew, from all properties.
+/// Writes the stored form of `text` to `out`, which is cleared first. A batch, a delayed and a half
+/// message keep their WAIT: RocketMQ writes their text anew, from all properties.
 ///
-/// None if Python has to decide: a half message, or a delay that is no number. Pairs without a
-/// name or value are left out, as RocketMQ's parser does.
+/// None if Python has to decide: a delay that is no number. Pairs without a name or value are
+/// left out, as RocketMQ's parser does.
 pub(super) fn store_form(
     text: &str,
     batch: bool,
@@ -28,6 +30,7 @@ pub(super) fn store_form(
     let mut traits = Traits {
         wait_store_ok: true,
         delay_level: 0,
+        is_half: false,
     };
     let mut wait = None;
     out.clear();
@@ -42,23 +45,19 @@ pub(super) fn store_form(
         match name {
             b"WAIT" => {
                 traits.wait_store_ok = value.eq_ignore_ascii_case(b"true");
-                if !batch {
-                    wait = Some(pair);
-                    continue;
-                }
+                wait = Some(pair);
+                continue;
             }
             b"CLUSTER" => continue,
-            b"TRAN_MSG" if value.eq_ignore_ascii_case(b"true") => return None,
+            b"TRAN_MSG" => traits.is_half = !batch && value.eq_ignore_ascii_case(b"true"),
             b"DELAY" => traits.delay_level = std::str::from_utf8(value).ok()?.parse().ok()?,
             _ => {}
         }
         out.extend_from_slice(pair);
         out.push(PAIR_END);
     }
-    if let Some(wait) = wait
-        && traits.delay_level > 0
-    {
-        out.extend_from_slice(wait);
+    if let Some(pair) = wait.filter(|_| batch || traits.is_half || traits.delay_level > 0) {
+        out.extend_from_slice(pair);
         out.push(PAIR_END);
     }
     out.extend_from_slice(b"CLUSTER\x01");
@@ -79,6 +78,7 @@ mod tests {
     const PLAIN: Traits = Traits {
         wait_store_ok: true,
         delay_level: 0,
+        is_half: false,
     };
 
     #[test]
@@ -113,11 +113,14 @@ mod tests {
             traits,
             Traits {
                 wait_store_ok: false,
-                delay_level: 3
+                delay_level: 3,
+                is_half: false,
             }
         );
         assert_eq!(stored("DELAY\x01abc"), None);
-        assert_eq!(stored("TRAN_MSG\x01true"), None);
-        assert!(stored("TRAN_MSG\x01false").is_some());
+        assert!(stored("TRAN_MSG\x01false").is_some_and(|(_, traits)| !traits.is_half));
+        let (text, traits) = stored("WAIT\x01true\x02TRAN_MSG\x01true").unwrap();
+        assert_eq!(text, "TRAN_MSG\x01true\x02WAIT\x01true\x02CLUSTER\x01C");
+        assert!(traits.is_half);
     }
 }

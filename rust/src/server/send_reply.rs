@@ -173,6 +173,7 @@ mod tests {
             short_polling_ms: 1_000,
             max_message_bytes: 4_194_304,
             start_accept_ms: 0,
+            reject_transaction: false,
             store_host: "127.0.0.1:10911".parse().unwrap(),
             accepting: true,
         };

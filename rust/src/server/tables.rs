@@ -132,6 +132,8 @@ pub struct BrokerRow {
     pub max_message_bytes: usize,
     /// `startAcceptSendRequestTimeStamp`, milliseconds since the epoch.
     pub start_accept_ms: i64,
+    /// `rejectTransactionMessage`: half messages are refused.
+    pub reject_transaction: bool,
     /// The address clients are told, stored with every message.
     pub store_host: SocketAddr,
     /// False while the broker stops: sends are refused with 14.

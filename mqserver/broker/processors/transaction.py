@@ -1,0 +1,84 @@
+"""Ends of transactions (37) and resumed checks (323), server.md B.6 and B.7."""
+
+from __future__ import annotations
+
+import logging
+
+from mqclient.wire.codes import ResponseCode
+from mqclient.wire.headers.admin import ResumeCheckHalfMessageRequestHeader
+from mqclient.wire.headers.send import EndTransactionRequestHeader
+from mqserver.broker import topic_names as names
+from mqserver.broker.context import BrokerContext
+from mqserver.broker.remarks import system_error
+from mqserver.broker.transactions import writing
+from mqserver.replies import NO_REPLY, Refused, Reply, Request, Response
+from mqstore import DecodeError, ReceivedMessage, decode_messages, parse_offset_msg_id
+
+log = logging.getLogger("mqserver.broker.transactions")
+
+NO_HALF_MESSAGE = "Find prepared transaction message failed"
+_CODES = {"PUT_OK": 0, "MESSAGE_ILLEGAL": 13, "PROPERTIES_SIZE_EXCEEDED": 13}
+_CODES["SERVICE_NOT_AVAILABLE"] = ResponseCode.SERVICE_NOT_AVAILABLE
+_CODES |= dict.fromkeys(writing.STORED, 0)
+_REMARKS = {
+    13: "The message is illegal, maybe msg body or properties length not matched. "
+    "msg body length limit 128k, msg properties length limit 32k.",
+    14: "Service not available now.",
+}
+
+
+def end_transaction(broker: BrokerContext, request: Request) -> Reply:
+    """END_TRANSACTION (37): an undecided end gets no answer."""
+    header = EndTransactionRequestHeader.from_fields(request.fields)
+    state = header.commit_or_rollback
+    if state not in (writing.COMMIT, writing.ROLLBACK, writing.UNKNOWN):
+        raise system_error(f"commitOrRollback {state} is none of 0, 8 and 12")
+    if state == writing.UNKNOWN:
+        return NO_REPLY
+    half = _half(broker, header)
+    if state == writing.COMMIT:
+        status = writing.put_final(broker, half).status
+        code = _CODES.get(status, ResponseCode.SYSTEM_ERROR)
+        if code:
+            raise Refused(code, _REMARKS.get(code, status))
+    done = writing.put_done(broker, half, wait=not request.oneway)
+    if done.status not in writing.STORED:
+        # The half message will be checked again; ending it twice does no harm.
+        log.error("half message %d was ended, but not marked: %s", half.queue_offset, done.status)
+    return Response()
+
+
+def _half(broker: BrokerContext, header: EndTransactionRequestHeader) -> ReceivedMessage:
+    """The half message of an end; Refused if there is none or it is another one's."""
+    record = broker.store.get_at(header.commit_log_offset)
+    if record is None:
+        raise system_error(NO_HALF_MESSAGE)
+    half = decode_messages(record)[0]
+    properties = half.properties
+    if half.topic != names.HALF_TOPIC:
+        raise system_error(NO_HALF_MESSAGE)
+    if properties.get("PGROUP") != header.producer_group:
+        raise system_error("The producer group wrong")
+    if half.queue_offset != header.tran_state_table_offset:
+        raise system_error("The transaction state table offset wrong")
+    if half.commit_log_offset != header.commit_log_offset:
+        raise system_error("The commit log offset wrong")
+    if not properties.get("REAL_QID", "").isdecimal() or "REAL_TOPIC" not in properties:
+        raise system_error(NO_HALF_MESSAGE)
+    return half
+
+
+def resume_check(broker: BrokerContext, request: Request) -> Reply:
+    """RESUME_CHECK_HALF_MESSAGE (323): a half message is checked anew, as often as at first."""
+    header = ResumeCheckHalfMessageRequestHeader.from_fields(request.fields)
+    failed = "Exception was thrown when putting message back to RMQ_SYS_TRANS_HALF_TOPIC."
+    try:
+        offset = parse_offset_msg_id(header.msg_id or "").physical_offset
+        record = broker.store.get_at(offset)
+        half = decode_messages(record or b"")[0]
+    except (DecodeError, ValueError, IndexError, OverflowError):
+        raise system_error(failed) from None
+    result = writing.put_back(broker, half, {"TRANSACTION_CHECK_TIMES": "0"})
+    if result.status != "PUT_OK":
+        raise system_error("Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed.")
+    return Response()

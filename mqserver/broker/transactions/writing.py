@@ -1,0 +1,128 @@
+"""The messages of a transaction: half, final, op, and those that nobody ended in time.
+
+A half message waits in a topic of the broker's own and names its real topic in its properties.
+An op message says that a half message is done with: its body is the half message's queue offset.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+
+from mqserver.broker import topic_names as names
+from mqserver.broker.context import BrokerContext
+from mqserver.broker.message_text import NAME_END, PAIR_END
+from mqstore import PutResult, ReceivedMessage, encode_properties
+
+COMMIT = 8
+ROLLBACK = 12
+UNKNOWN = 0
+TYPE_BITS = 0xC
+"""Bits of the system flag: 0 none, 4 prepared, 8 commit, 12 rollback."""
+DONE_TAG = "d"
+STORED = frozenset({"PUT_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"})
+"""Outcomes that leave the message in the log."""
+
+_RECORD_HEAD = struct.Struct(">iiii")
+_BORN_HOST_V6, _STORE_HOST_V6 = 0x10, 0x20
+
+
+def half_text(text: bytes, topic: str, queue_id: int) -> bytes:
+    """The properties text of a half message for a queue of a topic."""
+    real = f"REAL_TOPIC{NAME_END}{topic}{PAIR_END}REAL_QID{NAME_END}{queue_id}"
+    return text + PAIR_END.encode() + real.encode()
+
+
+def put_final(broker: BrokerContext, half: ReceivedMessage) -> PutResult:
+    """Store the committed message where it was meant to go; nobody waits for its flush.
+
+    REAL_TOPIC, REAL_QID and TRAN_MSG stay in its properties, as in RocketMQ.
+    """
+    properties = half.properties
+    return _put_again(
+        broker,
+        half,
+        properties["REAL_TOPIC"],
+        int(properties["REAL_QID"]),
+        sys_flag=half.sys_flag & ~TYPE_BITS | COMMIT,
+        reconsume_times=half.reconsume_times,
+        flag=half.flag,
+        prepared_transaction_offset=half.commit_log_offset,
+        delay_level=int(properties.get("DELAY", 0)),
+    )
+
+
+def put_done(broker: BrokerContext, half: ReceivedMessage, wait: bool = True) -> PutResult:
+    """Store the op message that ends a half message."""
+    return broker.store.put(
+        names.OP_HALF_TOPIC,
+        str(half.queue_offset).encode(),
+        queue_id=half.queue_id,
+        properties=encode_properties({"TAGS": DONE_TAG, "WAIT": "true"}),
+        born_timestamp_ms=broker.now_ms(),
+        born_host=broker.store_host,
+        store_host=broker.store_host,
+        wait_store_ok=wait,
+    )
+
+
+def put_back(broker: BrokerContext, half: ReceivedMessage, changes: Mapping[str, str]) -> PutResult:
+    """Store a half message again, at the end of its queue, with some properties changed.
+
+    Its flag and reconsume times are lost, as in RocketMQ.
+    """
+    return _put_again(broker, half, names.HALF_TOPIC, half.queue_id, changes=changes)
+
+
+def put_given_up(broker: BrokerContext, half: ReceivedMessage) -> PutResult:
+    """Keep a half message that nobody ended where an operator finds it."""
+    topic = broker.topics.ensure(names.CHECK_MAX_TIME_TOPIC, 1).topic_name
+    return _put_again(broker, half, topic, 0, reconsume_times=half.reconsume_times, flag=half.flag)
+
+
+def _put_again(
+    broker: BrokerContext,
+    message: ReceivedMessage,
+    topic: str,
+    queue_id: int,
+    *,
+    sys_flag: int | None = None,
+    flag: int = 0,
+    reconsume_times: int = 0,
+    prepared_transaction_offset: int = 0,
+    delay_level: int = 0,
+    changes: Mapping[str, str] | None = None,
+) -> PutResult:
+    text = message.stored_properties
+    if changes:
+        text = encode_properties({**message.properties, **changes})
+    return broker.store.put(
+        topic,
+        message.stored_body,
+        queue_id=queue_id,
+        flag=flag,
+        sys_flag=message.sys_flag if sys_flag is None else sys_flag,
+        properties=text,
+        born_timestamp_ms=message.born_timestamp_ms,
+        born_host=message.born_host,
+        store_host=message.store_host,
+        reconsume_times=reconsume_times,
+        prepared_transaction_offset=prepared_transaction_offset,
+        wait_store_ok=False,
+        delay_level=delay_level,
+    )
+
+
+def real_record(half: bytes, message: ReceivedMessage) -> bytes:
+    """The record of a half message as its producer knows it: with its real topic and queue."""
+    properties = {**message.properties, "WAIT": "false"}
+    topic = properties["REAL_TOPIC"].encode()
+    text = encode_properties(properties)
+    _, magic, crc, _ = _RECORD_HEAD.unpack_from(half)
+    hosts = (_BORN_HOST_V6, _STORE_HOST_V6)
+    body_at = 68 + sum(20 if message.sys_flag & bit else 8 for bit in hosts)
+    body_end = body_at + 4 + len(message.stored_body)
+    tail = struct.pack(">B", len(topic)) + topic + struct.pack(">h", len(text)) + text
+    size = body_end + len(tail)
+    head = _RECORD_HEAD.pack(size, magic, crc, int(properties["REAL_QID"]))
+    return head + half[_RECORD_HEAD.size : body_end] + tail
