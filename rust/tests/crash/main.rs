@@ -6,6 +6,8 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers")]
 
 mod disk;
+mod failing;
+mod io_errors;
 mod oracle;
 mod power_loss;
 mod random;

@@ -1,5 +1,7 @@
 //! Power loss at any moment: what the disk may hold then opens, keeps every promise and goes on.
 
+use std::ops::RangeFrom;
+
 use crate::disk::{Disk, Losses, Names};
 use crate::oracle::{Found, Oracle, judge};
 use crate::random::Random;
@@ -30,17 +32,19 @@ impl Totals {
     }
 }
 
-/// Judges `count` images of a recording.
+/// Judges `count` images of a recording, of moments from `from` on.
 pub fn judge_images(
     rig: &Rig,
     (recording, oracle): &(Recording, Oracle),
     names: Names,
+    from: RangeFrom<usize>,
     count: usize,
     seed: u64,
 ) -> Totals {
     let mut random = Random::new(seed);
     let end = recording.events.len();
-    let mut positions: Vec<_> = (0..count).map(|_| random.below(end + 1)).collect();
+    let moment = |_| from.start + random.below(end + 1 - from.start);
+    let mut positions: Vec<_> = (0..count).map(moment).collect();
     positions.sort_unstable();
     let mut disk = Disk::new(recording);
     let mut totals = Totals::default();
@@ -71,7 +75,7 @@ pub fn judge_images(
 fn power_loss(rig: &Rig, names: Names, plan: &Plan, seed: u64) {
     let root = directory();
     let recorded = record(rig, root.path(), seed, plan);
-    let totals = judge_images(rig, &recorded, names, IMAGES, seed);
+    let totals = judge_images(rig, &recorded, names, 0.., IMAGES, seed);
     // Images that lose nothing prove nothing.
     eprintln!("{} messages, {totals:?}", recorded.1.sent.len());
     assert_eq!(totals.images, IMAGES);
