@@ -77,6 +77,36 @@ impl Oracle {
         }
     }
 
+    /// The promises as they stand at `position`, for a tape that starts there.
+    pub fn seen_from(&self, position: usize) -> Self {
+        let sent = |(key, sent): (&String, &Sent)| {
+            let promised = sent.promised.filter(|promised| *promised <= position);
+            let (begun, promised) = (0, promised.map(|_| 0));
+            let message = sent.message.clone();
+            let queue_offset = sent.queue_offset;
+            let sent = Sent {
+                message,
+                queue_offset,
+                begun,
+                promised,
+            };
+            (key.clone(), sent)
+        };
+        let saved = |saved: &Saved| Saved {
+            content: saved.content.clone(),
+            begun: 0,
+            promised: if saved.promised <= position {
+                0
+            } else {
+                usize::MAX
+            },
+        };
+        Self {
+            sent: self.sent.iter().map(sent).collect(),
+            saved: self.saved.iter().map(saved).collect(),
+        }
+    }
+
     /// Whether what was promised before `position` is there, and nothing that was never put.
     pub fn check(&self, store: &Store, position: usize) -> Verdict<Found> {
         let mut found = Found::default();

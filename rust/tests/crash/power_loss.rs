@@ -6,7 +6,7 @@ use crate::disk::{Disk, Losses, Names};
 use crate::oracle::{Found, Oracle, judge};
 use crate::random::Random;
 use crate::rig::{Rig, directory};
-use crate::tape::Recording;
+use crate::tape::{Event, Recorder, Recording};
 use crate::workload::{Plan, record};
 
 /// Images of each test; there are eight such tests.
@@ -138,4 +138,60 @@ fn async_flush_with_a_checkpoint_that_moves() {
     let mut rig = Rig::new(false, 8 << 10);
     rig.tick_ms = 400;
     power_loss(&rig, Names::Journal, &ONE_THREAD, 8);
+}
+
+/// The power goes again while a start recovers from the first time.
+#[test]
+fn power_loss_in_recovery() {
+    let rig = Rig::new(false, 8 << 10);
+    let root = directory();
+    let (recording, oracle) = record(&rig, root.path(), 9, &ONE_THREAD);
+    let mut random = Random::new(9);
+    let mut disk = Disk::new(&recording);
+    let (mut at, mut images) = (0, 0);
+    for part in 1..=IMAGES / 12 {
+        let position = recording.events.len() * part / (IMAGES / 12);
+        while at < position {
+            disk.play(at, &recording.events[at]);
+            at += 1;
+        }
+        let image = directory();
+        disk.image(image.path(), Names::Journal, &mut random);
+        let (tape, watch) = Recorder::start(image.path());
+        let store = rig.open(image.path());
+        let recovery = tape.recording();
+        drop(watch);
+        drop(store);
+        // What was promised before the first power loss is promised still.
+        let oracle = oracle.seen_from(position);
+        let recorded = (recovery, oracle);
+        images += judge_images(&rig, &recorded, Names::Journal, 0.., 6, part as u64).images;
+    }
+    assert!(images >= IMAGES / 2 - 6);
+}
+
+/// A disk that says it has written and has not is not what a store can stand: the judge must see
+/// that, else it sees nothing.
+#[test]
+fn a_disk_that_lies_is_found_out() {
+    let rig = Rig::new(true, 8 << 10);
+    let root = directory();
+    let (mut recording, oracle) = record(&rig, root.path(), 10, &ONE_THREAD);
+    let is_true = |event: &Event| !matches!(event, Event::Sync { .. });
+    let mut number = 0;
+    recording.events.retain(|event| {
+        number += usize::from(!is_true(event));
+        // Every tenth sync does nothing.
+        is_true(event) || number % 10 != 0
+    });
+    let mut disk = Disk::new(&recording);
+    for (at, event) in recording.events.iter().enumerate() {
+        disk.play(at, event);
+    }
+    let found_out = (0..20).any(|seed| {
+        let image = directory();
+        disk.image(image.path(), Names::Journal, &mut Random::new(seed));
+        judge(image.path(), &oracle, usize::MAX, &rig).is_err()
+    });
+    assert!(found_out);
 }
