@@ -315,6 +315,8 @@ fn report_progress(progress: Option<&Py<PyAny>>, offset: i64) -> PyResult<()> {
     })
 }
 
+type Row = (&'static str, String, i64, String);
+
 /// What a check of a store counted.
 #[pyclass(frozen, get_all, module = "mqstore._core")]
 pub struct Report {
@@ -324,12 +326,20 @@ pub struct Report {
     record_bytes: u64,
     /// Queue units looked at.
     queue_entries: u64,
+    /// Consume-queue extension units looked at.
+    extension_units: u64,
     /// Index entries looked at.
     index_entries: u64,
+    /// Committed and delay offsets looked at.
+    offsets: u64,
+    /// Where the last good record ends.
+    log_end: u64,
     /// Findings in all; `findings` keeps at most the first thousand.
     finding_count: u64,
     /// What is wrong: kind, place, offset (-1 for none), words.
-    findings: Vec<(&'static str, String, i64, String)>,
+    findings: Vec<Row>,
+    /// What is no damage.
+    notices: Vec<Row>,
 }
 
 impl From<scan::Report> for Report {
@@ -339,9 +349,13 @@ impl From<scan::Report> for Report {
             records: report.records,
             record_bytes: report.record_bytes,
             queue_entries: report.queue_entries,
+            extension_units: report.extension_units,
             index_entries: report.index_entries,
+            offsets: report.offsets,
+            log_end: report.log_end,
             finding_count: report.finding_count,
             findings: report.findings.into_iter().map(row).collect(),
+            notices: report.notices.into_iter().map(row).collect(),
         }
     }
 }

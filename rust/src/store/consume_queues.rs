@@ -103,6 +103,26 @@ impl ConsumeQueues {
         Ok(queues)
     }
 
+    /// Loads for reading those queues that can be loaded; the directories of the others come
+    /// with what is wrong with them.
+    pub(super) fn load_sound(
+        root: &Path,
+        file_bytes: Option<u64>,
+    ) -> Result<(Self, Vec<(PathBuf, StoreError)>), StoreError> {
+        let ext = Ext::of(root, QueueExt::default())?;
+        let file_bytes = file_bytes.unwrap_or(DEFAULT_FILE_BYTES);
+        let queues = Self::empty(root, file_bytes, ext, Access::Read);
+        let mut unsound = Vec::new();
+        for (topic, queue_id, path) in queue_directories(&root.join(DIRECTORY))? {
+            let queue = queues.new_queue(&topic, queue_id);
+            match queue.load(false) {
+                Ok(_) => drop(queues.insert(queue)),
+                Err(error) => unsound.push((path, error)),
+            }
+        }
+        Ok((queues, unsound))
+    }
+
     /// Loads one queue for reading; None if it is not on disk.
     pub(super) fn load_one(
         root: &Path,

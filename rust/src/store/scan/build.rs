@@ -12,7 +12,7 @@ use crate::format::delay_levels::DelayLevels;
 use crate::log::Access;
 use crate::store::checkpoint::Checkpoint;
 use crate::store::consume_queue::ConsumeQueue;
-use crate::store::consume_queues::{ConsumeQueues, queue_directories};
+use crate::store::consume_queues::ConsumeQueues;
 use crate::store::dispatch::Derived;
 use crate::store::index::{IndexFiles, IndexWriter};
 use crate::store::settings::{MultiDispatch, QueueExt, Settings};
@@ -129,28 +129,22 @@ impl Site<'_, '_> {
         old: &Scan,
     ) -> Result<Vec<(String, i32)>, StoreError> {
         let mut kept = Vec::new();
-        for (topic, queue_id, path) in queue_directories(&old.root.join("consumequeue"))? {
-            if queues.get(&topic, queue_id).is_some() {
+        let (old_queues, _) = old.load_queues()?;
+        for queue in old_queues.all() {
+            let (topic, queue_id) = (queue.topic(), queue.queue_id());
+            if queues.get(topic, queue_id).is_some() || !has_expired(&queue, log_start) {
                 continue;
             }
-            // A queue that cannot be loaded tells no offsets.
-            let Ok(Some(queue)) = old.load_queue(&topic, queue_id) else {
-                continue;
-            };
-            if !has_expired(&queue, log_start) {
-                continue;
-            }
-            for (of, from) in [
-                ("consumequeue", path),
-                ("consumequeue_ext", old.ext_directory(&topic, queue_id)),
-            ] {
-                let to = self.folder.join(of).join(&topic).join(queue_id.to_string());
+            for of in ["consumequeue", "consumequeue_ext"] {
+                let inner = Path::new(of).join(topic).join(queue_id.to_string());
+                let (from, to) = (old.root.join(&inner), self.folder.join(&inner));
                 if from.is_dir() {
                     copy_tree(&from, &to, self.told)?;
                 }
             }
-            kept.push((topic, queue_id));
+            kept.push((topic.to_owned(), queue_id));
         }
+        kept.sort();
         Ok(kept)
     }
 

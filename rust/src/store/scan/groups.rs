@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ use crate::format::consume_queue::QueueEntry;
 use crate::format::fastjson;
 use crate::log::fs::{self, File};
 use crate::store::consume_queue::ConsumeQueue;
-use crate::store::consume_queues::{ConsumeQueues, queue_directories};
+use crate::store::consume_queues::ConsumeQueues;
 use crate::store::files::{io_error, sync_directory};
 use crate::store::offsets::Offsets;
 use crate::store::state::State;
@@ -55,14 +56,12 @@ pub(super) type Bounds = BTreeMap<(String, i32), (i64, i64)>;
 
 /// The bounds of the queues as they are on disk; those that cannot be loaded have none.
 pub(super) fn bounds_on_disk(scan: &Scan) -> Result<Bounds, StoreError> {
-    let mut bounds = Bounds::new();
-    for (topic, queue_id, _) in queue_directories(&scan.root.join("consumequeue"))? {
-        if let Ok(Some(queue)) = scan.load_queue(&topic, queue_id) {
-            let found = (queue.min_offset(), queue.max_offset());
-            bounds.insert((topic, queue_id), found);
-        }
-    }
-    Ok(bounds)
+    let (queues, _) = scan.load_queues()?;
+    let row = |queue: &Arc<ConsumeQueue>| {
+        let key = (queue.topic().to_owned(), queue.queue_id());
+        (key, (queue.min_offset(), queue.max_offset()))
+    };
+    Ok(queues.all().iter().map(row).collect())
 }
 
 /// Whether the content of a state file can be read at all.

@@ -66,7 +66,8 @@ pub struct Chunk {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// A stable word: `record`, `crc`, `physical_offset`, `queue_entry`, `queue_missing`,
-    /// `index_entry`, `file`.
+    /// `index_entry`, `index_header`, `index_slot`, `index_missing`, `checkpoint`, `state`,
+    /// `offset`, `file`.
     pub kind: &'static str,
     /// File or queue it is in.
     pub place: String,
@@ -85,12 +86,20 @@ pub struct Report {
     pub record_bytes: u64,
     /// Queue units looked at.
     pub queue_entries: u64,
+    /// Units of the queues' extension looked at.
+    pub extension_units: u64,
     /// Index entries looked at.
     pub index_entries: u64,
-    /// Findings, at most [`FINDINGS_MAX`].
+    /// Committed and delay offsets looked at.
+    pub offsets: u64,
+    /// Where the last good record ends, bytes.
+    pub log_end: u64,
+    /// Findings, at most [`FINDINGS_MAX`]: damage.
     pub findings: Vec<Finding>,
     /// All findings, those left out included.
     pub finding_count: u64,
+    /// What is no damage: the next open mends it, or it only needs attention. As many at most.
+    pub notices: Vec<Finding>,
 }
 
 /// Most findings a report keeps.
@@ -190,7 +199,7 @@ impl Scan {
         found.map_err(log_error(physical_offset))
     }
 
-    /// Checks every record, queue unit and index entry. `progress` gets the physical offset
+    /// Checks log, queues, extension, index, checkpoint and state files. `progress` gets the physical offset
     /// reached and stops the check by returning false.
     pub fn verify(&self, progress: &mut dyn FnMut(i64) -> bool) -> Result<Report, StoreError> {
         verify::verify(self, progress)

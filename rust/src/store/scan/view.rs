@@ -52,9 +52,13 @@ pub struct QueueRange {
 }
 
 impl Scan {
-    /// Every consume queue, by topic and queue id.
+    /// Every consume queue that can be read, by topic and queue id.
     pub fn queues(&self) -> Result<Vec<QueueSummary>, StoreError> {
-        let queues = self.load_queues()?.all();
+        let (queues, unsound) = self.load_queues()?;
+        for (path, error) in unsound {
+            tracing::warn!(path = %path.display(), %error, "leaving a consume queue out");
+        }
+        let queues = queues.all();
         let mut found: Vec<_> = queues.iter().map(|queue| summary(queue)).collect();
         found.sort_by(|left, right| {
             (&left.topic, left.queue_id).cmp(&(&right.topic, right.queue_id))
@@ -208,15 +212,19 @@ impl Scan {
         Ok(hits.physical_offsets)
     }
 
-    fn load_queues(&self) -> Result<ConsumeQueues, StoreError> {
-        let queues = ConsumeQueues::load(&self.root, None, Access::Read, false)?;
+    /// The queues that can be loaded, and what is wrong with the others.
+    pub(super) fn load_queues(
+        &self,
+    ) -> Result<(ConsumeQueues, Vec<(PathBuf, StoreError)>), StoreError> {
+        let file_bytes = self.layout.consume_queue_file_bytes;
+        let (queues, unsound) = ConsumeQueues::load_sound(&self.root, file_bytes)?;
         for queue in queues.all() {
             queue.set_min_from(self.min_physical_offset());
         }
-        Ok(queues)
+        Ok((queues, unsound))
     }
 
-    pub(super) fn load_queue(
+    fn load_queue(
         &self,
         topic: &str,
         queue_id: i32,
@@ -227,12 +235,6 @@ impl Scan {
             queue.set_min_from(self.min_physical_offset());
         }
         Ok(queue)
-    }
-
-    /// Folder of a queue's extension.
-    pub(super) fn ext_directory(&self, topic: &str, queue_id: i32) -> PathBuf {
-        let folder = self.root.join("consumequeue_ext").join(topic);
-        folder.join(queue_id.to_string())
     }
 
     /// Length of an extension file, bytes; None without one.
