@@ -23,7 +23,7 @@ use super::follow::{self, Dispatcher};
 use super::layout;
 use super::lock::StoreLock;
 use super::offsets::Offsets;
-use super::periodic::{Pause, Periodic};
+use super::periodic::{Every, Pause, Periodic};
 use super::put::{Counters, Puts, Redelivery};
 use super::queue_offsets::QueueOffsets;
 use super::rates::Rates;
@@ -143,8 +143,8 @@ impl Parts<'_> {
             queues,
             index,
             progress: derived.progress(),
-            save_every_ms: self.settings.flush_offsets_interval_ms.cast_signed(),
-            save_at_ms: AtomicI64::new(0),
+            save_every: Every::new(settings.flush_offsets_interval_ms),
+            save_delay_every: Every::new(settings.flush_delay_offsets_interval_ms),
             rates: Rates::default(),
         };
         let dispatcher = self.dispatcher(derived, log_end, Arc::clone(&puts.appended), acks)?;

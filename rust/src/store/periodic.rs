@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -90,6 +91,34 @@ impl Shared {
         }
         state.is_wanted = false;
         !state.is_stopped
+    }
+}
+
+/// Something that is due every so often, for a thread that does more than that.
+#[derive(Debug)]
+pub(crate) struct Every {
+    interval_ms: i64,
+    /// Monotonic time it is due next.
+    at_ms: AtomicI64,
+}
+
+impl Every {
+    /// Due at once, and then every `interval_ms`.
+    pub(crate) fn new(interval_ms: u64) -> Self {
+        Self {
+            interval_ms: interval_ms.cast_signed(),
+            at_ms: AtomicI64::new(0),
+        }
+    }
+
+    /// Whether it is due; if so, the next time is an interval from now.
+    pub(crate) fn is_due(&self, now_ms: i64) -> bool {
+        let is_due = now_ms >= self.at_ms.load(Ordering::Relaxed);
+        if is_due {
+            let next_ms = now_ms.saturating_add(self.interval_ms);
+            self.at_ms.store(next_ms, Ordering::Relaxed);
+        }
+        is_due
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::ack::Acks;
 use super::checkpoint::Checkpoint;
@@ -11,6 +10,7 @@ use super::delay::Delay;
 use super::dispatch::Progress;
 use super::index::IndexFiles;
 use super::offsets::Offsets;
+use super::periodic::Every;
 use super::rates::Rates;
 use super::recover::Marker;
 use super::space::Space;
@@ -31,9 +31,9 @@ pub(crate) struct Upkeep {
     pub(crate) index: Option<Arc<IndexFiles>>,
     pub(crate) progress: Arc<Progress>,
     /// `flushConsumerOffsetInterval`.
-    pub(crate) save_every_ms: i64,
-    /// Monotonic time of the next save.
-    pub(crate) save_at_ms: AtomicI64,
+    pub(crate) save_every: Every,
+    /// `flushDelayOffsetInterval`.
+    pub(crate) save_delay_every: Every,
     pub(crate) rates: Rates,
 }
 
@@ -51,13 +51,11 @@ impl Upkeep {
                 .fail(format!("flush of the consume queues: {error}"));
         }
         let now_ms = self.clock.monotonic_ms();
-        if now_ms >= self.save_at_ms.load(Ordering::Relaxed) {
-            self.save_at_ms
-                .store(now_ms + self.save_every_ms, Ordering::Relaxed);
-            if let Err(error) = self.save() {
-                // The files keep what they had; the next round tries again.
-                tracing::error!(%error, "offsets or checkpoint could not be saved");
-            }
+        if self.save_every.is_due(now_ms) {
+            told(self.save_offsets());
+        }
+        if self.save_delay_every.is_due(now_ms) {
+            told(self.save_delay());
         }
     }
 
@@ -82,9 +80,17 @@ impl Upkeep {
 
     /// Saves consumer offsets, delay offsets and the checkpoint.
     pub(crate) fn save(&self) -> Result<(), StoreError> {
+        self.save_delay()?;
+        self.save_offsets()
+    }
+
+    fn save_offsets(&self) -> Result<(), StoreError> {
         self.offsets.save(&self.state)?;
-        self.delay.save(&self.state, self.acks.flushed())?;
         self.checkpoint.flush()
+    }
+
+    fn save_delay(&self) -> Result<(), StoreError> {
+        self.delay.save(&self.state, self.acks.flushed())
     }
 
     /// Makes everything durable, at the end of a store whose log is flushed and dispatched.
@@ -101,5 +107,12 @@ impl Upkeep {
         let index = self.index.as_deref();
         let last_ms = self.progress.store_timestamp_ms();
         Marker::of(log_end, last_ms, &self.queues, index).save(root)
+    }
+}
+
+/// Says what could not be saved: the files keep what they had, the next round tries again.
+fn told(saved: Result<(), StoreError>) {
+    if let Err(error) = saved {
+        tracing::error!(%error, "offsets or checkpoint could not be saved");
     }
 }
