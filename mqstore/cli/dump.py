@@ -104,14 +104,23 @@ def _write(stretches: Iterable[bytes], body: str, output: str | None, live: bool
         _write_live(stretches, body)
     else:
         messages = (m for stretch in stretches for m in decode_messages(stretch))
-        write_rows((message_row(m, body) for m in messages), COLUMNS, output)
+        shown = _shown if chosen_format(output) == "table" else message_row
+        write_rows((shown(m, body) for m in messages), COLUMNS, output)
+
+
+def _shown(message: ReceivedMessage, body: str) -> dict[str, Any]:
+    """A row of a table, where a damaged body says so."""
+    row = message_row(message, body)
+    if "bodyError" in row:
+        row["body"] = f"[damaged] {row['body'] or ''}"
+    return row
 
 
 def _write_live(stretches: Iterable[bytes], body: str) -> None:
     """A table whose widths do not depend on rows to come."""
     for stretch in stretches:
         for message in decode_messages(stretch):
-            row = message_row(message, body)
+            row = _shown(message, body)
             cells = (row["storeTime"], f"{row['topic']}/{row['queueId']}", row["queueOffset"],
                      row["tags"] or "-", row["keys"] or "-", row.get("body", ""))  # fmt: skip
             click.echo("  ".join(printable(cell) for cell in cells))

@@ -39,4 +39,6 @@ def ls(directory: str, topic: str | None, output: str | None) -> None:
 def _summary(reader: StoreReader) -> str:
     start, end = reader.min_physical_offset, reader.max_physical_offset
     size = reader.layout.commit_log_file_bytes
-    return f"commit log: files of {size} bytes, offsets {start} to {end}"
+    return (
+        f"commit log: files of {size} bytes, from offset {start} to {end}, where the last one ends"
+    )

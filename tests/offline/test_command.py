@@ -36,7 +36,7 @@ def test_ls(run, golden_store):
     code, out, _ = run("ls", golden_store("store"), "--topic", "TopicTest", "--output", "table")
     assert "TopicTest" in out
     assert "RMQ_SYS" not in out
-    assert "commit log: files of 65536 bytes, offsets 0 to 262144" in out
+    assert "commit log: files of 65536 bytes, from offset 0 to 262144" in out
 
 
 def test_dump_has_rocketmqs_names(run, golden_store):
