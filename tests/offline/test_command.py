@@ -1,13 +1,17 @@
 """The command mqstore: JSON lines in a pipe, tables on request, exit codes."""
 
+import contextlib
 import csv
 import json
 import os
+import signal
+import struct
 import subprocess
 import sys
 
 import pytest
 
+import mqstore
 from mqstore.cli import main
 from mqstore.cli.output import chosen_format
 
@@ -120,11 +124,161 @@ def test_wrong_usage_and_missing_stores(run, arguments, code, words):
     assert words in out + err
 
 
+def test_dump_by_id_and_time(run, golden_store):
+    store = golden_store("store")
+    everything = lines(run("dump", store)[1])
+    one = everything[100]
+    for msg_id in (one["msgId"], one["offsetMsgId"]):
+        assert one in lines(run("dump", store, "--msg-id", msg_id)[1])
+    assert run("dump", store, "--msg-id", "nothing")[:2] == (0, "")
+    assert run("dump", store, "--msg-id", one["msgId"], "--topic", "None")[:2] == (0, "")
+    middle = one["storeTimestamp"]
+    late = lines(run("dump", store, "--begin", middle)[1])
+    assert late == [row for row in everything if row["storeTimestamp"] >= middle]
+    early = lines(run("dump", store, "--end", one["storeTime"])[1])
+    assert early == [row for row in everything if row["storeTimestamp"] <= middle]
+    unzoned = one["storeTime"].removesuffix("+00:00")
+    assert lines(run("dump", store, "--begin", unzoned, "--count", 3)[1]) == late[:3]
+
+
+def test_stat(run, golden_store):
+    store = golden_store("store")
+    code, out, _ = run("stat", store)
+    (row,) = lines(out)
+    assert (code, row["condition"], row["messages"], row["endOffset"]) == (0, "clean", 605, 222390)
+    assert row["brokerConf"]["mappedFileSizeCommitLog"] == "65536"
+    assert row["parts"]["commitlog"]["files"] == 4
+    out = run("stat", store, "--output", "table")[1]
+    assert "clean: the last broker stopped in order" in out
+    assert "\nmaxIndexNum=400\n" in out
+    out = run("stat", golden_store("store-crashed"), "--output", "table")[1]
+    assert "crashed: the last broker did not stop in order" in out
+    assert "bytes of records are in no queue yet" in out
+
+
+def test_a_table_is_safe_for_a_terminal(run, tmp_path):
+    settings = mqstore.Settings(
+        commit_log_file_bytes=1 << 20, index_slots=100, index_entries=400, min_free_bytes=0
+    )
+    with mqstore.Store(tmp_path / "store", settings, create=True) as store:
+        for _ in range(1200):
+            store.put("T", b"\x1b[2J[bold]\nline")
+    out = run("dump", tmp_path / "store", "--output", "table")[1]
+    assert "\x1b" not in out
+    assert out.count("[2J[bold] line") == 1200
+    assert out.count("commitLogOffset") == 1  # the second page has no header
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--key", "k"), "--key needs --topic"),
+        (("--key", "k", "--topic", "T", "--msg-id", "1"), "not both"),
+        (("--follow", "--msg-id", "1"), "--follow does not go with"),
+        (("--follow", "--output", "csv"), "other formats need an end"),
+        (("--begin", "yesterday"), "'yesterday' is no time"),
+        (("--begin", "2026-01-02", "--end", "2026-01-01"), "--begin is later than --end"),
+        (("--body", "raw"), "'raw'"),
+        (("--count", "-1"), "--count"),
+    ],
+)
+def test_wrong_use_of_dump(run, golden_store, words, said):
+    code, _, err = run("dump", golden_store("store"), *words)
+    assert code == 2
+    assert said in err
+
+
 def test_an_offset_that_is_no_record_is_said(run, golden_store):
     store = golden_store("store")
     code, _, err = run("dump", store, "--offset", 5)
     assert (code, "no record starts at offset 5" in err) == (1, True)
-    assert run("dump", store, "--key", "k")[0] == 2
+
+
+@pytest.mark.parametrize("command", ["ls", "stat", "dump", "verify", "export", "repair", "rebuild"])
+def test_every_command_says_what_is_missing(run, tmp_path, command):
+    extra = {"export": ["--to", tmp_path / "f.csv"], "repair": ["--to", tmp_path / "d"],
+             "rebuild": ["--to", tmp_path / "d"]}.get(command, [])  # fmt: skip
+    code, _, err = run(command, tmp_path / "none", *extra)
+    assert (code, str(tmp_path / "none") in err) == (1, True)
+    code, _, err = run(command, tmp_path, *extra)
+    assert (code, "no commitlog directory" in err) == (1, True)
+    (tmp_path / "file").touch()
+    assert run(command, tmp_path / "file", *extra)[0] == 1
+    assert not (tmp_path / "d").exists()
+    assert run(command, "--help")[0] == 0
+
+
+@pytest.fixture
+def terminal():
+    """Start a command whose standard error is a terminal."""
+    opened = []
+
+    def start(*words):
+        opened.append(Terminal(*words))
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        one.process.kill()
+        one.process.wait(20)
+        one.process.stdout.close()
+        os.close(one.master)
+
+
+class Terminal:
+    """A command whose standard error is a terminal."""
+
+    def __init__(self, *words):
+        self.master, slave = os.openpty()
+        program = "import sys; from mqstore.cli import main; sys.exit(main())"
+        command = [sys.executable, "-c", program, *map(str, words)]
+        environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=slave, env=environment
+        )
+        os.close(slave)
+
+    def shown(self, word=None):
+        """What is written to the terminal until a word appears, or it is closed."""
+        seen = b""
+        with contextlib.suppress(OSError):  # EIO: nobody has it open any more
+            while word is None or word.encode() not in seen:
+                seen += os.read(self.master, 1 << 16)
+        return seen.decode()
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Enough records that a check takes a while."""
+    root = tmp_path_factory.mktemp("large") / "store"
+    settings = mqstore.Settings(commit_log_file_bytes=64 << 20, min_free_bytes=0)
+    with mqstore.Store(root, settings, create=True) as store:
+        item = struct.pack(">iiiii400sh", 422, 0, 0, 0, 400, b"", 0)
+        for _ in range(100):
+            assert store.put("T", item * 1000, batch=True).status == "PUT_OK"
+    return root
+
+
+@pytest.mark.parametrize("command", [("verify",), ("export", "--to", "{}/out.csv")])
+def test_long_work_shows_a_bar_and_ctrl_c_leaves_nothing(large, tmp_path, terminal, command):
+    words = [word.format(tmp_path) for word in command]
+    opened = terminal(words[0], large, *words[1:])
+    assert words[0] in opened.shown(words[0])
+    os.kill(opened.process.pid, signal.SIGINT)
+    shown = opened.shown()
+    assert opened.process.wait(20) == 130
+    assert opened.process.stdout.read() == b""
+    assert "Traceback" not in shown
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bar_counts_to_the_end(large, tmp_path, terminal):
+    opened = terminal("export", large, "--to", tmp_path / "out.jsonl", "--count", 20_000)
+    shown = opened.shown()
+    out = opened.process.stdout.read()
+    assert opened.process.wait(60) == 0
+    assert json.loads(out)["messages"] == 20_000
+    assert "export" in shown
 
 
 def test_a_pipe_that_closes_early_is_no_error(golden_store):

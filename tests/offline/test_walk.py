@@ -26,7 +26,10 @@ def free_port() -> int:
 
 def words(text: str) -> list[str]:
     """Lines without numbers, rules and widths."""
-    plain = (PLACES.sub(r"\1", NUMBERS.sub("#", line.replace("never", "0"))) for line in text.splitlines())
+    plain = (
+        PLACES.sub(r"\1", NUMBERS.sub("#", line.replace("never", "0")))
+        for line in text.splitlines()
+    )
     lines = [" ".join(line.replace("─", " ").split()) for line in plain]
     return sorted({line for line in lines if line})
 
