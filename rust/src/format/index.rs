@@ -13,6 +13,8 @@
 //! ```
 //! Everything is big-endian. "Next entry" starts at 1; 0 means that nothing was written yet.
 
+use crate::format::message::java_hash_on;
+
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 40;
 /// Bytes of one slot.
@@ -169,14 +171,32 @@ impl IndexLayout {
 /// RocketMQ's hash of `topic#key`: the absolute value of Java's string hash, 0 for the one int
 /// that has none.
 pub fn key_hash(topic: &str, key: &str) -> i32 {
-    let units = topic
-        .encode_utf16()
-        .chain(std::iter::once(u16::from(b'#')))
-        .chain(key.encode_utf16());
-    let hash = units.fold(0i32, |hash, unit| {
-        hash.wrapping_mul(31).wrapping_add(i32::from(unit))
-    });
-    hash.checked_abs().unwrap_or(0)
+    let mut hasher = KeyHasher::default();
+    hasher.set_topic(topic);
+    hasher.hash(key.as_bytes())
+}
+
+/// [`key_hash`] of many keys; neighbours often have the same topic.
+#[derive(Debug, Default)]
+pub struct KeyHasher {
+    topic: String,
+    /// Of the topic and what follows it.
+    prefix: i32,
+}
+
+impl KeyHasher {
+    /// The topic of the keys to come.
+    pub fn set_topic(&mut self, topic: &str) {
+        if self.topic != topic || topic.is_empty() {
+            topic.clone_into(&mut self.topic);
+            self.prefix = java_hash_on(java_hash_on(0, topic.as_bytes()), b"#");
+        }
+    }
+
+    /// Hash of a key; bytes that are not UTF-8 are replaced first, as Java does.
+    pub fn hash(&self, key: &[u8]) -> i32 {
+        java_hash_on(self.prefix, key).checked_abs().unwrap_or(0)
+    }
 }
 
 /// A field of fixed size; positions are those of the layouts above, so they are in bounds.

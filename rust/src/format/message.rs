@@ -229,8 +229,8 @@ impl<'a> RecordView<'a> {
                 return levels.deliver_at_ms(level, self.store_timestamp_ms);
             }
         }
-        let tags = properties::get_str(self.properties, properties::TAGS);
-        tags.map_or(0, |tags| java_hash(&tags).into())
+        let tags = properties::get(self.properties, properties::TAGS);
+        tags.map_or(0, |tags| java_hash_on(0, tags).into())
     }
 }
 
@@ -241,9 +241,18 @@ pub fn body_crc(body: &[u8]) -> u32 {
 
 /// Java's `String.hashCode`: over UTF-16 code units, wrapping.
 pub fn java_hash(text: &str) -> i32 {
-    text.encode_utf16().fold(0, |hash: i32, unit| {
-        hash.wrapping_mul(31).wrapping_add(i32::from(unit))
-    })
+    java_hash_on(0, text.as_bytes())
+}
+
+/// The hash of a longer text, of which `hash` is that of the part before `bytes`. Bytes that are
+/// not UTF-8 are replaced first, as Java does.
+pub fn java_hash_on(hash: i32, bytes: &[u8]) -> i32 {
+    let add = |hash: i32, unit: i32| hash.wrapping_mul(31).wrapping_add(unit);
+    if bytes.is_ascii() {
+        return bytes.iter().fold(hash, |hash, byte| add(hash, (*byte).into()));
+    }
+    let text = String::from_utf8_lossy(bytes);
+    text.encode_utf16().fold(hash, |hash, unit| add(hash, unit.into()))
 }
 
 #[expect(

@@ -51,6 +51,27 @@ pub fn get<'a>(text: &'a [u8], name: &str) -> Option<&'a [u8]> {
     text.rsplit(|byte| *byte == PAIR_END).find_map(value_of)
 }
 
+/// The values of some properties, found in one pass.
+pub fn find<'a, const N: usize>(text: &'a [u8], names: [&str; N]) -> [Option<&'a [u8]>; N] {
+    let mut found = [None; N];
+    let mut start = 0;
+    while start < text.len() {
+        let length = memchr::memchr(PAIR_END, &text[start..]);
+        let pair = &text[start..length.map_or(text.len(), |length| start + length)];
+        start += pair.len() + 1;
+        for (value, name) in found.iter_mut().zip(names) {
+            // A name holds no `\x01`, so a pair that starts with `name \x01` is split there.
+            let is_named = pair.len() > name.len() + 1
+                && pair[name.len()] == NAME_END
+                && pair.starts_with(name.as_bytes());
+            if is_named {
+                *value = Some(&pair[name.len() + 1..]);
+            }
+        }
+    }
+    found
+}
+
 /// The value of a property as text; bytes that are not UTF-8 are replaced, as Java does.
 pub fn get_str<'a>(text: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
     get(text, name).map(String::from_utf8_lossy)
@@ -121,6 +142,21 @@ mod tests {
         remove(&mut text, "ab");
         remove(&mut text, "none");
         assert_eq!(text, b"a\x013\x02");
+    }
+
+    #[test]
+    fn many_are_found_as_one_by_one() {
+        let texts: [&[u8]; 5] = [
+            b"a\x011\x02ab\x019\x02a\x012",
+            b"ab\x01\x02a\x01\x02b\x011\x012\x02",
+            b"\x02\x02a\x01x",
+            b"a\x01x\x02a\x01",
+            b"",
+        ];
+        for text in texts {
+            let names = ["a", "ab", "b", "none"];
+            assert_eq!(find(text, names), names.map(|name| get(text, name)), "{text:?}");
+        }
     }
 
     #[test]

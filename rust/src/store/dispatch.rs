@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use super::consume_queue::{Appended, ConsumeQueue};
 use super::consume_queues::ConsumeQueues;
 use super::files::io_error;
-use super::index::IndexWriter;
+use super::index_writer::IndexWriter;
 use super::recent::RecentQueues;
 use super::settings::MultiDispatch;
 use super::types::{Arrival, StoreError};
@@ -262,6 +262,9 @@ impl Derived {
     /// Lets readers see the batch, then tells the listener.
     fn publish(&mut self, offset: u64, listener: Option<&Listener>) -> Result<(), StoreError> {
         self.queues.write_pending(&self.batch.queues)?;
+        if let Some(index) = &mut self.index {
+            index.write()?;
+        }
         self.progress.set_dispatched(offset);
         let store_timestamp_ms = &self.progress.store_timestamp_ms;
         store_timestamp_ms.store(self.batch.store_timestamp_ms, Ordering::Release);

@@ -7,13 +7,10 @@ use parking_lot::{Mutex, RwLock};
 
 use super::checkpoint::Checkpoint;
 use super::files::{create_directory, create_sparse, io_error, list, sync_directory};
-use super::index_file::{ActiveIndexFile, IndexFile, Wanted};
+use super::index_file::{IndexFile, Wanted};
 use super::index_name::IndexName;
 use super::types::StoreError;
-use crate::clock::Clock;
 use crate::format::index::{HEADER_BYTES, IndexHeader, IndexLayout, key_hash};
-use crate::format::message::{RecordView, sys_flag};
-use crate::format::properties;
 use crate::log::{Access, fs};
 
 /// `maxHashSlotNum` and `maxIndexNum` of a new store.
@@ -178,8 +175,13 @@ impl IndexFiles {
         self.files.read().last().map_or(Ok(()), |last| last.sync())
     }
 
+    /// Takes note of a full file, which the next flush makes durable.
+    pub(super) fn note_full(&self, full: &Arc<IndexFile>) {
+        self.unsynced.lock().push(Arc::clone(full));
+    }
+
     /// Adds a file whose header continues `previous`, as RocketMQ's does.
-    fn create(&self, now_ms: i64, previous: IndexHeader) -> Result<Arc<IndexFile>, StoreError> {
+    pub(super) fn create(&self, now_ms: i64, previous: IndexHeader) -> Result<Arc<IndexFile>, StoreError> {
         let directory = self.root.join("index");
         create_directory(&directory)?;
         let mut files = self.files.write();
@@ -263,127 +265,4 @@ fn found_layout(
             HEADER_BYTES,
         ),
     })
-}
-
-/// Adds records to the index; owned by the dispatcher.
-pub(crate) struct IndexWriter {
-    files: Arc<IndexFiles>,
-    active: Option<ActiveIndexFile>,
-    clock: Arc<dyn Clock>,
-    /// Hashes the last indexed message already has, when it is seen again after a restart.
-    seen_again: Vec<i32>,
-}
-
-impl IndexWriter {
-    /// Continues the newest file.
-    pub(crate) fn resume(
-        files: Arc<IndexFiles>,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, StoreError> {
-        let last = files.files();
-        let active = match last.last() {
-            Some(file) => {
-                let active = ActiveIndexFile::new(Arc::clone(file));
-                Some(active.map_err(io_error(file.path()))?)
-            }
-            None => None,
-        };
-        let end = active
-            .as_ref()
-            .map_or(0, |active| active.header().end_physical_offset);
-        let mut seen_again = Vec::new();
-        for file in last.iter().rev() {
-            if !trailing_hashes(file, end, &mut seen_again).map_err(io_error(file.path()))? {
-                break;
-            }
-        }
-        Ok(Self {
-            files,
-            active,
-            clock,
-            seen_again,
-        })
-    }
-
-    /// Physical offset of the last message indexed; None when nothing is.
-    pub(crate) fn end_physical_offset(&self) -> Option<i64> {
-        let header = self.active.as_ref()?.header();
-        Some(header.end_physical_offset)
-    }
-
-    /// Adds the keys of a record; records before the last one indexed are in already.
-    pub(crate) fn add_record(
-        &mut self,
-        physical_offset: i64,
-        record: &RecordView<'_>,
-    ) -> Result<(), StoreError> {
-        let is_in = |end| physical_offset < end;
-        let is_rollback = record.sys_flag & sys_flag::TRANSACTION_MASK == sys_flag::ROLLBACK;
-        if is_rollback || self.end_physical_offset().is_some_and(is_in) {
-            return Ok(());
-        }
-        let unique = properties::get_str(record.properties, properties::UNIQ_KEY);
-        let keys = properties::get_str(record.properties, properties::KEYS);
-        let keys = keys.as_deref().unwrap_or_default().split(' ');
-        for key in unique.as_deref().into_iter().chain(keys) {
-            if !key.is_empty() {
-                let hash = key_hash(record.topic, key);
-                self.add(hash, physical_offset, record.store_timestamp_ms)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn add(
-        &mut self,
-        key_hash: i32,
-        physical_offset: i64,
-        store_timestamp_ms: i64,
-    ) -> Result<(), StoreError> {
-        if self.was_seen(key_hash, physical_offset) {
-            return Ok(());
-        }
-        let active = self.active_with_room()?;
-        let added = active.add(key_hash, physical_offset, store_timestamp_ms);
-        added.map_err(io_error(active.file().path()))
-    }
-
-    /// Whether the entry was written before the restart; each is met once.
-    fn was_seen(&mut self, key_hash: i32, physical_offset: i64) -> bool {
-        if self.seen_again.is_empty() || self.end_physical_offset() != Some(physical_offset) {
-            self.seen_again.clear();
-            return false;
-        }
-        let found = self.seen_again.iter().position(|seen| *seen == key_hash);
-        found.map(|at| self.seen_again.swap_remove(at)).is_some()
-    }
-
-    fn active_with_room(&mut self) -> Result<&mut ActiveIndexFile, StoreError> {
-        let is_full = self.active.as_ref().is_none_or(ActiveIndexFile::is_full);
-        if is_full {
-            let full = self.active.take();
-            let previous = full.as_ref().map(|active| *active.header());
-            if let Some(full) = full {
-                self.files.unsynced.lock().push(Arc::clone(full.file()));
-            }
-            let file = self
-                .files
-                .create(self.clock.wall_ms(), previous.unwrap_or_default())?;
-            let active = ActiveIndexFile::new(Arc::clone(&file));
-            self.active = Some(active.map_err(io_error(file.path()))?);
-        }
-        Ok(self.active.as_mut().expect("made above when missing"))
-    }
-}
-
-/// Collects the hashes of the last entries that point to `end`; true if the whole file does.
-fn trailing_hashes(file: &IndexFile, end: i64, hashes: &mut Vec<i32>) -> std::io::Result<bool> {
-    for index in (1..file.header()?.index_count).rev() {
-        let entry = file.entry(index)?;
-        if entry.physical_offset != end {
-            return Ok(false);
-        }
-        hashes.push(entry.key_hash);
-    }
-    Ok(true)
 }

@@ -35,6 +35,14 @@ pub(crate) struct Wanted {
     pub max_count: usize,
 }
 
+/// One key of a message that enters the index.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Key {
+    pub hash: i32,
+    pub physical_offset: i64,
+    pub store_timestamp_ms: i64,
+}
+
 impl IndexFile {
     /// Opens a file of the store's layout.
     pub(crate) fn open(path: &Path, layout: IndexLayout, access: Access) -> io::Result<Self> {
@@ -142,7 +150,7 @@ impl IndexFile {
         let header = self.header()?;
         let count = header.index_count;
         let mut index = self.slot(self.layout.slot_of(wanted.key_hash))?;
-        if count <= 1 || index <= 0 || index > count {
+        if count <= 1 || index <= 0 || index.unsigned_abs() >= self.layout.entries {
             return Ok(());
         }
         while hits.len() < wanted.max_count {
@@ -152,7 +160,8 @@ impl IndexFile {
             }
             let time_ms = header.entry_timestamp_ms(entry.time_difference_seconds);
             let is_in_time = (wanted.begin_ms..=wanted.end_ms).contains(&time_ms);
-            if entry.key_hash == wanted.key_hash && is_in_time {
+            // Entries that are not counted yet, or never were, still lead to those before them.
+            if entry.key_hash == wanted.key_hash && is_in_time && index < count {
                 hits.push(entry.physical_offset);
             }
             // Entries link backwards; anything else is damage and would loop.
@@ -208,49 +217,63 @@ impl ActiveIndexFile {
         self.file.is_full(&self.header)
     }
 
-    /// Adds an entry; the file is not full. The order of the stores keeps chains sound for
-    /// readers: entry, slot, header.
-    pub(crate) fn add(
-        &mut self,
-        key_hash: i32,
-        physical_offset: i64,
-        store_timestamp_ms: i64,
-    ) -> io::Result<()> {
+    /// Adds entries as far as the file has room, and returns how many. The order of the stores
+    /// keeps chains sound for readers: entry, slot, header.
+    pub(crate) fn add(&mut self, keys: &[Key]) -> io::Result<usize> {
+        let first = self.header.index_count.unsigned_abs();
+        let room = self.file.layout.entries.saturating_sub(first);
+        let keys = &keys[..keys.len().min(room as usize)];
+        let end = first + u32::try_from(keys.len()).unwrap_or(u32::MAX);
+        self.allocate(self.file.layout.entry_position(end))?;
+        self.touch_slots(keys);
+        keys.iter().try_for_each(|key| self.add_one(key))?;
+        let header = self.header.encode();
+        self.store(0, &header)?;
+        Ok(keys.len())
+    }
+
+    /// Reads the slots first, all at once: they are far apart, and memory answers many questions
+    /// in the time of one.
+    fn touch_slots(&self, keys: &[Key]) {
+        let heads = keys.iter().map(|key| self.map[self.slot_place(key)]);
+        std::hint::black_box(heads.fold(0, |all, head| all ^ head));
+    }
+
+    fn slot_place(&self, key: &Key) -> usize {
+        let slot = self.file.layout.slot_of(key.hash);
+        usize::try_from(self.file.layout.slot_position(slot)).unwrap_or(usize::MAX)
+    }
+
+    fn add_one(&mut self, key: &Key) -> io::Result<()> {
         let index = self.header.index_count;
-        self.allocate(self.entry_end(index))?;
-        let slot_position = self
-            .file
-            .layout
-            .slot_position(self.file.layout.slot_of(key_hash));
-        let previous = self.chain_head(slot_position);
+        let slot_place = self.slot_place(key);
+        let previous = self.chain_head(slot_place);
         let entry = IndexEntry {
-            key_hash,
-            physical_offset,
-            time_difference_seconds: self.header.time_difference_seconds(store_timestamp_ms),
+            key_hash: key.hash,
+            physical_offset: key.physical_offset,
+            time_difference_seconds: self.header.time_difference_seconds(key.store_timestamp_ms),
             previous,
         };
         let entry_position = self.file.layout.entry_position(index.unsigned_abs());
         self.store(entry_position, &entry.encode())?;
-        self.store(slot_position, &index.to_be_bytes())?;
+        self.store(slot_place as u64, &index.to_be_bytes())?;
         if index <= 1 {
-            self.header.begin_physical_offset = physical_offset;
-            self.header.begin_timestamp_ms = store_timestamp_ms;
+            self.header.begin_physical_offset = key.physical_offset;
+            self.header.begin_timestamp_ms = key.store_timestamp_ms;
         }
         if previous == 0 {
             self.header.hash_slot_count += 1;
         }
         self.header.index_count += 1;
-        self.header.end_physical_offset = physical_offset;
-        self.header.end_timestamp_ms = store_timestamp_ms;
-        let header = self.header.encode();
-        self.store(0, &header)
+        self.header.end_physical_offset = key.physical_offset;
+        self.header.end_timestamp_ms = key.store_timestamp_ms;
+        Ok(())
     }
 
     /// The newest entry of a slot's chain, 0 for none.
-    fn chain_head(&self, slot_position: u64) -> i32 {
-        let at = usize::try_from(slot_position).unwrap_or(usize::MAX);
+    fn chain_head(&self, slot_place: usize) -> i32 {
         let mut bytes = [0; SLOT_BYTES];
-        bytes.copy_from_slice(&self.map[at..at + SLOT_BYTES]);
+        bytes.copy_from_slice(&self.map[slot_place..slot_place + SLOT_BYTES]);
         let head = i32::from_be_bytes(bytes);
         // Beyond the count: an entry whose header was never written.
         if head < 0 || head >= self.header.index_count {

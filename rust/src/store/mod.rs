@@ -20,6 +20,7 @@ mod delay;
 mod delay_offsets;
 #[cfg(test)]
 mod delay_tests;
+pub mod derive;
 #[cfg(test)]
 mod derived_golden_tests;
 mod dispatch;
@@ -36,6 +37,7 @@ mod golden;
 mod index;
 mod index_file;
 mod index_name;
+mod index_writer;
 mod layout;
 mod lock;
 mod lookup;

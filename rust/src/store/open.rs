@@ -80,7 +80,7 @@ pub(super) fn open(
     Ok(store)
 }
 
-fn parse_levels(settings: &Settings) -> Result<DelayLevels, StoreError> {
+pub(super) fn parse_levels(settings: &Settings) -> Result<DelayLevels, StoreError> {
     DelayLevels::parse(&settings.delay_levels).ok_or_else(|| StoreError::Setting {
         key: "messageDelayLevel",
         value: settings.delay_levels.clone(),
