@@ -3,7 +3,8 @@
 //! `cargo run --profile fast --example derive -- [--messages N] [--root DIR]`
 //!
 //! - `put_batched`: messages put in batches of 100 with everything beside it, until dispatched.
-//! - `queues`, `index`: built anew from the whole log, one without the other.
+//! - `queue_units`, `index_keys`: built anew from the whole log, one without the other; per second
+//!   of the clock, and of the processor.
 
 use std::error::Error;
 use std::fs;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use mqstack_core::clock::SystemClock;
-use mqstack_core::store::{Put, PutRequest, Settings, Store, derive};
+use mqstack_core::store::{Put, PutRequest, Settings, Store, StoreError, derive};
 use serde_json::{Value, json};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -46,20 +47,41 @@ fn measure(root: &Path, messages: u64) -> Outcome<Value> {
     };
     let messages = messages / BATCH * BATCH;
     let elapsed = put(root, &settings, messages)?;
-    let put_batched = per_second(messages, elapsed);
     fs::remove_dir_all(root.join("consumequeue"))?;
     fs::remove_dir_all(root.join("index"))?;
-    let start = Instant::now();
-    let log_bytes = derive::queues(root, &settings)?;
-    let queues = per_second(messages, start.elapsed());
-    let start = Instant::now();
-    derive::index(root, &settings, SystemClock::shared())?;
+    let (log_bytes, queues) = timed(|| derive::queues(root, &settings))?;
+    let clock = SystemClock::shared();
+    let (_, index) = timed(|| derive::index(root, &settings, clock))?;
+    let keys = messages * KEYS;
     Ok(json!({
         "record_bytes": log_bytes / messages,
-        "put_batched_messages_per_s": put_batched,
-        "queue_units_per_s": queues,
-        "index_keys_per_s": per_second(messages * KEYS, start.elapsed()),
+        "put_batched_messages_per_s": per_second(messages, elapsed),
+        "queue_units_per_s": per_second(messages, queues.0),
+        "queue_units_per_cpu_s": per_second(messages, queues.1),
+        "index_keys_per_s": per_second(keys, index.0),
+        "index_keys_per_cpu_s": per_second(keys, index.1),
     }))
+}
+
+/// Time by the clock, and of the processor.
+fn timed<T>(work: impl FnOnce() -> Result<T, StoreError>) -> Outcome<(T, (Duration, Duration))> {
+    let (start, cpu) = (Instant::now(), cpu_time());
+    let done = work()?;
+    Ok((done, (start.elapsed(), cpu_time().saturating_sub(cpu))))
+}
+
+/// Processor time of the process.
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer is to a live value of the right type.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    Duration::new(
+        time.tv_sec.unsigned_abs(),
+        time.tv_nsec.unsigned_abs() as u32,
+    )
 }
 
 fn put(root: &Path, settings: &Settings, messages: u64) -> Outcome<Duration> {

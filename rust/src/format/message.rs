@@ -249,10 +249,13 @@ pub fn java_hash(text: &str) -> i32 {
 pub fn java_hash_on(hash: i32, bytes: &[u8]) -> i32 {
     let add = |hash: i32, unit: i32| hash.wrapping_mul(31).wrapping_add(unit);
     if bytes.is_ascii() {
-        return bytes.iter().fold(hash, |hash, byte| add(hash, (*byte).into()));
+        return bytes
+            .iter()
+            .fold(hash, |hash, byte| add(hash, (*byte).into()));
     }
     let text = String::from_utf8_lossy(bytes);
-    text.encode_utf16().fold(hash, |hash, unit| add(hash, unit.into()))
+    text.encode_utf16()
+        .fold(hash, |hash, unit| add(hash, unit.into()))
 }
 
 #[expect(

@@ -210,3 +210,119 @@ fn a_store_may_take_up_the_extension_and_leave_it() {
     assert_eq!(queue.tags_code(&unit, ReadMode::Wait), Ok(Some(1_004)));
     assert_eq!(queue.entry(5).unwrap(), entry(5));
 }
+
+/// The fillers among the units of a queue, by offset.
+fn fillers(queue: &ConsumeQueue) -> Vec<i64> {
+    let (first, end) = queue.written();
+    let is_filler = |offset: &i64| queue.unit(*offset).unwrap().is_filler();
+    (first..end).filter(is_filler).collect()
+}
+
+#[test]
+fn a_queue_that_starts_late_starts_at_a_file_with_fillers_before() {
+    let root = tempfile::tempdir().unwrap();
+    let queues = open(root.path(), false, true);
+    let queue = queues.for_record("T", 0).unwrap();
+    assert_eq!(append(&queue, 8), Appended::New);
+    queue.write_pending().unwrap();
+    queue.flush().unwrap();
+    assert_eq!(files(root.path(), "consumequeue"), [100]);
+    assert_eq!((queue.min_offset(), queue.max_offset()), (8, 9));
+    assert_eq!(fillers(&queue), [5, 6, 7]);
+    let filler = queue.unit(5).unwrap();
+    assert_eq!(
+        (filler.physical_offset, filler.size_bytes, filler.tags_code),
+        (0, i32::MAX, 0)
+    );
+    for was_clean in [true, false] {
+        let queues = open(root.path(), false, was_clean);
+        let queue = queues.get("T", 0).unwrap();
+        assert_eq!((queue.max_offset(), queue.end_physical()), (9, 900));
+        queue.set_min_from(0);
+        assert_eq!(queue.min_offset(), 8);
+    }
+}
+
+#[test]
+fn an_offset_that_no_record_has_is_filled_never_shifted() {
+    let root = tempfile::tempdir().unwrap();
+    let queues = open(root.path(), false, true);
+    let queue = filled(&queues, 3);
+    assert_eq!(append(&queue, 7), Appended::New);
+    queue.write_pending().unwrap();
+    assert_eq!(fillers(&queue), [3, 4, 5, 6]);
+    assert_eq!(queue.entry(7), Some(entry(7)));
+    // Fillers at the end of a file, and all that is left of it once the log has moved on.
+    assert_eq!(append(&queue, 20), Appended::New);
+    queue.write_pending().unwrap();
+    assert_eq!(queue.delete_before(701).unwrap(), 4);
+    assert_eq!((queue.min_offset(), queue.max_offset()), (20, 21));
+}
+
+#[test]
+fn what_the_queue_has_is_not_added_again() {
+    let root = tempfile::tempdir().unwrap();
+    let queues = open(root.path(), false, true);
+    let queue = filled(&queues, 6);
+    for offset in [5, 0, 3] {
+        assert_eq!(append(&queue, offset), Appended::Duplicate, "{offset}");
+    }
+    // A new record with a lower offset, and an old one with a higher: RocketMQ drops both.
+    let late = QueueEntry {
+        physical_offset: 900,
+        ..entry(2)
+    };
+    assert_eq!(queue.append(2, late, None).unwrap(), Appended::Duplicate);
+    assert_eq!(
+        queue.append(9, entry(4), None).unwrap(),
+        Appended::Duplicate
+    );
+    assert_eq!(append(&queue, 6), Appended::New);
+    queue.write_pending().unwrap();
+    assert_eq!(queue.max_offset(), 7);
+    assert!(fillers(&queue).is_empty());
+}
+
+#[test]
+fn an_offset_far_off_is_a_damaged_header() {
+    let root = tempfile::tempdir().unwrap();
+    let queues = open(root.path(), false, true);
+    let queue = filled(&queues, 1);
+    for offset in [-1, i64::MIN, i64::MAX, 5_000_000] {
+        assert_eq!(
+            queue.append(offset, entry(1), None).unwrap(),
+            Appended::Refused
+        );
+    }
+    assert_eq!(append(&queue, 1), Appended::New);
+    assert!(queues.for_record("../T", 0).is_none());
+    assert!(queues.for_record("T", -1).is_none());
+}
+
+#[test]
+fn extension_units_that_do_not_fit_leave_the_tags_code_in_the_queue() {
+    let root = tempfile::tempdir().unwrap();
+    let queues = open(root.path(), true, true);
+    let queue = queues.for_record("T", 0).unwrap();
+    // A file of 100 bytes keeps 4 for its end mark.
+    for (offset, bytes) in [76, 77, 40_000].into_iter().enumerate() {
+        let bitmap = vec![1; bytes];
+        let offset = offset as i64;
+        let ext = ExtUnit {
+            tags_code: 7,
+            store_timestamp_ms: 1,
+            bitmap: &bitmap,
+        };
+        queue.append(offset, entry(offset), Some(&ext)).unwrap();
+    }
+    queue.write_pending().unwrap();
+    let is_in_ext = |offset| queue.entry(offset).unwrap().is_extension_address();
+    assert!(is_in_ext(0) && !is_in_ext(1) && !is_in_ext(2));
+    assert_eq!(append(&queue, 3), Appended::New);
+    queue.write_pending().unwrap();
+    assert_eq!(files(root.path(), "consumequeue_ext"), [0, 100]);
+    let first = root
+        .path()
+        .join("consumequeue_ext/T/0/00000000000000000000");
+    assert_eq!(fs::read(first).unwrap()[96..], [0xFF, 0xFF, 0, 0]);
+}

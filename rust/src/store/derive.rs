@@ -13,7 +13,7 @@ use super::layout;
 use super::open::parse_levels;
 use super::settings::Settings;
 use super::types::StoreError;
-use super::walk::{LogRead, Step, Walk};
+use super::walk::{Step, Walk};
 use crate::clock::Clock;
 use crate::format::message::{CheckCrc, RecordView};
 use crate::log::Access;

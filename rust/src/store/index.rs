@@ -181,7 +181,11 @@ impl IndexFiles {
     }
 
     /// Adds a file whose header continues `previous`, as RocketMQ's does.
-    pub(super) fn create(&self, now_ms: i64, previous: IndexHeader) -> Result<Arc<IndexFile>, StoreError> {
+    pub(super) fn create(
+        &self,
+        now_ms: i64,
+        previous: IndexHeader,
+    ) -> Result<Arc<IndexFile>, StoreError> {
         let directory = self.root.join("index");
         create_directory(&directory)?;
         let mut files = self.files.write();

@@ -44,7 +44,9 @@ impl IndexWriter {
             }
             None => None,
         };
-        let end = active.as_ref().map(|active| active.header().end_physical_offset);
+        let end = active
+            .as_ref()
+            .map(|active| active.header().end_physical_offset);
         let mut seen_again = Vec::new();
         for file in all.iter().rev() {
             let end = end.unwrap_or(0);

@@ -37,6 +37,8 @@ mod golden;
 mod index;
 mod index_file;
 mod index_name;
+#[cfg(test)]
+mod index_tests;
 mod index_writer;
 mod layout;
 mod lock;
