@@ -66,6 +66,16 @@ class Request(Protocol):
         """0 at first, 1 after `AGAIN` or when a hold ended."""
         ...
 
+    def respond(
+        self,
+        code: int,
+        remark: str | None,
+        fields: Mapping[str, str] | None,
+        body: bytes | None,
+    ) -> None:
+        """Answer from a callback, once, after `LATER`; from any thread."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Response:

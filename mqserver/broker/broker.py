@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import sys
 import threading
 import time
 from typing import TYPE_CHECKING
 
-from mqclient.wire.codes import FrameFlag, RequestCode
-from mqclient.wire.frame import Frame, encode
+from mqclient.wire.codes import RequestCode
 from mqserver.addresses import Advertised, advertised
 from mqserver.broker import table
 from mqserver.broker.context import BrokerContext, NoNameServers
+from mqserver.broker.relay import Relay
 from mqserver.broker.state import groups, topics
 from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.producers import Producers
@@ -58,7 +57,6 @@ class Broker:
         self.poisoned = False
         self._tables = Tables()
         self._admin = Guard("adminAllowAddresses", self.settings.admin_allow_addresses)
-        self._opaque = itertools.count(1)
         self._stopping = threading.Event()
         self._scanner = threading.Thread(target=self._scan, name="silent-clients", daemon=True)
         self._registrar: Registrar | None = None
@@ -115,7 +113,7 @@ class Broker:
         )
         context.lock, context.unlock = listener.lock_batch, listener.unlock_batch
         context.is_open, context.counters = listener.is_open, listener.counters
-        context.send = listener.send
+        context.relay = Relay(listener.send, listener.call)
         self._publish_broker()
         self._tables.attach(listener)
         self._listener = listener
@@ -156,7 +154,7 @@ class Broker:
             lock=lambda _group, _client, _queues: [],
             unlock=lambda _group, _client, _queues: None,
             is_open=lambda _connection: True,
-            send=lambda _connection, _frame: False,
+            relay=Relay(lambda _connection, _frame: False, _nobody),
             counters=dict,
             boot_ms=_now_ms(),
         )
@@ -205,6 +203,7 @@ class Broker:
         context.accepting = False
         self._publish_broker()
         listener.release_holds()
+        context.relay.close()
         listener.stop(timeout=DRAIN_S)
         self._scanner.join(timeout=1.0)
         context.saver.stop()
@@ -279,14 +278,9 @@ class Broker:
         config = context.groups.find(group)
         if not lost and config is not None and not config.notify_consumer_ids_changed_enable:
             return
+        fields, code = {"consumerGroup": group}, int(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
         for connection in connections:
-            frame = Frame(
-                int(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED),
-                {"consumerGroup": group},
-                opaque=next(self._opaque),
-                flag=int(FrameFlag.ONEWAY),
-            )
-            self._listener.send(connection, encode(frame))
+            context.relay.tell(connection, code, fields)
 
     def _scan(self) -> None:
         """Close connections of clients that stopped sending heartbeats; note the midnights."""
@@ -311,6 +305,10 @@ class Broker:
         elif now != before:
             log.warning("the store takes messages again")
         return now
+
+
+def _nobody(connection: int, _frame: bytes, _timeout: float) -> bytes:
+    raise ConnectionError(f"connection {connection}: the broker does not listen yet")
 
 
 def _now_ms() -> int:

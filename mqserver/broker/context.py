@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Protocol
 
+from mqserver.broker.relay import Relay
 from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.days import Days
 from mqserver.broker.state.groups import Groups
@@ -108,6 +109,14 @@ class StoreDoor(Protocol):
         """Drop what queues say about messages that are gone."""
         ...
 
+    def clone_offsets(self, from_group: str, to_group: str, topic: str) -> int:
+        """Give a group the offsets of another."""
+        ...
+
+    def remove_group(self, group: str, topic: str | None = None) -> int:
+        """Forget the offsets of a group."""
+        ...
+
     def clean_unused_topics(self, topics: set[str]) -> tuple[int, int, int]:
         """Empty the queues of all other topics."""
         ...
@@ -161,7 +170,7 @@ class BrokerContext:
 
     settings: replaced as a whole by an online update. store_host: "ip:port" told to clients.
     accepting: False once the broker is stopping. lock, unlock: the plane's queue locks.
-    is_open: whether a connection still is. send: a one-way request to a client.
+    is_open: whether a connection still is. relay: requests to clients.
     monotonic: seconds. now_ms: wall clock.
     """
 
@@ -180,7 +189,7 @@ class BrokerContext:
     lock: Callable[[str, str, list[Queue]], list[Queue]]
     unlock: Callable[[str, str, list[Queue]], None]
     is_open: Callable[[int], bool]
-    send: Callable[[int, bytes], bool]
+    relay: Relay
     counters: Callable[[], dict[str, int]]
     boot_ms: int
     accepting: bool = True

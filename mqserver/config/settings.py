@@ -64,6 +64,8 @@ class BrokerSettings(NamedTuple):
     server_channel_max_idle_time_seconds: int
     query_thread_pool_queue_capacity: int
     send_thread_pool_queue_capacity: int
+    reply_thread_pool_queue_capacity: int
+    store_reply_message_enable: bool
     pull_thread_pool_queue_capacity: int
     heartbeat_thread_pool_queue_capacity: int
     client_manager_thread_pool_queue_capacity: int

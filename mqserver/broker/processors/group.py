@@ -1,14 +1,28 @@
-"""Groups: 200, 203, 208 and 300 (server.md B.7)."""
+"""Groups: 200, 201, 203, 204, 207, 208, 300, 317 and 328 (server.md B.7)."""
 
 from __future__ import annotations
 
 from mqclient.wire.bodies.common import GroupList
-from mqclient.wire.bodies.groups import ConsumeStats, OffsetWrapper, SubscriptionGroupConfig
+from mqclient.wire.bodies.groups import (
+    ConsumeStats,
+    ConsumeStatsList,
+    OffsetWrapper,
+    ProducerConnection,
+    ProducerInfo,
+    ProducerTableInfo,
+    SubscriptionGroupConfig,
+)
 from mqclient.wire.codes import ResponseCode
-from mqclient.wire.headers.admin import GetConsumeStatsRequestHeader, TopicRequestHeader
-from mqclient.wire.headers.clients import ConsumerGroupRequestHeader
+from mqclient.wire.headers.admin import (
+    DeleteSubscriptionGroupRequestHeader,
+    GetConsumeStatsInBrokerHeader,
+    GetConsumeStatsRequestHeader,
+    TopicRequestHeader,
+)
+from mqclient.wire.headers.clients import ConsumerGroupRequestHeader, ProducerGroupRequestHeader
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.state.groups import FILE
+from mqserver.broker.state.members import language_name
 from mqserver.replies import Reply, Request, Response
 from mqstore import MessageQueue
 
@@ -18,6 +32,49 @@ def create_group(broker: BrokerContext, request: Request) -> Reply:
     broker.groups.put(SubscriptionGroupConfig.from_json(request.body))
     broker.saver.save_now(FILE)
     return Response()
+
+
+def all_groups(broker: BrokerContext, request: Request) -> Reply:
+    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201)."""
+    return Response(body=broker.groups.all().to_json())
+
+
+def delete_group(broker: BrokerContext, request: Request) -> Reply:
+    """DELETE_SUBSCRIPTIONGROUP (207): its offsets too, if the request says so."""
+    header = DeleteSubscriptionGroupRequestHeader.from_fields(request.fields)
+    broker.groups.remove(header.group_name)
+    broker.saver.save_now(FILE)
+    if header.remove_offset:
+        broker.store.remove_group(header.group_name)
+    return Response()
+
+
+def producer_connections(broker: BrokerContext, request: Request) -> Reply:
+    """GET_PRODUCER_CONNECTION_LIST (204)."""
+    group = ProducerGroupRequestHeader.from_fields(request.fields).producer_group
+    if not broker.producers.knows(group):
+        return Response(ResponseCode.SYSTEM_ERROR, f"the producer group[{group}] not exist")
+    rows = [member.as_connection() for member in broker.producers.members(group)]
+    return Response(body=ProducerConnection(rows).to_json())
+
+
+def all_producers(broker: BrokerContext, request: Request) -> Reply:
+    """GET_ALL_PRODUCER_INFO (328)."""
+    now_s, now_ms = broker.monotonic(), broker.now_ms()
+    table = {
+        group: [
+            ProducerInfo(
+                member.client_id,
+                f"/{member.remote}",
+                language_name(member.language),
+                member.version,
+                now_ms - int((now_s - member.seen) * 1000),
+            )
+            for member in members
+        ]
+        for group, members in broker.producers.all().items()
+    }
+    return Response(body=ProducerTableInfo(table).to_json())
 
 
 def consumer_connections(broker: BrokerContext, request: Request) -> Reply:
@@ -48,6 +105,30 @@ def consume_stats(broker: BrokerContext, request: Request) -> Reply:
             queue = MessageQueue(topic, broker.settings.broker_name, queue_id)
             stats.offset_table[queue] = _position(broker, group, topic, queue_id)
     return Response(body=stats.to_json())
+
+
+def all_consume_stats(broker: BrokerContext, request: Request) -> Reply:
+    """GET_BROKER_CONSUME_STATS (317): every group in every write queue of its topics."""
+    is_order = GetConsumeStatsInBrokerHeader.from_fields(request.fields).is_order
+    body = ConsumeStatsList(broker_addr=broker.store_host)
+    for group in broker.groups.all().subscription_group_table:
+        online = broker.consumers.get(group)
+        rows = []
+        for topic in _topics_of(broker, group):
+            config = broker.topics.get(topic)
+            if config is None or (is_order and not config.order):
+                continue
+            if online and topic not in online.subscriptions:
+                continue
+            stats = ConsumeStats()
+            for queue_id in range(config.write_queue_nums):
+                queue = MessageQueue(topic, broker.settings.broker_name, queue_id)
+                position = _position(broker, group, topic, queue_id)
+                stats.offset_table[queue] = position
+                body.total_diff += position.broker_offset - position.consumer_offset
+            rows.append(stats)
+        body.consume_stats_list.append({group: rows})
+    return Response(body=body.to_json())
 
 
 def _position(broker: BrokerContext, group: str, topic: str, queue_id: int) -> OffsetWrapper:

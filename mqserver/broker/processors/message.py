@@ -53,18 +53,15 @@ def send(broker: BrokerContext, request: Request) -> Reply:
 
 def _send(broker: BrokerContext, request: Request, told: dict[str, str]) -> Reply:
     short = request.code != RequestCode.SEND_MESSAGE
-    _check_time_and_name(broker, request.fields.get("b" if short else "topic"))
+    check_time_and_name(broker, request.fields.get("b" if short else "topic"))
     kind = SendMessageRequestHeaderV2 if short else SendMessageRequestHeader
     header = kind.from_fields(request.fields)
     config = broker.topics.get(header.topic)
     if config is None:
-        config = _created(broker, header)
+        config = created(broker, header)
         if request.attempt == 0:
             return AGAIN
-    limit = max(config.read_queue_nums, config.write_queue_nums)
-    if header.queue_id >= limit:
-        remark = f"request queueId[{header.queue_id}] is illegal, {shown(config)}"
-        raise Refused(ResponseCode.SYSTEM_ERROR, f"{remark} Producer: {request.remote}")
+    check_queue(request, header, config)
     topic, queue_id = header.topic, header.queue_id
     if queue_id < 0:
         queue_id = random.randrange(max(1, config.write_queue_nums))
@@ -74,7 +71,16 @@ def _send(broker: BrokerContext, request: Request, told: dict[str, str]) -> Repl
     return _answer(broker, result, queue_id, told)
 
 
-def _check_time_and_name(broker: BrokerContext, topic: str | None) -> None:
+def check_queue(request: Request, header: SendMessageRequestHeader, config: TopicConfig) -> None:
+    """Refused for a queue that the topic does not have."""
+    limit = max(config.read_queue_nums, config.write_queue_nums)
+    if header.queue_id >= limit:
+        remark = f"request queueId[{header.queue_id}] is illegal, {shown(config)}"
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"{remark} Producer: {request.remote}")
+
+
+def check_time_and_name(broker: BrokerContext, topic: str | None) -> None:
+    """Refused for a topic that nobody may send to, or not now."""
     settings = broker.settings
     start_ms = settings.start_accept_send_request_time_stamp
     if broker.now_ms() < start_ms:
@@ -94,7 +100,8 @@ def _check_time_and_name(broker: BrokerContext, topic: str | None) -> None:
         raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, _not_available("broker is stopping"))
 
 
-def _created(broker: BrokerContext, header: SendMessageRequestHeader) -> TopicConfig:
+def created(broker: BrokerContext, header: SendMessageRequestHeader) -> TopicConfig:
+    """The unknown topic of a send, created and saved; Refused if it may not be."""
     template = Template(header.default_topic, header.default_topic_queue_nums, header.unit_mode)
     auto = broker.settings.auto_create_topic_enable
     config = broker.topics.create_for_send(header.topic, template, auto)
@@ -177,15 +184,19 @@ def _answer(
     if result.status not in _STORED:
         remark = _NOT_STORED.get(result.status, "UNKNOWN_ERROR DEFAULT")
         raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+    place = stored_place(broker, result, queue_id)
+    return Response(_STORED[result.status], None, {**place, **told})
+
+
+def stored_place(broker: BrokerContext, result: PutResult, queue_id: int) -> dict[str, str]:
+    """Where a message went, as the fields of a reply."""
     host, _, port = broker.store_host.rpartition(":")
     ids = (offset_msg_id(host.strip("[]"), int(port), at) for at in result.record_offsets)
-    place = {
+    return {
         "queueId": str(queue_id),
-        **told,
         "msgId": ",".join(ids),
         "queueOffset": str(result.queue_offset),
     }
-    return Response(_STORED[result.status], None, place)
 
 
 def _illegal(broker: BrokerContext) -> str:

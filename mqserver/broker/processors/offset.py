@@ -1,8 +1,16 @@
-"""Offsets: 14, 15, 29, 30, 31 and 32 (server.md B.5, B.7)."""
+"""Offsets: 14, 15, 29, 30, 31, 32, 43, 45 and 303 (server.md B.5, B.7)."""
 
 from __future__ import annotations
 
+from datetime import datetime
+
+from mqclient.wire.bodies.offsets import (
+    ConsumerOffsetSerializeWrapper,
+    DelayOffsetSerializeWrapper,
+)
+from mqclient.wire.bodies.topics import QueryConsumeTimeSpanBody, QueueTimeSpan
 from mqclient.wire.codes import ResponseCode
+from mqclient.wire.headers.admin import QueryConsumeTimeSpanRequestHeader
 from mqclient.wire.headers.offsets import (
     OffsetResponseHeader,
     QueryConsumerOffsetRequestHeader,
@@ -13,6 +21,9 @@ from mqclient.wire.headers.offsets import (
 )
 from mqserver.broker.context import BrokerContext
 from mqserver.replies import Reply, Request, Response
+from mqstore import MessageQueue
+
+_DELAY_KEY = "scheduleMessageOffset_"
 
 
 def query_offset(broker: BrokerContext, request: Request) -> Reply:
@@ -60,6 +71,62 @@ def earliest_time(broker: BrokerContext, request: Request) -> Reply:
     first = broker.store.min_offset(header.topic, header.queue_id)
     time_ms = broker.store.store_time_at(header.topic, header.queue_id, first)
     return Response(fields=TimestampResponseHeader(timestamp=time_ms).to_fields())
+
+
+def all_offsets(broker: BrokerContext, request: Request) -> Reply:
+    """GET_ALL_CONSUMER_OFFSET (43)."""
+    return Response(body=ConsumerOffsetSerializeWrapper(broker.store.committed_all()).to_json())
+
+
+def all_delay_offsets(broker: BrokerContext, request: Request) -> Reply:
+    """GET_ALL_DELAY_OFFSET (45): the levels that delivered something."""
+    rows = {
+        int(key.removeprefix(_DELAY_KEY)): int(value.partition(",")[0])
+        for key, value in broker.store.runtime().items()
+        if key.startswith(_DELAY_KEY)
+    }
+    table = {level: offset for level, offset in rows.items() if offset > 0}
+    return Response(body=DelayOffsetSerializeWrapper(table).to_json())
+
+
+def consume_time_span(broker: BrokerContext, request: Request) -> Reply:
+    """QUERY_CONSUME_TIME_SPAN (303): per queue its first, last and last consumed message."""
+    header = QueryConsumeTimeSpanRequestHeader.from_fields(request.fields)
+    config = broker.topics.get(header.topic)
+    if config is None:
+        return Response(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
+    spans = [_time_span(broker, header, queue_id) for queue_id in range(config.write_queue_nums)]
+    return Response(body=QueryConsumeTimeSpanBody(spans).to_json())
+
+
+def _time_span(
+    broker: BrokerContext, header: QueryConsumeTimeSpanRequestHeader, queue_id: int
+) -> QueueTimeSpan:
+    store, topic = broker.store, header.topic
+    first, end = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
+    first_ms = store.store_time_at(topic, queue_id, first)
+    last_ms = store.store_time_at(topic, queue_id, end - 1)
+    consumed = store.committed(header.group, topic, queue_id) or 0
+    consumed_ms = store.store_time_at(topic, queue_id, consumed - 1) if consumed > 0 else first_ms
+    delay_ms = 0
+    if consumed < end:
+        delay_ms = broker.now_ms() - store.store_time_at(topic, queue_id, consumed)
+    return QueueTimeSpan(
+        MessageQueue(topic, broker.settings.broker_name, queue_id),
+        first_ms,
+        last_ms,
+        consumed_ms,
+        delay_ms,
+        _time_text(first_ms),
+        _time_text(last_ms),
+        _time_text(consumed_ms),
+    )
+
+
+def _time_text(time_ms: int) -> str:
+    """RocketMQ's "2026-11-21#07:38:13:389", local time."""
+    text = datetime.fromtimestamp(time_ms // 1000).strftime("%Y-%m-%d#%H:%M:%S")
+    return f"{text}:{time_ms % 1000:03d}"
 
 
 def _offset(offset: int) -> Response:

@@ -1,15 +1,22 @@
-"""Messages by key and by offset: 12 and 33 (server.md B.5)."""
+"""Messages by key and by offset: 12, 33 and 321 (server.md B.5, B.7)."""
 
 from __future__ import annotations
 
+from mqclient.wire.bodies.running import ConsumeQueueData, QueryConsumeQueueResponseBody
 from mqclient.wire.codes import ResponseCode
+from mqclient.wire.headers.admin import QueryConsumeQueueRequestHeader
 from mqclient.wire.headers.pull import (
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,
 )
 from mqserver.broker.context import BrokerContext
+from mqserver.broker.tags import java_hash
 from mqserver.replies import Reply, Request, Response
+from mqstore import decode_messages
+
+_UNITS_MAX = 4_096
+_UNSET = "not set any response code"
 
 
 def query_message(broker: BrokerContext, request: Request) -> Reply:
@@ -45,3 +52,44 @@ def view_message(broker: BrokerContext, request: Request) -> Reply:
         remark = f"can not find message by the offset, {offset}"
         return Response(ResponseCode.SYSTEM_ERROR, remark)
     return Response(body=record)
+
+
+def consume_queue(broker: BrokerContext, request: Request) -> Reply:
+    """QUERY_CONSUME_QUEUE (321): units of a queue; RocketMQ 4.9.7 leaves `eval` false."""
+    header = QueryConsumeQueueRequestHeader.from_fields(request.fields)
+    topic, queue_id = header.topic or "", header.queue_id or 0
+    first, end = broker.store.min_offset(topic, queue_id), broker.store.max_offset(topic, queue_id)
+    if end == 0:
+        remark = f"{queue_id}@{topic} is not exist!"
+        return Response(ResponseCode.SYSTEM_ERROR, remark)
+    index = header.index or 0
+    if not first <= index < end:
+        return Response(0, f"Index {index} of {queue_id}@{topic} is not exist!")
+    body = QueryConsumeQueueResponseBody(max_queue_index=end, min_queue_index=first)
+    if header.consumer_group:
+        group = broker.consumers.get(header.consumer_group)
+        body.subscription_data = group.subscriptions.get(topic) if group else None
+        body.filter_data = "null"
+    count = min(header.count or 0, end - index, _UNITS_MAX)
+    body.queue_data = _units(broker, topic, queue_id, index, count)
+    return Response(0, _UNSET, body=body.to_json())
+
+
+def _units(
+    broker: BrokerContext, topic: str, queue_id: int, index: int, count: int
+) -> list[ConsumeQueueData]:
+    """What the queue's units say, read from their messages."""
+    units: list[ConsumeQueueData] = []
+    while len(units) < count:
+        found = broker.store.get(topic, queue_id, index, count - len(units))
+        messages = decode_messages(found.body)
+        units += (
+            ConsumeQueueData(
+                message.commit_log_offset, message.store_size, java_hash(message.tags or "")
+            )
+            for message in messages
+        )
+        if not messages or found.next_begin_offset <= index:
+            break
+        index = found.next_begin_offset
+    return units

@@ -1,7 +1,8 @@
-"""Topics: 17, 21 and 202 (server.md B.7)."""
+"""Topics: 17, 21, 202, 215 and 305 (server.md B.7)."""
 
 from __future__ import annotations
 
+from mqclient.wire.bodies.common import TopicList
 from mqclient.wire.bodies.topics import TopicConfig, TopicOffset, TopicStatsTable
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.admin import CreateTopicRequestHeader, TopicRequestHeader
@@ -21,12 +22,8 @@ def create_topic(broker: BrokerContext, request: Request) -> Reply:
 
     RocketMQ ignores the request's `order`; only the NameServer's key-values set it.
     """
-    illegal = names.illegal_topic(request.fields.get("topic"))
-    if illegal:
-        raise system_error(illegal)
+    _check_name(broker, request)
     header = CreateTopicRequestHeader.from_fields(request.fields)
-    if broker.topics.is_system(header.topic):
-        raise system_error(f"The topic[{header.topic}] is conflict with system topic.")
     if header.topic_filter_type not in _FILTER_TYPES:
         raise system_error(f"topicFilterType = [{header.topic_filter_type}] value invalid")
     for queues in (header.read_queue_nums, header.write_queue_nums):
@@ -45,6 +42,30 @@ def create_topic(broker: BrokerContext, request: Request) -> Reply:
     broker.saver.save_now(FILE)
     broker.registrar.register_topics([header.topic])
     return Response(remark="not set any response code")
+
+
+def delete_topic(broker: BrokerContext, request: Request) -> Reply:
+    """DELETE_TOPIC_IN_BROKER (215): its queues are emptied; an unknown topic is a success."""
+    _check_name(broker, request)
+    broker.topics.remove(TopicRequestHeader.from_fields(request.fields).topic)
+    broker.saver.save_now(FILE)
+    broker.store.clean_unused_topics(set(broker.topics.wrapper().topic_config_table))
+    return Response()
+
+
+def _check_name(broker: BrokerContext, request: Request) -> None:
+    """Refused for names that are illegal or the system's."""
+    topic = request.fields.get("topic")
+    illegal = names.illegal_topic(topic)
+    if illegal:
+        raise system_error(illegal)
+    if broker.topics.is_system(topic or ""):
+        raise system_error(f"The topic[{topic}] is conflict with system topic.")
+
+
+def system_topics(broker: BrokerContext, request: Request) -> Reply:
+    """GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305)."""
+    return Response(body=TopicList(broker.topics.system_names()).to_json())
 
 
 def all_topics(broker: BrokerContext, request: Request) -> Reply:

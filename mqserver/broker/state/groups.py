@@ -47,9 +47,7 @@ class Groups:
 
     def render(self) -> bytes:
         """The file's text, as RocketMQ writes it."""
-        with self._lock:
-            wrapper = SubscriptionGroupWrapper(dict(self._rows), replace(self.version))
-        return fastjson.dumps(wrapper.to_plain(), pretty=True).encode()
+        return fastjson.dumps(self.all().to_plain(), pretty=True).encode()
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
         """A group, created with defaults if that is allowed; None if it is not."""
@@ -70,6 +68,18 @@ class Groups:
         """Create or replace a group (code 200); the caller saves."""
         with self._lock:
             self._change(config)
+
+    def all(self) -> SubscriptionGroupWrapper:
+        """Every group and the table's version."""
+        with self._lock:
+            return SubscriptionGroupWrapper(dict(self._rows), replace(self.version))
+
+    def remove(self, group: str) -> None:
+        """Delete a group (code 207); the caller saves."""
+        with self._lock:
+            if self._rows.pop(group, None) is not None:
+                self.version = DataVersion(self.version.counter + 1, self._now_ms())
+                self._tables.publish("groups", {group: None})
 
     def _change(self, config: SubscriptionGroupConfig) -> None:
         self._rows[config.group_name] = config

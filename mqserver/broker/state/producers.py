@@ -35,6 +35,27 @@ class Producers:
         with self._lock:
             return list(self._groups.get(group, {}).values())
 
+    def knows(self, group: str) -> bool:
+        """Whether the group ever had a member."""
+        with self._lock:
+            return group in self._groups
+
+    def all(self) -> dict[str, list[Member]]:
+        """Members by group, groups without any left out."""
+        with self._lock:
+            return {name: list(rows.values()) for name, rows in self._groups.items() if rows}
+
+    def connection_of(self, client_id: str) -> int | None:
+        """The newest connection of a client that produces, by its id."""
+        with self._lock:
+            found = [
+                member
+                for members in self._groups.values()
+                for member in members.values()
+                if member.client_id == client_id
+            ]
+        return max(found, key=lambda member: member.seen).connection if found else None
+
     def silent_since(self, limit: float) -> list[int]:
         """Connections of members not heard of since a monotonic time."""
         with self._lock:

@@ -119,6 +119,17 @@ class Topics:
         with self._lock:
             self._change({config.topic_name: config})
 
+    def remove(self, topic: str) -> None:
+        """Delete a topic (code 215); the caller saves."""
+        with self._lock:
+            if self._rows.pop(topic, None) is not None:
+                self._next_version()
+                self._tables.publish("topics", {topic: None})
+
+    def system_names(self) -> list[str]:
+        """The topics that are the system's (code 305)."""
+        return sorted(self._system)
+
     def create_for_send(
         self, topic: str, template: Template, auto_create: bool
     ) -> TopicConfig | None:

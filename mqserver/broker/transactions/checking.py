@@ -12,8 +12,7 @@ import logging
 import threading
 from dataclasses import dataclass, field
 
-from mqclient.wire.codes import FrameFlag, RequestCode
-from mqclient.wire.frame import Frame, encode
+from mqclient.wire.codes import RequestCode
 from mqclient.wire.headers.send import CheckTransactionStateRequestHeader
 from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
@@ -41,7 +40,6 @@ class Checks:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="transaction-check", daemon=True)
         self._turn = itertools.count()
-        self._opaque = itertools.count(1)
 
     def start(self) -> None:
         """Begin; the first pass comes after one interval."""
@@ -93,19 +91,12 @@ class Checks:
             transaction_id=half.properties.get("UNIQ_KEY"),
             offset_msg_id=offset_msg_id(host.strip("[]"), int(port), offset),
         )
-        frame = encode(
-            Frame(
-                int(RequestCode.CHECK_TRANSACTION_STATE),
-                header.to_fields(),
-                writing.real_record(record, half),
-                opaque=next(self._opaque),
-                flag=int(FrameFlag.ONEWAY),
-            )
-        )
+        fields, body = header.to_fields(), writing.real_record(record, half)
         members = broker.producers.members(group)
         for _ in range(min(CHANNEL_TRIES, len(members))):
             member = members[next(self._turn) % len(members)]
-            if broker.send(member.connection, frame):
+            code = int(RequestCode.CHECK_TRANSACTION_STATE)
+            if broker.relay.tell(member.connection, code, fields, body):
                 return
         log.warning("no producer of group %s is online to be asked about %d", group, offset)
 

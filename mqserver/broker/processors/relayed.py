@@ -1,0 +1,76 @@
+"""What the broker asks a consumer on an administrator's behalf: 307 and 309 (server.md B.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mqclient.wire.codes import ResponseCode
+from mqclient.wire.headers.clients import (
+    ConsumeMessageDirectlyResultRequestHeader,
+    GetConsumerRunningInfoRequestHeader,
+)
+from mqserver.broker.context import BrokerContext
+from mqserver.broker.remarks import system_error
+from mqserver.replies import Refused, Reply, Request, Response
+from mqstore import DecodeError, parse_offset_msg_id
+
+_SINCE = 62
+"""V3_1_8_SNAPSHOT: older clients have no answer."""
+_TIMEOUT_S = 10.0
+
+
+def running_info(broker: BrokerContext, request: Request) -> Reply:
+    """GET_CONSUMER_RUNNING_INFO (307)."""
+    header = GetConsumerRunningInfoRequestHeader.from_fields(request.fields)
+    return _relayed(broker, request, (header.consumer_group, header.client_id), b"")
+
+
+def consume_directly(broker: BrokerContext, request: Request) -> Reply:
+    """CONSUME_MESSAGE_DIRECTLY (309): the message goes along, and the broker's name."""
+    header = ConsumeMessageDirectlyResultRequestHeader.from_fields(request.fields)
+    body = b""
+    if header.msg_id:
+        try:
+            offset = parse_offset_msg_id(header.msg_id).physical_offset
+        except (DecodeError, ValueError) as error:
+            raise system_error(f"msgId {header.msg_id}: {error}") from None
+        body = broker.store.get_at(offset) or b""
+    return _relayed(
+        broker,
+        request,
+        (header.consumer_group, header.client_id or ""),
+        body,
+        {"brokerName": broker.settings.broker_name},
+    )
+
+
+def _relayed(
+    broker: BrokerContext,
+    request: Request,
+    consumer: tuple[str, str],
+    body: bytes,
+    more: Mapping[str, str] | None = None,
+) -> Reply:
+    group, client_id = consumer
+    online = broker.consumers.get(group)
+    members = online.members.values() if online else ()
+    member = next((m for m in members if m.client_id == client_id), None)
+    if member is None:
+        raise system_error(f"The Consumer <{group}> <{client_id}> not online")
+    if member.version < _SINCE:
+        raise system_error(
+            f"The Consumer <{client_id}> Version <{member.version}> too low to finish, please "
+            "upgrade it to V3_1_8_SNAPSHOT"
+        )
+    connection, fields = member.connection, {**request.fields, **(more or {})}
+
+    def answer() -> Response:
+        try:
+            reply = broker.relay.ask(connection, request.code, fields, body, _TIMEOUT_S)
+        except TimeoutError as error:
+            remark = f"consumer <{group}> <{client_id}> Timeout: {error}"
+            raise Refused(ResponseCode.CONSUME_MSG_TIMEOUT, remark) from None
+        given = reply.fields if reply.has_fields else None
+        return Response(reply.code, reply.remark, given, reply.body)
+
+    return broker.relay.later(request, answer)

@@ -1,0 +1,114 @@
+"""SEND_REPLY_MESSAGE (324, 325): the answer to a request goes to whoever asked (server.md B.3)."""
+
+from __future__ import annotations
+
+from mqclient.wire.codes import RequestCode
+from mqclient.wire.headers.send import (
+    ReplyMessageRequestHeader,
+    SendMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+)
+from mqserver.broker.context import BrokerContext
+from mqserver.broker.message_text import NAME_END, PAIR_END, store_form
+from mqserver.broker.processors.message import (
+    check_queue,
+    check_time_and_name,
+    created,
+    stored_place,
+)
+from mqserver.broker.remarks import system_error
+from mqserver.replies import Refused, Reply, Request, Response
+
+_TIMEOUT_S = 10.0
+_ASKER = "REPLY_TO_CLIENT"
+
+
+def reply(broker: BrokerContext, request: Request) -> Reply:
+    """Push the answer to the client that waits for it, then store it if that is set."""
+    settings = broker.settings
+    told = {
+        "MSG_REGION": settings.region_id,
+        "TRACE_ON": "true" if settings.trace_on else "false",
+    }
+    is_short = request.code == RequestCode.SEND_REPLY_MESSAGE_V2
+    kind = SendMessageRequestHeaderV2 if is_short else SendMessageRequestHeader
+    try:
+        check_time_and_name(broker, request.fields.get("b" if is_short else "topic"))
+        header = kind.from_fields(request.fields)
+        config = broker.topics.get(header.topic) or created(broker, header)
+        check_queue(request, header, config)
+    except Refused as refused:
+        answer = refused.response
+        return Response(answer.code, answer.remark, told)
+
+    def answer_now() -> Response:
+        try:
+            _push(broker, request, header)
+            code, remark = 0, None
+        except Refused as refused:
+            code, remark = refused.response.code, refused.response.remark
+        place = {"queueId": str(max(0, header.queue_id)), "msgId": "0", "queueOffset": "0"}
+        if settings.store_reply_message_enable:
+            place |= _stored(broker, request, header)
+        return Response(code, remark, {**place, **told})
+
+    return broker.relay.later(request, answer_now)
+
+
+def _push(broker: BrokerContext, request: Request, header: SendMessageRequestHeader) -> None:
+    """PUSH_REPLY_MESSAGE_TO_CLIENT (326); Refused says why it did not arrive."""
+    text = header.properties or ""
+    pairs = (pair.partition(NAME_END) for pair in text.split(PAIR_END))
+    asker = {name: value for name, _, value in pairs}.get(_ASKER)
+    if not asker:
+        raise system_error(f"reply message properties[{_ASKER}] is null")
+    connection = broker.producers.connection_of(asker)
+    if connection is None:
+        raise system_error(f"push reply message fail, channel of <{asker}> not found.")
+    now_ms = broker.now_ms()
+    push = ReplyMessageRequestHeader(
+        producer_group=header.producer_group,
+        topic=header.topic,
+        default_topic=header.default_topic,
+        default_topic_queue_nums=header.default_topic_queue_nums,
+        queue_id=header.queue_id,
+        sys_flag=header.sys_flag,
+        born_timestamp=header.born_timestamp,
+        flag=header.flag,
+        properties=f"PUSH_REPLY_TIME{NAME_END}{now_ms}{PAIR_END}{text}",
+        reconsume_times=header.reconsume_times,
+        unit_mode=header.unit_mode,
+        born_host=request.remote,
+        store_host=broker.store_host,
+        store_timestamp=now_ms,
+    )
+    code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
+    try:
+        given = broker.relay.ask(connection, code, push.to_fields(), request.body, _TIMEOUT_S)
+    except (ConnectionError, TimeoutError) as error:
+        raise system_error(f"push reply message to <{asker}> fail: {error}") from None
+    if given.code != 0:
+        raise system_error(f"push reply message to <{asker}> fail, remark:{given.remark}")
+
+
+def _stored(
+    broker: BrokerContext, request: Request, header: SendMessageRequestHeader
+) -> dict[str, str]:
+    """Store the answer; its place, or nothing if it could not be stored."""
+    text = store_form(header.properties or "", broker.settings.broker_cluster_name)
+    result = broker.store.put(
+        header.topic,
+        request.body,
+        queue_id=max(0, header.queue_id),
+        flag=header.flag,
+        sys_flag=header.sys_flag,
+        properties=text.text,
+        born_timestamp_ms=header.born_timestamp,
+        born_host=request.remote,
+        store_host=broker.store_host,
+        reconsume_times=header.reconsume_times or 0,
+        wait_store_ok=text.wait,
+    )
+    if not result.record_offsets:
+        return {}
+    return stored_place(broker, result, max(0, header.queue_id))

@@ -1,0 +1,66 @@
+"""Requests to clients, and answers that wait for theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import BoundedSemaphore
+
+from mqclient.wire.codes import FrameFlag, ResponseCode
+from mqclient.wire.frame import Frame, decode, encode
+from mqserver.replies import LATER, Refused, Reply, Request, Response
+
+Send = Callable[[int, bytes], bool]
+Call = Callable[[int, bytes, float], bytes]
+
+THREADS = 4
+WAITING_MAX = 256
+"""Requests that may wait for a client's answer at once; more are refused."""
+
+
+class Relay:
+    """The broker's way to its clients.
+
+    send: one-way, False if the connection is gone. call: waits for the reply frame; raises
+    ConnectionError or TimeoutError. Requests to clients are JSON, as RocketMQ's are.
+    """
+
+    def __init__(self, send: Send, call: Call) -> None:
+        self._send = send
+        self._call = call
+        self._places = BoundedSemaphore(WAITING_MAX)
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="relay")
+
+    def tell(self, connection: int, code: int, fields: dict[str, str], body: bytes = b"") -> bool:
+        """A one-way request; False if the client is gone."""
+        frame = Frame(code, fields, body, flag=int(FrameFlag.ONEWAY))
+        return self._send(connection, encode(frame))
+
+    def ask(
+        self, connection: int, code: int, fields: dict[str, str], body: bytes, timeout: float
+    ) -> Frame:
+        """A request and its reply; ConnectionError or TimeoutError without one."""
+        return decode(self._call(connection, encode(Frame(code, fields, body)), timeout))
+
+    def later(self, request: Request, answer: Callable[[], Response]) -> Reply:
+        """Answer on a thread that may wait for clients: no hand-off thread does."""
+        if not self._places.acquire(blocking=False):
+            remark = f"[OVERLOAD]{WAITING_MAX} requests wait for answers of clients"
+            return Response(ResponseCode.SYSTEM_BUSY, remark)
+        self._threads.submit(self._answer, request, answer)
+        return LATER
+
+    def _answer(self, request: Request, answer: Callable[[], Response]) -> None:
+        try:
+            reply = answer()
+        except Refused as refused:
+            reply = refused.response
+        except Exception as error:
+            reply = Response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        finally:
+            self._places.release()
+        request.respond(reply.code, reply.remark, reply.fields, reply.body)
+
+    def close(self) -> None:
+        """Take no more; what waits is not waited for."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
