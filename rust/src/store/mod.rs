@@ -71,6 +71,8 @@ mod store_rig;
 #[cfg(test)]
 mod test_rig;
 mod time_search;
+#[cfg(test)]
+mod trimmed_tests;
 mod types;
 mod upkeep;
 mod walk;

@@ -35,7 +35,7 @@ use super::space::Space;
 use super::state::State;
 use super::store::{Running, Store};
 use super::types::StoreError;
-use super::upkeep::Upkeep;
+use super::upkeep::{Every, Upkeep};
 use crate::clock::Clock;
 use crate::format::delay_levels::DelayLevels;
 use crate::format::message::SCHEDULE_TOPIC;
