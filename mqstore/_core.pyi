@@ -210,6 +210,11 @@ class Store:
         """Milliseconds the put lock has been held by its present owner, 0 when free."""
     def refusal(self) -> str | None:
         """Why the store accepts no more puts (poisoned, or the disk is full), or None."""
+    def set_cleaning(self, settings: dict[str, object]) -> None:
+        """Take the settings of cleaning among these (see `Settings.as_dict`) from now on.
+
+        Raises SettingError for a bad one, and then changes nothing.
+        """
     def clean(self) -> tuple[int, int, int]:
         """Delete what is older than `reserved_hours` now, whatever `delete_when` says.
 

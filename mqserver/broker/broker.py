@@ -21,7 +21,7 @@ from mqserver.broker.transactions.checking import Checks
 from mqserver.config.load import Loaded
 from mqserver.config.online import OnlineSettings
 from mqserver.config.places import broker_override
-from mqserver.config.settings import broker_settings, store_settings
+from mqserver.config.settings import broker_settings, changed_online, store_settings
 from mqserver.guard import Guard, guarded
 from mqserver.listener import Listener
 from mqserver.plane import Event, Tables
@@ -260,6 +260,7 @@ class Broker:
         """Take an online update; a new permission is registered (server.md B.7)."""
         before, context = self.settings, self.context
         self.settings = context.settings = broker_settings(loaded)
+        context.store.set_cleaning(changed_online(self._store_settings, loaded).as_dict())
         self._admin.allow(self.settings.admin_allow_addresses)
         self._publish_broker()
         if before.broker_permission != self.settings.broker_permission:

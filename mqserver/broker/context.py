@@ -101,6 +101,10 @@ class StoreDoor(Protocol):
         """What a pull is answered once after a reset."""
         ...
 
+    def set_cleaning(self, settings: dict[str, object]) -> None:
+        """Take the settings of cleaning among these."""
+        ...
+
     def clean_soon(self) -> None:
         """Let old files go, whatever the hour."""
         ...

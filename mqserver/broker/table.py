@@ -69,6 +69,9 @@ PROCESSORS: dict[int, tuple[str, str]] = {
     Code.UPDATE_BROKER_CONFIG: ("admin", "broker.update_config"),
     Code.GET_BROKER_CONFIG: ("admin", "broker.get_config"),
     Code.GET_BROKER_RUNTIME_INFO: ("admin", "broker.runtime_info"),
+    Code.CLEAN_EXPIRED_CONSUMEQUEUE: ("admin", "cleaning.clean_expired_queues"),
+    Code.CLEAN_UNUSED_TOPIC: ("admin", "cleaning.clean_unused_topics"),
+    Code.DELETE_EXPIRED_COMMITLOG: ("admin", "cleaning.delete_expired_files"),
 }
 
 CODE_FAMILIES = {int(code): family for code, (family, _) in PROCESSORS.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -134,6 +134,17 @@ def store_settings(loaded: Loaded) -> Settings:
     return Settings(**values)
 
 
+def changed_online(store: Settings, loaded: Loaded) -> Settings:
+    """The store's settings with what somebody chose for the keys that may change online."""
+    chosen: dict[str, Any] = {}
+    for field in fields(Settings):
+        key = field.metadata["key"]
+        row = loaded.table.get(key)
+        if row is not None and row.online and loaded.is_set(key):
+            chosen[field.name] = loaded.values[key]
+    return replace(store, **chosen)
+
+
 def networks(text: str) -> list[IPv4Network | IPv6Network]:
     """The networks of a list of CIDRs or addresses; ValueError names a bad one."""
     return [
@@ -167,6 +178,9 @@ def _check_broker(loaded: Loaded, values: Mapping[str, Any]) -> None:
         raise _refusal(loaded, "storePathCommitLog", "must be {storePathRootDir}/commitlog")
     if int(loaded.values["mappedFileSizeConsumeQueue"]) % 20:
         raise _refusal(loaded, "mappedFileSizeConsumeQueue", "must be a multiple of 20 bytes")
+    hours = [part.strip() for part in str(loaded.values["deleteWhen"]).split(";") if part.strip()]
+    if not hours or not all(hour.isdecimal() and int(hour) < 24 for hour in hours):
+        raise _refusal(loaded, "deleteWhen", "must be hours, 00 to 23, separated by ;")
     for address in (part for part in values["namesrv_addr"].split(";") if part.strip()):
         host, _, port = address.strip().rpartition(":")
         if not host or not port.isdigit() or not 0 < int(port) < 65536:

@@ -64,22 +64,24 @@ _READING = (
 
 _CLEANING = (
     Setting("fileReservedTime", 72, "files of the log not written for longer go", unit="hours",
-            floor=1),
-    Setting("deleteWhen", "04", "hours of the day in which old files go, separated by ;"),
+            floor=1, online=True),
+    Setting("deleteWhen", "04", "hours of the day in which old files go, separated by ;",
+            online=True),
     Setting("diskMaxUsedSpaceRatio", 75, "above it old files go at any hour", unit="%", floor=10,
-            ceiling=95),
+            ceiling=95, online=True),
     Setting("diskSpaceCleanForciblyRatio", 85, "above it the oldest files go, whatever their age",
-            unit="%", floor=10, ceiling=99),
+            unit="%", floor=10, ceiling=99, online=True),
     Setting("diskSpaceWarningLevelRatio", 90, "above it sends are refused as well", unit="%",
-            floor=10, ceiling=99),
-    Setting("cleanFileForciblyEnable", True, "files may go before their age"),
+            floor=10, ceiling=99, online=True),
+    Setting("cleanFileForciblyEnable", True, "files may go before their age", online=True),
     Setting("cleanResourceInterval", 10_000, "how often it is looked whether files must go",
             unit="ms", floor=1),
-    Setting("deleteCommitLogFilesInterval", 100, "pause between two deletions", unit="ms"),
+    Setting("deleteCommitLogFilesInterval", 100, "pause between two deletions", unit="ms",
+            online=True),
     Setting("deleteConsumeQueueFilesInterval", 100, "pause between queues with deletions",
-            unit="ms"),
+            unit="ms", online=True),
     Setting("redeleteHangedFileInterval", 120_000, "a file that could not be deleted is tried "
-            "again", unit="ms", floor=1),
+            "again", unit="ms", floor=1, online=True),
 )  # fmt: skip
 
 _QUEUES = (

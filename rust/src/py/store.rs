@@ -350,6 +350,13 @@ impl Store {
         self.run(py, store::Store::refusal)
     }
 
+    /// Takes the settings of cleaning among these.
+    fn set_cleaning(&self, py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<()> {
+        let settings = read_settings(settings)?;
+        self.run(py, |store| store.set_cleaning(&settings.cleaning))?
+            .map_err(raise)
+    }
+
     /// Deletes what is old, whatever the hour: files of the log, of queues, of the index.
     fn clean(&self, py: Python<'_>) -> PyResult<(usize, usize, usize)> {
         self.run(py, store::Store::clean).map(cleaned)

@@ -351,3 +351,22 @@ fn files_go_under_their_readers_and_the_writer_does_not_wait() {
     assert!(slowest < Duration::from_secs(5), "{slowest:?}");
     assert!(rig.bounds().0 > 0 && rig.bounds().1 == MESSAGES as i64 + 3);
 }
+
+#[test]
+fn settings_change_while_the_store_is_open() {
+    let rig = rig();
+    rig.put("T", 3);
+    rig.clock.advance(5 * HOUR_MS);
+    assert_eq!(rig.store.clean(), Cleaned::default());
+    let bad = Cleaning {
+        delete_when: "noon".into(),
+        ..Cleaning::default()
+    };
+    assert!(rig.store.set_cleaning(&bad).is_err());
+    let sooner = Cleaning {
+        reserved_hours: 4,
+        ..Cleaning::default()
+    };
+    rig.store.set_cleaning(&sooner).unwrap();
+    assert_eq!(rig.store.clean().log_files, 2);
+}

@@ -9,6 +9,7 @@ mod append_tests;
 mod checkpoint;
 mod clean;
 mod clean_rules;
+mod clean_run;
 #[cfg(test)]
 mod clean_tests;
 mod consume_queue;

@@ -64,6 +64,18 @@ enum Limits {
 }
 
 impl Limits {
+    fn new(min_free_bytes: Option<u64>, cleaning: &Cleaning) -> Self {
+        if let Some(min_bytes) = min_free_bytes {
+            return Self::Free { min_bytes };
+        }
+        let (least, most) = MAX_USED_PERCENT;
+        Self::Ratio {
+            max: u64::from(cleaning.disk_max_used_percent).clamp(least, most),
+            forcible: cleaning.disk_forcible_percent.into(),
+            full: cleaning.disk_warning_percent.into(),
+        }
+    }
+
     fn judge(&self, usage: Usage) -> Pressure {
         let steps = match *self {
             Self::Ratio {
@@ -102,7 +114,8 @@ type Measure = Box<dyn Fn(&Path) -> io::Result<Usage> + Send + Sync>;
 /// The partitions of the store: commit log and consume queues may lie on different ones.
 pub(crate) struct Space {
     root: PathBuf,
-    limits: Limits,
+    min_free_bytes: Option<u64>,
+    limits: Mutex<Limits>,
     measure: Measure,
     pressure: AtomicU8,
     is_full: AtomicBool,
@@ -125,20 +138,20 @@ impl Space {
         min_free_bytes: Option<u64>,
         cleaning: &Cleaning,
     ) -> Self {
-        let (least, most) = MAX_USED_PERCENT;
-        let by_ratio = Limits::Ratio {
-            max: u64::from(cleaning.disk_max_used_percent).clamp(least, most),
-            forcible: cleaning.disk_forcible_percent.into(),
-            full: cleaning.disk_warning_percent.into(),
-        };
         Self {
             root: root.into(),
-            limits: min_free_bytes.map_or(by_ratio, |min_bytes| Limits::Free { min_bytes }),
+            min_free_bytes,
+            limits: Mutex::new(Limits::new(min_free_bytes, cleaning)),
             measure: Box::new(Usage::of),
             pressure: AtomicU8::new(Pressure::None as u8),
             is_full: AtomicBool::new(false),
             reason: Mutex::default(),
         }
+    }
+
+    /// Takes other ratios, from the next look on.
+    pub(crate) fn set_ratios(&self, cleaning: &Cleaning) {
+        *self.limits.lock() = Limits::new(self.min_free_bytes, cleaning);
     }
 
     /// Whether puts are refused.
@@ -164,13 +177,13 @@ impl Space {
     /// Looks at the partitions. The worse one counts: in RocketMQ a look at the consume queues'
     /// may call the disk fine that was just found full.
     pub(crate) fn refresh(&self) {
+        let limits = *self.limits.lock();
         let mut worst = (Pressure::None, None);
         for (path, usage) in self.partitions() {
             match usage {
                 Ok(usage) => {
-                    let pressure = self.limits.judge(usage);
-                    let refusal =
-                        (pressure == Pressure::Full).then(|| self.limits.reason(usage, &path));
+                    let pressure = limits.judge(usage);
+                    let refusal = (pressure == Pressure::Full).then(|| limits.reason(usage, &path));
                     if pressure > worst.0 {
                         worst = (pressure, refusal);
                     }
@@ -235,7 +248,7 @@ mod tests {
 
     #[test]
     fn pressure_rises_with_rocketmqs_ratios() {
-        let limits = Space::new(Path::new("/"), None).limits;
+        let limits = Limits::new(None, &Cleaning::default());
         let at = |used| limits.judge(usage(used, 1000 - used));
         assert_eq!([at(0), at(750)], [Pressure::None; 2]);
         // Rounded up: 75.1 % count as 76.
@@ -246,24 +259,20 @@ mod tests {
             disk_max_used_percent: 1,
             ..Cleaning::default()
         };
-        let clamped = Space::with_ratios(Path::new("/"), None, &cleaning).limits;
+        let clamped = Limits::new(None, &cleaning);
         assert_eq!(clamped.judge(usage(10, 90)), Pressure::None);
         assert_eq!(clamped.judge(usage(11, 89)), Pressure::High);
     }
 
     #[test]
     fn or_it_rises_with_what_must_stay_free() {
-        let limits = Space::new(Path::new("/"), Some(50)).limits;
+        let limits = Limits::new(Some(50), &Cleaning::default());
         let at = |free| limits.judge(usage(1_000_000, free));
         assert_eq!(at(100), Pressure::None);
         assert_eq!([at(99), at(50)], [Pressure::Forcible; 2]);
         assert_eq!(at(49), Pressure::Full);
-        assert_eq!(
-            Space::new(Path::new("/"), Some(0))
-                .limits
-                .judge(usage(1, 0)),
-            Pressure::None
-        );
+        let unlimited = Limits::new(Some(0), &Cleaning::default());
+        assert_eq!(unlimited.judge(usage(1, 0)), Pressure::None);
     }
 
     #[test]
@@ -285,6 +294,13 @@ mod tests {
             "{refusal}"
         );
         assert_eq!(space.used_percent(), [Some(95), Some(10)]);
+        space.set_ratios(&Cleaning {
+            disk_warning_percent: 95,
+            ..Cleaning::default()
+        });
+        space.refresh();
+        let now = (space.pressure(), space.refusal());
+        assert_eq!(now, (Pressure::Forcible, None));
     }
 
     #[test]

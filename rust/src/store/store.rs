@@ -22,7 +22,7 @@ use super::periodic::Periodic;
 use super::put::Puts;
 use super::read::Reader;
 use super::runtime;
-use super::settings::Settings;
+use super::settings::{Cleaning, Settings};
 use super::types::{
     AckOutcome, Arrival, Cleaned, GetRequest, GetResult, Put, PutRequest, PutResult, QueryResult,
     ReadMode, StoreError, Ticket, WouldBlock,
@@ -258,6 +258,11 @@ impl Store {
         self.cleaner.run_now(&sleep)
     }
 
+    /// Takes other settings of cleaning, from the next run on.
+    pub fn set_cleaning(&self, settings: &Cleaning) -> Result<(), StoreError> {
+        self.cleaner.set(settings)
+    }
+
     /// RocketMQ's DELETE_EXPIRED_COMMITLOG: the next 20 runs of the cleaning thread do not wait
     /// for the hour, and the first of them comes now.
     pub fn clean_soon(&self) {
@@ -270,13 +275,13 @@ impl Store {
     /// RocketMQ's CLEAN_EXPIRED_CONSUMEQUEUE: drops what queues and index say about messages that
     /// are gone. Blocks on the disk.
     pub fn clean_expired_queues(&self) -> Cleaned {
-        self.cleaner.clean_queues(&sleep)
+        self.cleaner.clean_queues()
     }
 
     /// RocketMQ's CLEAN_UNUSED_TOPIC: empties the queues of all topics but these; they go on with
     /// the same numbers should the topic come back. Blocks on the disk.
     pub fn clean_unused_topics(&self, topics: &HashSet<String>) -> Cleaned {
-        self.cleaner.clean_unused(topics, &sleep)
+        self.cleaner.clean_unused(topics)
     }
 
     /// Flushes everything appended so far, log and derived files.
