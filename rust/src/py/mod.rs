@@ -12,6 +12,7 @@ mod request;
 mod server;
 mod server_settings;
 mod store;
+mod store_arguments;
 mod store_results;
 mod store_settings;
 

@@ -1,15 +1,15 @@
 //! Python door of the store engine: arguments in, one call with the GIL released, results out.
 
 use std::collections::{BTreeMap, HashSet};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use super::errors::raise;
+use super::store_arguments::{address, wall_ms};
 use super::store_results::{GetResult, PutResult, QueryResult, cleaned, waited};
 use super::store_settings::read_settings;
 use crate::clock::SystemClock;
@@ -393,16 +393,4 @@ impl Store {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, store::Store::close)?.map_err(raise)
     }
-}
-
-fn wall_ms() -> i64 {
-    SystemClock::shared().wall_ms()
-}
-
-fn address(text: &str) -> PyResult<SocketAddr> {
-    text.parse().map_err(|_| {
-        PyValueError::new_err(format!(
-            "host {text:?} must be ip:port, e.g. 127.0.0.1:10911 or [::1]:10911"
-        ))
-    })
 }

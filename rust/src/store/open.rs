@@ -35,7 +35,7 @@ use super::space::Space;
 use super::state::State;
 use super::store::{Running, Store};
 use super::types::StoreError;
-use super::upkeep::{Every, Upkeep};
+use super::upkeep::Upkeep;
 use crate::clock::Clock;
 use crate::format::delay_levels::DelayLevels;
 use crate::format::message::SCHEDULE_TOPIC;
@@ -149,13 +149,7 @@ impl Parts<'_> {
         };
         let dispatcher = self.dispatcher(derived, log_end, Arc::clone(&puts.appended), acks)?;
         let (puts, reader, upkeep) = (Arc::new(puts), Arc::new(reader), Arc::new(upkeep));
-        let cleaner = Arc::new(Cleaner::new(
-            self.rules.clone(),
-            Arc::clone(&reader),
-            Arc::clone(&upkeep),
-            self.root.join("commitlog"),
-        ));
-        let cleaning = self.cleaning(&cleaner)?;
+        let (cleaner, cleaning) = self.cleaning(&reader, &upkeep)?;
         let running = self.running(&puts, &upkeep, (cleaning, allocator, lock))?;
         let store = Store {
             root: self.root.into(),
@@ -261,12 +255,21 @@ impl Parts<'_> {
         })
     }
 
-    /// The thread that deletes what is old.
-    fn cleaning(&self, cleaner: &Arc<Cleaner<Directory>>) -> Result<Periodic, StoreError> {
-        let cleaner = Arc::clone(cleaner);
+    /// What deletes old files, and the thread that has it do so.
+    fn cleaning(
+        &self,
+        reader: &Arc<Reader<Directory>>,
+        upkeep: &Arc<Upkeep>,
+    ) -> Result<(Arc<Cleaner<Directory>>, Periodic), StoreError> {
+        let log_directory = self.root.join("commitlog");
+        let (reader, upkeep) = (Arc::clone(reader), Arc::clone(upkeep));
+        let cleaner = Cleaner::new(self.rules.clone(), reader, upkeep, log_directory);
+        let cleaner = Arc::new(cleaner);
         let every = Duration::from_millis(self.settings.cleaning.interval_ms);
-        let round = move |pause: &Pause| cleaner.round(pause);
-        Periodic::start_pausing("mq-clean", every, round).map_err(thread_error)
+        let run = Arc::clone(&cleaner);
+        let round = move |pause: &Pause| run.round(pause);
+        let thread = Periodic::start_pausing("mq-clean", every, round).map_err(thread_error)?;
+        Ok((cleaner, thread))
     }
 
     fn clock(&self) -> Arc<dyn Clock> {
