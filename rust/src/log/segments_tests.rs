@@ -1,7 +1,11 @@
 //! The file set over files in memory.
 
+use std::sync::mpsc;
+
+use parking_lot::Mutex;
+
 use super::*;
-use crate::log::{Memory, Writer};
+use crate::log::{Memory, MemoryDisk, Writer};
 
 fn log_of(files: Memory, step: u64) -> Writer<Memory> {
     let segments = Segments::open(files, 100).unwrap();
@@ -137,4 +141,73 @@ fn a_file_of_another_size_is_refused() {
     files.publish(0, &files.prepare(0, 64).unwrap()).unwrap();
     let error = Segments::open(files, 100).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+}
+
+/// Files whose removal waits until the test lets it go on.
+struct SlowToRemove {
+    inner: Memory,
+    begun: mpsc::Sender<()>,
+    go_on: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Files for SlowToRemove {
+    type Disk = MemoryDisk;
+
+    fn list(&self) -> io::Result<Vec<FileInfo>> {
+        self.inner.list()
+    }
+
+    fn open(&self, start: u64, access: Access) -> io::Result<MemoryDisk> {
+        self.inner.open(start, access)
+    }
+
+    fn prepare(&self, start: u64, length: u64) -> io::Result<MemoryDisk> {
+        self.inner.prepare(start, length)
+    }
+
+    fn publish(&self, start: u64, disk: &MemoryDisk) -> io::Result<()> {
+        self.inner.publish(start, disk)
+    }
+
+    fn discard(&self, start: u64) -> io::Result<()> {
+        self.inner.discard(start)
+    }
+
+    fn remove(&self, start: u64) -> io::Result<()> {
+        self.begun.send(()).unwrap();
+        self.go_on.lock().recv().unwrap();
+        self.inner.remove(start)
+    }
+}
+
+#[test]
+fn a_slow_removal_holds_up_neither_readers_nor_the_writer() {
+    let (begun, has_begun) = mpsc::channel();
+    let (let_go, go_on) = mpsc::channel();
+    let files = SlowToRemove {
+        inner: Memory::default(),
+        begun,
+        go_on: Mutex::new(go_on),
+    };
+    let mut writer = Writer::new(Arc::new(Segments::open(files, 100).unwrap()), 100);
+    writer.write(&[b"first"]).unwrap();
+    writer.roll(&[]).unwrap();
+    let segments = Arc::clone(writer.segments());
+    std::thread::scope(|scope| {
+        let removal = scope.spawn(|| segments.remove_first());
+        has_begun.recv().unwrap();
+        // The removal is under way and will not end before the last line: none of this waits.
+        let mut out = [0; 5];
+        assert_eq!(segments.read_at(0, &mut out).unwrap(), 5);
+        assert_eq!(&out, b"first");
+        writer.write(&[b"second"]).unwrap();
+        writer.roll(&[]).unwrap();
+        writer.write(&[b"third"]).unwrap();
+        segments.sync(0, 205).unwrap();
+        segments.retire_before(200).unwrap();
+        assert_eq!(segments.starts(), [0, 100, 200]);
+        let_go.send(()).unwrap();
+        assert_eq!(removal.join().unwrap().unwrap().unwrap().start(), 0);
+    });
+    assert_eq!(segments.starts(), [100, 200]);
 }

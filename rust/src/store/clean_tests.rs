@@ -312,44 +312,40 @@ fn read_all(store: &Store, is_done: &AtomicBool) -> i64 {
 }
 
 #[test]
-fn files_go_under_their_readers_and_the_writer_does_not_wait() {
-    const MESSAGES: usize = 400;
+fn files_go_under_their_readers_while_messages_come() {
+    const MESSAGES: usize = 150;
     let rig = rig();
     rig.put("T", 3);
     let is_done = AtomicBool::new(false);
     let (store, clock) = (&rig.store, &rig.clock);
-    let slowest = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let readers: Vec<_> = (0..2)
             .map(|_| scope.spawn(|| read_all(store, &is_done)))
             .collect();
         let cleaner = scope.spawn(|| {
-            let mut total = Cleaned::default();
             while !is_done.load(Ordering::Relaxed) {
                 clock.advance(80 * HOUR_MS);
-                total += store.cleaner.run_now(&|_| true);
+                store.cleaner.run_now(&|_| true);
             }
-            total
         });
-        let mut slowest = Duration::ZERO;
         for at in 0..MESSAGES {
-            let begin = Instant::now();
             let put = store.put(&request("T", &BODY));
             assert_eq!(store.wait(put).status, PutStatus::Ok);
-            slowest = slowest.max(begin.elapsed());
             if at % 20 == 0 {
                 rig.settle();
             }
         }
+        rig.settle();
         is_done.store(true, Ordering::Relaxed);
         for reader in readers {
             assert!(reader.join().unwrap() > 0);
         }
-        assert!(cleaner.join().unwrap().log_files > 20);
-        slowest
+        cleaner.join().unwrap();
     });
-    // A put waits neither for a deletion nor for a pause; a busy machine is another matter.
-    assert!(slowest < Duration::from_secs(5), "{slowest:?}");
-    assert!(rig.bounds().0 > 0 && rig.bounds().1 == MESSAGES as i64 + 3);
+    clock.advance(80 * HOUR_MS);
+    while store.clean().log_files > 0 {}
+    let end = MESSAGES as i64 + 3;
+    assert_eq!(rig.bounds(), (end - 1, end));
 }
 
 #[test]
