@@ -21,6 +21,8 @@ __all__ = ["dump"]
 COLUMNS = (
     "commitLogOffset", "topic", "queueId", "queueOffset", "storeTime", "tags", "keys", "body",
 )  # fmt: skip
+INDEX_ENTRIES_MAX = 1_000_000
+"""Most messages of one key."""
 LIVE_BYTES = 64 << 10
 """A smaller stretch is shown at once: it may be the last for a while."""
 
@@ -89,7 +91,7 @@ def _indexed(
 ) -> list[ReceivedMessage]:
     """What the index finds and the filter lets pass, oldest first."""
     if key is not None:
-        found = reader.find(wanted.topic or "", key)
+        found = reader.find(wanted.topic or "", key, max_count=INDEX_ENTRIES_MAX)
     else:
         found = reader.find_id(msg_id or "")
     first = reader.min_physical_offset if start is None else start

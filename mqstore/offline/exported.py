@@ -187,21 +187,21 @@ def _parquet(
     import pyarrow.parquet as pq
 
     try:
-        table = pq.ParquetFile(file)
+        table = pq.ParquetFile(file, page_checksum_verification=True)
         number, total = 0, table.metadata.num_rows
         for batch in table.iter_batches(_ROWS_AT_ONCE):
             for row in batch.to_pylist():
                 number += 1
                 yield _message_of_columns(path, f"row {number}", row)
             report("send", number, total)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
         raise _no_export(path, "the file", str(error)) from None
 
 
 def _message_of_columns(path: Path, place: str, row: dict[str, Any]) -> ExportedMessage:
     """A row under the names of the Arrow columns."""
     try:
-        return ExportedMessage(
+        message = ExportedMessage(
             place,
             row["topic"],
             row["queue_id"],
@@ -212,6 +212,7 @@ def _message_of_columns(path: Path, place: str, row: dict[str, Any]) -> Exported
             round(row["born_timestamp"].timestamp() * 1000),
             row["reconsume_times"],
         )
+        return _checked(path, message, row["body_crc"])
     except (KeyError, TypeError, AttributeError) as error:
         raise _no_export(path, place, f"column {error}") from None
 
@@ -227,10 +228,7 @@ def _message(path: Path, place: str, row: Mapping[str, Any], properties: Any) ->
         body = base64.b64decode(row["body"], validate=True)
     except (ValueError, TypeError, binascii.Error) as error:
         raise _no_export(path, place, str(error)) from None
-    is_plain = not numbers["sysFlag"] & _COMPRESSED
-    if is_plain and zlib.crc32(body) & 0x7FFFFFFF != numbers["bodyCRC"]:
-        raise _no_export(path, place, "its body does not match its bodyCRC")
-    return ExportedMessage(
+    message = ExportedMessage(
         place,
         str(row["topic"]),
         numbers["queueId"],
@@ -241,6 +239,15 @@ def _message(path: Path, place: str, row: Mapping[str, Any], properties: Any) ->
         numbers["bornTimestamp"],
         numbers["reconsumeTimes"],
     )
+    return _checked(path, message, numbers["bodyCRC"])
+
+
+def _checked(path: Path, message: ExportedMessage, body_crc: int) -> ExportedMessage:
+    """The message, unless its body is not the one that was stored."""
+    is_plain = not message.sys_flag & _COMPRESSED  # else the checksum is of the compressed body
+    if is_plain and zlib.crc32(message.body) & 0x7FFFFFFF != body_crc:
+        raise _no_export(path, message.place, "its body does not match its bodyCRC")
+    return message
 
 
 def _no_export(path: Path, place: str, what: str) -> ValueError:

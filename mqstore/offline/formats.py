@@ -150,7 +150,7 @@ class _Parquet:
 
         schema = arrow_schema(PARQUET_COLUMNS)
         self._builder = BatchBuilder(schema)
-        self._writer = pq.ParquetWriter(file, schema, compression="zstd")
+        self._writer = pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True)
         self._batches: list[Any] = []
         self._waiting_bytes = 0
 

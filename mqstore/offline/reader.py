@@ -49,6 +49,7 @@ CHUNK_BYTES = 1 << 20
 UNITS_AT_ONCE = 10_000
 """How many queue units one read takes."""
 _TIME_MAX_MS = 2**63 - 1
+_INDEX_STEP_MS = 1000  # the index knows store times to the second, rounded down
 
 
 class StoreReader:
@@ -265,12 +266,16 @@ class StoreReader:
     ) -> list[ReceivedMessage]:
         """Messages of a topic that carry a key (or have it as unique id), newest first.
 
-        begin_ms, end_ms: store time, milliseconds since the epoch.
+        max_count: look at so many index entries at most. begin_ms, end_ms: store time, both
+        included, milliseconds since the epoch.
         """
         found = []
-        for offset in self._scan.lookup(topic, key, max_count, begin_ms, end_ms):
+        begin = begin_ms - _INDEX_STEP_MS
+        for offset in self._scan.lookup(topic, key, max_count, max(0, begin), end_ms):
             message = self.message_at(offset)  # the index knows hashes only: look at the words
             if message is None or message.topic != topic:
+                continue
+            if not begin_ms <= message.store_timestamp_ms <= end_ms:
                 continue
             if key in (message.keys or "").split(" ") or key == message.msg_id:
                 found.append(message)
@@ -331,13 +336,13 @@ class StoreReader:
             report.records,
             report.record_bytes,
             report.queue_entries,
-            getattr(report, "extension_units", 0),
+            report.extension_units,
             report.index_entries,
-            getattr(report, "offsets", 0),
-            getattr(report, "log_end", 0),
+            report.offsets,
+            report.log_end,
             report.finding_count,
             tuple(Finding(*finding) for finding in report.findings),
-            tuple(Finding(*notice) for notice in getattr(report, "notices", ())),
+            tuple(Finding(*notice) for notice in report.notices),
         )
 
 

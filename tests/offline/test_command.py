@@ -101,8 +101,13 @@ def test_verify_exits_5_on_damage(run, golden_store):
         "ok: 605 records"
     )
     code, out, _ = run("verify", golden_store("store-damaged"))
-    finding, summary = lines(out)
+    finding, notice, summary = lines(out)
     assert (code, finding["kind"], finding["offset"]) == (5, "crc", 219148)
+    assert (finding["severity"], notice["severity"]) == ("damage", "notice")
+    assert (summary["findings"], summary["notices"]) == (1, 1)
+    code, out, _ = run("verify", golden_store("store-crashed"), "--output", "table")
+    assert code == 0  # what every crash leaves is no damage
+    assert "230 messages from here on are not in their queues yet" in out
     code, out, _ = run("verify", golden_store("store-damaged"), "--output", "table")
     assert code == 5
     assert "damaged: 1 findings in 1028 records" in out

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,39 @@ def test_files_cut_short_are_said(golden_store: Any, tmp_path: Path) -> None:
     zst.write_bytes(whole[:20] + bytes(20) + whole[40:])
     with pytest.raises(ValueError, match=r"zstd stream is damaged|line"):
         list(read_export(zst))
+
+
+@pytest.fixture(scope="module")
+def whole_files(golden_store: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    directory = tmp_path_factory.mktemp("whole")
+    reader = mqstore.open(golden_store("store"))
+    for name in FORMATS:
+        export(reader, directory / f"out.{name}", count=40)
+    return {name: (directory / f"out.{name}").read_bytes() for name in FORMATS}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    name=st.sampled_from(FORMATS),
+    at=st.floats(0, 1, exclude_max=True),
+    piece=st.binary(min_size=1, max_size=8),
+    cut=st.booleans(),
+)
+def test_a_file_of_any_bytes_is_messages_or_a_value_error(
+    whole_files: dict[str, bytes], name: str, at: float, piece: bytes, cut: bool
+) -> None:
+    whole = whole_files[name]
+    index = int(at * len(whole))
+    changed = whole[:index] + piece + (b"" if cut else whole[index + len(piece) :])
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / f"out.{name}"
+        file.write_bytes(changed)
+        try:
+            messages = list(read_export(file))
+        except ValueError as error:
+            assert str(file) in str(error)
+        else:
+            assert all(isinstance(m.body, bytes) for m in messages)
 
 
 def test_formats_by_name() -> None:

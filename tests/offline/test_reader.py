@@ -85,21 +85,26 @@ def test_layout_is_found_on_disk(reader):
 
 
 @pytest.mark.parametrize(
-    ("name", "kinds"),
+    ("name", "kinds", "notices"),
     [
-        ("store", set()),
-        ("store-crashed-recovered", set()),
-        ("store-damaged", {"crc"}),
-        ("store-crashed", {"queue_missing"}),
+        ("store", set(), set()),
+        ("store-crashed-recovered", set(), {"not_closed"}),
+        ("store-ext", set(), set()),
+        ("store-lmq", set(), set()),
+        ("store-damaged", {"crc"}, {"not_closed"}),
+        ("store-crashed", set(), {"not_closed", "queue_behind", "index_behind"}),
     ],
 )
-def test_verify_says_what_is_wrong(golden_store, name, kinds):
+def test_verify_says_what_is_wrong(golden_store, name, kinds, notices):
     seen = []
-    report = mqstore.open(golden_store(name)).verify(seen.append)
+    reader = mqstore.open(golden_store(name))
+    report = reader.verify(seen.append)
     assert {finding.kind for finding in report.findings} == kinds
+    assert {notice.kind for notice in report.notices} == notices
     assert report.damaged == bool(kinds)
-    assert report.records > 600
-    assert report.record_bytes > 200_000
+    assert report.records == len(list(reader.records(check_crc=True)))
+    last = reader.last_message()
+    assert report.log_end == last.commit_log_offset + last.store_size
 
 
 def test_nothing_is_created_or_changed(golden_store):
