@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mqstack_core::clock::{Clock, ManualClock, SystemClock};
+use mqstack_core::clock::{ManualClock, SystemClock};
 use mqstack_core::store::{Put, PutRequest, PutStatus, Settings, Store};
 use serde_json::{Value, json};
 

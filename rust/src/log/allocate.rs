@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -18,38 +19,45 @@ const WARM_BYTES: u64 = 16 << 20;
 /// Warmed at a time; the writer may have to wait for one piece.
 const PIECE_BYTES: u64 = 1 << 20;
 
+/// The writer waits for a file that is not ready this long; RocketMQ does, too.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// What the writer and the allocation thread tell each other.
 #[derive(Debug)]
 pub(super) struct Ahead<D> {
     /// The writer wakes the thread when it passes this log offset.
     wake_at: AtomicU64,
     state: Mutex<State<D>>,
-    changed: Condvar,
-    /// Held from the making of a file until it is in the log's list, so that the writer and the
-    /// thread do not both make it: the second would cut the first one's file to nothing.
-    making: Mutex<()>,
+    for_thread: Condvar,
+    for_writer: Condvar,
 }
 
 #[derive(Debug)]
 struct State<D> {
     /// The next file, made before it is needed.
     prepared: Option<Arc<Segment<D>>>,
+    /// Why the last round of the thread ended early.
+    failure: Option<io::Error>,
     is_awake: bool,
-    is_stopped: bool,
+    /// The thread makes the files; without it the writer does.
+    is_running: bool,
+    patience: Duration,
 }
 
 impl<D> Default for Ahead<D> {
     fn default() -> Self {
         let state = State {
             prepared: None,
+            failure: None,
             is_awake: false,
-            is_stopped: false,
+            is_running: false,
+            patience: PATIENCE,
         };
         Self {
             wake_at: AtomicU64::new(0),
             state: Mutex::new(state),
-            changed: Condvar::new(),
-            making: Mutex::new(()),
+            for_thread: Condvar::new(),
+            for_writer: Condvar::new(),
         }
     }
 }
@@ -60,24 +68,36 @@ impl<D: Disk> Ahead<D> {
         if offset >= self.wake_at.load(Ordering::Relaxed) {
             self.wake_at.store(u64::MAX, Ordering::Relaxed);
             self.state.lock().is_awake = true;
-            self.changed.notify_one();
+            self.for_thread.notify_one();
         }
     }
 
-    /// Publishes the prepared file, else one from `make`.
+    /// The next file: the prepared one, or one from `make` if no thread prepares any. A disk that
+    /// hangs does not hang the writer for longer than RocketMQ's patience.
     pub(super) fn next_file(
         &self,
         make: impl FnOnce() -> io::Result<Segment<D>>,
-        publish: impl FnOnce(&Arc<Segment<D>>) -> io::Result<()>,
     ) -> io::Result<Arc<Segment<D>>> {
-        let _one_maker = self.making.lock();
-        let prepared = self.state.lock().prepared.take();
-        let next = match prepared {
-            Some(prepared) => prepared,
-            None => Arc::new(make()?),
-        };
-        publish(&next)?;
-        Ok(next)
+        let mut state = self.state.lock();
+        let deadline = Instant::now() + state.patience;
+        state.failure = None;
+        loop {
+            if let Some(prepared) = state.prepared.take() {
+                return Ok(prepared);
+            }
+            if !state.is_running {
+                return make().map(Arc::new);
+            }
+            if let Some(failure) = state.failure.take() {
+                return Err(failure);
+            }
+            state.is_awake = true;
+            self.for_thread.notify_one();
+            if self.for_writer.wait_until(&mut state, deadline).timed_out() {
+                let what = "the next log file is not ready: the disk is slow";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+            }
+        }
     }
 }
 
@@ -95,7 +115,9 @@ impl<F: Files> Allocator<F> {
         let ahead = Arc::clone(writer.ahead());
         // An empty log gets its first file prepared before the first append; any other log waits
         // for the writer.
-        ahead.state.lock().is_awake = segments.last().is_none();
+        let mut state = ahead.state.lock();
+        (state.is_awake, state.is_running) = (segments.last().is_none(), true);
+        drop(state);
         let worker = Worker {
             segments: Arc::clone(&segments),
             ahead: Arc::clone(&ahead),
@@ -113,8 +135,9 @@ impl<F: Files> Allocator<F> {
 
 impl<F: Files> Drop for Allocator<F> {
     fn drop(&mut self) {
-        self.ahead.state.lock().is_stopped = true;
-        self.ahead.changed.notify_one();
+        self.ahead.state.lock().is_running = false;
+        self.ahead.for_thread.notify_one();
+        self.ahead.for_writer.notify_one();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was printed when it happened.
             let _ = thread.join();
@@ -138,36 +161,45 @@ struct Worker<F: Files> {
 impl<F: Files> Worker<F> {
     fn run(&self) {
         while self.wait() {
-            if let Err(error) = self.work() {
+            let failure = self.work().err();
+            if let Some(error) = &failure {
                 // The writer meets the same error when it gets there, and answers with it.
                 tracing::warn!(%error, "nothing is ready ahead of the commit log's writer");
             }
+            self.ahead.state.lock().failure = failure;
+            self.ahead.for_writer.notify_one();
         }
     }
 
     /// Waits for the writer; false when stopped.
     fn wait(&self) -> bool {
         let mut state = self.ahead.state.lock();
-        while !state.is_awake && !state.is_stopped {
-            self.ahead.changed.wait(&mut state);
+        while !state.is_awake && state.is_running {
+            self.ahead.for_thread.wait(&mut state);
         }
         state.is_awake = false;
-        !state.is_stopped
+        state.is_running
     }
 
     fn work(&self) -> io::Result<()> {
         let Some(last) = self.segments.last() else {
             return self.prepare(self.segments.max_offset()).map(drop);
         };
-        while self.make_ready(&last, self.segments.max_offset())? {}
-        let position = self.segments.max_offset().max(last.start());
-        let near_end = self.step.min(self.segments.file_size() / 4);
-        if last.end().saturating_sub(position) <= near_end
-            && let Some(next) = self.prepare(last.end())?
-        {
+        let mut next = None;
+        let position = loop {
+            let position = self.segments.max_offset().max(last.start());
+            // The file first, and half a file before it is needed: a disk may be slow to make one.
+            if position >= last.end() - last.length() / 2 {
+                next = self.prepare(last.end())?.or(next);
+            }
+            if !self.make_ready(&last, position)? {
+                break position;
+            }
+        };
+        if let Some(next) = next {
             while self.make_ready(&next, next.start())? {}
         }
-        let wake_at = position + WARM_BYTES.min(self.step).min(near_end) / 2;
+        let wake_at = position + WARM_BYTES.min(self.step).min(last.length() / 4) / 2;
         self.ahead.wake_at.store(wake_at, Ordering::Relaxed);
         Ok(())
     }
@@ -183,7 +215,6 @@ impl<F: Files> Worker<F> {
 
     /// Makes the file that starts at `start`, not warm; None if it exists.
     fn prepare(&self, start: u64) -> io::Result<Option<Arc<Segment<F::Disk>>>> {
-        let _one_maker = self.ahead.making.lock();
         let is_rolled = self.segments.last().is_some_and(|last| last.end() != start);
         if is_rolled || self.ahead.state.lock().prepared.is_some() {
             return Ok(None);
@@ -193,24 +224,111 @@ impl<F: Files> Worker<F> {
         let segment = Arc::new(Segment::new(start, size, disk, true));
         segment.reserve_to((start + self.step).min(segment.end()))?;
         self.ahead.state.lock().prepared = Some(Arc::clone(&segment));
+        self.ahead.for_writer.notify_one();
         Ok(Some(segment))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
-    use crate::log::{Memory, MemoryDisk};
+    use crate::log::gated::{Gated, Gates};
+    use crate::log::{Memory, WriteError};
+
+    const SIZE: u64 = 64 << 10;
+
+    struct Rig {
+        writer: Writer<Gated<Memory>>,
+        allocator: Allocator<Gated<Memory>>,
+        gates: Arc<Gates>,
+    }
+
+    /// A log on a disk that may hang. Its first file is written up to the middle.
+    fn rig() -> Rig {
+        let files = Gated::new(Memory::default());
+        let gates = Arc::clone(&files.gates);
+        let segments = Arc::new(Segments::open(files, SIZE).unwrap());
+        let mut writer = Writer::new(segments, 16 << 10);
+        let allocator = Allocator::start(&writer).unwrap();
+        write(&mut writer, SIZE / 2 - 1_000);
+        Rig {
+            writer,
+            allocator,
+            gates,
+        }
+    }
+
+    fn write(writer: &mut Writer<Gated<Memory>>, count: u64) {
+        for _ in 0..count / 1_000 {
+            writer.write(&[&[7; 1_000]]).unwrap();
+        }
+    }
+
+    fn until(what: &str, holds: impl Fn() -> bool) {
+        let started = Instant::now();
+        while !holds() {
+            assert!(started.elapsed() < Duration::from_secs(5), "{what}");
+            thread::yield_now();
+        }
+    }
 
     #[test]
-    fn nobody_makes_a_file_while_another_is_published() {
-        let ahead = Ahead::default();
-        let make = || Ok(Segment::new(0, 64, Memory::default().prepare(0, 64)?, true));
-        let publish = |_: &Arc<Segment<MemoryDisk>>| {
-            assert!(ahead.making.try_lock().is_none());
-            Ok(())
-        };
-        assert_eq!(ahead.next_file(make, publish).unwrap().start(), 0);
-        assert!(ahead.making.try_lock().is_some());
+    fn a_roll_does_not_wait_for_a_disk_that_hangs() {
+        let mut rig = rig();
+        write(&mut rig.writer, 2_000);
+        let ahead = Arc::clone(rig.writer.ahead());
+        until("the next file is prepared and warm", || {
+            let state = ahead.state.lock();
+            let prepared = state.prepared.as_ref();
+            prepared.is_some_and(|next| next.ready() >= next.start() + (16 << 10))
+        });
+        let segments = Arc::clone(rig.writer.segments());
+        until("this file is ready", || {
+            segments.last().is_some_and(|last| last.ready() == SIZE)
+        });
+        rig.gates.prepare.close();
+        let (sender, written) = mpsc::channel();
+        let mut writer = rig.writer;
+        let writing = thread::spawn(move || {
+            let left = writer.remaining() - 8;
+            write(&mut writer, left);
+            writer.roll(&[&[0; 8]]).unwrap();
+            write(&mut writer, 15_000);
+            sender.send(writer.position()).unwrap();
+        });
+        let position = written.recv_timeout(Duration::from_secs(5));
+        assert_eq!(position, Ok(SIZE + 15_000), "the writer waits for the disk");
+        rig.gates.prepare.open();
+        writing.join().unwrap();
+        drop(rig.allocator);
+    }
+
+    #[test]
+    fn the_writer_gives_up_on_a_file_that_does_not_come() {
+        const PATIENCE: Duration = Duration::from_millis(100);
+        let mut rig = rig();
+        rig.writer.ahead().state.lock().patience = PATIENCE;
+        let segments = Arc::clone(rig.writer.segments());
+        until("there is room", || {
+            segments.last().is_some_and(|last| last.ready() > SIZE / 2)
+        });
+        rig.gates.prepare.close();
+        write(&mut rig.writer, 2_000);
+        let (position, started) = (rig.writer.position(), Instant::now());
+        let error = rig.writer.roll(&[&[0; 8]]).unwrap_err();
+        let is_late = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
+        assert!(
+            matches!(&error, WriteError::NoRoom(cause) if is_late(cause)),
+            "{error}"
+        );
+        assert!(started.elapsed() >= PATIENCE && started.elapsed() < 40 * PATIENCE);
+        assert_eq!(rig.writer.position(), position);
+        rig.gates.prepare.open();
+        rig.writer.ahead().state.lock().patience = super::PATIENCE;
+        rig.writer.roll(&[&[0; 8]]).unwrap();
+        assert_eq!(rig.writer.position(), SIZE);
+        drop(rig.allocator);
     }
 }

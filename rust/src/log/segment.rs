@@ -20,8 +20,13 @@ pub struct Segment<D> {
     is_writable: bool,
     /// Log offset up to which the writer may write: blocks are there, and nobody else touches them.
     ready: AtomicU64,
-    /// Log offset up to which blocks are reserved; held while `ready` moves.
-    reserved: Mutex<u64>,
+    /// Held while `ready` moves, so that nobody writes where another warms. Not held while blocks
+    /// are reserved ahead: the writer has no business there, and a slow disk may take its time.
+    moving: Mutex<()>,
+    /// Log offset up to which blocks are reserved.
+    reserved: AtomicU64,
+    /// Held while `reserved` moves: reserving may write zeros.
+    reserving: Mutex<()>,
 }
 
 impl<D: Disk> Segment<D> {
@@ -33,7 +38,9 @@ impl<D: Disk> Segment<D> {
             disk,
             is_writable,
             ready: AtomicU64::new(start),
-            reserved: Mutex::new(start),
+            moving: Mutex::new(()),
+            reserved: AtomicU64::new(start),
+            reserving: Mutex::new(()),
         }
     }
 
@@ -45,6 +52,11 @@ impl<D: Disk> Segment<D> {
     /// Log offset behind the last byte.
     pub fn end(&self) -> u64 {
         self.start + self.length
+    }
+
+    /// Bytes of the file.
+    pub fn length(&self) -> u64 {
+        self.length
     }
 
     /// The file.
@@ -64,20 +76,27 @@ impl<D: Disk> Segment<D> {
 
     /// Log offset up to which blocks are reserved.
     pub fn reserved(&self) -> u64 {
-        *self.reserved.lock()
+        self.reserved.load(Ordering::Acquire)
     }
 
     /// Reserves blocks up to a log offset within the file.
     pub fn reserve_to(&self, to: u64) -> io::Result<()> {
-        self.reserve_locked(&mut self.reserved.lock(), to)
+        let (reserved, to) = (self.reserved(), self.whole_pages(to));
+        if reserved < to {
+            self.disk.allocate(reserved - self.start, to - self.start)?;
+            self.reserved.fetch_max(to, Ordering::AcqRel);
+        }
+        Ok(())
     }
 
     /// Lets the writer write up to `to` at once, on blocks that are not warm.
     pub fn grant_to(&self, to: u64) -> io::Result<()> {
-        let mut reserved = self.reserved.lock();
+        let _moving = self.moving.lock();
         if to > self.ready() {
             let granted = self.whole_pages(to + GRANT_BYTES);
-            self.reserve_locked(&mut reserved, granted)?;
+            if granted > self.reserved() {
+                self.reserve_to(granted)?;
+            }
             self.ready.store(granted, Ordering::Release);
         }
         Ok(())
@@ -87,10 +106,10 @@ impl<D: Disk> Segment<D> {
     /// goes, and lets the writer have them; false if there is nothing to do.
     pub fn warm(&self, bytes: u64, limit: u64) -> io::Result<bool> {
         // The writer must not come in between: warming may overwrite.
-        let reserved = self.reserved.lock();
+        let _moving = self.moving.lock();
         let from = self.ready();
         let to = self.whole_pages(from + bytes);
-        let to = to.min(self.whole_pages(limit)).min(*reserved);
+        let to = to.min(self.whole_pages(limit)).min(self.reserved());
         if from >= to {
             return Ok(false);
         }
@@ -101,7 +120,7 @@ impl<D: Disk> Segment<D> {
 
     /// Says that everything below `offset` is written already.
     pub fn assume_written_to(&self, offset: u64) {
-        *self.reserved.lock() = offset;
+        self.reserved.store(offset, Ordering::Release);
         self.ready.store(offset, Ordering::Release);
     }
 
@@ -110,15 +129,5 @@ impl<D: Disk> Segment<D> {
     fn whole_pages(&self, offset: u64) -> u64 {
         let in_file = (offset - self.start).next_multiple_of(PAGE_BYTES);
         self.start + in_file.min(self.length)
-    }
-
-    fn reserve_locked(&self, reserved: &mut u64, to: u64) -> io::Result<()> {
-        let to = self.whole_pages(to);
-        if *reserved < to {
-            self.disk
-                .allocate(*reserved - self.start, to - self.start)?;
-            *reserved = to;
-        }
-        Ok(())
     }
 }

@@ -126,11 +126,10 @@ impl<F: Files> Writer<F> {
         let files = self.segments.files();
         let size = self.segments.file_size();
         let make = || Ok(Segment::new(start, size, files.prepare(start, size)?, true));
-        self.ahead.next_file(make, |segment| {
-            files.publish(start, segment.disk())?;
-            self.segments.push(Arc::clone(segment));
-            Ok(())
-        })
+        let segment = self.ahead.next_file(make)?;
+        files.publish(start, segment.disk())?;
+        self.segments.push(Arc::clone(&segment));
+        Ok(segment)
     }
 }
 
