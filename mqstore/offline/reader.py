@@ -293,24 +293,23 @@ class StoreReader:
         self,
         columns: Collection[str] | None = None,
         start: int | None = None,
-        stop: int | None = None,
-        *,
-        topic: str | None = None,
-        queue_ids: Collection[int] | None = None,
-        tags: Collection[str] | None = None,
+        wanted: Wanted | None = None,
+        on_gap: Callable[[Gap], None] | None = None,
     ) -> Iterator[Any]:
         """The records as Arrow record batches, for pandas, polars, DuckDB.
 
         columns: names of `mqstore.message.COLUMN_LAYOUTS`, None for all; only these are
-        decoded. start, stop: physical offsets of records. Needs pyarrow. Raises StoreDamaged
-        after the last batch when the log becomes unreadable before `stop`.
+        decoded. The rest is as in `walk`. Needs pyarrow.
         """
-        from mqstore.arrow import arrow_schema, store_batches
+        from mqstore.arrow import BatchBuilder, arrow_schema
 
-        schema = arrow_schema(columns or [*COLUMN_LAYOUTS])
-        begin = self.min_physical_offset if start is None else start
-        end = self.end_physical_offset() if stop is None else stop
-        return store_batches(self, schema, begin, end, topic=topic, queue_ids=queue_ids, tags=tags)
+        builder = BatchBuilder(arrow_schema(columns or [*COLUMN_LAYOUTS]))
+        for records in self.walk(start, wanted, on_gap):
+            builder.add(records)
+            if builder.full:
+                yield builder.take()
+        if builder.rows:
+            yield builder.take()
 
     def condition(self) -> Condition:
         """Whether a broker has it open, and whether the last one stopped cleanly."""

@@ -1,6 +1,5 @@
 """The command mqstore: JSON lines in a pipe, tables on request, exit codes."""
 
-import contextlib
 import csv
 import json
 import os
@@ -211,45 +210,6 @@ def test_every_command_says_what_is_missing(run, tmp_path, command):
     assert run(command, tmp_path / "file", *extra)[0] == 1
     assert not (tmp_path / "d").exists()
     assert run(command, "--help")[0] == 0
-
-
-@pytest.fixture
-def terminal():
-    """Start a command whose standard error is a terminal."""
-    opened = []
-
-    def start(*words):
-        opened.append(Terminal(*words))
-        return opened[-1]
-
-    yield start
-    for one in opened:
-        one.process.kill()
-        one.process.wait(20)
-        one.process.stdout.close()
-        os.close(one.master)
-
-
-class Terminal:
-    """A command whose standard error is a terminal."""
-
-    def __init__(self, *words):
-        self.master, slave = os.openpty()
-        program = "import sys; from mqstore.cli import main; sys.exit(main())"
-        command = [sys.executable, "-c", program, *map(str, words)]
-        environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=slave, env=environment
-        )
-        os.close(slave)
-
-    def shown(self, word=None):
-        """What is written to the terminal until a word appears, or it is closed."""
-        seen = b""
-        with contextlib.suppress(OSError):  # EIO: nobody has it open any more
-            while word is None or word.encode() not in seen:
-                seen += os.read(self.master, 1 << 16)
-        return seen.decode()
 
 
 @pytest.fixture(scope="module")

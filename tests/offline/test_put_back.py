@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -101,7 +105,8 @@ def test_to_another_topic_the_same_queues_and_a_part(
     assert len(order) == 8
     code, rows, _ = run("TopicOther", "--from", file, "--keep-queue", "--skip", 2, "--count", 5)
     assert (code, rows[0]["sent"]) == (0, 5)
-    assert [m.body for m in mqstore.open(mq.data).queue("TopicOther", 2)] == order[2:7]
+    got = mqstore.open(mq.data).records(topic="TopicOther", queue_id=2)
+    assert [m.body for m in got] == order[2:7]
 
 
 def test_what_rocketmq_keeps_for_itself_is_not_sent(
@@ -168,3 +173,28 @@ def test_a_queue_that_is_missing_is_said(
     code, _, err = run("--from", file, "--keep-queue")
     assert code == 2
     assert "'TopicTest' has no queue 77" in err
+
+
+def test_ctrl_c_says_how_to_go_on_and_nothing_is_lost(
+    mq: Standalone, terminal: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = mqstore.Settings(commit_log_file_bytes=16 << 20, min_free_bytes=0)
+    with mqstore.Store(tmp_path / "store", settings, create=True) as store:
+        item = struct.pack(">iiiii8sh", 30, 0, 0, 0, 8, b"stopped!", 0)
+        for _ in range(30):
+            assert store.put("TopicStopped", item * 1000, batch=True).status == "PUT_OK"
+    file = tmp_path / "out.jsonl"
+    export(mqstore.open(tmp_path / "store"), file)
+    opened = terminal("send", "-n", mq.namesrv, "--from", file, package="mqclient")
+    assert "send" in opened.shown("send")
+    os.kill(opened.process.pid, signal.SIGINT)
+    said = opened.shown()
+    assert opened.process.wait(20) == 130
+    assert "Traceback" not in said
+    skip = re.search(r"--skip (\d+)", said)
+    assert skip is not None, said
+    assert main(["send", "-n", mq.namesrv, "--from", str(file), "--skip", skip[1]]) == 0
+    left = json.loads(capsys.readouterr().out)["sent"]
+    assert left == 30_000 - int(skip[1])
+    stored = sum(1 for _ in mqstore.open(mq.data).records(topic="TopicStopped"))
+    assert 30_000 <= stored <= 30_000 + 256

@@ -61,12 +61,23 @@ def test_index_views_hold_what_java_wrote(reader: mqstore.StoreReader) -> None:
 
 
 def test_columns_are_those_of_the_records(reader: mqstore.StoreReader) -> None:
-    batches = list(reader.batches(["topic", "queue_offset", "body"], topic="TopicTest"))
+    topic = mqstore.Wanted(topic="TopicTest")
+    batches = list(reader.batches(["topic", "queue_offset", "body"], wanted=topic))
     table = pa.Table.from_batches(batches)
     messages = list(reader.records(topic="TopicTest"))
     assert table.column_names == ["topic", "queue_offset", "body"]
     assert table["body"].to_pylist() == [m.body for m in messages]
     assert sum(b.num_rows for b in reader.batches()) == 605
+
+
+def test_columns_go_on_behind_damage(golden_store: Any) -> None:
+    reader = mqstore.open(golden_store("store-damaged"))
+    gaps: list[mqstore.Gap] = []
+    wanted = mqstore.Wanted(check_crc=True)
+    batches = reader.batches(["commit_log_offset"], wanted=wanted, on_gap=gaps.append)
+    offsets = [at for batch in batches for at in batch["commit_log_offset"].to_pylist()]
+    assert gaps == [mqstore.Gap(219148, 219344)]
+    assert (len(offsets), max(offsets)) == (1028, 219932)
 
 
 def test_ids_and_times(reader: mqstore.StoreReader, golden_store: Any) -> None:
