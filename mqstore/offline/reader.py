@@ -220,7 +220,8 @@ class StoreReader:
     ) -> numpy.ndarray[Any, Any]:
         """Units of a consume queue from a queue offset on, as a structured numpy array.
 
-        Fields: physical_offset, size, tags_code. A unit whose size is 0x7FFFFFFF fills a gap.
+        Fields: physical_offset, size, tags_code. A unit whose size is HOLE_BYTES or
+        whose tags code is HOLE_TAGS_CODE (see `mqstore.offline.views`) has no record.
         """
         import numpy
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HOLE_BYTES",
+    "HOLE_TAGS_CODE",
     "INDEX_ENTRY_FIELDS",
     "QUEUE_UNIT_FIELDS",
     "IndexView",
@@ -35,7 +36,9 @@ INDEX_ENTRY_FIELDS = [
 ]  # fmt: skip
 """An index entry: `seconds` after the file's first message, `previous` entry of its slot or 0."""
 HOLE_BYTES = 0x7FFFFFFF
-"""The size of a unit that only fills a gap."""
+"""The size of a unit that only fills the place before a queue's first."""
+HOLE_TAGS_CODE = int.from_bytes(b"mqstack\0", "big")
+"""The tags code of a unit whose record was lost; it points to the next one's record."""
 UNIT_BYTES = 20
 _NAME_DIGITS = 20
 _INDEX_HEAD_BYTES = 40
@@ -50,7 +53,7 @@ class QueueView:
     units: Array
     """Its used units: fields physical_offset, size, tags_code; see QUEUE_UNIT_FIELDS.
 
-    A size of 0x7FFFFFFF marks a unit that only fills a gap."""
+    A size of HOLE_BYTES or a tags code of HOLE_TAGS_CODE marks a unit without a record."""
 
 
 @dataclass(frozen=True, slots=True)

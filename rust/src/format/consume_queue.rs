@@ -25,12 +25,25 @@ pub struct QueueEntry {
 
 impl QueueEntry {
     /// Stands for a queue offset that has no record: written before the first entry of a queue
-    /// that does not start at 0, and where a record was lost to damage.
+    /// that does not start at 0.
     pub const FILLER: Self = Self {
         physical_offset: 0,
         size_bytes: i32::MAX,
         tags_code: 0,
     };
+
+    /// The tags code of a hole: no hash, no address, no time that a message is ever due.
+    pub const HOLE_TAGS_CODE: i64 = i64::from_be_bytes(*b"mqstack\0");
+
+    /// Stands for a queue offset whose record was lost to damage, before this unit. It points to
+    /// the same record: RocketMQ takes a unit without a record for the last of its log file and
+    /// skips what else a pull has of the first file, so it had better find one, twice.
+    pub fn hole_before(&self) -> Self {
+        Self {
+            tags_code: Self::HOLE_TAGS_CODE,
+            ..*self
+        }
+    }
 
     /// The unit as stored.
     pub fn encode(&self) -> [u8; ENTRY_BYTES] {
@@ -63,7 +76,8 @@ impl QueueEntry {
 
     /// Whether the unit stands for no record.
     pub fn is_filler(&self) -> bool {
-        self.physical_offset == 0 && self.size_bytes == i32::MAX
+        self.tags_code == Self::HOLE_TAGS_CODE
+            || (self.physical_offset == 0 && self.size_bytes == i32::MAX)
     }
 
     /// Whether `tags_code` is an address in the consume-queue extension, which says nothing
@@ -102,6 +116,14 @@ mod tests {
     fn zeros_are_unused_and_fillers_are_used() {
         assert!(!QueueEntry::decode(&[0; ENTRY_BYTES]).is_used());
         assert!(QueueEntry::FILLER.is_used() && QueueEntry::FILLER.is_filler());
+        let entry = QueueEntry {
+            physical_offset: 190,
+            size_bytes: 100,
+            tags_code: 7,
+        };
+        let hole = entry.hole_before();
+        assert!(hole.is_used() && hole.is_filler() && !entry.is_filler());
+        assert!(!hole.is_extension_address() && hole.end_offset() == entry.end_offset());
     }
 
     #[test]

@@ -10,10 +10,13 @@ use super::sparse_files::{Dirty, SparseFiles};
 use super::types::{ReadMode, StoreError, WouldBlock};
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use crate::format::consume_queue_ext::ExtUnit;
+use crate::format::message::SCHEDULE_TOPIC;
 
 /// Most queue offsets that one damaged range is believed to have swallowed; a larger jump is a
 /// damaged record header.
 const GAP_ENTRIES_MAX: i64 = 4 << 20;
+/// Holes in a row that may point to the record behind them, which RocketMQ then serves so often.
+const HOLES_MAX: i64 = 32;
 /// Units kept for the next write of a batch are written early beyond this.
 const PENDING_BYTES_MAX: usize = 1 << 20;
 /// Room kept for the next batch; a store has many queues.
@@ -146,8 +149,15 @@ impl ConsumeQueue {
             return Ok(Appended::Refused);
         }
         let was_empty = self.min_offset() == tail.next_offset;
+        // A delayed message would be delivered before its time for each hole that points to it.
+        let is_hole = !was_empty && self.topic != SCHEDULE_TOPIC;
+        let is_short = queue_offset - tail.next_offset <= HOLES_MAX;
+        let filler = match is_hole && is_short {
+            true => entry.hole_before(),
+            false => QueueEntry::FILLER,
+        };
         while tail.next_offset < queue_offset {
-            self.push(&mut tail, QueueEntry::FILLER)?;
+            self.push(&mut tail, filler)?;
         }
         if was_empty {
             self.min_offset.store(queue_offset, Ordering::Release);
