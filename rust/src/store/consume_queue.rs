@@ -283,17 +283,22 @@ impl ConsumeQueue {
 
     /// Moves the minimum up to the first unit of a record at or behind `log_start`; never down.
     pub(crate) fn set_min_from(&self, log_start: i64) {
+        let min = self.first_at(log_start);
+        self.min_offset.fetch_max(min, Ordering::AcqRel);
+    }
+
+    /// The first unit of a record at or behind a place in the log.
+    pub(super) fn first_at(&self, physical_offset: i64) -> i64 {
         let (mut low, end) = self.written();
         let mut high = end;
         while low < high {
             let middle = i64::midpoint(low, high);
             match self.first_record(middle, high) {
-                Some((at, entry)) if entry.physical_offset < log_start => low = at + 1,
+                Some((at, entry)) if entry.physical_offset < physical_offset => low = at + 1,
                 _ => high = middle,
             }
         }
-        let min = self.first_record(low, end).map_or(end, |(at, _)| at);
-        self.min_offset.fetch_max(min, Ordering::AcqRel);
+        self.first_record(low, end).map_or(end, |(at, _)| at)
     }
 
     /// The first unit in a range that is no filler.

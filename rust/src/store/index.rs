@@ -76,12 +76,6 @@ impl IndexFiles {
         self.files.read().clone()
     }
 
-    /// Physical offset of the last message indexed; None without one.
-    pub(crate) fn end_physical_offset(&self) -> Option<i64> {
-        let file = self.files.read().last().cloned()?;
-        file.header().ok().map(|header| header.end_physical_offset)
-    }
-
     /// Name and entries of the newest file.
     pub(crate) fn newest(&self) -> Option<(String, i32)> {
         let file = self.files.read().last().cloned()?;

@@ -56,6 +56,7 @@ mod read;
 #[cfg(test)]
 mod read_tests;
 mod recent;
+pub mod recognise;
 mod recover;
 mod redeliver;
 mod runtime;

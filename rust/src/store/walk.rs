@@ -20,6 +20,15 @@ pub(crate) trait LogRead: Send + Sync {
     fn next_file_start(&self, offset: u64) -> u64;
     /// Reads what lies in one file, as much as fits; 0 outside the log.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize>;
+
+    /// Where from `offset` on the first byte lies that is not known to be zero, or the next file
+    /// starts.
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        Ok(offset)
+    }
+
+    /// Says that a range of one file is about to be read; only a hint.
+    fn will_read(&self, _from: u64, _to: u64) {}
 }
 
 impl<F: Files> LogRead for Segments<F> {
@@ -37,6 +46,14 @@ impl<F: Files> LogRead for Segments<F> {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
         Self::read_at(self, offset, out)
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        Self::next_data(self, offset)
+    }
+
+    fn will_read(&self, from: u64, to: u64) {
+        Self::will_read(self, from, to);
     }
 }
 

@@ -4,14 +4,64 @@
 //! replaying them gives every slot, and so every link, which shows where the file is torn.
 
 use std::io;
+use std::sync::Arc;
 
+use super::Recovery;
 use crate::format::index::{IndexEntry, IndexHeader, IndexLayout};
 use crate::format::message::{CheckCrc, RecordView};
+use crate::log::Files;
+use crate::store::files::io_error;
+use crate::store::index::{IndexFiles, IndexWriter};
 use crate::store::index_file::IndexFile;
+use crate::store::types::StoreError;
 use crate::store::walk::{LogRead, Step, Walk};
 
 /// Entries read at once.
 const CHUNK_ENTRIES: i32 = 4_096;
+
+impl<F: Files> Recovery<'_, F> {
+    /// Cuts the index to what makes sense; returns the writer and from where it must be fed, if
+    /// not from the end of the queues.
+    pub(super) fn settle_index(
+        &self,
+        index: &Arc<IndexFiles>,
+        log_end: u64,
+    ) -> Result<(IndexWriter, Option<u64>), StoreError> {
+        let is_whole = self.check_index(index, log_end)?;
+        let writer = IndexWriter::resume(Arc::clone(index), Arc::clone(self.clock))?;
+        let from = match writer.end_physical_offset() {
+            Some(end) => (!is_whole || !self.was_clean).then_some(end.cast_unsigned()),
+            None => Some(self.log.min_offset()),
+        };
+        Ok((writer, from))
+    }
+
+    /// Checks the files that may be torn or point beyond the log; false if something was cut.
+    fn check_index(&self, index: &IndexFiles, log_end: u64) -> Result<bool, StoreError> {
+        let durable_ms = self.checkpoint.index_timestamp_ms();
+        let files = index.files();
+        for (at, file) in files.iter().enumerate() {
+            let failed = || io_error(file.path());
+            let header = file.header().map_err(failed())?;
+            // The next file may begin in the millisecond in which the last durable one ends; a
+            // header that counts nothing may be a file's first one, or lost.
+            let is_doubtful = header.end_timestamp_ms >= durable_ms || header.index_count <= 1;
+            let is_torn = !self.was_clean && is_doubtful;
+            if !is_torn && header.end_physical_offset < log_end.max(1).cast_signed() {
+                continue;
+            }
+            let first_to_go = match check(file, self.log, log_end).map_err(failed())? {
+                // Before a later file an earlier one was full; else its last entries are lost.
+                Checked::Whole if at + 1 == files.len() || file.is_full(&header) => continue,
+                Checked::Whole | Checked::Cut => at + 1,
+                Checked::Useless => at,
+            };
+            index.remove_from(first_to_go)?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+}
 
 /// What became of an index file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,150 +1,355 @@
 //! Checking the log record by record, and finding where it ends.
 
+use std::io;
 use std::path::Path;
 
-use super::damage::{self, LastSeen};
-use super::heal::heal;
-use super::log_io;
-use crate::format::message::{CheckCrc, RecordView};
+use super::blocks::{self, Block, Findings, Rounds, Span};
+use super::damage::{LastSeen, next_record};
+use super::heal::{Change, Damage};
+use super::record::Belief;
 use crate::log::{Files, Segments};
+use crate::store::files::{io_error, offset_name};
+use crate::store::layout::MISSING_FILES_MAX;
+use crate::store::settings::MultiDispatch;
 use crate::store::types::StoreError;
 use crate::store::walk::{Step, Walk};
 
-/// A walk over the log that checks every record.
-pub(super) struct LogCheck<'a, F: Files> {
-    root: &'a Path,
-    log: &'a Segments<F>,
-    heals: bool,
-    /// After a clean stop: no record lies at or beyond this offset, bad bytes there end the log.
-    known_end: Option<u64>,
-    healed: Vec<(u64, u64)>,
-    last_seen: LastSeen,
-    missing_from: Option<u64>,
-    /// Offset and store time of records in log order, one per so many bytes of log.
-    marks: Vec<(u64, i64)>,
+/// How the store was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum Left {
+    /// Closed.
+    Clean,
+    /// Not closed; what was stored up to this time reached the disk, milliseconds since the
+    /// epoch.
+    Unclean(i64),
 }
 
-/// Bytes of log between two marks.
-const MARK_BYTES: u64 = 64 << 10;
-/// A disk writes so many bytes at a time, whole.
-const SECTOR_BYTES: u64 = 512;
+/// Records of one queue in a part of the log, as [`LogCheck::run`] tells them.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) struct Queued<'a> {
+    /// The queue.
+    pub topic: &'a str,
+    pub queue_id: i32,
+    /// Queue offsets of the first and the last.
+    pub first: i64,
+    pub last: i64,
+    /// Where the last is in the log.
+    pub last_physical: u64,
+}
+
+/// A walk over the log that checks every record.
+pub(in crate::store) struct LogCheck<'a, F: Files> {
+    pub(super) root: &'a Path,
+    pub(super) log: &'a Segments<F>,
+    heals: bool,
+    pub(super) belief: Belief,
+    rounds: Rounds,
+    pub(super) seen: LastSeen,
+    /// Where the last good record starts, and whether its end may have been lost.
+    last: Option<(u64, bool)>,
+    healed: Vec<(u64, u64)>,
+    changes: Vec<Change>,
+    missing_from: Option<u64>,
+    marks: Vec<(u64, i64)>,
+    pub(super) doubts: usize,
+}
+
+/// Why a stretch of good records ends.
+enum Stretch {
+    /// The limit is reached.
+    End(u64),
+    /// A filler that nothing follows.
+    Filler(u64),
+    /// No good record.
+    Bad(u64),
+}
 
 impl<'a, F: Files> LogCheck<'a, F> {
     /// A check of `log`; damage is healed, or refused.
-    pub(super) fn new(
+    pub(in crate::store) fn new(
         root: &'a Path,
         log: &'a Segments<F>,
         heals: bool,
-        known_end: Option<u64>,
+        left: Left,
     ) -> Self {
+        let durable_ms = match left {
+            Left::Clean => i64::MAX,
+            Left::Unclean(durable_ms) => durable_ms,
+        };
+        let file_bytes = log.file_size();
         Self {
             root,
             log,
             heals,
-            known_end,
+            belief: Belief {
+                durable_ms,
+                file_bytes,
+                multi_dispatch: MultiDispatch::default(),
+            },
+            rounds: Rounds::new(),
+            seen: LastSeen::default(),
+            last: None,
             healed: Vec::new(),
-            last_seen: LastSeen::default(),
+            changes: Vec::new(),
             missing_from: None,
             marks: Vec::new(),
+            doubts: 0,
         }
     }
 
-    /// Checks from `start` to `limit`, or to where the log ends; returns that place.
-    /// `missing` says for a good record from where its queue must be completed.
-    pub(super) fn run(
+    /// Tells queues of multi-dispatch too.
+    pub(super) fn with_multi_dispatch(mut self, settings: MultiDispatch) -> Self {
+        self.belief.multi_dispatch = settings;
+        self
+    }
+
+    /// Checks from `start`, where a record starts, to `limit`, or to where the log ends; returns
+    /// that place. `missing` says from where queues must be completed, given their records.
+    pub(in crate::store) fn run(
         &mut self,
         start: u64,
         limit: Option<u64>,
-        missing: impl Fn(u64, &RecordView<'_>) -> Option<u64>,
+        missing: impl Fn(Queued<'_>) -> Option<u64>,
     ) -> Result<u64, StoreError> {
-        let log = self.log;
-        let limit = limit.unwrap_or(log.max_offset());
-        let mut walk = Walk::from(start);
+        let is_to_end = limit.is_none();
+        let limit = limit.unwrap_or(self.log.max_offset());
+        let mut at = start;
         loop {
-            let offset = walk.offset();
-            let is_good = match walk.step(log, limit).map_err(log_io)? {
-                Step::End => return Ok(offset),
-                Step::Blank => {
-                    let next = walk.offset();
-                    if next >= limit {
-                        // RocketMQ ends the log at a filler that nothing follows, and so
-                        // overwrites it.
-                        return Ok(if limit == log.max_offset() {
-                            offset
-                        } else {
-                            next
-                        });
-                    }
-                    continue;
-                }
-                Step::Record(bytes) => match good_record(offset, bytes) {
-                    Some(record) if self.known_end.is_some() || !is_torn(offset, &record) => {
-                        self.note(offset, &record, missing(offset, &record));
-                        true
-                    }
-                    _ => false,
-                },
-                Step::Neither => false,
+            let bad = match self.stretch(at, limit, &missing)? {
+                Stretch::End(end) if is_to_end => return Ok(self.doubtful().unwrap_or(end)),
+                // RocketMQ ends the log at a filler that nothing follows, and so overwrites it.
+                Stretch::Filler(filler) if is_to_end => return Ok(filler),
+                Stretch::End(_) | Stretch::Filler(_) => return Ok(limit),
+                Stretch::Bad(bad) => bad,
             };
-            if is_good {
-                continue;
-            }
-            if self.known_end.is_some_and(|known_end| offset >= known_end) {
-                return Ok(offset);
-            }
-            let Some(resume) = damage::next_record(log, offset, limit, &self.last_seen)? else {
-                return Ok(offset);
+            // Nothing was written right behind a doubtful record, so its end is missing.
+            let from = self.doubtful().unwrap_or(bad);
+            at = match self.resume(from, limit)? {
+                Some(resume) => resume,
+                None if is_to_end => return Ok(from),
+                None => limit,
             };
-            self.mend(offset, resume)?;
-            walk = Walk::from(resume);
+            self.mend(self.damage(from, at))?;
+            self.rounds.restart();
         }
     }
 
-    fn note(&mut self, offset: u64, record: &RecordView<'_>, missing_from: Option<u64>) {
-        self.last_seen.note(record);
-        self.missing_from = match (self.missing_from, missing_from) {
-            (Some(left), Some(right)) => Some(left.min(right)),
-            (left, right) => left.or(right),
-        };
-        let is_due = |(last, _): &(u64, i64)| offset - last.min(&offset) >= MARK_BYTES;
-        if self.marks.last().is_none_or(is_due) {
-            self.marks.push((offset, record.store_timestamp_ms));
+    /// Fills in the files that are missing before `before`, from where on the log is checked.
+    pub(super) fn fill_gaps(&mut self, before: u64) -> Result<(), StoreError> {
+        let file_bytes = self.log.file_size();
+        let missing = self.log.missing(MISSING_FILES_MAX);
+        for start in missing.into_iter().filter(|start| *start < before) {
+            self.mend(self.damage(start, start + file_bytes))?;
         }
-    }
-
-    /// Heals or refuses the damaged range before a valid record.
-    fn mend(&mut self, from: u64, to: u64) -> Result<(), StoreError> {
-        let what = format!("bytes {from} to {to} of the commit log are no records");
-        if !self.heals {
-            let root = self.root.display().to_string();
-            let what = format!("{what}; set damagePolicy=heal to save and overwrite them");
-            return Err(StoreError::Damaged { root, what });
-        }
-        tracing::error!("{what}; saving them to mqstack/quarantine and overwriting them");
-        heal(
-            self.root,
-            self.log,
-            from,
-            to,
-            self.last_seen.store_timestamp_ms,
-        )?;
-        self.healed.push((from, to));
         Ok(())
     }
 
-    /// Damaged ranges that were healed, from the first checked to the last.
+    /// Where the last record starts, if its end may be missing.
+    fn doubtful(&self) -> Option<u64> {
+        let (start, _) = self.last.filter(|(_, is_doubtful)| *is_doubtful)?;
+        Some(start)
+    }
+
+    /// Goes on as long as there are good records.
+    fn stretch(
+        &mut self,
+        mut at: u64,
+        limit: u64,
+        missing: &impl Fn(Queued<'_>) -> Option<u64>,
+    ) -> Result<Stretch, StoreError> {
+        while at < limit {
+            let blocks = self.rounds.next(self.log, at, limit);
+            let found = self.rounds.check(self.log, self.belief, &blocks, limit);
+            for (block, findings) in blocks.into_iter().zip(found) {
+                if at >= block.to {
+                    continue;
+                }
+                let findings = self.chained(at, block, findings, limit)?;
+                at = if self.is_even(&findings) {
+                    self.take(&findings, missing);
+                    findings.end.max(at)
+                } else {
+                    self.one_by_one(at, block.to, limit, missing)?
+                };
+                if at >= block.to {
+                    continue;
+                }
+                match self.filler(at, limit)? {
+                    Some(next) if next >= limit => return Ok(Stretch::Filler(at)),
+                    Some(next) => at = next,
+                    None => return Ok(Stretch::Bad(at)),
+                }
+            }
+        }
+        Ok(Stretch::End(at))
+    }
+
+    /// The findings of a block if they start where the block before ended, else new ones.
+    fn chained(
+        &self,
+        at: u64,
+        block: Block,
+        findings: io::Result<Findings>,
+        limit: u64,
+    ) -> Result<Findings, StoreError> {
+        let findings = findings.and_then(|findings| {
+            if findings.first == Some(at) {
+                return Ok(findings);
+            }
+            let block = Block {
+                from: at,
+                to: block.to,
+                is_chained: true,
+            };
+            blocks::check(self.log, self.belief, block, limit)
+        });
+        findings.map_err(|error| self.read_error(at, error))
+    }
+
+    /// Where the next file starts if there is a filler at `at`.
+    fn filler(&mut self, at: u64, limit: u64) -> Result<Option<u64>, StoreError> {
+        let mut walk = Walk::from(at);
+        let step = walk.step(self.log, limit);
+        if step.map_err(|error| self.read_error(at, error))? != Step::Blank {
+            return Ok(None);
+        }
+        self.last = None;
+        Ok(Some(walk.offset()))
+    }
+
+    /// Whether offsets rise by one in every queue.
+    fn is_even(&self, findings: &Findings) -> bool {
+        let follows = |topic: &str, queue_id: &i32, span: &Span| {
+            let before = self.seen.queue_offset(topic, *queue_id);
+            before.is_none_or(|before| span.first == before.wrapping_add(1))
+        };
+        let mut topics = findings.queues.iter();
+        findings.is_even
+            && topics
+                .all(|(topic, queues)| queues.iter().all(|(id, span)| follows(topic, id, span)))
+    }
+
+    /// Takes good records into account.
+    pub(super) fn take(
+        &mut self,
+        findings: &Findings,
+        missing: &impl Fn(Queued<'_>) -> Option<u64>,
+    ) {
+        for (topic, queues) in &findings.queues {
+            for (queue_id, span) in queues {
+                self.seen.note_queue(topic, *queue_id, span.last);
+                let from = missing(Queued {
+                    topic,
+                    queue_id: *queue_id,
+                    first: span.first,
+                    last: span.last,
+                    last_physical: span.last_physical,
+                });
+                self.missing_from = least(self.missing_from, from);
+            }
+        }
+        self.marks.extend_from_slice(&findings.marks);
+        if let Some(start) = findings.last {
+            self.seen.store_timestamp_ms = findings.last_ms;
+            self.last = Some((start, findings.is_doubtful));
+        }
+    }
+
+    /// The next record behind bad bytes that can be healed; None where the log just ends.
+    fn resume(&self, from: u64, limit: u64) -> Result<Option<u64>, StoreError> {
+        let mut search_from = from;
+        while let Some(next) = next_record(self.log, search_from, limit, &self.seen)? {
+            if self.damage(from, next).can_be_healed(self.log)? {
+                return Ok(Some(next));
+            }
+            // Too close to stand something in between: it goes with the damage.
+            search_from = next;
+        }
+        Ok(None)
+    }
+
+    pub(super) fn damage(&self, from: u64, to: u64) -> Damage {
+        let last = self.last.map(|(start, _)| start);
+        Damage {
+            from,
+            to,
+            last: last.filter(|last| *last < from && self.log.next_file_start(*last) > from),
+            store_timestamp_ms: self.seen.store_timestamp_ms,
+        }
+    }
+
+    /// Heals damage before a valid record, or refuses to.
+    pub(super) fn mend(&mut self, damage: Damage) -> Result<(), StoreError> {
+        let Damage { from, to, .. } = damage;
+        let place = self.place(from);
+        let what = format!(
+            "{place}: {} bytes up to offset {to} are no records",
+            to - from
+        );
+        self.may_heal(&what)?;
+        tracing::error!("{what}; saving them to mqstack/quarantine and overwriting them");
+        let change = damage.heal(self.root, self.log)?;
+        self.healed.push((from, to));
+        self.changes.push(change);
+        self.last = None;
+        Ok(())
+    }
+
+    /// Refuses to heal if that is the policy.
+    pub(super) fn may_heal(&self, what: &str) -> Result<(), StoreError> {
+        if self.heals {
+            return Ok(());
+        }
+        let root = self.root.display().to_string();
+        let what = format!(
+            "{what}, but valid records follow. See all of it with `mqstore verify {root}`; go on \
+             without what is lost with damagePolicy=heal, or in a copy with `mqstore repair \
+             {root} --to NEW_DIRECTORY`"
+        );
+        Err(StoreError::Damaged { root, what })
+    }
+
+    /// Notes that a record's header was mended.
+    pub(super) fn note_header(&mut self, from: u64, to: u64) {
+        self.healed.push((from, to));
+    }
+
+    /// A file and a place in it, for messages.
+    pub(super) fn place(&self, offset: u64) -> String {
+        let in_file = offset % self.log.file_size();
+        let name = offset_name(offset - in_file);
+        let path = self.root.join("commitlog").join(name);
+        format!("{} at byte {in_file} (offset {offset})", path.display())
+    }
+
+    pub(super) fn read_error(&self, offset: u64, error: io::Error) -> StoreError {
+        let root = self.root.display();
+        let place = self.place(offset);
+        let what = format!(
+            "{place}, where a record is expected; if the disk is failing, save what it still \
+             gives with `mqstore repair {root} --to NEW_DIRECTORY`"
+        );
+        io_error(what.as_ref())(error)
+    }
+
+    /// Ranges that were healed.
     pub(in crate::store) fn healed_ranges(&self) -> &[(u64, u64)] {
         &self.healed
     }
 
     /// Store time of the last good record, 0 for none.
-    pub(super) fn last_store_timestamp_ms(&self) -> i64 {
-        self.last_seen.store_timestamp_ms
+    pub(in crate::store) fn last_store_timestamp_ms(&self) -> i64 {
+        self.seen.store_timestamp_ms
     }
 
     /// Least offset from which a queue must be completed.
-    pub(super) fn missing_from(&self) -> Option<u64> {
+    pub(in crate::store) fn missing_from(&self) -> Option<u64> {
         self.missing_from
+    }
+
+    /// What queues may know otherwise.
+    pub(in crate::store) fn changes(&self) -> &[Change] {
+        &self.changes
     }
 
     /// A place at or before the first record stored after `timestamp_ms`; None if none was.
@@ -155,20 +360,9 @@ impl<'a, F: Files> LogCheck<'a, F> {
     }
 }
 
-/// A record that is whole and where it says. No topic holds zeros, lost bytes do.
-pub(in crate::store) fn good_record(offset: u64, bytes: &[u8]) -> Option<RecordView<'_>> {
-    let record = RecordView::parse(bytes, CheckCrc::Yes).ok()?;
-    let is_sound = record.physical_offset == offset.cast_signed() && !record.topic.contains('\0');
-    is_sound.then_some(record)
-}
-
-/// Whether a part of the properties never reached the disk. The checksum covers the body alone, so
-/// such a record looks whole; but a lost sector, or the lost end of one, reads as zeros, and where
-/// a sector or a record ends there is text.
-fn is_torn(offset: u64, record: &RecordView<'_>) -> bool {
-    let end = offset + record.size() as u64;
-    let from = end - record.properties.len() as u64;
-    let mut ends = (from / SECTOR_BYTES + 1..=end / SECTOR_BYTES).map(|at| at * SECTOR_BYTES);
-    let is_zero = |at: u64| record.properties.get((at - from) as usize - 1) == Some(&0);
-    !record.properties.is_empty() && (is_zero(end) || ends.any(is_zero))
+fn least(left: Option<u64>, right: Option<u64>) -> Option<u64> {
+    match (left, right) {
+        (Some(left), Some(right)) => Some(left.min(right)),
+        (left, right) => left.or(right),
+    }
 }

@@ -6,13 +6,18 @@
 //!    what lies beyond the checkpoint, because a failed fsync may have left clean-looking pages.
 //! 4. Cut queues and index to the log; take in what they miss.
 
+mod blocks;
 pub(super) mod damage;
+mod header;
 mod heal;
 mod index_check;
-mod log_check;
+pub(super) mod log_check;
+#[cfg(test)]
+mod log_tests;
+mod lost;
 mod marker;
-mod missing;
 mod queue;
+mod record;
 mod settle;
 #[cfg(test)]
 mod tests;
@@ -21,10 +26,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(super) use self::heal::heal;
-use self::index_check::Checked;
-use self::log_check::LogCheck;
-pub(in crate::store) use self::log_check::good_record;
+use self::log_check::{Left, LogCheck};
+use self::lost::LostUnits;
 pub(super) use self::marker::Marker;
+pub(in crate::store) use self::record::good_record;
 use super::checkpoint::Checkpoint;
 use super::consume_queues::ConsumeQueues;
 use super::dispatch::Derived;
@@ -33,7 +38,7 @@ use super::index::IndexFiles;
 use super::index_writer::IndexWriter;
 use super::settings::Settings;
 use super::types::StoreError;
-use super::walk::Walk;
+use super::walk::{Step, Walk};
 use crate::clock::Clock;
 use crate::format::delay_levels::DelayLevels;
 use crate::format::message::{CheckCrc, RecordView};
@@ -41,6 +46,8 @@ use crate::log::{Access, Files, Segments};
 
 /// Files checked from the end after a clean stop, as RocketMQ does.
 const CHECKED_FILES: usize = 3;
+/// A checkpoint further ahead of the clock than this is not believed, milliseconds.
+const CLOCK_STEP_MS: i64 = 24 * 3600 * 1000;
 /// Bytes rewritten at once.
 const REWRITE_BYTES: usize = 4 << 20;
 
@@ -93,6 +100,7 @@ impl<F: Files> Recovery<'_, F> {
         let queues = Arc::new(queues);
         let index = index.map(Arc::new);
         if let Some(marker) = &marker
+            && self.log.missing(1).is_empty()
             && marker
                 .fits(self.log, &queues, index.as_deref())
                 .map_err(log_io)?
@@ -135,29 +143,30 @@ impl<F: Files> Recovery<'_, F> {
         queues: Arc<ConsumeQueues>,
         index: Option<Arc<IndexFiles>>,
     ) -> Result<Recovered, StoreError> {
-        let known_end = self.known_end(&queues, index.as_deref());
-        let mut check = LogCheck::new(self.root, self.log, self.settings.heal_damage, known_end);
-        let start = self.check_start()?;
-        let log_end = check.run(start, None, |offset, record| {
-            missing::dispatch_from(&queues, self.settings.multi_dispatch, offset, record)
-        })?;
+        let safe_ms = self.safe_timestamp_ms();
+        let mut check = self.log_check(safe_ms);
+        let lost = LostUnits::new(self.root, &queues);
+        let start = self.check_start(safe_ms)?;
+        check.fill_gaps(start)?;
+        let log_end = check.run(start, None, |queued| lost.from(&queued))?;
         self.log.truncate_to(log_end).map_err(log_io)?;
         if !self.was_clean {
-            let unsafe_from = check.first_after(self.checkpoint.safe_timestamp_ms());
+            let unsafe_from = check.first_after(safe_ms);
             self.rewrite(unsafe_from.unwrap_or(log_end), log_end)?;
         }
 
-        // Units behind this may be lost, torn, or point to what is lost; they are made again.
-        let trusted_to = if self.was_clean { log_end } else { start };
-        let healed_from = check.healed_ranges().first().map(|(from, _)| *from);
-        let trusted_to = trusted_to.min(healed_from.unwrap_or(log_end));
-        let mut dispatch_from = self.settle_queues(&queues, trusted_to, log_end)?;
-        if let Some(missing) = check.missing_from() {
-            dispatch_from = dispatch_from.min(missing);
+        let mut dispatch_from = check.missing_from().unwrap_or(log_end);
+        if self.was_clean && marker.is_none() {
+            dispatch_from = dispatch_from.min(lost.sample(self.log, start)?.unwrap_or(log_end));
         }
-        if marker.is_some_and(|marker| marker.misses_queues(&queues)) {
+        if lost.remove_headless()? || marker.is_some_and(|marker| marker.misses_queues(&queues)) {
             dispatch_from = 0;
         }
+        self.mend_units(&queues, check.changes(), log_end)?;
+        let tails = self.lost_tails(&queues)?;
+        // Units behind this may be lost, torn, or point to what is lost; they are made again.
+        let trusted_to = if self.was_clean { log_end } else { start };
+        dispatch_from = dispatch_from.min(self.settle_queues(&queues, trusted_to, log_end)?);
         let writer = match &index {
             Some(index) => {
                 let (writer, from) = self.settle_index(index, log_end)?;
@@ -166,23 +175,31 @@ impl<F: Files> Recovery<'_, F> {
             }
             None => None,
         };
-        let dispatch_from = dispatch_from.max(self.log.min_offset());
+        let dispatch_from = self.record_start(dispatch_from, log_end)?;
+        let mut healed = check.healed_ranges().len();
         if dispatch_from < start {
             // Older files were not checked; what is read from them must be.
-            check.run(dispatch_from, Some(start), |_, _| None)?;
+            let mut older = self.log_check(safe_ms);
+            older.run(dispatch_from, Some(start), |_| None)?;
+            self.mend_units(&queues, older.changes(), log_end)?;
+            healed += older.healed_ranges().len();
         }
         let mut derived = self.derived(&queues, writer)?;
         derived.follow(self.log, &mut Walk::from(dispatch_from), log_end, None)?;
+        Self::put_back(&queues, tails)?;
         queues.flush()?;
         let last_ms = check.last_store_timestamp_ms();
-        self.recovered(
-            log_end,
-            last_ms,
-            check.healed_ranges().len(),
-            derived,
-            queues,
-            index,
-        )
+        self.recovered(log_end, last_ms, healed, derived, queues, index)
+    }
+
+    fn log_check(&self, safe_ms: i64) -> LogCheck<'_, F> {
+        let left = match self.was_clean {
+            true => Left::Clean,
+            false => Left::Unclean(safe_ms),
+        };
+        let heals = self.settings.heal_damage;
+        let check = LogCheck::new(self.root, self.log, heals, left);
+        check.with_multi_dispatch(self.settings.multi_dispatch)
     }
 
     fn recovered(
@@ -226,20 +243,15 @@ impl<F: Files> Recovery<'_, F> {
         })
     }
 
-    /// Up to where the derived files know of records. After a clean stop all are, so bad bytes
-    /// behind that place are the unwritten rest of the file; after another stop anything is
-    /// possible.
-    fn known_end(&self, queues: &ConsumeQueues, index: Option<&IndexFiles>) -> Option<u64> {
-        if !self.was_clean {
-            return None;
-        }
-        let of_queues = queues.all().iter().map(|queue| queue.end_physical()).max();
-        let of_index = index.and_then(IndexFiles::end_physical_offset);
-        Some(of_queues.max(of_index).unwrap_or(0).cast_unsigned())
+    /// The checkpoint's time, if it can be true: a bit flipped in it must not vouch for anything.
+    fn safe_timestamp_ms(&self) -> i64 {
+        let safe_ms = self.checkpoint.safe_timestamp_ms();
+        let latest_ms = self.clock.wall_ms().saturating_add(CLOCK_STEP_MS);
+        if safe_ms <= latest_ms { safe_ms } else { 0 }
     }
 
     /// Where RocketMQ starts checking the log.
-    fn check_start(&self) -> Result<u64, StoreError> {
+    fn check_start(&self, safe_ms: i64) -> Result<u64, StoreError> {
         let starts = self.log.starts();
         let Some(first) = starts.first() else {
             return Ok(0);
@@ -247,7 +259,6 @@ impl<F: Files> Recovery<'_, F> {
         if self.was_clean {
             return Ok(starts[starts.len().saturating_sub(CHECKED_FILES)]);
         }
-        let safe_ms = self.checkpoint.safe_timestamp_ms();
         for start in starts.iter().rev() {
             let store_timestamp_ms = first_store_timestamp(self.log, *start)?;
             if store_timestamp_ms.is_some_and(|time| time > 0 && time <= safe_ms) {
@@ -272,46 +283,21 @@ impl<F: Files> Recovery<'_, F> {
         Ok(())
     }
 
-    /// Cuts the index to what makes sense; returns the writer and from where it must be fed, if
-    /// not from the end of the queues.
-    fn settle_index(
-        &self,
-        index: &Arc<IndexFiles>,
-        log_end: u64,
-    ) -> Result<(IndexWriter, Option<u64>), StoreError> {
-        let is_whole = self.check_index(index, log_end)?;
-        let writer = IndexWriter::resume(Arc::clone(index), Arc::clone(self.clock))?;
-        let from = match writer.end_physical_offset() {
-            Some(end) => (!is_whole || !self.was_clean).then_some(end.cast_unsigned()),
-            None => Some(self.log.min_offset()),
-        };
-        Ok((writer, from))
-    }
-
-    /// Checks the files that may be torn or point beyond the log; false if something was cut.
-    fn check_index(&self, index: &IndexFiles, log_end: u64) -> Result<bool, StoreError> {
-        let durable_ms = self.checkpoint.index_timestamp_ms();
-        let files = index.files();
-        for (at, file) in files.iter().enumerate() {
-            let failed = || io_error(file.path());
-            let header = file.header().map_err(failed())?;
-            // The next file may begin in the millisecond in which the last durable one ends; a
-            // header that counts nothing may be a file's first one, or lost.
-            let is_doubtful = header.end_timestamp_ms >= durable_ms || header.index_count <= 1;
-            let is_torn = !self.was_clean && is_doubtful;
-            if !is_torn && header.end_physical_offset < log_end.max(1).cast_signed() {
-                continue;
-            }
-            let first_to_go = match index_check::check(file, self.log, log_end).map_err(failed())? {
-                // Before a later file an earlier one was full; else its last entries are lost.
-                Checked::Whole if at + 1 == files.len() || file.is_full(&header) => continue,
-                Checked::Whole | Checked::Cut => at + 1,
-                Checked::Useless => at,
-            };
-            index.remove_from(first_to_go)?;
-            return Ok(false);
+    /// `offset` if a record or filler starts there, as queues and index say; else where its file
+    /// starts: healing may have changed the log under them.
+    fn record_start(&self, offset: u64, log_end: u64) -> Result<u64, StoreError> {
+        let offset = offset.max(self.log.min_offset());
+        if offset >= log_end {
+            return Ok(log_end);
         }
-        Ok(true)
+        let mut walk = Walk::from(offset);
+        let is_start = match walk.step(self.log, log_end).map_err(log_io)? {
+            Step::Record(bytes) => good_record(offset, bytes).is_some(),
+            Step::Blank => true,
+            Step::Neither | Step::End => false,
+        };
+        let file_start = self.log.next_file_start(offset) - self.log.file_size();
+        Ok(if is_start { offset } else { file_start })
     }
 }
 
@@ -321,7 +307,7 @@ fn first_store_timestamp<F: Files>(
 ) -> Result<Option<i64>, StoreError> {
     let mut walk = Walk::from(start);
     let step = walk.step(log, log.next_file_start(start)).map_err(log_io)?;
-    let super::walk::Step::Record(bytes) = step else {
+    let Step::Record(bytes) = step else {
         return Ok(None);
     };
     let record = RecordView::parse(bytes, CheckCrc::No).ok();

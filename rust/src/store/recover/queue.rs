@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::heal::Change;
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use crate::log::Access;
 use crate::store::consume_queue::{ConsumeQueue, WALK_BYTES};
@@ -135,6 +136,40 @@ impl ConsumeQueue {
         self.set_bounds(first, cut);
         self.settle_end();
         self.settle_ext()
+    }
+
+    /// Makes fillers of units whose records healing took away, and gives a record that it made
+    /// longer its length. The last unit of the queue stays, pointing to what stands in: as a filler
+    /// it would keep RocketMQ from dispatching, and without it its offset would be used again.
+    pub(super) fn mend(&self, change: &Change) -> Result<(), StoreError> {
+        let (_, end) = self.written();
+        let grown = change.grown.map_or(change.from, |(start, _)| start);
+        let mut at = self.first_at(grown.min(change.from).cast_signed());
+        while at < end {
+            let (Some(entry), offset) = (self.unit(at), at) else {
+                return Ok(());
+            };
+            at += 1;
+            let start = entry.physical_offset.cast_unsigned();
+            let mended = match change.grown {
+                _ if entry.is_filler() => continue,
+                _ if start >= change.to => return Ok(()),
+                Some((grown, size)) if grown == start => QueueEntry {
+                    size_bytes: i32::try_from(size).unwrap_or(entry.size_bytes),
+                    ..entry
+                },
+                _ if start < change.from => continue,
+                _ if at == end => QueueEntry {
+                    physical_offset: change.from.cast_signed(),
+                    ..entry
+                },
+                _ => QueueEntry::FILLER,
+            };
+            let position = offset.cast_unsigned() * ENTRY_BYTES as u64;
+            let dirty = &mut self.tail.lock().dirty;
+            self.files.write(position, &mended.encode(), dirty)?;
+        }
+        Ok(())
     }
 
     /// Zeroes the units from `offset` on and removes the files behind.

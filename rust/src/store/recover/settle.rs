@@ -1,6 +1,7 @@
 //! Cutting the consume queues to the log.
 
-use super::{Recovery, log_io, missing};
+use super::heal::{Change, is_stand_in};
+use super::{Recovery, log_io};
 use crate::format::consume_queue::QueueEntry;
 use crate::format::message::{CheckCrc, RecordView};
 use crate::format::multi_dispatch;
@@ -8,6 +9,15 @@ use crate::log::Files;
 use crate::store::consume_queue::ConsumeQueue;
 use crate::store::consume_queues::ConsumeQueues;
 use crate::store::types::StoreError;
+use crate::store::walk::{Step, Walk};
+
+/// The last unit of a queue, which points to what stands in for its record.
+pub(super) struct LostTail {
+    topic: String,
+    queue_id: i32,
+    offset: i64,
+    entry: QueueEntry,
+}
 
 impl<F: Files> Recovery<'_, F> {
     /// Cuts the queues to what is trusted and drops those that do not fit the log; returns where
@@ -102,15 +112,76 @@ impl<F: Files> Recovery<'_, F> {
         offset: i64,
         entry: &QueueEntry,
     ) -> Result<bool, StoreError> {
-        let mut bytes = vec![0; usize::try_from(entry.size_bytes).unwrap_or(0)];
-        let at = entry.physical_offset.cast_unsigned();
-        let read = self.log.read_at(at, &mut bytes).map_err(log_io)?;
-        let record = RecordView::parse(&bytes[..read], CheckCrc::No);
+        let mut walk = Walk::from(entry.physical_offset.cast_unsigned());
+        let step = walk.step(self.log, self.log.max_offset());
+        let Step::Record(bytes) = step.map_err(log_io)? else {
+            return Ok(false);
+        };
+        let record = RecordView::parse(bytes, CheckCrc::No);
         Ok(record.is_ok_and(|record| {
             let is_own = record.topic == queue.topic()
                 && record.queue_id == queue.queue_id()
                 && record.queue_offset == offset;
-            is_own || missing::is_dispatched_to(&record, queue.topic(), offset)
+            is_own || is_stand_in(&record) || is_dispatched_to(&record, queue.topic(), offset)
         }))
     }
+
+    /// Tells the queues of records that are no more, or longer than they were.
+    pub(super) fn mend_units(
+        &self,
+        queues: &ConsumeQueues,
+        changes: &[Change],
+        log_end: u64,
+    ) -> Result<(), StoreError> {
+        for queue in queues.all().iter().filter(|_| !changes.is_empty()) {
+            queue.truncate(log_end.cast_signed())?;
+            for change in changes {
+                queue.mend(change)?;
+            }
+            queue.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Queues whose last record was lost: without its unit the next message would take its queue
+    /// offset, and whoever consumed the lost one would never see that message.
+    pub(super) fn lost_tails(&self, queues: &ConsumeQueues) -> Result<Vec<LostTail>, StoreError> {
+        let mut tails = Vec::new();
+        for queue in queues.all() {
+            let Some((offset, entry)) = queue.last_record() else {
+                continue;
+            };
+            let mut walk = Walk::from(entry.physical_offset.cast_unsigned());
+            let step = walk.step(self.log, self.log.max_offset());
+            let Step::Record(bytes) = step.map_err(log_io)? else {
+                continue;
+            };
+            if RecordView::parse(bytes, CheckCrc::No).is_ok_and(|record| is_stand_in(&record)) {
+                let (topic, queue_id) = (queue.topic().to_owned(), queue.queue_id());
+                tails.push(LostTail {
+                    topic,
+                    queue_id,
+                    offset,
+                    entry,
+                });
+            }
+        }
+        Ok(tails)
+    }
+
+    /// Gives the queues those units back that nothing followed.
+    pub(super) fn put_back(queues: &ConsumeQueues, tails: Vec<LostTail>) -> Result<(), StoreError> {
+        for tail in tails {
+            if let Some(queue) = queues.for_record(&tail.topic, tail.queue_id) {
+                queue.append(tail.offset, tail.entry, None)?;
+                queues.write_pending(&[queue])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a record was also queued in `topic` at an offset (RocketMQ's multi-dispatch).
+fn is_dispatched_to(record: &RecordView<'_>, topic: &str, offset: i64) -> bool {
+    multi_dispatch::dispatches(record.properties).any(|found| found == (topic, offset))
 }
