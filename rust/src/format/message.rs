@@ -34,7 +34,7 @@ mod tests;
 mod write;
 
 pub use error::RecordError;
-pub use write::{Assigned, add_property, blank, patch, stated_offset};
+pub use write::{Assigned, add_property, blank, patch, stated_offset, stated_sys_flag};
 
 /// Magic of a record, version 1.
 pub const MAGIC: i32 = 0xDAA3_20A7_u32.cast_signed();

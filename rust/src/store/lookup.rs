@@ -4,7 +4,7 @@ use super::read::Reader;
 use super::time_search;
 use super::types::{QueryResult, ReadMode, WouldBlock};
 use crate::format::consume_queue::QueueEntry;
-use crate::format::message::{BLANK_BYTES, CheckCrc, Head, RecordView};
+use crate::format::message::{self, BLANK_BYTES, CheckCrc, Head, RecordView, sys_flag};
 use crate::log::Files;
 
 /// Bytes read for a record whose size is not known.
@@ -80,6 +80,9 @@ impl<F: Files> Reader<F> {
                 let Ok(Some(bytes)) = self.get_at(*offset, ReadMode::Wait) else {
                     continue;
                 };
+                if message::stated_sys_flag(&bytes).is_some_and(sys_flag::is_rollback) {
+                    continue;
+                }
                 if let (0, Ok(record)) = (at, RecordView::parse(&bytes, CheckCrc::No)) {
                     round_end_ms = record.store_timestamp_ms;
                 }

@@ -8,7 +8,7 @@ use super::index::IndexFiles;
 use super::settings::Settings;
 use super::types::{GetRequest, GetResult, GetStatus, ReadMode, TagFilter, WouldBlock};
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
-use crate::format::message::{self, Head};
+use crate::format::message::{self, Head, sys_flag};
 use crate::log::{Files, Segments};
 
 /// RocketMQ looks at as many bytes of queue units per pull, or at `max_count` units.
@@ -324,8 +324,10 @@ impl<F: Files> Reader<F> {
 
 /// Whether these bytes are the record that a unit points to.
 fn is_record_of(entry: &QueueEntry, bytes: &[u8]) -> bool {
+    // Healing puts records of a type that is never queued where it found damage.
     Head::parse(bytes) == Head::Record(bytes.len())
         && message::stated_offset(bytes) == Some(entry.physical_offset)
+        && message::stated_sys_flag(bytes).is_some_and(sys_flag::is_queued)
 }
 
 /// What to say where the units of a readable offset cannot be read. RocketMQ goes on with the next

@@ -22,6 +22,12 @@ pub fn stated_offset(record: &[u8]) -> Option<i64> {
     Some(i64::from_be_bytes(*bytes))
 }
 
+/// The system flag of an encoded record; None for fewer bytes than that takes.
+pub fn stated_sys_flag(record: &[u8]) -> Option<i32> {
+    let (bytes, _) = record.get(at::SYS_FLAG..)?.split_first_chunk()?;
+    Some(i32::from_be_bytes(*bytes))
+}
+
 /// Bytes before the body if both hosts are IPv6.
 const HEAD_BYTES_MAX: usize = 88 + 2 * IPV6_EXTRA_BYTES;
 /// Bytes an IPv6 host takes more than an IPv4 one.

@@ -157,9 +157,8 @@ pub(in crate::store) fn heal<F: Files>(
 }
 
 /// Whether a record is one of those written over damage.
-pub(super) fn is_stand_in(record: &RecordView<'_>) -> bool {
-    record.sys_flag & sys_flag::TRANSACTION_MASK == sys_flag::ROLLBACK
-        && TOPIC.starts_with(record.topic)
+pub(in crate::store) fn is_stand_in(record: &RecordView<'_>) -> bool {
+    sys_flag::is_rollback(record.sys_flag) && TOPIC.starts_with(record.topic)
 }
 
 /// Puts the filler at `from`, behind which a file holds no more; makes the file if it is missing.

@@ -25,7 +25,7 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(super) use self::heal::heal;
+pub(super) use self::heal::{heal, is_stand_in};
 use self::log_check::{Left, LogCheck};
 use self::lost::LostUnits;
 pub(super) use self::marker::Marker;

@@ -1,7 +1,7 @@
 //! Cutting the consume queues to the log.
 
-use super::heal::{Change, is_stand_in};
-use super::{Recovery, log_io};
+use super::heal::Change;
+use super::{Recovery, is_stand_in, log_io};
 use crate::format::consume_queue::QueueEntry;
 use crate::format::message::{CheckCrc, RecordView};
 use crate::format::multi_dispatch;
