@@ -11,8 +11,9 @@ use crate::format::index::{IndexEntry, IndexHeader, IndexLayout};
 use crate::format::message::{CheckCrc, RecordView};
 use crate::log::Files;
 use crate::store::files::io_error;
-use crate::store::index::{IndexFiles, IndexWriter};
+use crate::store::index::IndexFiles;
 use crate::store::index_file::IndexFile;
+use crate::store::index_writer::IndexWriter;
 use crate::store::types::StoreError;
 use crate::store::walk::{LogRead, Step, Walk};
 

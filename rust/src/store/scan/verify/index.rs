@@ -101,7 +101,10 @@ impl Check<'_> {
                 }
             }
         }
-        self.missing_keys(indexed, paths.is_empty());
+        // Without a layout no entry was read.
+        if self.scan.index_layout().is_some() || paths.is_empty() {
+            self.missing_keys(indexed, paths.is_empty());
+        }
         Ok(())
     }
 
