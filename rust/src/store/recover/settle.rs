@@ -100,6 +100,10 @@ impl<F: Files> Recovery<'_, F> {
         let Some((offset, entry)) = queue.last_record() else {
             return Ok(true);
         };
+        if !entry.is_used() {
+            // A hole before the files that were walked.
+            return Ok(false);
+        }
         // What lies before the log has expired.
         let has_expired = entry.end_offset() <= self.log.min_offset().cast_signed();
         Ok(has_expired || self.is_record_of(queue, offset, &entry)?)
