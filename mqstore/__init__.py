@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         rebuild,
         repair,
     )
-    from mqstore.store import GetResult, PutResult, QueryResult, Settings, Store
+    from mqstore.store import GetResult, PutResult, QueryResult, Settings, Store, check_sql
 
 _HOMES = {
     "Checkpoint": "offline",
@@ -86,6 +86,7 @@ _HOMES = {
     "UnknownLayout": "errors",
     "VerifyReport": "offline",
     "Wanted": "offline",
+    "check_sql": "store",
     "decode_messages": "message",
     "decode_properties": "message",
     "decompress_body": "message",
@@ -130,6 +131,7 @@ __all__ = [
     "UnknownLayout",
     "VerifyReport",
     "Wanted",
+    "check_sql",
     "decode_messages",
     "decode_properties",
     "decompress_body",

@@ -9,8 +9,8 @@ from typing_extensions import disjoint_base
 __all__ = [
     "OPTIMISED", "Connector", "Event", "GetResult", "PutResult", "QueryResult", "Report",
     "Request", "Scan", "Server", "ServerStopped", "SettingError", "Store", "StoreDamaged",
-    "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout", "bench_consume", "bench_produce",
-    "fastjson_dumps", "fastjson_to_strict", "next_log",
+    "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout", "bench_consume",
+    "bench_produce", "check_sql", "fastjson_dumps", "fastjson_to_strict", "next_log",
 ]  # fmt: skip
 
 OPTIMISED: Final[bool]
@@ -145,10 +145,12 @@ class Store:
         offset: int,
         max_count: int = 32,
         tag_codes: list[int] | None = None,
+        sql: str | None = None,
     ) -> GetResult:
         """Read messages of one queue from an offset on; waits for the disk, never for messages.
 
-        tag_codes: Java string hashes of the tags wanted, None for all.
+        tag_codes: Java string hashes of the tags wanted, None for all. sql: an SQL92 expression
+        over properties instead of tags (server.md B.10); ValueError if it does not compile.
         """
     def get_at(self, physical_offset: int) -> bytes | None:
         """The record that starts at a physical offset, or None."""
@@ -235,6 +237,9 @@ class Store:
         """Flush everything appended so far, log and derived files."""
     def close(self) -> None:
         """Stop the threads, flush, dispatch to the end, write offsets and checkpoint."""
+
+def check_sql(text: str) -> None:
+    """Compile an SQL92 expression; ValueError says what is wrong with it."""
 
 # --- logging (see mqstore/logs.py)
 

@@ -24,7 +24,7 @@ RUST_ROOMS = {
     "filter": {"format"},
     "log": set(),
     "net": {"format"},
-    "store": {"format", "log"},
+    "store": {"filter", "format", "log"},
     "client": {"format", "net"},
     "server": {"filter", "format", "net", "store"},
     "py": {"filter", "format", "log", "net", "store", "client", "server"},

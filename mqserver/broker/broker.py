@@ -233,6 +233,7 @@ class Broker:
             "short_polling_ms": settings.short_polling_time_mills,
             "max_message_bytes": settings.max_message_size,
             "start_accept_ms": settings.start_accept_send_request_time_stamp,
+            "property_filter": settings.enable_property_filter,
             "reject_transaction": settings.reject_transaction_message,
             "store_host": context.store_host,
             "accepting": context.accepting,

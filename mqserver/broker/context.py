@@ -51,6 +51,7 @@ class StoreDoor(Protocol):
         offset: int,
         max_count: int = 32,
         tag_codes: list[int] | None = None,
+        sql: str | None = None,
     ) -> GetResult:
         """Read messages of one queue."""
         ...

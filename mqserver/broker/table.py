@@ -32,6 +32,7 @@ PROCESSORS: dict[int, tuple[str, str]] = {
     Code.VIEW_MESSAGE_BY_ID: ("query", "query.view_message"),
     Code.HEART_BEAT: ("heartbeat", "client.heartbeat"),
     Code.UNREGISTER_CLIENT: ("client", "client.unregister"),
+    Code.CHECK_CLIENT_CONFIG: ("client", "client.check_client"),
     Code.GET_CONSUMER_LIST_BY_GROUP: ("consumer", "client.consumer_list"),
     Code.QUERY_CONSUMER_OFFSET: ("consumer", "offset.query_offset"),
     Code.UPDATE_CONSUMER_OFFSET: ("consumer", "offset.update_offset"),

@@ -1,6 +1,8 @@
-"""Tag expressions: `A || B`, `*` for all (server.md B.10)."""
+"""What consumers want: tags, `A || B` or `*` for all; and SQL92 expressions (server.md B.10)."""
 
 from __future__ import annotations
+
+from mqstore import check_sql
 
 
 def codes_of(expression: str) -> list[int]:
@@ -17,3 +19,19 @@ def java_hash(text: str) -> int:
     for position in range(0, len(units), 2):
         code = (31 * code + (units[position] << 8 | units[position + 1])) & 0xFFFFFFFF
     return code - (1 << 32) if code & 0x80000000 else code
+
+
+def is_tag_type(kind: str | None) -> bool:
+    """Whether expressions of this type are tags."""
+    return kind in (None, "", "TAG")
+
+
+def sql_error(kind: str | None, text: str) -> str | None:
+    """Why an expression that is no tags cannot be used; None if it can."""
+    if kind != "SQL92":
+        return f"expression type {kind} is none of TAG and SQL92"
+    try:
+        check_sql(text)
+    except ValueError as error:
+        return str(error)
+    return None

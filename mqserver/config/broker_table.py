@@ -111,9 +111,13 @@ _TRANSACTIONS = (
             floor=1),
 )  # fmt: skip
 
+_FILTERS = (
+    Setting("enablePropertyFilter", False, "consumers may filter by SQL92 expressions",
+            online=True),
+)  # fmt: skip
+
 _INERT = (
     inert("aclEnable", False, _LATER),
-    inert("enablePropertyFilter", False, _LATER),
     inert("disableConsumeIfConsumerReadSlowly", False, _LATER),
     inert("consumerFallbehindThreshold", 16 << 30, _LATER),
     inert("enableCalcFilterBitMap", False, _LATER),
@@ -180,5 +184,5 @@ _INERT = (
     inert("clientCloseSocketIfTimeout", True, _CLIENT),
 )
 
-BROKER = Table((*_IDENTITY, *_TOPICS, *_CONSUMERS, *_REGISTRATION, *_TRANSACTIONS, *_OURS,
-                *STORE_ROWS, *_INERT))  # fmt: skip
+BROKER = Table((*_IDENTITY, *_TOPICS, *_CONSUMERS, *_REGISTRATION, *_TRANSACTIONS, *_FILTERS,
+                *_OURS, *STORE_ROWS, *_INERT))  # fmt: skip

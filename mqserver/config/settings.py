@@ -42,6 +42,7 @@ class BrokerSettings(NamedTuple):
     msg_trace_topic_name: str
     trace_on: bool
     reject_transaction_message: bool
+    enable_property_filter: bool
     transaction_time_out: int
     transaction_check_max: int
     transaction_check_interval: int

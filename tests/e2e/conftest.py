@@ -20,5 +20,5 @@ def plane(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def mq(plane: str) -> Iterator[Standalone]:
     """A NameServer and a broker on a temporary store."""
-    with Standalone(settings={"dataPlane": plane}) as both:
+    with Standalone(settings={"dataPlane": plane, "enablePropertyFilter": "true"}) as both:
         yield both

@@ -49,7 +49,7 @@ def comparable(request: Frame, reply: Frame) -> tuple[object, ...]:
 def answers(plane: str) -> dict[str, tuple[object, ...]]:
     """What one plane says to every request of the session, by position and label."""
     found: dict[str, tuple[object, ...]] = {}
-    with Standalone(settings={"dataPlane": plane}) as mq:
+    with Standalone(settings={"dataPlane": plane, "enablePropertyFilter": "true"}) as mq:
         mq.topic("WireTopic")
         with Probe(mq.broker_address, timeout=10.0) as probe:
             for queue_id in range(4):

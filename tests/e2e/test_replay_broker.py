@@ -20,11 +20,7 @@ from tests.wire.golden import FOLDER, frames
 SESSION = FOLDER / "raw-broker.jsonl.gz"
 ELSEWHERE = {
     "batch, broken body": "we answer 13, message illegal, where Java throws",
-    "pull, sql inline": "SQL92 is not built: code 1",
-    "pull, sql syntax error": "SQL92 is not built: code 1",
-    "pull, unknown expression type": "SQL92 is not built: code 1",
-    "pull sql by heartbeat": "SQL92 is not built: code 1",
-    "pull, filter data missing": "SQL92 is not built: code 1",
+    "pull, sql inline": "Java's messages had the property",
     "heartbeat, broken json": "a Java stack trace",
     "heartbeat, empty body": "a Java stack trace",
     "get broker config": "other keys",

@@ -1,8 +1,9 @@
-"""Connected clients: 34, 35 and 38 (server.md B.5)."""
+"""Connected clients: 34, 35, 38 and 46 (server.md B.5)."""
 
 from __future__ import annotations
 
 from mqclient.wire.bodies.heartbeat import (
+    CheckClientRequestBody,
     ConsumerData,
     GetConsumerListByGroupResponseBody,
     HeartbeatData,
@@ -16,6 +17,7 @@ from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.state.members import Member
 from mqserver.broker.state.topics import unit_flag
+from mqserver.broker.tags import is_tag_type, sql_error
 from mqserver.replies import Reply, Request, Response
 
 
@@ -67,3 +69,16 @@ def consumer_list(broker: BrokerContext, request: Request) -> Reply:
         return Response(ResponseCode.SYSTEM_ERROR, remark, {})
     body = GetConsumerListByGroupResponseBody(group.client_ids())
     return Response(fields={}, body=body.to_json())
+
+
+def check_client(broker: BrokerContext, request: Request) -> Reply:
+    """CHECK_CLIENT_CONFIG (46): whether a subscription's expression can be used."""
+    subscription = CheckClientRequestBody.from_json(request.body).subscription_data
+    kind = subscription.expression_type
+    if is_tag_type(kind):
+        return Response()
+    if not broker.settings.enable_property_filter:
+        remark = f"The broker does not support consumer to filter message by {kind}"
+        return Response(ResponseCode.SYSTEM_ERROR, remark)
+    wrong = sql_error(kind, subscription.sub_string)
+    return Response(ResponseCode.SUBSCRIPTION_PARSE_FAILED if wrong else 0, wrong)

@@ -6,16 +6,18 @@ is served here with `dataPlane=python`.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from mqclient.wire.bodies.groups import SubscriptionGroupConfig
 from mqclient.wire.bodies.heartbeat import SUBSCRIBE_ALL
 from mqclient.wire.codes import PullSysFlag, ResponseCode
 from mqclient.wire.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.offset_moved import note_moved
-from mqserver.broker.remarks import FAQ, address, no_group
+from mqserver.broker.remarks import FAQ, address, no_group, system_error
 from mqserver.broker.state.consumers import BROADCASTING
 from mqserver.broker.state.topics import READ
-from mqserver.broker.tags import codes_of
+from mqserver.broker.tags import codes_of, is_tag_type, sql_error
 from mqserver.replies import Hold, Refused, Reply, Request, Response
 from mqstore import GetResult
 
@@ -29,6 +31,7 @@ _CODES = {
     "OFFSET_RESET": ResponseCode.PULL_OFFSET_MOVED,
     "OFFSET_TOO_SMALL": ResponseCode.PULL_OFFSET_MOVED,
 }
+NO_FILTER_DATA = "The broker's consumer filter data is not exist!Your expression may be wrong!"
 _EMPTY = ("NO_MATCHED_LOGIC_QUEUE", "NO_MESSAGE_IN_QUEUE")
 
 
@@ -52,7 +55,7 @@ def _pull(broker: BrokerContext, request: Request) -> Reply:
         remark = f"subscription group no permission, {header.consumer_group}"
         raise Refused(ResponseCode.NO_PERMISSION, remark)
     _check_queue(broker, request, header)
-    codes = _filter(broker, header, group)
+    wanted = _filter(broker, header, group)
     first = request.attempt == 0
     if first and header.sys_flag & PullSysFlag.COMMIT_OFFSET:
         broker.store.commit(
@@ -61,14 +64,14 @@ def _pull(broker: BrokerContext, request: Request) -> Reply:
     store, topic, queue_id = broker.store, header.topic, header.queue_id
     found = store.take_reset(header.consumer_group, topic, queue_id)
     if found is None:
-        found = store.get(topic, queue_id, header.queue_offset, header.max_msg_nums, codes)
+        found = store.get(topic, queue_id, header.queue_offset, header.max_msg_nums, *wanted)
     code = _code_of(found, header.queue_offset)
     if code == ResponseCode.PULL_NOT_FOUND and first and header.sys_flag & PullSysFlag.SUSPEND:
         timeout_ms = header.suspend_timeout_millis
         if not broker.settings.long_polling_enable:
             timeout_ms = broker.settings.short_polling_time_mills
-        wanted = None if codes is None else tuple(codes)
-        return Hold(header.topic, header.queue_id, header.queue_offset, timeout_ms / 1000, wanted)
+        tags = None if wanted.tag_codes is None else tuple(wanted.tag_codes)
+        return Hold(header.topic, header.queue_id, header.queue_offset, timeout_ms / 1000, tags)
     if code == ResponseCode.PULL_OFFSET_MOVED:
         note_moved(broker, header, found.next_begin_offset)
     return _answer(broker, group, code, found)
@@ -90,19 +93,33 @@ def _check_queue(broker: BrokerContext, request: Request, header: PullMessageReq
         raise Refused(ResponseCode.SYSTEM_ERROR, remark)
 
 
+class _Wanted(NamedTuple):
+    """Messages with one of these tag codes, or that satisfy an expression; both None: all."""
+
+    tag_codes: list[int] | None = None
+    sql: str | None = None
+
+
 def _filter(
     broker: BrokerContext, header: PullMessageRequestHeader, group: SubscriptionGroupConfig
-) -> list[int] | None:
-    """The tag codes wanted, None for all: from the request, or from the group's heartbeats."""
-    if header.sys_flag & PullSysFlag.SUBSCRIPTION:
+) -> _Wanted:
+    """What is wanted: from the request, or from the group's heartbeats."""
+    is_inline = bool(header.sys_flag & PullSysFlag.SUBSCRIPTION)
+    if is_inline:
         kind, text = header.expression_type, header.subscription or SUBSCRIBE_ALL
         codes = codes_of(text)
     else:
         kind, text, codes = _subscribed(broker, header, group)
-    if kind not in (None, "", "TAG"):
-        remark = f"The broker does not support consumer to filter message by {kind}"
-        raise Refused(ResponseCode.SYSTEM_ERROR, remark)
-    return None if text == SUBSCRIBE_ALL else codes
+    if is_tag_type(kind):
+        return _Wanted(None if text == SUBSCRIBE_ALL else codes)
+    if not broker.settings.enable_property_filter:
+        raise system_error(f"The broker does not support consumer to filter message by {kind}")
+    if sql_error(kind, text) is None:
+        return _Wanted(sql=text)
+    if is_inline:
+        # RocketMQ answers unfiltered what came with an expression it cannot compile.
+        return _Wanted()
+    raise Refused(ResponseCode.FILTER_DATA_NOT_EXIST, NO_FILTER_DATA)
 
 
 def _subscribed(

@@ -4,6 +4,7 @@ mod bench;
 mod client;
 mod errors;
 mod fastjson;
+mod filter;
 mod frames;
 mod logging;
 mod offline;
@@ -31,6 +32,8 @@ mod _core {
     };
     #[pymodule_export]
     use super::fastjson::{fastjson_dumps, fastjson_to_strict};
+    #[pymodule_export]
+    use super::filter::check_sql;
     #[pymodule_export]
     use super::logging::next_log;
     #[pymodule_export]

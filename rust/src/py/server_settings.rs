@@ -9,6 +9,7 @@ use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
 
+use crate::filter::Sql;
 use crate::server::{
     BrokerRow, Change, DataPlane, GroupRow, Kind, Settings, Subscription, SubscriptionRow, TopicRow,
 };
@@ -144,6 +145,7 @@ pub(super) fn broker(rows: &Bound<'_, PyMapping>) -> PyResult<BrokerRow> {
         max_message_bytes: required(&row, "max_message_bytes")?,
         start_accept_ms: optional(&row, "start_accept_ms")?.unwrap_or(0),
         reject_transaction: optional(&row, "reject_transaction")?.unwrap_or(false),
+        property_filter: optional(&row, "property_filter")?.unwrap_or(false),
         store_host: parsed.map_err(|_| bad("store_host", store_host, "\"IP:PORT\""))?,
         accepting: optional(&row, "accepting")?.unwrap_or(true),
     })
@@ -176,9 +178,13 @@ pub(super) fn subscriptions(_name: &str, row: Bound<'_, PyAny>) -> PyResult<Subs
     for (topic, subscription) in topics {
         let (kind, text, version, codes): (Option<String>, Option<String>, i64, Vec<i32>) =
             subscription.extract()?;
+        let kind = kind.as_deref().unwrap_or_default();
+        let text = text.as_deref().unwrap_or_default();
+        let sql = (kind == "SQL92").then(|| Sql::compile(text).ok()).flatten();
         let subscription = Subscription {
-            by_tag: kind.is_none_or(|kind| kind.is_empty() || kind == "TAG"),
-            everything: text.is_some_and(|text| text == "*"),
+            by_tag: matches!(kind, "" | "TAG"),
+            sql: sql.map(Arc::new),
+            everything: text == "*",
             version,
             codes: Arc::from(codes),
         };

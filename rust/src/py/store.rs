@@ -9,11 +9,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use super::errors::raise;
+use super::filter::filter;
 use super::store_arguments::{address, wall_ms};
 use super::store_results::{GetResult, PutResult, QueryResult, cleaned, waited};
 use super::store_settings::read_settings;
 use crate::clock::SystemClock;
-use crate::store::{self, GetRequest, PutRequest, ReadMode, TagFilter};
+use crate::store::{self, GetRequest, PutRequest, ReadMode};
 
 /// An open store directory: one writer, any number of readers. Methods may be called from any
 /// thread; each releases the GIL while it works.
@@ -121,7 +122,8 @@ impl Store {
     }
 
     /// Reads messages of one queue from an offset on.
-    #[pyo3(signature = (topic, queue_id, offset, max_count=32, tag_codes=None))]
+    #[pyo3(signature = (topic, queue_id, offset, max_count=32, tag_codes=None, sql=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn get(
         &self,
         py: Python<'_>,
@@ -130,8 +132,9 @@ impl Store {
         offset: i64,
         max_count: i32,
         tag_codes: Option<Vec<i32>>,
+        sql: Option<&str>,
     ) -> PyResult<GetResult> {
-        let filter = tag_codes.map_or(TagFilter::All, |codes| TagFilter::Codes(codes.into()));
+        let filter = filter(tag_codes, sql)?;
         let (result, body) = self.run(py, |store| {
             let request = GetRequest {
                 topic,

@@ -1,7 +1,7 @@
 //! PULL_MESSAGE (11), answered from the published tables and the store.
 //!
-//! Native code serves pulls that pass every check; whatever fails one, or filters by more than
-//! tags, is declined, and Python says why in RocketMQ's words.
+//! Native code serves pulls that pass every check; whatever fails one is declined, and Python says
+//! why in RocketMQ's words.
 
 use std::cell::RefCell;
 use std::str::FromStr;
@@ -15,6 +15,7 @@ use super::moved;
 use super::peers::Peer;
 use super::queue::Popped;
 use super::tables::{BrokerRow, PERM_READ};
+use crate::filter::Sql;
 use crate::format::message::java_hash;
 use crate::format::remoting::{FieldValue, Frame, Head, ReplyTo, Serialize};
 use crate::store::{GetRequest, GetResult, GetStatus, ReadMode, Store, TagFilter, WouldBlock};
@@ -81,6 +82,8 @@ pub(super) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         true => inline_filter(context.frame),
         false => known_filter(core, asked.group, asked.topic, asked.sub_version),
     };
+    let filter =
+        filter.filter(|found| broker.property_filter || !matches!(found, TagFilter::Sql(_)));
     let (true, Some(filter)) = (asked.allowed(core, &broker), filter) else {
         return Handled::Declined;
     };
@@ -293,16 +296,15 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The filter of a subscription that came with the request; None if it is not by tag.
+/// The filter of a subscription that came with the request; None if it is of an unknown type or
+/// does not compile.
 fn inline_filter(frame: &Frame<'_>) -> Option<TagFilter> {
-    if frame
-        .ext
-        .get("expressionType")
-        .is_some_and(|kind| !kind.is_empty() && kind != "TAG")
-    {
-        return None;
-    }
     let expression = frame.ext.get("subscription").unwrap_or("*");
+    match frame.ext.get("expressionType").unwrap_or_default() {
+        "" | "TAG" => {}
+        "SQL92" => return Some(TagFilter::Sql(Arc::new(Sql::compile(expression).ok()?))),
+        _ => return None,
+    }
     if expression.is_empty() || expression == "*" {
         return Some(TagFilter::All);
     }
@@ -314,16 +316,17 @@ fn inline_filter(frame: &Frame<'_>) -> Option<TagFilter> {
 }
 
 /// The filter of the group's online clients; None if there are none, they do not subscribe to
-/// the topic, not by tag, not yet in this version, or may not broadcast.
+/// the topic, not yet in this version, by no expression that compiles, or may not broadcast.
 fn known_filter(core: &Core, group: &str, topic: &str, version: i64) -> Option<TagFilter> {
     let (broadcasting, filter) = core.tables.subscriptions.with(group, |row| {
         let subscription = row.topics.get(topic)?;
-        if !subscription.by_tag || subscription.version < version {
+        if subscription.version < version {
             return None;
         }
-        let filter = match subscription.everything {
-            true => TagFilter::All,
-            false => TagFilter::Codes(Arc::clone(&subscription.codes)),
+        let filter = match (subscription.by_tag, subscription.everything) {
+            (false, _) => TagFilter::Sql(Arc::clone(subscription.sql.as_ref()?)),
+            (true, true) => TagFilter::All,
+            (true, false) => TagFilter::Codes(Arc::clone(&subscription.codes)),
         };
         Some((row.broadcasting, filter))
     })??;

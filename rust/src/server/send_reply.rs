@@ -174,6 +174,7 @@ mod tests {
             max_message_bytes: 4_194_304,
             start_accept_ms: 0,
             reject_transaction: false,
+            property_filter: false,
             store_host: "127.0.0.1:10911".parse().unwrap(),
             accepting: true,
         };

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 use thiserror::Error;
 
+use crate::filter::Sql;
+
 /// Shards of one table; a power of two.
 const SHARDS: usize = 16;
 
@@ -134,6 +136,8 @@ pub struct BrokerRow {
     pub start_accept_ms: i64,
     /// `rejectTransactionMessage`: half messages are refused.
     pub reject_transaction: bool,
+    /// `enablePropertyFilter`: SQL92 expressions are allowed.
+    pub property_filter: bool,
     /// The address clients are told, stored with every message.
     pub store_host: SocketAddr,
     /// False while the broker stops: sends are refused with 14.
@@ -182,10 +186,12 @@ pub struct GroupRow {
 }
 
 /// What one group wants of one topic, from its newest heartbeat.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Subscription {
-    /// "TAG" or "SQL92"; only tags are decided natively.
+    /// By tags; else by `sql`.
     pub by_tag: bool,
+    /// The expression of type SQL92, None if it does not compile: Python says so.
+    pub sql: Option<Arc<Sql>>,
     /// The expression is `*`.
     pub everything: bool,
     /// `subVersion`.

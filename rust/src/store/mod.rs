@@ -53,6 +53,7 @@ mod put;
 mod queue_offsets;
 mod rates;
 mod read;
+mod read_sql;
 #[cfg(test)]
 mod read_tests;
 mod recent;

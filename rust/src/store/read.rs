@@ -37,23 +37,23 @@ pub(super) struct Limits {
 
 /// Records chosen for a pull, and where the next one begins.
 #[derive(Debug, Default)]
-struct Selection {
-    entries: Vec<QueueEntry>,
+pub(super) struct Selection {
+    pub(super) entries: Vec<QueueEntry>,
     /// Where each entry is, units from the first one looked at.
-    places: Vec<i64>,
-    bytes: usize,
-    scanned: i64,
-    was_removing: bool,
+    pub(super) places: Vec<i64>,
+    pub(super) bytes: usize,
+    pub(super) scanned: i64,
+    pub(super) was_removing: bool,
     /// Start of the last record looked at.
-    last_physical_offset: i64,
+    pub(super) last_physical_offset: i64,
 }
 
 /// Records read for a pull.
 #[derive(Debug, Default)]
-struct Records {
-    count: i32,
+pub(super) struct Records {
+    pub(super) count: i32,
     /// The first of the entries that could not be read for an error of the disk.
-    failed_at: Option<usize>,
+    pub(super) failed_at: Option<usize>,
 }
 
 impl<F: Files> Reader<F> {
@@ -97,10 +97,9 @@ impl<F: Files> Reader<F> {
         if let Some((status, next)) = outside(request.offset, bounds) {
             return Ok(answer(status, next, bounds));
         }
-        let Some(selection) = self.select(&queue, request)? else {
+        let Some((selection, read)) = self.find(&queue, request, out)? else {
             return Ok(without_units(&queue, request.offset));
         };
-        let read = self.read_records(&selection.entries, request.mode, out)?;
         let mut scanned = selection.scanned;
         let status = match read.count {
             0 if read.failed_at.is_some() => GetStatus::OffsetFoundNull,
@@ -131,6 +130,28 @@ impl<F: Files> Reader<F> {
         answer(GetStatus::OffsetReset, offset, bounds)
     }
 
+    /// Chooses messages and appends them to `out`; None when the units cannot be read.
+    fn find(
+        &self,
+        queue: &ConsumeQueue,
+        request: &GetRequest<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(Selection, Records)>, WouldBlock> {
+        if let TagFilter::Sql(sql) = request.filter {
+            return self.select_matching(queue, request, sql, out);
+        }
+        let Some(selection) = self.select(queue, request)? else {
+            return Ok(None);
+        };
+        let read = self.read_records(&selection.entries, request.mode, out)?;
+        Ok(Some((selection, read)))
+    }
+
+    /// Bytes of units that one pull looks at.
+    pub(super) fn scan_bytes(max_count: usize) -> usize {
+        SCAN_BYTES.max(max_count * ENTRY_BYTES)
+    }
+
     /// Goes through the queue's units; None when they cannot be read.
     fn select(
         &self,
@@ -139,7 +160,7 @@ impl<F: Files> Reader<F> {
     ) -> Result<Option<Selection>, WouldBlock> {
         let max_count = usize::try_from(request.max_count).unwrap_or(0);
         let mut units = Vec::new();
-        let scan_bytes = SCAN_BYTES.max(max_count * ENTRY_BYTES);
+        let scan_bytes = Self::scan_bytes(max_count);
         if !queue.read(request.offset, scan_bytes, request.mode, &mut units)? {
             return Ok(None);
         }
@@ -176,7 +197,12 @@ impl<F: Files> Reader<F> {
     }
 
     /// RocketMQ's limits, which never hold before the first message.
-    fn is_full(&self, selection: &Selection, next: &QueueEntry, max_count: usize) -> bool {
+    pub(super) fn is_full(
+        &self,
+        selection: &Selection,
+        next: &QueueEntry,
+        max_count: usize,
+    ) -> bool {
         let count = selection.entries.len();
         if count == 0 {
             return false;
@@ -266,7 +292,7 @@ impl<F: Files> Reader<F> {
     }
 
     /// Reads a span at the end of `out`, then moves its records together; None if the disk fails.
-    fn read_run(
+    pub(super) fn read_run(
         &self,
         run: &[QueueEntry],
         mode: ReadMode,

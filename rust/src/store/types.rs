@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::filter::Sql;
+
 /// A message to append. Properties are the final stored text (`WAIT` already stripped).
 #[derive(Debug, Clone, Copy)]
 pub struct PutRequest<'a> {
@@ -114,21 +116,23 @@ pub enum AckOutcome {
     Poisoned,
 }
 
-/// Which consume-queue entries a reader wants.
+/// Which messages of a queue a reader wants.
 #[derive(Debug, Clone, Default)]
 pub enum TagFilter {
-    /// Every entry (`*`).
+    /// Every message (`*`).
     #[default]
     All,
-    /// Entries whose tags code, low 32 bits, is one of these Java string hashes.
+    /// Those whose tags code, low 32 bits, is one of these Java string hashes.
     Codes(Arc<[i32]>),
+    /// Those whose properties satisfy an expression.
+    Sql(Arc<Sql>),
 }
 
 impl TagFilter {
-    /// Whether an entry with this tags code passes (RocketMQ compares the low 32 bits).
+    /// Whether a message with this tags code may pass (RocketMQ compares the low 32 bits).
     pub fn matches(&self, tags_code: i64) -> bool {
         match self {
-            Self::All => true,
+            Self::All | Self::Sql(_) => true,
             #[expect(clippy::cast_possible_truncation, reason = "RocketMQ compares as int")]
             Self::Codes(codes) => codes.contains(&(tags_code as i32)),
         }
