@@ -62,6 +62,7 @@ class _Counts:
     sent: int = 0
     not_durable: int = 0
     left_out: int = 0
+    failed_at: str = ""
 
 
 async def send_file(plan: Resend, output: str | None) -> int:
@@ -78,9 +79,10 @@ async def send_file(plan: Resend, output: str | None) -> int:
                 await _Sending(producer, plan, counts).run(bar)
     except BaseException:
         done = plan.skip + counts.sent + counts.left_out
+        place = f" at {plan.path}, {counts.failed_at}" if counts.failed_at else ""
         click.echo(
-            f"mqclient: stopped; {counts.sent} messages are sent. To go on, repeat the command "
-            f"with --skip {done}",
+            f"mqclient: stopped{place}; {counts.sent} messages are sent. To go on, repeat the "
+            f"command with --skip {done}",
             err=True,
         )
         raise
@@ -129,7 +131,11 @@ class _Sending:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _start(self, exported: ExportedMessage) -> None:
-        message, queue_id = _message(exported, self._plan.topic)
+        try:
+            message, queue_id = _message(exported, self._plan.topic)
+        except ValueError:
+            self._counts.failed_at = exported.place
+            raise
         if message is None:
             self._counts.left_out += 1
             return
@@ -155,8 +161,8 @@ class _Sending:
         exported, task = self._under_way[0]
         try:
             result = await task
-        except Exception as error:
-            error.add_note(f"{self._plan.path}, {exported.place}")
+        except Exception:
+            self._counts.failed_at = exported.place
             raise
         self._under_way.popleft()
         self._counts.sent += 1

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return 130
     except BrokenPipeError:  # the reader of our pipe has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return 0
     except ImportError as error:  # Parquet without its package
         click.echo(f"mqstore: {error}; pip install 'mqstack[arrow]'", err=True)
@@ -58,6 +58,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StoreDamaged as error:
         click.echo(f"mqstore: {error}", err=True)
         return 5
-    except (StoreError, ValueError, OSError) as error:
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"mqstore: {where}{error.strerror or error}", err=True)
+        _forget_output()
+        return 1
+    except (StoreError, ValueError) as error:
         click.echo(f"mqstore: {error}", err=True)
         return 1
+
+
+def _forget_output() -> None:
+    """Drop what standard output could not take, or the interpreter tries again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -70,6 +70,8 @@ def whole_file(path: Path, replace: bool) -> Iterator[IO[bytes]]:
         raise FileExistsError(
             errno.EEXIST, "there is a file already; remove it or give --force", str(path)
         )
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such directory", str(path.parent))
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:

@@ -186,12 +186,14 @@ class StoreReader:
         return next(self.records(), None)
 
     def last_message(self) -> ReceivedMessage | None:
-        """The newest record that can be reached: what queues list, and what follows it."""
+        """The newest record: what queues list, and what follows it in the log."""
         ends = sorted((at for at, _ in self._queue_ends()), reverse=True)
         newest = next((m for m in map(self.message_at, ends) if m is not None), None)
-        start = None if newest is None else newest.commit_log_offset
-        for chunk in self.chunks(start):
-            newest = self.message_at(chunk.offsets[-1])
+        starts = [at for at, first_ms in self._scan.file_starts() if first_ms is not None]
+        if newest is not None:
+            starts.append(newest.commit_log_offset)
+        for records in self.walk(max(starts, default=None)):
+            newest = decode_messages(records)[-1]
         return newest
 
     def message_at(self, physical_offset: int) -> ReceivedMessage | None:

@@ -259,6 +259,21 @@ def test_a_pipe_that_closes_early_is_no_error(golden_store):
         assert process.stderr.read() == b""
 
 
+@pytest.mark.parametrize("output", ["jsonl", "csv"])
+def test_an_output_that_is_full_is_said_once(golden_store, output):
+    program = "import sys; from mqstore.cli import main; sys.exit(main())"
+    words = ["dump", str(golden_store("store")), "--output", output]
+    with open("/dev/full", "wb") as full:
+        run = subprocess.run(
+            [sys.executable, "-c", program, *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert (run.returncode, run.stderr) == (1, "mqstore: No space left on device\n")
+
+
 def test_dump_marks_a_damaged_body(run, golden_store):
     store = golden_store("store-damaged")
     rows = lines(run("dump", store, "--offset", 219148, "--count", 2)[1])

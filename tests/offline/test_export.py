@@ -152,6 +152,28 @@ def test_a_killed_export_leaves_no_file_of_that_name(golden_store: Any, tmp_path
     assert not file.exists()
 
 
+def test_a_full_disk_leaves_nothing(golden_store: Any, tmp_path: Path) -> None:
+    """No file may grow beyond 64 KiB: writing more fails as on a full disk."""
+    for name in FORMATS[:3:2]:
+        program = (
+            "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536)); "
+            "from mqstore.cli import main; sys.exit(main())"
+        )
+        words = ["export", str(golden_store("store")), "--to", str(tmp_path / f"out.{name}")]
+        run = subprocess.run(
+            [sys.executable, "-c", program, *words],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (run.returncode, run.stdout) == (1, "")
+        assert "mqstore: " in run.stderr
+        assert "File too large" in run.stderr
+        assert "Traceback" not in run.stderr
+        assert list(tmp_path.iterdir()) == []
+
+
 def test_the_command_chooses(golden_store: Any, tmp_path: Path) -> None:
     store, file = str(golden_store("store")), tmp_path / "out.csv"
     words = ["--topic", "TopicTest", "--tag", "TagA", "--count", "4"]
@@ -171,7 +193,7 @@ def test_the_command_chooses(golden_store: Any, tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         (["--to", "{}/out.txt"], 1, "end it in .jsonl, .jsonl.zst, .csv or .parquet"),
-        (["--to", "{}/none/out.csv"], 1, "none/.out.csv"),
+        (["--to", "{}/none/out.csv"], 1, "none: there is no such directory"),
         (["--to", "{}/out.csv", "--offset", "5"], 1, "no record starts at offset 5"),
         (["--to", "{}/out.csv", "--begin", "today"], 2, "'today' is no time"),
         (["--to", "{}/out.csv", "--begin", "2026-01-02", "--end", "2026-01-01"], 2, "later than"),
