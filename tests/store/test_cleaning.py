@@ -6,6 +6,7 @@ import pytest
 
 import mqstore
 from mqstore import Settings, Store, decode_messages
+from tests.format.golden import extract
 from tests.store.test_engine import SMALL, wait_for
 
 AT_ONCE = dataclasses.replace(SMALL, reserved_hours=0, delete_log_pause_ms=0)
@@ -109,3 +110,60 @@ def test_messages_left_are_whole(store):
     (message,) = decode_messages(store.get("T", 0, 3).body)
     assert message.body == BODY
     assert decode_messages(store.get_at(0))[0].commit_log_offset == 3 << 20
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("store", {}),
+        ("store-crashed-recovered", {}),
+        ("store-ext", {"queue_ext_enabled": True}),
+        ("store-lmq", {"multi_dispatch_enabled": True, "lmq_enabled": True}),
+    ],
+)
+def test_a_java_store_is_sound_after_cleaning(tmp_path, name, settings):
+    """Log, queues, extension and index begin at the same place, and everything is counted on."""
+    root = extract(name, tmp_path)
+    settings = Settings(
+        reserved_hours=0,
+        delete_log_pause_ms=0,
+        delete_queue_pause_ms=0,
+        min_free_bytes=0,
+        index_slots=100,
+        index_entries=400,
+        **settings,
+    )
+    with Store(root, settings) as store:
+        ends = {queue: store.max_offset(*queue) for queue in queues_of(root)}
+        topic, queue_id = max(ends, key=ends.__getitem__)
+        for _ in range(200):  # three files of the log
+            store.put(topic, bytes(1_000), queue_id=queue_id, properties=b"TAGS\1A\2KEYS\1k l m")
+        wait_for(lambda: store.max_offset(topic, queue_id) == ends[topic, queue_id] + 200)
+        store.flush()
+        before = files_of(root)
+        assert store.clean()[0] == before["commitlog"] - 1
+        assert files_of(root)["index"] < before["index"]
+        if name == "store-ext":
+            assert files_of(root)["consumequeue_ext"] < before["consumequeue_ext"]
+        start = store.min_physical_offset()
+        for queue in ends:
+            low, high = store.min_offset(*queue), store.max_offset(*queue)
+            assert store.store_time_at(*queue, low) > 0 or low == high
+        mins = {queue: store.min_offset(*queue) for queue in ends}
+    assert mqstore.open(root).verify().findings == ()
+    with Store(root, settings) as store:
+        assert store.min_physical_offset() == start
+        assert {queue: store.min_offset(*queue) for queue in ends} == mins
+
+
+def queues_of(root):
+    return [(queue.topic, queue.queue_id) for queue in mqstore.open(root).queues()]
+
+
+def files_of(root):
+    """Files by folder of the store."""
+    return {
+        folder.name: sum(path.is_file() for path in folder.rglob("*"))
+        for folder in root.iterdir()
+        if folder.is_dir()
+    }
