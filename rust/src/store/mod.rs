@@ -41,6 +41,7 @@ mod index_name;
 #[cfg(test)]
 mod index_tests;
 mod index_writer;
+mod latency;
 mod layout;
 mod lock;
 mod lookup;

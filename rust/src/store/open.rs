@@ -20,6 +20,7 @@ use super::encode::Encoder;
 use super::files::io_error;
 use super::flush::{FlushThreads, Flusher, Interval};
 use super::follow::{self, Dispatcher};
+use super::latency::Latency;
 use super::layout;
 use super::lock::StoreLock;
 use super::offsets::Offsets;
@@ -159,6 +160,8 @@ impl Parts<'_> {
             dispatcher,
             upkeep,
             cleaner,
+            put_latency: Latency::default(),
+            get_latency: Latency::default(),
             healed: recovered.healed,
             listener: Arc::default(),
             running: Mutex::new(Some(running)),

@@ -15,6 +15,7 @@ use super::dispatch::Listener;
 use super::files::{io_error, sync_directory};
 use super::flush::FlushThreads;
 use super::follow::Dispatcher;
+use super::latency::Latency;
 use super::layout;
 use super::lock::StoreLock;
 use super::open;
@@ -41,6 +42,8 @@ pub struct Store {
     pub(super) dispatcher: Dispatcher,
     pub(super) upkeep: Arc<Upkeep>,
     pub(super) cleaner: Arc<Cleaner<Directory>>,
+    pub(super) put_latency: Latency,
+    pub(super) get_latency: Latency,
     /// Damaged ranges of the log that recovery healed.
     pub(super) healed: usize,
     pub(super) listener: Arc<OnceLock<Listener>>,
@@ -71,12 +74,12 @@ impl Store {
 
     /// Appends one message.
     pub fn put(&self, request: &PutRequest<'_>) -> Put {
-        self.puts.one(request)
+        self.put_latency.time(|| self.puts.one(request))
     }
 
     /// Appends a batch body (wire.md 2.8) as consecutive records, all or none.
     pub fn put_batch(&self, request: &PutRequest<'_>) -> Put {
-        self.puts.batch(request)
+        self.put_latency.time(|| self.puts.batch(request))
     }
 
     /// Calls `reply` exactly once, when the ticket's watermark passes, at its deadline, or at once.
@@ -95,7 +98,7 @@ impl Store {
         request: &GetRequest<'_>,
         out: &mut Vec<u8>,
     ) -> Result<GetResult, WouldBlock> {
-        let result = self.reader.get(request, out)?;
+        let result = self.get_latency.time(|| self.reader.get(request, out))?;
         self.upkeep.rates.count(&result);
         Ok(result)
     }
