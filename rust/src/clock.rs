@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// Source of time: timeouts use `monotonic_ms`, stored timestamps use `wall_ms`.
 pub trait Clock: Send + Sync + 'static {
@@ -10,34 +11,46 @@ pub trait Clock: Send + Sync + 'static {
     fn wall_ms(&self) -> i64;
     /// Milliseconds since an arbitrary start; never goes back.
     fn monotonic_ms(&self) -> i64;
+    /// Like `monotonic_ms`, some milliseconds late perhaps, for who asks very often.
+    fn rough_monotonic_ms(&self) -> i64 {
+        self.monotonic_ms()
+    }
 }
 
 /// The machine's clocks.
 #[derive(Debug)]
 pub struct SystemClock {
-    started: Instant,
+    started_ms: i64,
 }
 
 impl SystemClock {
     /// A clock whose monotonic time starts at 0 now.
     pub fn shared() -> Arc<dyn Clock> {
         Arc::new(Self {
-            started: Instant::now(),
+            started_ms: now_ms(ClockId::Monotonic),
         })
     }
 }
 
 impl Clock for SystemClock {
     fn wall_ms(&self) -> i64 {
-        let since = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        now_ms(ClockId::Realtime)
     }
 
     fn monotonic_ms(&self) -> i64 {
-        i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX)
+        now_ms(ClockId::Monotonic) - self.started_ms
     }
+
+    fn rough_monotonic_ms(&self) -> i64 {
+        // Of the last timer interrupt, which may be before the start.
+        (now_ms(ClockId::MonotonicCoarse) - self.started_ms).max(0)
+    }
+}
+
+#[inline]
+fn now_ms(clock: ClockId) -> i64 {
+    let now = clock_gettime(clock);
+    now.tv_sec * 1_000 + now.tv_nsec / 1_000_000
 }
 
 /// A wall time in the machine's time zone.
@@ -84,5 +97,28 @@ impl Clock for ManualClock {
 
     fn monotonic_ms(&self) -> i64 {
         self.monotonic_ms.load(Ordering::SeqCst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+    use super::*;
+
+    #[test]
+    fn the_machines_clocks_agree() {
+        let clock = SystemClock::shared();
+        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let off_ms = clock.wall_ms() - epoch.as_millis() as i64;
+        assert!((0..5_000).contains(&off_ms), "{off_ms}");
+        std::thread::sleep(Duration::from_millis(30));
+        let rough_ms = clock.rough_monotonic_ms();
+        let exact_ms = clock.monotonic_ms();
+        assert!(
+            exact_ms >= 30 && rough_ms <= exact_ms,
+            "{rough_ms} {exact_ms}"
+        );
+        assert!(rough_ms > 0, "{exact_ms}");
     }
 }

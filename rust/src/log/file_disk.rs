@@ -118,6 +118,7 @@ impl FileDisk {
             }
             at += slice.len();
         }
+        prefetch(map, at, total);
         Ok(())
     }
 
@@ -130,6 +131,22 @@ impl FileDisk {
         }
         Ok(())
     }
+}
+
+/// Bytes of the next append that are fetched ahead at most.
+const PREFETCH_BYTES_MAX: usize = 4 << 10;
+
+/// Has the processor fetch what the next append will overwrite, while that is being encoded. The
+/// put lock is released after a copy, and waits for its stores: 10 to 20 % of an append.
+fn prefetch(map: &MmapRaw, from: usize, count: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for at in (from..from + count.min(PREFETCH_BYTES_MAX)).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        // SAFETY: a prefetch reads and writes nothing, and faults nowhere.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(map.as_ptr().wrapping_add(at).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (map, from, count);
 }
 
 impl Disk for FileDisk {

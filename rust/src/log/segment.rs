@@ -81,10 +81,12 @@ impl<D: Disk> Segment<D> {
 
     /// Reserves blocks up to a log offset within the file.
     pub fn reserve_to(&self, to: u64) -> io::Result<()> {
-        let (reserved, to) = (self.reserved(), self.whole_pages(to));
+        let to = self.whole_pages(to);
+        let _reserving = self.reserving.lock();
+        let reserved = self.reserved();
         if reserved < to {
             self.disk.allocate(reserved - self.start, to - self.start)?;
-            self.reserved.fetch_max(to, Ordering::AcqRel);
+            self.reserved.store(to, Ordering::Release);
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -40,8 +40,38 @@ pub(crate) struct Appender<F: Files> {
     pub(crate) busy_ms: i64,
     /// Monotonic time the put lock was taken, 0 when free.
     pub(crate) locked_at_ms: AtomicI64,
+    /// What was stored; written under the put lock.
+    pub(crate) counters: Counters,
     /// The put lock.
     pub(crate) tail: Mutex<Tail<F>>,
+}
+
+/// What runtime info tells of puts.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    messages: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Counters {
+    /// Messages stored.
+    pub(crate) fn messages(&self) -> u64 {
+        self.messages.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of their records.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// There is one writer, so no read-modify-write is needed, which would cost more than all
+    /// else here: it waits until the record's copy is out of the processor.
+    fn add(&self, messages: i64, bytes: usize) {
+        let messages = self.messages() + messages.unsigned_abs();
+        self.messages.store(messages, Ordering::Relaxed);
+        self.bytes
+            .store(self.bytes() + bytes as u64, Ordering::Relaxed);
+    }
 }
 
 /// What the put lock guards: the end of the log.
@@ -66,7 +96,7 @@ impl<F: Files> Appender<F> {
     pub(crate) fn lock_held_ms(&self) -> i64 {
         match self.locked_at_ms.load(Ordering::Relaxed) {
             0 => 0,
-            locked_at_ms => (self.clock.monotonic_ms() - locked_at_ms).max(0),
+            locked_at_ms => (self.clock.rough_monotonic_ms() - locked_at_ms).max(0),
         }
     }
 
@@ -102,7 +132,7 @@ impl<F: Files> Appender<F> {
     /// (7) advance the queues' ends and the newest timestamp.
     fn append(&self, target: Target<'_>, encoded: &mut Encoded) -> Result<Assigned, PutStatus> {
         let mut tail = self.tail.lock();
-        let _timer = LockTimer::start(&self.locked_at_ms, self.clock.monotonic_ms());
+        let _timer = LockTimer::start(&self.locked_at_ms, self.clock.rough_monotonic_ms());
         if tail.is_closed || self.acks.poison().is_some() {
             return Err(PutStatus::ServiceNotAvailable);
         }
@@ -138,6 +168,7 @@ impl<F: Files> Appender<F> {
             let lmq_enabled = self.encoder.multi_dispatch.lmq_enabled;
             queue_offsets.advance_multi(encoded.text(), target.queue_id, lmq_enabled, &multi);
         }
+        self.counters.add(count, encoded.bytes.len());
         // After the log's end moved: whoever reads this first, finds the record below the end.
         self.last_store_timestamp_ms
             .store(store_timestamp_ms, Ordering::Release);

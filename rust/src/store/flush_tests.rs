@@ -1,11 +1,12 @@
 //! When the log is flushed, and who learns of it when.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::flush::{FlushThreads, Interval, Rounds};
-use super::put::{Counters, Puts};
+use super::put::Puts;
 use super::test_rig::{FAR_MS, FILE_SIZE, Rig, java_rig, request, rig};
 use super::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus};
 use crate::clock::{ManualClock, SystemClock};
@@ -110,7 +111,7 @@ fn who_does_not_wait_is_flushed_all_the_same() {
         clock,
         appended: Arc::default(),
         sync_flush_timeout_ms: Some(5_000),
-        counters: Counters::default(),
+        failures: AtomicU64::new(0),
     };
     let careless = PutRequest {
         wait_store_ok: false,

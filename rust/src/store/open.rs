@@ -3,13 +3,13 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::ack::Acks;
-use super::append::{Appender, Tail};
+use super::append::{Appender, Counters, Tail};
 use super::checkpoint::Checkpoint;
 use super::clean::Cleaner;
 use super::clean_rules::Rules;
@@ -25,7 +25,7 @@ use super::layout;
 use super::lock::StoreLock;
 use super::offsets::Offsets;
 use super::periodic::{Every, Pause, Periodic};
-use super::put::{Counters, Puts, Redelivery};
+use super::put::{Puts, Redelivery};
 use super::queue_offsets::QueueOffsets;
 use super::rates::Rates;
 use super::read::Reader;
@@ -203,6 +203,7 @@ impl Parts<'_> {
             last_store_timestamp_ms: Arc::clone(&flusher.last_store_timestamp_ms),
             busy_ms: settings.page_cache_busy_ms,
             locked_at_ms: AtomicI64::new(0),
+            counters: Counters::default(),
             tail: tail(writer, queues),
         };
         let puts = Puts {
@@ -213,7 +214,7 @@ impl Parts<'_> {
             sync_flush_timeout_ms: settings
                 .sync_flush
                 .then_some(settings.sync_flush_timeout_ms),
-            counters: Counters::default(),
+            failures: AtomicU64::new(0),
         };
         Ok((puts, allocator))
     }
@@ -243,10 +244,10 @@ impl Parts<'_> {
         let delay = DelayThread::start(Arc::clone(&upkeep.delay), redelivery);
         let flush = self.flush_threads(&puts.flusher);
         let (upkeep, puts) = (Arc::clone(upkeep), Arc::clone(puts));
-        upkeep.sample(puts.counters.messages());
+        upkeep.sample(puts.appender.counters.messages());
         let upkeep = Periodic::start("mq-upkeep", UPKEEP_EVERY, move || {
             upkeep.round();
-            upkeep.sample(puts.counters.messages());
+            upkeep.sample(puts.appender.counters.messages());
         });
         Ok(Running {
             delay: delay.map_err(thread_error)?,

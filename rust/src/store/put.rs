@@ -21,22 +21,8 @@ pub(crate) struct Puts<F: Files> {
     pub(crate) appended: Arc<Signal>,
     /// `syncFlushTimeout` if acknowledgements wait for the flush.
     pub(crate) sync_flush_timeout_ms: Option<i64>,
-    pub(crate) counters: Counters,
-}
-
-/// What runtime info tells of puts.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) messages: AtomicU64,
-    pub(crate) bytes: AtomicU64,
+    /// Puts that were refused.
     pub(crate) failures: AtomicU64,
-}
-
-impl Counters {
-    /// Messages stored.
-    pub(crate) fn messages(&self) -> u64 {
-        self.messages.load(Ordering::Relaxed)
-    }
 }
 
 impl<F: Files> Puts<F> {
@@ -67,15 +53,10 @@ impl<F: Files> Puts<F> {
 
     fn finish(&self, result: PutResult, wait_store_ok: bool) -> Put {
         if result.status != PutStatus::Ok {
-            self.counters.failures.fetch_add(1, Ordering::Relaxed);
+            self.failures.fetch_add(1, Ordering::Relaxed);
             return Put::Done(result);
         }
         self.appended.ring();
-        let bytes = u64::from(result.size_bytes.unsigned_abs());
-        self.counters
-            .messages
-            .fetch_add(result.record_offsets.len() as u64, Ordering::Relaxed);
-        self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);
         match self.sync_flush_timeout_ms {
             Some(timeout_ms) if wait_store_ok => {
                 let ticket = Ticket {

@@ -1,6 +1,7 @@
 //! The next offset of every queue, as the put lock knows it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use crate::format::multi_dispatch;
 
@@ -10,9 +11,11 @@ const DENSE_IDS: usize = 1_024;
 /// Next offset of every queue.
 #[derive(Debug, Default)]
 pub(crate) struct QueueOffsets {
-    /// Place in `queues`: one hash per put, and no name copied for a known topic.
-    topics: HashMap<Box<str>, usize>,
-    queues: Vec<Queues>,
+    /// Place in `queues`: no name is copied for a known topic.
+    topics: HashMap<Arc<str>, usize>,
+    queues: Vec<(Arc<str>, Queues)>,
+    /// Place of the topic asked for last, which often is the next one, too.
+    last: usize,
 }
 
 /// Next offsets of one topic's queues: 8 bytes each, as there may be many topics.
@@ -25,15 +28,21 @@ struct Queues {
 impl QueueOffsets {
     /// The next offset of a queue, 0 for a new one.
     pub(crate) fn entry(&mut self, topic: &str, queue_id: i32) -> &mut i64 {
-        let place = match self.topics.get(topic) {
-            Some(place) => *place,
-            None => {
-                self.topics.insert(topic.into(), self.queues.len());
-                self.queues.push(Queues::default());
-                self.queues.len() - 1
-            }
-        };
-        self.queues[place].entry(queue_id)
+        let is_last = self.queues.get(self.last);
+        if is_last.is_none_or(|(name, _)| **name != *topic) {
+            self.last = self.place_of(topic);
+        }
+        self.queues[self.last].1.entry(queue_id)
+    }
+
+    fn place_of(&mut self, topic: &str) -> usize {
+        if let Some(place) = self.topics.get(topic) {
+            return *place;
+        }
+        let (name, place) = (Arc::<str>::from(topic), self.queues.len());
+        self.topics.insert(Arc::clone(&name), place);
+        self.queues.push((name, Queues::default()));
+        place
     }
 
     /// The next offset in each queue that INNER_MULTI_DISPATCH names; 0 for a name that can be

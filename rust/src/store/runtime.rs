@@ -82,12 +82,12 @@ fn disk_figures(store: &Store, table: &mut Table) {
 }
 
 fn traffic_figures(store: &Store, table: &mut Table) {
-    let counters = &store.puts.counters;
+    let counters = &store.puts.appender.counters;
     let messages = counters.messages();
-    let bytes = counters.bytes.load(Ordering::Relaxed);
+    let bytes = counters.bytes();
     table.put("putMessageTimesTotal", messages);
     table.put("putMessageSizeTotal", bytes);
-    let failures = counters.failures.load(Ordering::Relaxed);
+    let failures = store.puts.failures.load(Ordering::Relaxed);
     table.put("putMessageFailedTimes", failures);
     let average = bytes as f64 / messages.max(1) as f64;
     table.put("putMessageAverageSize", average);

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicI64;
 use parking_lot::Mutex;
 
 use super::ack::Acks;
-use super::append::{Appender, Tail};
+use super::append::{Appender, Counters, Tail};
 use super::encode::Encoder;
 use super::flush::Flusher;
 use super::queue_offsets::QueueOffsets;
@@ -62,6 +62,7 @@ fn rig_of<F: Files>(files: F, file_size: u64, encoder: Encoder, clock: Arc<dyn C
         last_store_timestamp_ms: Arc::clone(&last_store_timestamp_ms),
         busy_ms: 1_000,
         locked_at_ms: AtomicI64::new(0),
+        counters: Counters::default(),
         tail: Mutex::new(Tail {
             writer: Writer::new(Arc::clone(&log), 1024),
             queue_offsets: QueueOffsets::default(),

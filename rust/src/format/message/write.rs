@@ -179,11 +179,13 @@ struct HeadWriter {
 }
 
 impl HeadWriter {
+    #[inline]
     fn put<const N: usize>(&mut self, field: [u8; N]) {
         self.bytes[self.length..self.length + N].copy_from_slice(&field);
         self.length += N;
     }
 
+    #[inline]
     fn put_host(&mut self, host: SocketAddr) {
         match host.ip() {
             IpAddr::V4(address) => self.put(address.octets()),
