@@ -1,5 +1,4 @@
-//! Whole opens of a store: an empty one, one whose log must be checked, one whose queues or
-//! index must be built.
+//! Opens of a store, empty and with a log that must be checked; queues and index made anew.
 
 mod common;
 
@@ -9,17 +8,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
-use mqstack_core::store::Settings;
+use mqstack_core::clock::SystemClock;
+use mqstack_core::store::{Settings, StoreError, derive};
 use rustix::fs::{Advice, fadvise};
 use tempfile::TempDir;
 
 use common::{await_dispatch, directory, forget_close, message, open, put, settings, sized};
 
-const QUEUES: i32 = 16;
+const QUEUES: u64 = 16;
 const KEYS_PER_MESSAGE: u64 = 3;
-/// Files of a store whose queues or index are built: an open that finds no note of a clean close
-/// checks the last three, which should not be what is measured.
-const SMALL_FILE_BYTES: u64 = 16 << 20;
 const LARGE_FILE_BYTES: u64 = 1 << 30;
 
 /// Times one open, which it closes and drops outside the measured time.
@@ -56,12 +53,12 @@ fn empty(criterion: &mut Criterion) {
 /// A closed store of small messages, each with three keys, in several queues.
 fn keyed_store(messages: u64) -> TempDir {
     let root = directory();
-    let store = open(root.path(), settings(SMALL_FILE_BYTES));
+    let store = open(root.path(), settings(LARGE_FILE_BYTES));
     for number in 0..messages {
         let keys =
             format!("UNIQ_KEY\x01C0A80001{number:016X}\x02KEYS\x01order-{number} item-{number}");
         let mut request = message("BenchmarkTest", &[b'x'; 32], keys.as_bytes());
-        request.queue_id = i32::try_from(number % 16).unwrap_or(0) % QUEUES;
+        request.queue_id = (number % QUEUES) as i32;
         put(&store, &request);
     }
     await_dispatch(&store);
@@ -69,28 +66,27 @@ fn keyed_store(messages: u64) -> TempDir {
     root
 }
 
-fn derived(criterion: &mut Criterion) {
+fn build(criterion: &mut Criterion) {
     let messages = sized(1_000_000, 2_000);
     let root = keyed_store(messages);
+    let settings = settings(LARGE_FILE_BYTES);
+    let built = |folder: &str, build: &dyn Fn() -> Result<u64, StoreError>| {
+        let _ = std::fs::remove_dir_all(root.path().join(folder));
+        let started = Instant::now();
+        build().expect("built");
+        started.elapsed()
+    };
     let mut group = criterion.benchmark_group("build");
     group.sampling_mode(SamplingMode::Flat).sample_size(10);
-    let rebuild = |folder: &str, settings: &Settings| {
-        let _ = std::fs::remove_dir_all(root.path().join(folder));
-        forget_close(root.path());
-        timed_open(root.path(), settings)
-    };
-    let unindexed = settings(SMALL_FILE_BYTES);
     group.throughput(Throughput::Elements(messages));
     group.bench_function("consume_queues", |bencher| {
-        bencher.iter_custom(|count| sum(count, || rebuild("consumequeue", &unindexed)));
+        let build = || derive::queues(root.path(), &settings);
+        bencher.iter_custom(|count| sum(count, || built("consumequeue", &build)));
     });
-    let indexed = Settings {
-        index_enabled: true,
-        ..unindexed
-    };
     group.throughput(Throughput::Elements(messages * KEYS_PER_MESSAGE));
     group.bench_function("index", |bencher| {
-        bencher.iter_custom(|count| sum(count, || rebuild("index", &indexed)));
+        let build = || derive::index(root.path(), &settings, SystemClock::shared());
+        bencher.iter_custom(|count| sum(count, || built("index", &build)));
     });
     group.finish();
 }
@@ -150,6 +146,6 @@ criterion_group! {
         .sample_size(20)
         .warm_up_time(Duration::from_millis(200))
         .measurement_time(Duration::from_secs(3));
-    targets = empty, derived, recover
+    targets = empty, build, recover
 }
 criterion_main!(benches);
