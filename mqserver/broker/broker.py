@@ -29,6 +29,7 @@ from mqstore import Settings, Store, StorePoisoned
 
 if TYPE_CHECKING:
     from mqserver.broker.register import Registrar
+    from mqserver.health import Health
 
 log = logging.getLogger("mqserver.broker")
 
@@ -64,6 +65,7 @@ class Broker:
         self._listener: Listener | None = None
         self._context: BrokerContext | None = None
         self._checks: Checks | None = None
+        self._health: Health | None = None
 
     # --- what others may ask
 
@@ -71,6 +73,11 @@ class Broker:
     def address(self) -> str:
         """What clients are told, "host:port"."""
         return f"{self.advertised.host}:{self.settings.advertised_port or self.port}"
+
+    @property
+    def metrics_port(self) -> int | None:
+        """Port of `/metrics`, None without `metricsListen`."""
+        return self._health.port if self._health else None
 
     @property
     def context(self) -> BrokerContext:
@@ -121,6 +128,9 @@ class Broker:
         context.store_host = self._store_host()
         self._publish_broker()
         context.saver.start()
+        if self.settings.metrics_listen:
+            self._health = _health(context)
+            self._health.start()
         self._checks = Checks(context)
         self._checks.start()
 
@@ -203,6 +213,8 @@ class Broker:
         context.accepting = False
         self._publish_broker()
         listener.release_holds()
+        if self._health is not None:
+            self._health.stop()
         context.relay.close()
         listener.stop(timeout=DRAIN_S)
         self._scanner.join(timeout=1.0)
@@ -307,6 +319,19 @@ class Broker:
         elif now != before:
             log.warning("the store takes messages again")
         return now
+
+
+def _health(context: BrokerContext) -> Health:
+    """`/metrics`, `/live` and `/ready` of a broker."""
+    from mqserver.health import Health, require
+
+    require()
+    from mqserver.broker.metrics import BrokerMetrics
+
+    def unready() -> str | None:
+        return context.store.refusal() if context.accepting else "the broker is stopping"
+
+    return Health(context.settings.metrics_listen, BrokerMetrics(context).collect, unready)
 
 
 def _nobody(connection: int, _frame: bytes, _timeout: float) -> bytes:

@@ -126,6 +126,10 @@ class StoreDoor(Protocol):
         """Empty the queues of all other topics."""
         ...
 
+    def store_time_range(self) -> tuple[int, int] | None:
+        """Store times of the first and the last message."""
+        ...
+
     def min_physical_offset(self) -> int:
         """Start of the log."""
         ...

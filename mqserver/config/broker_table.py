@@ -34,6 +34,7 @@ _IDENTITY = (
     Setting("fastPortEnable", True, "also listen on listenPort-2 (VIP), without pull"),
     Setting("namesrvAddr", "", "NameServers, host:port;host:port", important=True),
     Setting("rocketmqHome", "", "RocketMQ's home, only shown"),
+    Setting("metricsListen", "", "address of /metrics, /live and /ready, host:port; empty: none"),
     Setting("regionId", "DefaultRegion", "told to producers as MSG_REGION", online=True),
 )  # fmt: skip
 

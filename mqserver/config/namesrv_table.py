@@ -16,6 +16,8 @@ NAMESRV = Table(
                 important=True),
         Setting("configStorePath", "", "the configuration file, only shown"),
         Setting("rocketmqHome", "", "RocketMQ's home, only shown"),
+        Setting("metricsListen", "", "address of /metrics, /live and /ready, host:port; empty: "
+                "none"),
         Setting("orderMessageEnable", False, "attach ordered-topic configuration to routes",
                 online=True),
         Setting("adminAllowAddresses", "",

@@ -32,6 +32,7 @@ class BrokerSettings(NamedTuple):
     fast_port_enable: bool
     namesrv_addr: str
     region_id: str
+    metrics_listen: str
     broker_permission: int
     default_topic_queue_nums: int
     auto_create_topic_enable: bool
@@ -90,6 +91,7 @@ class NamesrvSettings(NamedTuple):
     listen_port: int
     bind_address: str
     kv_config_path: str
+    metrics_listen: str
     order_message_enable: bool
     admin_allow_addresses: str
     broker_allow_addresses: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mqserver.config.load import Loaded
 from mqserver.config.online import OnlineSettings
@@ -20,6 +21,9 @@ from mqserver.names.processors import Names, processors_of, silence
 from mqserver.names.routes import Routes
 from mqserver.plane import Event, Tables
 from mqserver.replies import Family
+
+if TYPE_CHECKING:
+    from mqserver.health import Health
 
 log = logging.getLogger("mqserver.names")
 FAMILY = "names"
@@ -57,6 +61,12 @@ class NameServer:
         self._stopping = threading.Event()
         self._scanner = threading.Thread(target=self._scan, name="dead-brokers", daemon=True)
         self.port = self.settings.listen_port
+        self._health = _health(self.names, self.counters) if self.settings.metrics_listen else None
+
+    @property
+    def metrics_port(self) -> int | None:
+        """Port of `/metrics`, None without `metricsListen`."""
+        return self._health.port if self._health else None
 
     @property
     def address(self) -> str:
@@ -73,10 +83,14 @@ class NameServer:
         self.port, _ = self._listener.start()
         self._tables.attach(self._listener)
         self._scanner.start()
+        if self._health is not None:
+            self._health.start()
 
     def stop(self) -> None:
         """Stop listening and join all threads."""
         self._stopping.set()
+        if self._health is not None:
+            self._health.stop()
         self._listener.stop_accepting()
         self._listener.stop(timeout=5.0)
         if self._scanner.ident is not None:
@@ -104,6 +118,17 @@ class NameServer:
         with self.names.routes.lock:
             self.names.settings = self.settings = settings
             self._forget_answers(self.names.routes.topics())
+
+
+def _health(names: Names, counters: Callable[[], dict[str, int]]) -> Health:
+    """`/metrics`, `/live` and `/ready` of a NameServer."""
+    from mqserver.health import Health, require
+
+    require()
+    from mqserver.names.metrics import NamesMetrics
+
+    collect = NamesMetrics(names, counters).collect
+    return Health(names.settings.metrics_listen, collect, lambda: None)
 
 
 def _plane_settings(settings: NamesrvSettings) -> dict[str, object]:

@@ -1,0 +1,188 @@
+"""A broker's metrics, under RocketMQ 5's names where it has them (v5.md section 5)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from mqserver.broker import topic_names as names
+from mqserver.broker.context import BrokerContext
+from mqserver.broker.state.members import Member, language_name
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+_WATERMARKS = {"send", "pull", "query", "heartbeat", "client", "consumer", "admin", "reply"}
+_PROTOCOL = "remoting"
+
+
+class BrokerMetrics:
+    """What `/metrics` shows of one broker, read when asked."""
+
+    def __init__(self, broker: BrokerContext) -> None:
+        self._broker = broker
+        settings = broker.settings
+        self._common = {
+            "cluster": settings.broker_cluster_name,
+            "node_type": "broker",
+            "node_id": settings.broker_name,
+        }
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric of the moment."""
+        figures, counters = self._broker.store.runtime(), self._broker.counters()
+        yield self._gauge(
+            "broker_permission", "Bits: 4 read, 2 write", self._broker.settings.broker_permission
+        )
+        yield from self._tables()
+        yield from self._storage(figures)
+        yield from self._traffic(figures, counters)
+        yield from self._connections()
+        yield self._topics_in()
+        yield self._lags()
+
+    def _tables(self) -> Iterator[Metric]:
+        topics = self._broker.topics.wrapper().topic_config_table
+        groups = self._broker.groups.all().subscription_group_table
+        yield self._gauge("topic_number", "Topics", len(topics))
+        yield self._gauge("consumer_group_number", "Consumer groups", len(groups))
+
+    def _storage(self, figures: Mapping[str, str]) -> Iterator[Metric]:
+        labels = {"storage_type": "local", "storage_medium": "disk"}
+        store = self._broker.store
+        size = store.max_physical_offset() - store.min_physical_offset()
+        yield self._gauge("storage_size_bytes", "Bytes of the commit log", size, labels)
+        behind = int(figures["dispatchBehindBytes"])
+        yield self._gauge(
+            "storage_dispatch_behind_bytes", "Bytes not yet in queues", behind, labels
+        )
+        unflushed = int(figures["remainHowManyDataToFlush"].partition(" ")[0])
+        yield self._gauge("storage_flush_behind_bytes", "Bytes not yet flushed", unflushed, labels)
+        times = store.store_time_range()
+        reserve_ms = self._broker.now_ms() - times[0] if times else 0
+        help_text = "Age of the first message"
+        yield self._gauge(
+            "storage_message_reserve_time_milliseconds", help_text, reserve_ms, labels
+        )
+        refused = int(store.refusal() is not None)
+        yield self._gauge("storage_refuses_messages", "1 while nothing is stored", refused, labels)
+
+    def _traffic(self, figures: Mapping[str, str], counters: Mapping[str, int]) -> Iterator[Metric]:
+        yield self._counter(
+            "throughput_in", "Bytes of messages stored", int(figures["putMessageSizeTotal"])
+        )
+        yield self._counter("network_in_bytes", "Bytes read", counters.get("bytes_in", 0))
+        yield self._counter("network_out_bytes", "Bytes written", counters.get("bytes_out", 0))
+        yield self._counter(
+            "requests_overloaded", "Requests answered busy", counters.get("overloaded", 0)
+        )
+        requests = CounterMetricFamily(
+            "rocketmq_requests",
+            "Requests by code and plane",
+            labels=self._labels("code plane"),
+        )
+        for name, count in counters.items():
+            plane, _, code = name.partition(".")
+            if plane in ("native", "python"):
+                requests.add_metric(self._values(code, plane), count)
+        yield requests
+        waiting = GaugeMetricFamily(
+            "rocketmq_processor_watermark", "Requests that wait", labels=self._labels("processor")
+        )
+        for family in sorted(_WATERMARKS):
+            waiting.add_metric(self._values(family), counters.get(f"waiting.{family}", 0))
+        yield waiting
+        yield self._gauge("pulls_held", "Long polls that wait", counters.get("held", 0))
+        yield self._gauge("connections", "Open connections", counters.get("connections", 0))
+
+    def _connections(self) -> Iterator[Metric]:
+        extra = "language version protocol_type"
+        producers = GaugeMetricFamily(
+            "rocketmq_producer_connections", "Producers", labels=self._labels(extra)
+        )
+        members = {
+            member.connection: member
+            for rows in self._broker.producers.all().values()
+            for member in rows
+        }
+        for key, count in Counter(map(_kind, members.values())).items():
+            producers.add_metric(self._values(*key, _PROTOCOL), count)
+        yield producers
+        consumers = GaugeMetricFamily(
+            "rocketmq_consumer_connections",
+            "Consumers",
+            labels=self._labels(f"consumer_group {extra} consume_mode is_system"),
+        )
+        for group in self._broker.groups.all().subscription_group_table:
+            online = self._broker.consumers.get(group)
+            if online is None:
+                continue
+            mode = "push" if online.consume_type == "CONSUME_PASSIVELY" else "pull"
+            for key, count in Counter(map(_kind, online.members.values())).items():
+                row = (group, *key, _PROTOCOL, mode, _is_system(group))
+                consumers.add_metric(self._values(*row), count)
+        yield consumers
+
+    def _topics_in(self) -> Metric:
+        """Messages that entered each topic's queues: their offsets never fall."""
+        found = CounterMetricFamily(
+            "rocketmq_messages_in",
+            "Messages stored",
+            labels=self._labels("topic is_system"),
+        )
+        store = self._broker.store
+        for topic, config in self._broker.topics.wrapper().topic_config_table.items():
+            queues = range(max(config.read_queue_nums, config.write_queue_nums))
+            count = sum(store.max_offset(topic, queue_id) for queue_id in queues)
+            if count:
+                system = self._broker.topics.is_system(topic)
+                found.add_metric(self._values(topic, _word(system)), count)
+        return found
+
+    def _lags(self) -> Metric:
+        lags = GaugeMetricFamily(
+            "rocketmq_consumer_lag_messages",
+            "Messages not yet consumed",
+            labels=self._labels("consumer_group topic is_retry is_system"),
+        )
+        store = self._broker.store
+        for key, row in store.committed_all().items():
+            topic, _, group = key.partition("@")
+            lag = sum(max(0, store.max_offset(topic, queue) - at) for queue, at in row.items())
+            is_retry = _word(topic.startswith(names.RETRY_PREFIX))
+            lags.add_metric(self._values(group, topic, is_retry, _is_system(group)), lag)
+        return lags
+
+    def _gauge(
+        self, name: str, help_text: str, value: float, extra: Mapping[str, str] | None = None
+    ) -> Metric:
+        extra = extra or {}
+        found = GaugeMetricFamily(f"rocketmq_{name}", help_text, labels=[*self._common, *extra])
+        found.add_metric([*self._common.values(), *extra.values()], value)
+        return found
+
+    def _counter(self, name: str, help_text: str, value: float) -> Metric:
+        found = CounterMetricFamily(f"rocketmq_{name}", help_text, labels=[*self._common])
+        found.add_metric([*self._common.values()], value)
+        return found
+
+    def _labels(self, extra: str) -> list[str]:
+        return [*self._common, *extra.split()]
+
+    def _values(self, *extra: str) -> list[str]:
+        return [*self._common.values(), *extra]
+
+
+def _kind(member: Member) -> tuple[str, str]:
+    return language_name(member.language).lower(), str(member.version)
+
+
+def _is_system(group: str) -> str:
+    return _word(group in names.SYSTEM_GROUPS or group.startswith(names.SYSTEM_GROUP_PREFIX))
+
+
+def _word(value: bool) -> str:
+    return str(value).lower()

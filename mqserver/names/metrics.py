@@ -1,0 +1,39 @@
+"""A NameServer's metrics. RocketMQ has none; the names are ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from mqserver.names.processors import Names
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+
+class NamesMetrics:
+    """What `/metrics` shows of one NameServer, read when asked."""
+
+    def __init__(self, names: Names, counters: Callable[[], dict[str, int]]) -> None:
+        self._names = names
+        self._counters = counters
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric of the moment."""
+        routes, counters = self._names.routes, self._counters()
+        topics = len(routes.topics())
+        yield GaugeMetricFamily("rocketmq_namesrv_topics", "Topics with a route", topics)
+        open_now = counters.get("connections", 0)
+        yield GaugeMetricFamily("rocketmq_namesrv_connections", "Open connections", open_now)
+        requests = CounterMetricFamily(
+            "rocketmq_namesrv_requests",
+            "Requests by code and plane",
+            labels=["code", "plane"],
+        )
+        for name, count in counters.items():
+            plane, _, code = name.partition(".")
+            if plane in ("native", "python"):
+                requests.add_metric([code, plane], count)
+        yield requests

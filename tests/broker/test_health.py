@@ -1,0 +1,126 @@
+"""`/metrics`, `/live` and `/ready` of both servers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from mqclient.wire.frame import Frame
+from mqserver.config.load import SettingsError
+from mqserver.health import Health, address_of
+from mqserver.pair import Pair
+from mqserver.probe import Probe
+
+LISTEN = {"metricsListen": "127.0.0.1:0", "listenPort": "0", "bindAddress": "127.0.0.1"}
+COMMON = {'cluster="DefaultCluster"', 'node_id="watched"', 'node_type="broker"'}
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    store = {"storePathRootDir": str(tmp_path), "mappedFileSizeCommitLog": str(1 << 20)}
+    store |= {"maxHashSlotNum": "100", "maxIndexNum": "400", "brokerName": "watched"}
+    pair = Pair({**LISTEN, "kvConfigPath": f"{tmp_path}/kv.json"}, {**LISTEN, **store})
+    pair.start()
+    yield pair
+    pair.stop()
+
+
+def read(port: int | None, path: str) -> tuple[int, str]:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def figures(text: str) -> dict[str, float]:
+    lines = (line for line in text.splitlines() if line and not line.startswith("#"))
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
+
+
+def use(pair: Pair) -> None:
+    """Three messages, one of them consumed, and a producer."""
+    letters = {"a": "p", "b": "Watched", "c": "TBW102", "d": "1", "e": "0", "f": "0", "g": "1"}
+    send = Frame(310, {**letters, "h": "0", "i": "", "m": "false"}, b"x")
+    body = {"clientID": "c", "producerDataSet": [{"groupName": "p"}], "consumerDataSet": []}
+    with Probe(pair.broker) as probe:
+        assert [probe.call(send).code for _ in range(3)] == [0, 0, 0]
+        probe.call(Frame(34, {}, json.dumps(body).encode()))
+        fields = {"consumerGroup": "g", "topic": "Watched", "queueId": "0", "commitOffset": "1"}
+        probe.call(Frame(15, fields))
+        while json.loads(probe.call(Frame(28)).body)["table"]["dispatchBehindBytes"] != "0":
+            pass
+
+
+def test_a_brokers_metrics(pair: Pair) -> None:
+    assert pair.server is not None
+    with Probe(pair.broker):
+        use(pair)
+        status, text = read(pair.server.metrics_port, "/metrics")
+    assert status == 200
+    found = figures(text)
+
+    def row(name: str, *labels: str) -> list[float]:
+        wanted = {*COMMON, *labels}
+        rows = ((key.partition("{"), value) for key, value in found.items())
+        return [
+            value
+            for (known, _, rest), value in rows
+            if known == f"rocketmq_{name}" and wanted <= {*rest.rstrip("}").split(",")}
+        ]
+
+    assert row("broker_permission") == [6]
+    assert row("messages_in_total", 'topic="Watched"') == [3]
+    assert row("consumer_lag_messages", 'topic="Watched"', 'consumer_group="g"') == [2]
+    assert row("requests_total", 'code="310"', 'plane="native"')[0] >= 2
+    assert row("processor_watermark", 'processor="send"') == [0]
+    assert row("storage_size_bytes")[0] > 0
+    assert row("storage_refuses_messages") == [0]
+
+
+def test_producers_are_counted_while_they_are_there(pair: Pair) -> None:
+    assert pair.server is not None
+    with Probe(pair.broker) as probe:
+        body = {"clientID": "c", "producerDataSet": [{"groupName": "p"}], "consumerDataSet": []}
+        probe.call(Frame(34, {}, json.dumps(body).encode()))
+        text = read(pair.server.metrics_port, "/metrics")[1]
+    (line,) = [line for line in text.splitlines() if line.startswith("rocketmq_producer_conn")]
+    assert 'language="python"' in line
+    assert line.endswith(" 1.0")
+
+
+def test_probes(pair: Pair) -> None:
+    assert pair.server is not None
+    port = pair.server.metrics_port
+    assert read(port, "/live") == (200, "live\n")
+    assert read(port, "/ready") == (200, "ready\n")
+    assert read(port, "/elsewhere")[0] == 404
+    pair.server.context.accepting = False
+    assert read(port, "/ready") == (503, "the broker is stopping\n")
+
+
+def test_a_name_servers_metrics(pair: Pair) -> None:
+    assert pair.names is not None
+    assert read(pair.names.metrics_port, "/ready")[0] == 200
+    found = figures(read(pair.names.metrics_port, "/metrics")[1])
+    assert found["rocketmq_namesrv_topics"] > 0
+    assert found['rocketmq_namesrv_requests_total{code="103",plane="python"}'] >= 1
+
+
+@pytest.mark.parametrize(
+    ("listen", "address"),
+    [("5557", ("127.0.0.1", 5557)), (":1", ("127.0.0.1", 1)), ("[::]:2", ("::", 2))],
+)
+def test_addresses(listen: str, address: tuple[str, int]) -> None:
+    assert address_of(listen) == address
+
+
+@pytest.mark.parametrize("listen", ["somewhere", "host:", "host:70000", "host:-1"])
+def test_a_bad_address_is_refused(listen: str) -> None:
+    with pytest.raises(SettingsError, match=r"metricsListen=.*host:port"):
+        Health(listen, list, lambda: None)
