@@ -206,13 +206,13 @@ impl Delay {
         let mut due = Vec::with_capacity(units.len() / ENTRY_BYTES);
         for entry in QueueEntry::decode_all(&units) {
             // A filler stands for no message.
-            let is_filler = entry.is_filler();
-            let code = codes.tags_code(&entry).ok().flatten();
-            let due_ms = match code {
-                Some(_) if is_filler => now_ms,
-                Some(code) => self.levels.believed_due_ms(level, code, now_ms),
+            let due_ms = if entry.is_filler() {
+                now_ms
+            } else if let Ok(Some(code)) = codes.tags_code(&entry) {
+                self.levels.believed_due_ms(level, code, now_ms)
+            } else {
                 // The extension lost it; the record knows when it was stored.
-                None => self.due_by_record(level, &entry, now_ms, delivery),
+                self.due_by_record(level, &entry, now_ms, delivery)
             };
             if due_ms > now_ms {
                 return Ok((due, Next::At(due_ms)));

@@ -20,6 +20,8 @@ mod consume_queues;
 mod delay;
 mod delay_offsets;
 #[cfg(test)]
+mod delay_store_tests;
+#[cfg(test)]
 mod delay_tests;
 pub mod derive;
 #[cfg(test)]
