@@ -121,15 +121,19 @@ fn append(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
 fn bursts(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
     let request = request()?;
     let started = Instant::now();
-    let mut rates = Vec::new();
+    let (mut rates, mut cpu_ns) = (Vec::new(), Vec::new());
     while started.elapsed() < limit {
         std::thread::sleep(Duration::from_millis(50));
+        let before = thread_cpu_ns();
         rates.push(f64::from(BURST) / put_burst(store, &request)?.as_secs_f64());
+        cpu_ns.push((thread_cpu_ns() - before) / u64::from(BURST));
     }
     rates.sort_unstable_by(f64::total_cmp);
+    cpu_ns.sort_unstable();
     Ok(json!({
         "appends_per_s": rates[rates.len() / 2].round(),
         "best_burst_per_s": rates[rates.len() - 1].round(),
+        "cpu_ns": cpu_ns[cpu_ns.len() / 2],
     }))
 }
 

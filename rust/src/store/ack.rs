@@ -91,7 +91,7 @@ impl Acks {
     /// Calls `reply` once: when the ticket's end is durable, at its deadline, on poison.
     pub(crate) fn park(&self, ticket: Ticket, reply: Reply) {
         let mut state = self.state.lock();
-        if let Some(outcome) = self.outcome(&ticket) {
+        if let Some(outcome) = self.settled(&ticket) {
             drop(state);
             return reply(outcome);
         }
@@ -208,7 +208,7 @@ impl Acks {
     }
 
     fn release(&self, mut state: MutexGuard<'_, State>) {
-        let is_settled = |(ticket, _): &mut (Ticket, Reply)| self.outcome(ticket).is_some();
+        let is_settled = |(ticket, _): &mut (Ticket, Reply)| self.settled(ticket).is_some();
         let settled: Vec<_> = state.parked.extract_if(.., is_settled).collect();
         if state.is_wanted || !state.parked.is_empty() {
             self.wake_flusher(&mut state);
@@ -227,20 +227,24 @@ impl Acks {
     }
 
     fn outcome(&self, ticket: &Ticket) -> Option<AckOutcome> {
+        let is_late = || self.clock.monotonic_ms() >= ticket.deadline_ms;
+        let settled = self.settled(ticket);
+        settled.or_else(|| is_late().then_some(AckOutcome::FlushTimeout))
+    }
+
+    /// The outcome without a look at the clock.
+    fn settled(&self, ticket: &Ticket) -> Option<AckOutcome> {
         // Poison first: once it is there, nothing is acknowledged, durable or not.
         if self.poison().is_some() {
             return Some(AckOutcome::Poisoned);
         }
-        if self.flushed().cast_signed() >= ticket.end_offset {
-            return Some(AckOutcome::Durable);
-        }
-        (self.clock.monotonic_ms() >= ticket.deadline_ms).then_some(AckOutcome::FlushTimeout)
+        (self.flushed().cast_signed() >= ticket.end_offset).then_some(AckOutcome::Durable)
     }
 
     fn settle(&self, settled: Vec<(Ticket, Reply)>) {
         for (ticket, reply) in settled {
-            // Settled stays settled: the watermark and the clock only rise, poison stays.
-            reply(self.outcome(&ticket).unwrap_or(AckOutcome::FlushTimeout));
+            // Settled stays settled: the watermark only rises, poison stays. Others are late.
+            reply(self.settled(&ticket).unwrap_or(AckOutcome::FlushTimeout));
         }
     }
 

@@ -158,6 +158,35 @@ fn light_queues_get_the_offsets_java_gave_them() {
 }
 
 #[test]
+fn nobody_but_the_store_gives_offsets_in_other_queues() {
+    let rig = java_rig(FILE_SIZE, ManualClock::at(1));
+    let item = b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02INNER_MULTI_QUEUE_OFFSET\x011000000";
+    let mut body = (22 + item.len() as u32).to_be_bytes().to_vec();
+    body.extend_from_slice(&[0; 16]);
+    body.extend_from_slice(&(item.len() as u16).to_be_bytes());
+    body.extend_from_slice(item);
+    let batch = super::test_rig::request("T", &body);
+    let result = rig.appender.put_batch(&batch);
+    rig.with_record(result.physical_offset, |record| {
+        let expected = b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02TAGS\x01TagA";
+        assert_eq!(record.properties, expected);
+    });
+    // Too long with the offsets, not without: RocketMQ's status, too.
+    let names = "n,".repeat(6_000);
+    let text = format!("INNER_MULTI_DISPATCH\x01{names}");
+    let long = format!("{text}\x02x\x01{}", "y".repeat(32_760 - text.len()));
+    let put = |properties: &str| {
+        let properties = properties.as_bytes();
+        rig.appender.put_one(&PutRequest {
+            properties,
+            ..super::test_rig::request("T", b"x")
+        })
+    };
+    assert_eq!(put(&long).status, PutStatus::UnknownError);
+    assert_eq!(put(&text).queue_offset, 1);
+}
+
+#[test]
 fn delayed_messages_are_rewritten_as_java_does() {
     let java = java_log("store");
     let clock = ManualClock::at(0);

@@ -131,6 +131,10 @@ impl Encoder {
             text.clear();
             text.extend_from_slice(item.properties);
             properties::merge(&mut text, request.properties);
+            if self.multi_dispatch.enabled {
+                // A batch takes no offsets in other queues, as in RocketMQ; nor may a producer.
+                properties::remove(&mut text, properties::INNER_MULTI_QUEUE_OFFSET);
+            }
             check_properties(&text)?;
             let single = PutRequest {
                 flag: item.flag,
