@@ -38,4 +38,7 @@ def broker_settings(name: str, namesrv: str, port: int, store: Path) -> dict[str
         "flushDiskType": "ASYNC_FLUSH",
         "diskMaxUsedSpaceRatio": 95,
         "fileReservedTime": 72,
+        "enablePropertyFilter": "true",
+        "transactionCheckInterval": 500,
+        "transactionTimeOut": 500,
     }

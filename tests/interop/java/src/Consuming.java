@@ -2,27 +2,49 @@ import com.alibaba.fastjson.JSONObject;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyContext;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyContext;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
+import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
 
-/** A concurrent push consumer which prints every message it is given. */
+/**
+ * A push consumer which prints every message it is given: concurrent, or "orderly"; clustering, or
+ * "broadcast"; by tags, or by "sql". With "answer" it replies to each message.
+ */
 final class Consuming {
     private final String id;
     private final int failures;
+    private final String answer;
     private final DefaultMQPushConsumer consumer;
 
     Consuming(JSONObject command) throws Exception {
         id = command.getString("id");
         failures = command.getIntValue("failures");
+        answer = command.getString("answer");
         consumer = new DefaultMQPushConsumer(command.getString("group"));
         consumer.setNamesrvAddr(command.getString("namesrv"));
         consumer.setInstanceName("consumer" + id);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.subscribe(command.getString("topic"), command.getString("tags"));
+        if (command.getBooleanValue("broadcast")) {
+            consumer.setMessageModel(MessageModel.BROADCASTING);
+        }
+        if (command.containsKey("sql")) {
+            consumer.subscribe(command.getString("topic"), MessageSelector.bySql(command.getString("sql")));
+        } else {
+            consumer.subscribe(command.getString("topic"), command.getString("tags"));
+        }
         consumer.setAwaitTerminationMillisWhenShutdown(5000); // commits what is being consumed
-        consumer.registerMessageListener(this::consume);
+        if (command.getBooleanValue("orderly")) {
+            consumer.registerMessageListener(this::consumeOrderly);
+        } else {
+            consumer.registerMessageListener(this::consume);
+        }
         consumer.start();
     }
 
@@ -33,11 +55,33 @@ final class Consuming {
     private ConsumeConcurrentlyStatus consume(List<MessageExt> messages, ConsumeConcurrentlyContext context) {
         MessageExt first = messages.get(0);
         messages.forEach(message -> Driver.emit(id, "message", describe(message)));
+        if (answer != null) {
+            messages.stream().filter(message -> message.getProperty("REPLY_TO_CLIENT") != null)
+                    .forEach(this::answer);
+        }
         if (first.getReconsumeTimes() < failures) {
             context.setDelayLevelWhenNextConsume(1);
             return ConsumeConcurrentlyStatus.RECONSUME_LATER;
         }
         return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+    }
+
+    private ConsumeOrderlyStatus consumeOrderly(List<MessageExt> messages, ConsumeOrderlyContext context) {
+        messages.forEach(message -> Driver.emit(id, "message", describe(message)));
+        return ConsumeOrderlyStatus.SUCCESS;
+    }
+
+    private void answer(MessageExt message) {
+        try {
+            byte[] body = (answer + new String(message.getBody(), StandardCharsets.UTF_8))
+                    .getBytes(StandardCharsets.UTF_8);
+            Message reply = MessageUtil.createReplyMessage(message, body);
+            consumer.getDefaultMQPushConsumerImpl().getmQClientFactory().getDefaultMQProducer().send(reply);
+        } catch (Exception error) {
+            JSONObject fields = new JSONObject();
+            fields.put("error", error.toString());
+            Driver.emit(id, "unanswered", fields);
+        }
     }
 
     private static JSONObject describe(MessageExt message) {

@@ -17,6 +17,7 @@ public final class Driver {
     static final PrintStream EVENTS = new PrintStream(System.out, true, StandardCharsets.UTF_8);
     private final ConcurrentHashMap<String, DefaultMQProducer> producers = new ConcurrentHashMap<>();
     private final ConcurrentHashMap<String, Consuming> consumers = new ConcurrentHashMap<>();
+    private final ConcurrentHashMap<String, Transacting> transactions = new ConcurrentHashMap<>();
 
     public static void main(String[] args) throws Exception {
         System.setOut(System.err); // what RocketMQ prints by itself is not an event
@@ -58,6 +59,15 @@ public final class Driver {
                 return new JSONObject();
             case "stop":
                 consumers.remove(command.getString("consumer")).close();
+                return new JSONObject();
+            case "request":
+                return Producing.request(producer(command.getString("namesrv")), command);
+            case "transact":
+                Transacting transacting = new Transacting(command);
+                transactions.put(command.getString("id"), transacting);
+                return transacting.run();
+            case "stop_transacting":
+                transactions.remove(command.getString("producer")).close();
                 return new JSONObject();
             case "admin":
                 return Admin.run(command);

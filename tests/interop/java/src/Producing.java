@@ -28,6 +28,16 @@ final class Producing {
         return fields;
     }
 
+    /** Asks and waits for the answer. */
+    static JSONObject request(DefaultMQProducer producer, JSONObject command) throws Exception {
+        Message message = new Message(command.getString("topic"),
+                command.getString("body").getBytes(StandardCharsets.UTF_8));
+        Message answer = producer.request(message, 10_000);
+        JSONObject fields = new JSONObject();
+        fields.put("body", new String(answer.getBody(), StandardCharsets.UTF_8));
+        return fields;
+    }
+
     private static SendResult send(DefaultMQProducer producer, Message message, JSONObject command)
             throws Exception {
         Integer queueId = command.getInteger("queueId");
@@ -47,6 +57,9 @@ final class Producing {
                     body.getBytes(StandardCharsets.UTF_8));
             if (command.containsKey("keys")) {
                 message.setKeys(command.getString("keys") + i);
+            }
+            if (command.containsKey("number")) {
+                message.putUserProperty(command.getString("number"), Integer.toString(i));
             }
             if (command.containsKey("delayLevel")) {
                 message.setDelayTimeLevel(command.getIntValue("delayLevel"));

@@ -1,0 +1,101 @@
+"""What Java clients do beyond sending and consuming, against our broker and against Java's."""
+
+from __future__ import annotations
+
+import pytest
+
+from .clusters import Cluster
+from .java_driver import JavaDriver
+
+BOTH = ["our_cluster", "java_cluster"]
+
+pytestmark = pytest.mark.parametrize("cluster", BOTH, indirect=True)
+
+
+def name(kind: str, cluster: Cluster, driver: JavaDriver) -> str:
+    """A topic or group of this test's own."""
+    return f"{kind}_{driver.serialize}_{cluster.broker_port}"
+
+
+def test_transactions(cluster: Cluster, either_driver: JavaDriver) -> None:
+    driver = either_driver
+    topic = cluster.create_topic(driver, name("Tx", cluster, driver))
+    commit, rollback, unknown = "COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW"
+    consumer = driver.consume(cluster.namesrv, name("tx", cluster, driver), topic)
+    done = driver.call(
+        "transact",
+        namesrv=cluster.namesrv,
+        topic=topic,
+        group=name("tx_producers", cluster, driver),
+        decisions=[commit, rollback, unknown, unknown],
+        checks=[rollback, commit, commit, rollback],
+    )
+    assert [result["status"] for result in done["results"]] == ["SEND_OK"] * 4
+    messages = consumer.await_messages(2)
+    checks = driver.await_events(done["id"], "check", 2, 40.0)
+    assert {check["body"] for check in checks} == {"transaction 2", "transaction 3"}
+    assert {check["topic"] for check in checks} == {topic}
+    # A check that comes before the producer's first heartbeat reaches nobody.
+    assert all(int(check["times"]) >= 1 for check in checks)
+    consumer.stop()
+    driver.call("stop_transacting", producer=done["id"])
+    assert sorted(message["body"] for message in messages) == ["transaction 0", "transaction 2"]
+    assert {message["properties"]["REAL_TOPIC"] for message in messages} == {topic}
+    assert {message["properties"]["TRAN_MSG"] for message in messages} == {"true"}
+
+
+def test_sql_chooses(cluster: Cluster, either_driver: JavaDriver) -> None:
+    driver = either_driver
+    topic = cluster.create_topic(driver, name("Sql", cluster, driver))
+    group = name("sql", cluster, driver)
+    consumer = driver.consume(cluster.namesrv, group, topic, sql="n BETWEEN 3 AND 5 OR n > 17")
+    driver.produce(cluster.namesrv, topic, 20, number="n", body="")
+    bodies = {message["body"] for message in consumer.await_messages(5)}
+    consumer.stop()
+    assert bodies == {"3", "4", "5", "18", "19"}
+
+
+def test_requests_are_answered(cluster: Cluster, either_driver: JavaDriver) -> None:
+    driver = either_driver
+    topic = cluster.create_topic(driver, name("Ask", cluster, driver))
+    consumer = driver.consume(
+        cluster.namesrv, name("answer", cluster, driver), topic, answer="answer to "
+    )
+    driver.produce(cluster.namesrv, topic, 1, body="are you there?")
+    consumer.await_messages(1)
+    for number in range(3):
+        done = driver.call(
+            "request", namesrv=cluster.namesrv, topic=topic, body=f"question {number}"
+        )
+        assert done["body"] == f"answer to question {number}"
+    consumer.stop()
+
+
+def test_an_orderly_consumer_sees_each_queue_in_order(
+    cluster: Cluster, either_driver: JavaDriver
+) -> None:
+    driver = either_driver
+    topic = cluster.create_topic(driver, name("Order", cluster, driver))
+    consumer = driver.consume(
+        cluster.namesrv, name("orderly", cluster, driver), topic, orderly=True
+    )
+    for queue_id in range(4):
+        driver.produce(cluster.namesrv, topic, 10, body=f"{queue_id}: ", queueId=queue_id)
+    messages = consumer.await_messages(40)
+    consumer.stop()
+    for queue_id in range(4):
+        bodies = [message["body"] for message in messages if message["queueId"] == queue_id]
+        assert bodies == [f"{queue_id}: {i}" for i in range(10)]
+
+
+def test_a_broadcast_reaches_every_member(cluster: Cluster, either_driver: JavaDriver) -> None:
+    driver = either_driver
+    topic = cluster.create_topic(driver, name("All", cluster, driver))
+    group = name("broadcast", cluster, driver)
+    members = [driver.consume(cluster.namesrv, group, topic, broadcast=True) for _ in range(2)]
+    # Members begin at the end of queues they know, and at the start of those of a new topic.
+    driver.produce(cluster.namesrv, topic, 8, body="to all ")
+    expected = {f"to all {i}" for i in range(8)}
+    for member in members:
+        assert {message["body"] for message in member.await_messages(8)} == expected
+        member.stop()
