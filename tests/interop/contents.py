@@ -123,6 +123,11 @@ class Server:
         reply = self._probe.call(Frame(14, fields))
         return int(reply.fields["offset"]) if reply.code == 0 else None
 
+    def commit(self, group: str, queue: Queue, offset: int) -> None:
+        """Commit an offset of a group."""
+        fields = {"consumerGroup": group, "topic": queue[0], "queueId": str(queue[1])}
+        self.call(15, {**fields, "commitOffset": str(offset)})
+
     def ask(self, call: Call[R]) -> R:
         """A call of the client's; its result."""
         return call.result(self._probe.call(call.request))

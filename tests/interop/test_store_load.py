@@ -53,8 +53,7 @@ def set_up(server: Server) -> None:
 
 def commit(server: Server) -> None:
     for queue_id in range(QUEUES):
-        fields = {"consumerGroup": GROUP, "topic": TOPIC}
-        server.call(15, {**fields, "queueId": str(queue_id), "commitOffset": str(5 + queue_id)})
+        server.commit(GROUP, (TOPIC, queue_id), 5 + queue_id)
 
 
 def check_acknowledged(loads: list[Load], contents: Contents) -> None:
@@ -122,6 +121,9 @@ def serve_and_go_on(turns: Turns, maker: Maker, contents: Contents, loads: list[
         for load in loads:
             check_found(server, load.acknowledged[::7])
         check_topics(server)
+        if maker == "java":
+            groups = server.ask(calls.all_subscription_groups()).subscription_group_table
+            assert groups[ODD_GROUP.group_name] == ODD_GROUP
     more = Load(broker.address, TOPIC, threads=1)
     more.start()
     more.await_count(50)

@@ -26,6 +26,10 @@ ENDINGS = pytest.mark.parametrize("ending", ["stopped", "killed"])
 TOPIC = "TopicLoad"
 NAMES = ("%LMQ%alice", "%LMQ%bob", "plainqueue")
 MESSAGES = 40
+COMMITTED = (
+    ("light_readers", ("TopicLight", 0), 7),
+    ("%LMQ%alice", ("%LMQ%alice", 0), 5),  # a light group has one offset, in a table of its own
+)
 
 
 @pytest.fixture(scope="module")
@@ -124,15 +128,20 @@ def test_a_store_with_light_queues(
         if ending == "killed":
             broker.kill()
         else:
+            with Server(broker.address) as server:
+                for group, queue, offset in COMMITTED:
+                    server.commit(group, queue, offset)
             broker.stop()
         sent = MESSAGES
         for maker in (second, first):
             contents = in_log(turns.store)
             broker = turns.start(maker)
-            if maker == "java":
-                with Server(broker.address) as server:
+            with Server(broker.address) as server:
+                if maker == "java":
                     served = {queue: contents[queue] for queue in contents if queue[0] != NAMES[2]}
                     assert_served(server, served)
+                for group, queue, offset in COMMITTED if ending == "stopped" else ():
+                    assert server.committed(group, queue) == offset
             send_light(broker.address, sent)
             sent += MESSAGES
             broker.stop()

@@ -17,6 +17,7 @@ use crate::common::{directory, message, open, settings, sized};
 const BODY: [u8; 1024] = [b'x'; 1024];
 /// A record of that body, bytes.
 const RECORD_BYTES: usize = 1024 + 91 + 13 + 9;
+const PAGE_BYTES: usize = 4096;
 const TOPIC: &str = "BenchmarkTest";
 const PROPERTIES: &[u8] = b"TAGS\x01TagA";
 const IN_FLIGHT: usize = 64;
@@ -45,7 +46,8 @@ pub fn figures() -> Value {
     })
 }
 
-/// What fdatasync costs after a write into blocks that were written before.
+/// What fdatasync costs after a write into blocks that were written before: whole pages, as that
+/// is what reaches the disk, and none has to be read first.
 struct Disk {
     lone_us: f64,
     group_per_s: f64,
@@ -70,6 +72,7 @@ impl Disk {
     }
 
     fn flushes(file: &File, bytes: usize, round: Duration) -> Vec<Duration> {
+        let bytes = bytes.next_multiple_of(PAGE_BYTES);
         let (data, started) = (vec![b'x'; bytes], Instant::now());
         let (mut at, mut took) = (0_u64, Vec::new());
         while started.elapsed() < round || took.is_empty() {
