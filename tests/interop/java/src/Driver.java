@@ -53,7 +53,7 @@ public final class Driver {
     private JSONObject answer(JSONObject command) throws Exception {
         switch (command.getString("do")) {
             case "produce":
-                return Producing.run(producer(command.getString("namesrv")), command);
+                return Producing.run(producer(command.getString("namesrv"), "sends"), command);
             case "consume":
                 consumers.put(command.getString("id"), new Consuming(command));
                 return new JSONObject();
@@ -61,7 +61,8 @@ public final class Driver {
                 consumers.remove(command.getString("consumer")).close();
                 return new JSONObject();
             case "request":
-                return Producing.request(producer(command.getString("namesrv")), command);
+                // A producer of its own: it tells brokers of itself when it asks about a topic it does not know.
+                return Producing.request(producer(command.getString("namesrv"), "requests"), command);
             case "transact":
                 Transacting transacting = new Transacting(command);
                 transactions.put(command.getString("id"), transacting);
@@ -76,17 +77,17 @@ public final class Driver {
         }
     }
 
-    private DefaultMQProducer producer(String namesrv) throws Exception {
-        DefaultMQProducer known = producers.get(namesrv);
+    private DefaultMQProducer producer(String namesrv, String purpose) throws Exception {
+        DefaultMQProducer known = producers.get(purpose + namesrv);
         if (known != null) {
             return known;
         }
-        DefaultMQProducer producer = new DefaultMQProducer("interop_producer");
+        DefaultMQProducer producer = new DefaultMQProducer("interop_" + purpose);
         producer.setNamesrvAddr(namesrv);
-        producer.setInstanceName("producer@" + namesrv.replace(':', '_'));
+        producer.setInstanceName(purpose + "@" + namesrv.replace(':', '_'));
         producer.setSendMsgTimeout(10_000);
         producer.start();
-        producers.put(namesrv, producer);
+        producers.put(purpose + namesrv, producer);
         return producer;
     }
 }
