@@ -34,7 +34,10 @@ mod tests;
 mod write;
 
 pub use error::RecordError;
-pub use write::{Assigned, add_property, blank, patch, stated_offset, stated_sys_flag};
+pub use write::{
+    Assigned, STATED_BYTES, add_property, blank, patch, stated_offset, stated_store_timestamp,
+    stated_sys_flag,
+};
 
 /// Magic of a record, version 1.
 pub const MAGIC: i32 = 0xDAA3_20A7_u32.cast_signed();

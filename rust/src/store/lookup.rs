@@ -4,7 +4,9 @@ use super::read::Reader;
 use super::time_search;
 use super::types::{QueryResult, ReadMode, WouldBlock};
 use crate::format::consume_queue::QueueEntry;
-use crate::format::message::{self, BLANK_BYTES, CheckCrc, Head, RecordView, sys_flag};
+use crate::format::message::{
+    self, BLANK_BYTES, CheckCrc, Head, RecordView, STATED_BYTES, sys_flag,
+};
 use crate::log::Files;
 
 /// Bytes read for a record whose size is not known.
@@ -142,10 +144,16 @@ impl<F: Files> Reader<F> {
         self.stored_ms(entry.physical_offset)
     }
 
-    /// When the record that starts at a physical offset was stored, milliseconds since the epoch.
+    /// When the record that starts at a physical offset was stored, milliseconds since the epoch;
+    /// reads no more than its head.
     pub(super) fn stored_ms(&self, physical_offset: i64) -> Option<i64> {
-        let bytes = self.get_at(physical_offset, ReadMode::Wait).ok()??;
-        let record = RecordView::parse(&bytes, CheckCrc::No).ok()?;
-        Some(record.store_timestamp_ms)
+        let mut head = [0; STATED_BYTES];
+        let read = self.read_log(physical_offset, ReadMode::Wait, &mut head);
+        let head = &head[..read.ok()??];
+        let is_record = matches!(Head::parse(head), Head::Record(_))
+            && message::stated_offset(head) == Some(physical_offset);
+        is_record
+            .then(|| message::stated_store_timestamp(head))
+            .flatten()
     }
 }

@@ -56,6 +56,7 @@ mod put;
 mod queue_offsets;
 mod rates;
 mod read;
+mod read_records;
 mod read_sql;
 #[cfg(test)]
 mod read_tests;

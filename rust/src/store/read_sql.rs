@@ -1,7 +1,8 @@
 //! Reading messages of a queue whose properties decide, by an SQL92 expression.
 
 use super::consume_queue::ConsumeQueue;
-use super::read::{Reader, Records, Selection};
+use super::read::{Reader, Selection};
+use super::read_records::Records;
 use super::types::{GetRequest, WouldBlock};
 use crate::filter::Sql;
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};

@@ -4,11 +4,13 @@ use std::fs;
 
 use rustix::fs::{Advice, fadvise};
 
+use super::golden::unpack;
 use super::settings::Settings;
+use super::store::Store;
 use super::store_rig::{BODY, HOUR_MS, LOG_FILE, Rig, rig, rig_with, settings};
 use super::test_rig::request;
 use super::types::{GetRequest, GetResult, GetStatus, PutRequest, ReadMode, TagFilter, WouldBlock};
-use crate::clock::Clock;
+use crate::clock::{Clock, ManualClock};
 use crate::format::message::{CheckCrc, Head, RecordView, java_hash};
 
 /// Units of a consume-queue file of the rig.
@@ -162,6 +164,32 @@ fn a_group_that_was_reset() {
     assert_eq!((moved.min_offset, moved.max_offset), (0, 3));
     assert_eq!(store.take_reset("g", "T", 1), None, "told once");
     assert_eq!(moved.status.as_str(), "OFFSET_RESET");
+}
+
+#[test]
+fn filters_see_the_tags_code_that_lies_in_the_extension() {
+    let root = unpack("store-ext");
+    let clock = ManualClock::at(0);
+    let settings = Settings {
+        min_free_bytes: Some(0),
+        ..Settings::default()
+    };
+    let store = Store::open(root.path(), settings, clock, false).unwrap();
+    for (queue_id, tag, count) in [(0, "T0", 34), (0, "T2", 30), (1, "T1", 30), (1, "T3", 30)] {
+        let filter = tags(&[tag]);
+        let (mut offset, mut seen) = (0, 0);
+        while offset < store.max_offset("TopicExt", queue_id) {
+            let request = GetRequest {
+                topic: "TopicExt",
+                queue_id,
+                ..asked(&filter, offset, 32)
+            };
+            let got = store.get(&request, &mut Vec::new()).unwrap();
+            assert!(got.next_begin_offset > offset);
+            (offset, seen) = (got.next_begin_offset, seen + got.message_count);
+        }
+        assert_eq!(seen, count, "{tag}: no other tag's message passes");
+    }
 }
 
 #[test]

@@ -33,6 +33,10 @@ fn every_pair_of_host_families_survives_a_round_trip() {
                 store_timestamp_ms: 9,
             };
             patch(&mut bytes, assigned);
+            let head = &bytes[..STATED_BYTES];
+            assert_eq!(stated_offset(head), Some(1 << 40));
+            assert_eq!(stated_store_timestamp(head), Some(9));
+            assert_eq!(stated_store_timestamp(&head[..40]), None);
             let view = RecordView::parse(&bytes, CheckCrc::Yes).unwrap();
             let expected = RecordView {
                 queue_offset: 70,

@@ -16,6 +16,20 @@ mod at {
     pub const BORN_HOST: usize = 48;
 }
 
+/// Bytes of a record that [`stated_offset`] and [`stated_store_timestamp`] need at most.
+pub const STATED_BYTES: usize = at::BORN_HOST + 8 + IPV6_EXTRA_BYTES + 8;
+
+/// When a record says that it was stored, milliseconds since the epoch; None for too few bytes.
+pub fn stated_store_timestamp(record: &[u8]) -> Option<i64> {
+    let (flag, _) = record.get(at::SYS_FLAG..)?.split_first_chunk()?;
+    let is_ipv6 = i32::from_be_bytes(*flag) & sys_flag::BORN_HOST_V6 != 0;
+    let host_bytes = 8 + if is_ipv6 { IPV6_EXTRA_BYTES } else { 0 };
+    let (bytes, _) = record
+        .get(at::BORN_HOST + host_bytes..)?
+        .split_first_chunk()?;
+    Some(i64::from_be_bytes(*bytes))
+}
+
 /// Where in the log a record says that it starts; None for fewer bytes than that takes.
 pub fn stated_offset(record: &[u8]) -> Option<i64> {
     let (bytes, _) = record.get(at::PHYSICAL_OFFSET..)?.split_first_chunk()?;
