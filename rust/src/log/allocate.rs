@@ -36,6 +36,9 @@ pub(super) struct Ahead<D> {
 struct State<D> {
     /// The next file, made before it is needed.
     prepared: Option<Arc<Segment<D>>>,
+    /// Where the file behind the one that the writer took last starts: what lies before it is
+    /// made, though the log's list may not have it yet.
+    next_start: u64,
     /// Why the last round of the thread ended early.
     failure: Option<io::Error>,
     is_awake: bool,
@@ -48,6 +51,7 @@ impl<D> Default for Ahead<D> {
     fn default() -> Self {
         let state = State {
             prepared: None,
+            next_start: 0,
             failure: None,
             is_awake: false,
             is_running: false,
@@ -83,6 +87,7 @@ impl<D: Disk> Ahead<D> {
         state.failure = None;
         loop {
             if let Some(prepared) = state.prepared.take() {
+                state.next_start = prepared.end();
                 return Ok(prepared);
             }
             if !state.is_running {
@@ -98,6 +103,13 @@ impl<D: Disk> Ahead<D> {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, what));
             }
         }
+    }
+
+    /// Takes a file back that could not be published.
+    pub(super) fn give_back(&self, segment: Arc<Segment<D>>) {
+        let mut state = self.state.lock();
+        state.next_start = segment.start();
+        state.prepared = Some(segment);
     }
 }
 
@@ -185,11 +197,12 @@ impl<F: Files> Worker<F> {
         let Some(last) = self.segments.last() else {
             return self.prepare(self.segments.max_offset()).map(drop);
         };
+        let middle = last.end() - last.length() / 2;
         let mut next = None;
         let position = loop {
             let position = self.segments.max_offset().max(last.start());
             // The file first, and half a file before it is needed: a disk may be slow to make one.
-            if position >= last.end() - last.length() / 2 {
+            if position >= middle {
                 next = self.prepare(last.end())?.or(next);
             }
             if !self.make_ready(&last, position)? {
@@ -199,8 +212,15 @@ impl<F: Files> Worker<F> {
         if let Some(next) = next {
             while self.make_ready(&next, next.start())? {}
         }
-        let wake_at = position + WARM_BYTES.min(self.step).min(last.length() / 4) / 2;
+        let mut wake_at = position + WARM_BYTES.min(self.step).min(last.length() / 4) / 2;
+        if position < middle {
+            wake_at = wake_at.min(middle);
+        }
         self.ahead.wake_at.store(wake_at, Ordering::Relaxed);
+        if self.segments.max_offset() >= wake_at {
+            // The writer passed it before it was there to see.
+            self.ahead.state.lock().is_awake = true;
+        }
         Ok(())
     }
 
@@ -216,7 +236,8 @@ impl<F: Files> Worker<F> {
     /// Makes the file that starts at `start`, not warm; None if it exists.
     fn prepare(&self, start: u64) -> io::Result<Option<Arc<Segment<F::Disk>>>> {
         let is_rolled = self.segments.last().is_some_and(|last| last.end() != start);
-        if is_rolled || self.ahead.state.lock().prepared.is_some() {
+        let is_made = |state: &State<_>| state.prepared.is_some() || start < state.next_start;
+        if is_rolled || is_made(&self.ahead.state.lock()) {
             return Ok(None);
         }
         let size = self.segments.file_size();

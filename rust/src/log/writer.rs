@@ -127,7 +127,10 @@ impl<F: Files> Writer<F> {
         let size = self.segments.file_size();
         let make = || Ok(Segment::new(start, size, files.prepare(start, size)?, true));
         let segment = self.ahead.next_file(make)?;
-        files.publish(start, segment.disk())?;
+        if let Err(error) = files.publish(start, segment.disk()) {
+            self.ahead.give_back(segment);
+            return Err(error);
+        }
         self.segments.push(Arc::clone(&segment));
         Ok(segment)
     }
