@@ -15,6 +15,7 @@ from mqstore.cli.dump import dump
 from mqstore.cli.export import export
 from mqstore.cli.ls import ls
 from mqstore.cli.mend import rebuild, repair
+from mqstore.cli.output import EXIT_DAMAGED
 from mqstore.cli.stat import stat
 from mqstore.cli.verify import verify
 from mqstore.errors import StoreDamaged, StoreError
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except StoreDamaged as error:
         click.echo(f"mqstore: {error}", err=True)
-        return 5
+        return EXIT_DAMAGED
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         click.echo(f"mqstore: {where}{error.strerror or error}", err=True)

@@ -10,9 +10,16 @@ from typing import Any
 import click
 
 from mqstore.cli.options import check_start, directory_argument, filter_options, wanted_of
-from mqstore.cli.output import chosen_format, output_option, printable, write_bytes, write_rows
+from mqstore.cli.output import (
+    EXIT_DAMAGED,
+    chosen_format,
+    output_option,
+    printable,
+    write_bytes,
+    write_rows,
+)
 from mqstore.message import ReceivedMessage, decode_messages
-from mqstore.offline import StoreReader, Wanted, json_lines
+from mqstore.offline import Gap, StoreReader, Wanted, json_lines
 from mqstore.offline import open as open_store
 from mqstore.offline.rows import BODIES, message_row
 
@@ -41,7 +48,10 @@ LIVE_BYTES = 64 << 10
 )
 @click.option("--follow", is_flag=True, help="wait for more, from the end on unless told")
 @output_option
+@click.pass_context
 def dump(
+    context: click.Context,
+    /,
     directory: str,
     key: str | None,
     msg_id: str | None,
@@ -50,7 +60,10 @@ def dump(
     output: str | None,
     **chosen: Any,
 ) -> None:
-    """Write the messages of the store in DIRECTORY, in the order they were stored."""
+    """Write the messages of the store in DIRECTORY, in the order they were stored.
+
+    Goes on behind what is unreadable, says so, and then exits 5.
+    """
     _check_usage(key, msg_id, follow, chosen["topic"], output)
     reader = open_store(directory)
     start = check_start(reader, chosen)
@@ -58,11 +71,31 @@ def dump(
     if key is not None or msg_id is not None:
         rows = _indexed(reader, key, msg_id, wanted, start)
         write_rows((message_row(m, body) for m in islice(rows, chosen["count"])), COLUMNS, output)
-    elif follow:
-        stretches = reader.follow(_follow_start(reader, chosen), wanted)
-        _write(_first(stretches, chosen["count"]), body, output, live=True)
+        return
+    gaps = _Gaps(directory)
+    if follow:
+        stretches = reader.follow(_follow_start(reader, chosen), wanted, gaps.say)
     else:
-        _write(_first(reader.walk(start, wanted), chosen["count"]), body, output)
+        stretches = iter(reader.walk(start, wanted, gaps.say))
+    _write(_first(stretches, chosen["count"]), body, output, live=follow)
+    context.exit(EXIT_DAMAGED if gaps.found else 0)
+
+
+class _Gaps:
+    """Says where nothing could be read."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self.found = False
+
+    def say(self, gap: Gap) -> None:
+        """Say one."""
+        self.found = True
+        click.echo(
+            f"mqstore: {gap.end - gap.start} bytes of the log from {gap.start} on are unreadable; "
+            f"to see more: mqstore verify {self._directory}",
+            err=True,
+        )
 
 
 def _check_usage(

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from mqstore.cli.options import check_start, directory_argument, filter_options, wanted_of
-from mqstore.cli.output import chosen_format, output_option, write_rows
+from mqstore.cli.output import EXIT_DAMAGED, chosen_format, output_option, write_rows
 from mqstore.cli.progress import progress
 from mqstore.offline import open as open_store
 from mqstore.offline.export import ExportReport
@@ -17,7 +17,6 @@ from mqstore.offline.formats import FORMATS
 __all__ = ["export"]
 
 COLUMNS = ("file", "format", "messages", "keptBack", "gaps", "gapBytes", "undecodable")
-EXIT_DAMAGED = 5
 
 
 @click.command()

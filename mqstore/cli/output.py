@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = [
+    "EXIT_DAMAGED",
     "FORMATS",
     "chosen_format",
     "output_option",
@@ -25,6 +26,8 @@ __all__ = [
 
 FORMATS = ("table", "json", "jsonl", "csv")
 PAGE_ROWS = 1_000
+EXIT_DAMAGED = 5
+"""The exit code that says: damage was found."""
 
 Row = Mapping[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mqstore.cli.options import directory_argument
-from mqstore.cli.output import chosen_format, output_option, write_rows
+from mqstore.cli.output import EXIT_DAMAGED, chosen_format, output_option, write_rows
 from mqstore.cli.progress import Report, progress
 from mqstore.offline import Finding, StoreReader, VerifyReport
 from mqstore.offline import open as open_store
@@ -16,7 +16,6 @@ from mqstore.offline import open as open_store
 __all__ = ["verify"]
 
 COLUMNS = ("severity", "kind", "place", "offset", "what")
-EXIT_DAMAGED = 5
 
 
 @click.command()

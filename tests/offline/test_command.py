@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -278,3 +279,17 @@ def test_dump_marks_a_damaged_body(run, golden_store):
     store = golden_store("store-damaged")
     rows = lines(run("dump", store, "--offset", 219148, "--count", 2)[1])
     assert ["damaged" in row.get("bodyError", "") for row in rows] == [True, False]
+
+
+def test_dump_goes_on_behind_damage_and_exits_5(run, golden_store, tmp_path):
+    root = shutil.copytree(golden_store("store"), tmp_path / "store")
+    with (root / "commitlog" / f"{0:020}").open("r+b") as log:
+        log.seek(190)
+        log.write(bytes(30))
+    code, out, err = run("dump", root, "--topic", "TopicTest", "--body", "none")
+    assert (code, [row["commitLogOffset"] for row in lines(out)][:2]) == (5, [0, 380])
+    assert err == (
+        "mqstore: 190 bytes of the log from 190 on are unreadable; to see more: "
+        f"mqstore verify {root}\n"
+    )
+    assert run("dump", root, "--count", 1)[0] == 0  # it ended before
