@@ -124,7 +124,7 @@ fn the_log_of_a_session_with_every_kind_of_message_comes_out_byte_for_byte() {
             _ => put_batch(&rig, &rest[..count]),
         };
         assert_eq!(result.status, PutStatus::Ok);
-        fillers += usize::from(result.physical_offset as u64 % FILE_SIZE == 0);
+        fillers += usize::from((result.physical_offset as u64).is_multiple_of(FILE_SIZE));
         assert_eq!(result.physical_offset, record.physical_offset, "{record:?}");
         batches += usize::from(count > 1);
         rest = &rest[count.max(1)..];
