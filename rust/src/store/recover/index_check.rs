@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::Recovery;
+use super::heal::Change;
 use crate::format::index::{IndexEntry, IndexHeader, IndexLayout};
 use crate::format::message::{CheckCrc, RecordView};
 use crate::log::Files;
@@ -27,8 +28,9 @@ impl<F: Files> Recovery<'_, F> {
         &self,
         index: &Arc<IndexFiles>,
         log_end: u64,
+        changes: &[Change],
     ) -> Result<(IndexWriter, Option<u64>), StoreError> {
-        let is_whole = self.check_index(index, log_end)?;
+        let is_whole = self.check_index(index, log_end, changes)?;
         let writer = IndexWriter::resume(Arc::clone(index), Arc::clone(self.clock))?;
         let from = match writer.end_physical_offset() {
             Some(end) => (!is_whole || !self.was_clean).then_some(end.cast_unsigned()),
@@ -38,12 +40,21 @@ impl<F: Files> Recovery<'_, F> {
     }
 
     /// Checks the files that may be torn or point beyond the log; false if something was cut.
-    fn check_index(&self, index: &IndexFiles, log_end: u64) -> Result<bool, StoreError> {
+    fn check_index(
+        &self,
+        index: &IndexFiles,
+        log_end: u64,
+        changes: &[Change],
+    ) -> Result<bool, StoreError> {
         let durable_ms = self.checkpoint.index_timestamp_ms();
         let files = index.files();
         for (at, file) in files.iter().enumerate() {
             let failed = || io_error(file.path());
             let header = file.header().map_err(failed())?;
+            if changes.iter().any(|change| is_in(change, &header)) {
+                index.remove_from(at)?;
+                return Ok(false);
+            }
             // The next file may begin in the millisecond in which the last durable one ends; a
             // header that counts nothing may be a file's first one, or lost.
             let is_doubtful = header.end_timestamp_ms >= durable_ms || header.index_count <= 1;
@@ -62,6 +73,13 @@ impl<F: Files> Recovery<'_, F> {
         }
         Ok(true)
     }
+}
+
+/// Whether a file may point to records that healing took away.
+fn is_in(change: &Change, header: &IndexHeader) -> bool {
+    header.index_count > 1
+        && header.begin_physical_offset < change.to.cast_signed()
+        && header.end_physical_offset >= change.from.cast_signed()
 }
 
 /// What became of an index file.

@@ -169,7 +169,7 @@ impl<F: Files> Recovery<'_, F> {
         dispatch_from = dispatch_from.min(self.settle_queues(&queues, trusted_to, log_end)?);
         let writer = match &index {
             Some(index) => {
-                let (writer, from) = self.settle_index(index, log_end)?;
+                let (writer, from) = self.settle_index(index, log_end, check.changes())?;
                 dispatch_from = dispatch_from.min(from.unwrap_or(log_end));
                 Some(writer)
             }
