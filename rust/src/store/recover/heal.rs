@@ -156,11 +156,6 @@ pub(in crate::store) fn heal<F: Files>(
     damage.heal(root, log).map(drop)
 }
 
-/// Whether a record is one of those written over damage.
-pub(in crate::store) fn is_stand_in(record: &RecordView<'_>) -> bool {
-    sys_flag::is_rollback(record.sys_flag) && TOPIC.starts_with(record.topic)
-}
-
 /// Puts the filler at `from`, behind which a file holds no more; makes the file if it is missing.
 fn end_file<F: Files>(
     root: &Path,

@@ -25,7 +25,8 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(super) use self::heal::{heal, is_stand_in};
+use self::heal::Change;
+pub(super) use self::heal::heal;
 use self::log_check::{Left, LogCheck};
 use self::lost::LostUnits;
 pub(super) use self::marker::Marker;
@@ -81,6 +82,18 @@ pub(crate) struct Recovered {
     pub healed: usize,
     /// Store time of the last record, milliseconds since the epoch, 0 for an empty log.
     pub last_store_timestamp_ms: i64,
+}
+
+/// What dispatch is about to take in.
+struct Feed {
+    /// From where in the log.
+    from: u64,
+    /// From where on the log was checked.
+    checked_from: u64,
+    /// Damaged ranges that were healed so far, and what the last check changed.
+    healed: usize,
+    changes: Vec<Change>,
+    writer: Option<IndexWriter>,
 }
 
 impl<F: Files> Recovery<'_, F> {
@@ -144,7 +157,7 @@ impl<F: Files> Recovery<'_, F> {
         index: Option<Arc<IndexFiles>>,
     ) -> Result<Recovered, StoreError> {
         let safe_ms = self.safe_timestamp_ms();
-        let mut check = self.log_check(safe_ms);
+        let mut check = self.log_check();
         let lost = LostUnits::new(self.root, &queues);
         let start = self.check_start(safe_ms)?;
         check.fill_gaps(start)?;
@@ -163,36 +176,65 @@ impl<F: Files> Recovery<'_, F> {
             dispatch_from = 0;
         }
         self.mend_units(&queues, check.changes(), log_end)?;
-        let tails = self.lost_tails(&queues)?;
+        let tails = Self::lost_tails(&queues);
         // Units behind this may be lost, torn, or point to what is lost; they are made again.
         let trusted_to = if self.was_clean { log_end } else { start };
         dispatch_from = dispatch_from.min(self.settle_queues(&queues, trusted_to, log_end)?);
-        let writer = match &index {
-            Some(index) => {
-                let (writer, from) = self.settle_index(index, log_end, check.changes())?;
-                dispatch_from = dispatch_from.min(from.unwrap_or(log_end));
-                Some(writer)
-            }
-            None => None,
+        let mut feed = Feed {
+            from: dispatch_from,
+            checked_from: start,
+            healed: check.healed_ranges().len(),
+            changes: check.changes().to_vec(),
+            writer: None,
         };
-        let dispatch_from = self.record_start(dispatch_from, log_end)?;
-        let mut healed = check.healed_ranges().len();
-        if dispatch_from < start {
-            // Older files were not checked; what is read from them must be.
-            let mut older = self.log_check(safe_ms);
-            older.run(dispatch_from, Some(start), |_| None)?;
-            self.mend_units(&queues, older.changes(), log_end)?;
-            healed += older.healed_ranges().len();
-        }
+        self.settle_older(&mut feed, &queues, index.as_ref(), log_end)?;
+        let Feed {
+            from,
+            healed,
+            writer,
+            ..
+        } = feed;
         let mut derived = self.derived(&queues, writer)?;
-        derived.follow(self.log, &mut Walk::from(dispatch_from), log_end, None)?;
+        derived.follow(self.log, &mut Walk::from(from), log_end, None)?;
         Self::put_back(&queues, tails)?;
         queues.flush()?;
         let last_ms = check.last_store_timestamp_ms();
         self.recovered(log_end, last_ms, healed, derived, queues, index)
     }
 
-    fn log_check(&self, safe_ms: i64) -> LogCheck<'_, F> {
+    /// Settles the index, then checks what else of the log dispatch is about to read: older files
+    /// were not checked. Healing there may take the index further back.
+    fn settle_older(
+        &self,
+        feed: &mut Feed,
+        queues: &ConsumeQueues,
+        index: Option<&Arc<IndexFiles>>,
+        log_end: u64,
+    ) -> Result<(), StoreError> {
+        loop {
+            if let Some(index) = index {
+                let (writer, from) = self.settle_index(index, log_end, &feed.changes)?;
+                feed.from = feed.from.min(from.unwrap_or(log_end));
+                feed.writer = Some(writer);
+            }
+            feed.from = self.record_start(feed.from, log_end)?;
+            if feed.from >= feed.checked_from {
+                return Ok(());
+            }
+            let mut older = self.log_check();
+            older.run(feed.from, Some(feed.checked_from), |_| None)?;
+            feed.checked_from = feed.from;
+            feed.changes = older.changes().to_vec();
+            feed.healed += older.healed_ranges().len();
+            if feed.changes.is_empty() {
+                return Ok(());
+            }
+            self.mend_units(queues, &feed.changes, log_end)?;
+        }
+    }
+
+    fn log_check(&self) -> LogCheck<'_, F> {
+        let safe_ms = self.safe_timestamp_ms();
         let left = match self.was_clean {
             true => Left::Clean,
             false => Left::Unclean(safe_ms),

@@ -4,8 +4,10 @@ use std::sync::atomic::Ordering;
 
 use super::heal::Change;
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
+use crate::format::message::SCHEDULE_TOPIC;
 use crate::log::Access;
 use crate::store::consume_queue::{ConsumeQueue, WALK_BYTES};
+use crate::store::files::OffsetFile;
 use crate::store::types::{ReadMode, StoreError};
 
 /// Files walked from the end after an unclean stop, as RocketMQ does.
@@ -21,6 +23,17 @@ impl ConsumeQueue {
         let Some(first) = files.first() else {
             return Ok(true);
         };
+        let step = self.files.file_bytes;
+        let is_whole = |pair: &[OffsetFile]| pair[1].offset - pair[0].offset == step;
+        if self.files.shared.access == Access::Append && !files.windows(2).all(is_whole) {
+            tracing::warn!(
+                topic = self.topic(),
+                queue_id = self.queue_id(),
+                "a middle file of a consume queue is missing, building the queue anew"
+            );
+            self.destroy()?;
+            return Ok(false);
+        }
         let unit_of = |position: u64| (position / ENTRY_BYTES as u64).cast_signed();
         let first_offset = unit_of(first.offset);
         let last = files.last().unwrap_or(first);
@@ -138,38 +151,80 @@ impl ConsumeQueue {
         self.settle_ext()
     }
 
-    /// Makes fillers of units whose records healing took away, and gives a record that it made
-    /// longer its length. The last unit of the queue stays, pointing to what stands in: as a filler
-    /// it would keep RocketMQ from dispatching, and without it its offset would be used again.
+    /// Makes holes of units whose records healing took away, and gives a record that it made
+    /// longer its length.
     pub(super) fn mend(&self, change: &Change) -> Result<(), StoreError> {
         let (_, end) = self.written();
         let grown = change.grown.map_or(change.from, |(start, _)| start);
         let mut at = self.first_at(grown.min(change.from).cast_signed());
-        while at < end {
-            let (Some(entry), offset) = (self.unit(at), at) else {
-                return Ok(());
-            };
-            at += 1;
+        let mut gone = Vec::new();
+        while let Some(entry) = self.unit(at).filter(|_| at < end) {
             let start = entry.physical_offset.cast_unsigned();
-            let mended = match change.grown {
-                _ if entry.is_filler() => continue,
-                _ if start >= change.to => return Ok(()),
-                Some((grown, size)) if grown == start => QueueEntry {
-                    size_bytes: i32::try_from(size).unwrap_or(entry.size_bytes),
-                    ..entry
-                },
-                _ if start < change.from => continue,
-                _ if at == end => QueueEntry {
-                    physical_offset: change.from.cast_signed(),
-                    ..entry
-                },
-                _ => QueueEntry::FILLER,
-            };
-            let position = offset.cast_unsigned() * ENTRY_BYTES as u64;
-            let dirty = &mut self.tail.lock().dirty;
-            self.files.write(position, &mended.encode(), dirty)?;
+            if !entry.is_filler() && start >= change.to {
+                break;
+            }
+            match change.grown {
+                _ if entry.is_filler() => {}
+                Some((grown, size)) if grown == start => {
+                    let size_bytes = i32::try_from(size).unwrap_or(entry.size_bytes);
+                    self.overwrite(
+                        at,
+                        &QueueEntry {
+                            size_bytes,
+                            ..entry
+                        },
+                    )?;
+                }
+                _ if start >= change.from => gone.push(at),
+                _ => {}
+            }
+            at += 1;
+        }
+        let Some((first, last)) = gone.first().zip(gone.last()) else {
+            return Ok(());
+        };
+        let hole = self.hole_at(*first, *last);
+        gone.iter().try_for_each(|at| self.overwrite(*at, &hole))
+    }
+
+    /// What stands for units without a record: it points to the record behind them, or before
+    /// them if they are the last (see [`QueueEntry::hole_before`]). For a delayed message it must
+    /// not point to any, since RocketMQ would deliver that.
+    fn hole_at(&self, first: i64, last: i64) -> QueueEntry {
+        let (start, end) = self.written();
+        let is_record = |entry: &QueueEntry| entry.is_used() && !entry.is_filler();
+        let behind = (last + 1..end).find_map(|at| self.unit(at).filter(is_record));
+        let before = || {
+            (start..first)
+                .rev()
+                .find_map(|at| self.unit(at).filter(is_record))
+        };
+        let neighbour = behind.or_else(before);
+        let neighbour = neighbour.filter(|_| self.topic() != SCHEDULE_TOPIC);
+        neighbour.map_or(QueueEntry::FILLER, |entry| entry.hole_before())
+    }
+
+    /// Adds holes up to a queue offset, so that none before it is used again.
+    pub(super) fn pad_to(&self, end: i64) -> Result<(), StoreError> {
+        if !self.tail.lock().has_files {
+            let first = (end - 1) - (end - 1) % self.units_per_file();
+            self.set_bounds(first, first);
+        }
+        let (first, from) = self.written();
+        let hole = self.hole_at(from, from);
+        for at in from..end {
+            self.overwrite(at, &hole)?;
+        }
+        if from < end {
+            self.set_bounds(first, end);
         }
         Ok(())
+    }
+
+    fn overwrite(&self, at: i64, entry: &QueueEntry) -> Result<(), StoreError> {
+        let position = at.cast_unsigned() * ENTRY_BYTES as u64;
+        let dirty = &mut self.tail.lock().dirty;
+        self.files.write(position, &entry.encode(), dirty)
     }
 
     /// Zeroes the units from `offset` on and removes the files behind.

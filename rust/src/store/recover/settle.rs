@@ -1,7 +1,7 @@
 //! Cutting the consume queues to the log.
 
 use super::heal::Change;
-use super::{Recovery, is_stand_in, log_io};
+use super::{Recovery, log_io};
 use crate::format::consume_queue::QueueEntry;
 use crate::format::message::{CheckCrc, RecordView};
 use crate::format::multi_dispatch;
@@ -11,12 +11,11 @@ use crate::store::consume_queues::ConsumeQueues;
 use crate::store::types::StoreError;
 use crate::store::walk::{Step, Walk};
 
-/// The last unit of a queue, which points to what stands in for its record.
+/// A queue that ends with a hole.
 pub(super) struct LostTail {
     topic: String,
     queue_id: i32,
-    offset: i64,
-    entry: QueueEntry,
+    end: i64,
 }
 
 impl<F: Files> Recovery<'_, F> {
@@ -126,7 +125,7 @@ impl<F: Files> Recovery<'_, F> {
             let is_own = record.topic == queue.topic()
                 && record.queue_id == queue.queue_id()
                 && record.queue_offset == offset;
-            is_own || is_stand_in(&record) || is_dispatched_to(&record, queue.topic(), offset)
+            is_own || is_dispatched_to(&record, queue.topic(), offset)
         }))
     }
 
@@ -147,38 +146,31 @@ impl<F: Files> Recovery<'_, F> {
         Ok(())
     }
 
-    /// Queues whose last record was lost: without its unit the next message would take its queue
+    /// Queues whose last record was lost: without a hole the next message would take its queue
     /// offset, and whoever consumed the lost one would never see that message.
-    pub(super) fn lost_tails(&self, queues: &ConsumeQueues) -> Result<Vec<LostTail>, StoreError> {
+    pub(super) fn lost_tails(queues: &ConsumeQueues) -> Vec<LostTail> {
         let mut tails = Vec::new();
         for queue in queues.all() {
-            let Some((offset, entry)) = queue.last_record() else {
-                continue;
-            };
-            let mut walk = Walk::from(entry.physical_offset.cast_unsigned());
-            let step = walk.step(self.log, self.log.max_offset());
-            let Step::Record(bytes) = step.map_err(log_io)? else {
-                continue;
-            };
-            if RecordView::parse(bytes, CheckCrc::No).is_ok_and(|record| is_stand_in(&record)) {
+            let (first, end) = queue.written();
+            let is_hole = |entry: QueueEntry| entry.is_filler();
+            if end > first && queue.unit(end - 1).is_some_and(is_hole) {
                 let (topic, queue_id) = (queue.topic().to_owned(), queue.queue_id());
                 tails.push(LostTail {
                     topic,
                     queue_id,
-                    offset,
-                    entry,
+                    end,
                 });
             }
         }
-        Ok(tails)
+        tails
     }
 
-    /// Gives the queues those units back that nothing followed.
+    /// Gives the queues those holes back that nothing followed.
     pub(super) fn put_back(queues: &ConsumeQueues, tails: Vec<LostTail>) -> Result<(), StoreError> {
         for tail in tails {
             if let Some(queue) = queues.for_record(&tail.topic, tail.queue_id) {
-                queue.append(tail.offset, tail.entry, None)?;
-                queues.write_pending(&[queue])?;
+                queue.pad_to(tail.end)?;
+                queue.flush()?;
             }
         }
         Ok(())

@@ -7,7 +7,6 @@ use crate::format::consume_queue::QueueEntry;
 use crate::format::message::{CheckCrc, RecordView};
 use crate::store::consume_queue::ConsumeQueue;
 use crate::store::files::offset_files;
-use crate::store::recover::is_stand_in;
 use crate::store::scan::view::is_in_queue;
 use crate::store::types::{ReadMode, StoreError};
 
@@ -205,10 +204,8 @@ impl Check<'_> {
             .log
             .record(unit.physical_offset, None, CheckCrc::No);
         let is_own = matches!(record, Ok(Some(bytes)) if {
-            RecordView::parse(&bytes, CheckCrc::No).is_ok_and(|record| {
-                // Healing leaves the last unit of a queue, so that its offset is not used again.
-                is_stand_in(&record) || is_in_queue(&record, queue.topic(), queue.queue_id())
-            })
+            RecordView::parse(&bytes, CheckCrc::No)
+                .is_ok_and(|record| is_in_queue(&record, queue.topic(), queue.queue_id()))
         });
         (!is_own).then(|| format!("points to {unit:?}, which is no record of the queue"))
     }
