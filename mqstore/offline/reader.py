@@ -53,7 +53,11 @@ _INDEX_STEP_MS = 1000  # the index knows store times to the second, rounded down
 
 
 class StoreReader:
-    """A store directory, read as it is. `open` makes one; safe from any thread."""
+    """A store directory, read as it is. `open` makes one; safe from any thread.
+
+    It knows the log files that there were when it was opened, and reads what is appended to
+    them later; for files that appear later, `open` again, or `follow`.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)

@@ -6,6 +6,8 @@ import shutil
 import threading
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import mqstore
 from tests.format.golden import expected
@@ -189,3 +191,31 @@ def test_a_log_cut_short_in_the_middle_is_said(golden_store, tmp_path, caplog):
     caplog.clear()
     assert len(list(reader.records(stop=victim))) == 500
     assert not caplog.text
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), name=st.sampled_from(["store", "store-lmq", "store-crashed"]))
+def test_the_native_filter_chooses_what_the_python_one_does(golden_store, data, name):
+    reader = mqstore.open(golden_store(name))
+    messages = list(reader.records())
+    one, other = (data.draw(st.sampled_from(messages)) for _ in range(2))
+    early, late = sorted([one.store_timestamp_ms, other.store_timestamp_ms])
+    wanted = mqstore.Wanted(
+        stop=data.draw(st.sampled_from([None, other.commit_log_offset, 1 << 40])),
+        topic=data.draw(st.sampled_from([None, one.topic, "None"])),
+        queue_id=data.draw(st.sampled_from([None, one.queue_id, 99])),
+        tag=data.draw(st.sampled_from([None, one.tags, "None"])),
+        begin_ms=data.draw(st.sampled_from([None, early, late, 0, 2**62])),
+        end_ms=data.draw(st.sampled_from([None, early, late, 0, 2**62])),
+    )
+    start = data.draw(st.sampled_from([None, one.commit_log_offset]))
+    first = start or 0
+    chosen = [
+        m.commit_log_offset for m in messages if m.commit_log_offset >= first and wanted.passes(m)
+    ]
+    walked = [
+        m.commit_log_offset
+        for stretch in reader.walk(start, wanted)
+        for m in mqstore.decode_messages(stretch)
+    ]
+    assert walked == chosen
