@@ -48,9 +48,6 @@ def repaired_in_place(root: Path, _to: Path) -> Path:
     return root
 
 
-MENDS = pytest.mark.parametrize("mend", [opened, repaired, repaired_in_place])
-
-
 def serve(turns: Turns, contents: Contents) -> None:
     """A Java broker serves these, stops cleanly, and leaves nothing wrong behind."""
     broker = turns.start("java")
@@ -64,7 +61,7 @@ def serve(turns: Turns, contents: Contents) -> None:
     assert all(now[queue].items() >= records.items() for queue, records in contents.items())
 
 
-@MENDS
+@pytest.mark.parametrize("mend", [opened, repaired])
 def test_a_flipped_bit_costs_java_one_message(mend: Mend, namesrv: str, tmp_path: Path) -> None:
     """Java's own recovery would drop this message and all behind it."""
     with Turns(tmp_path, namesrv) as turns:
@@ -90,7 +87,7 @@ def zero(root: Path, victim: int, size: int) -> None:
         log.write(bytes(size))
 
 
-@MENDS
+@pytest.mark.parametrize("mend", [opened, repaired_in_place])
 def test_a_lost_stretch_costs_java_its_messages_only(
     mend: Mend, namesrv: str, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ use super::settings::{QueueExt, Settings};
 use super::types::ReadMode;
 use crate::format::consume_queue::QueueEntry;
 use crate::format::consume_queue_ext::ExtUnit;
+use crate::format::message::SCHEDULE_TOPIC;
 
 /// Units of a queue file, and bytes of a record.
 const UNITS: i64 = 5;
@@ -257,6 +258,24 @@ fn an_offset_that_no_record_has_is_filled_never_shifted() {
     queue.write_pending().unwrap();
     assert_eq!(queue.delete_before(701).unwrap(), 4);
     assert_eq!((queue.min_offset(), queue.max_offset()), (20, 21));
+}
+
+#[test]
+fn a_hole_shows_java_the_record_behind_it_unless_there_are_many_or_it_would_be_early() {
+    let root = tempfile::tempdir().unwrap();
+    let queues = open(root.path(), false, true);
+    for (topic, behind, expected) in [
+        ("T", 3, entry(3).hole_before()),
+        ("T", 36, entry(36).hole_before()),
+        ("T", 70, QueueEntry::FILLER),
+        (SCHEDULE_TOPIC, 3, QueueEntry::FILLER),
+    ] {
+        let queue = queues.for_record(topic, 0).unwrap();
+        append(&queue, 0);
+        append(&queue, behind);
+        queue.write_pending().unwrap();
+        assert_eq!(queue.unit(behind - 1), Some(expected), "{topic} {behind}");
+    }
 }
 
 #[test]
