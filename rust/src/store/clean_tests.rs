@@ -311,6 +311,15 @@ fn read_all(store: &Store, is_done: &AtomicBool) -> i64 {
     found
 }
 
+/// Says that it is over when dropped.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn files_go_under_their_readers_while_messages_come() {
     const MESSAGES: usize = 150;
@@ -328,6 +337,8 @@ fn files_go_under_their_readers_while_messages_come() {
                 store.cleaner.run_now(&|_| true);
             }
         });
+        // Also when a put fails: the threads must not go on for ever.
+        let done = Done(&is_done);
         for at in 0..MESSAGES {
             let put = store.put(&request("T", &BODY));
             assert_eq!(store.wait(put).status, PutStatus::Ok);
@@ -336,7 +347,7 @@ fn files_go_under_their_readers_while_messages_come() {
             }
         }
         rig.settle();
-        is_done.store(true, Ordering::Relaxed);
+        drop(done);
         for reader in readers {
             assert!(reader.join().unwrap() > 0);
         }
