@@ -188,20 +188,16 @@ class Store:
     def committed_of_group(self, group: str) -> dict[str, dict[int, int]]:
         """The committed offsets of a group: topic to queue to offset."""
     def reset_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Move a group to another offset of a queue.
+        """Move a group to another offset of a queue, which `take_reset` tells its next pull.
 
-        Its next pull there is answered OFFSET_RESET (see `take_reset`), and what it commits
-        until then is without effect, so that a late commit does not undo the reset.
+        What it commits until then is without effect: a late commit does not undo the reset.
         """
     def take_reset(self, group: str, topic: str, queue_id: int) -> GetResult | None:
         """What a group's pull must be answered instead of messages, once after a reset."""
     def clone_offsets(self, from_group: str, to_group: str, topic: str) -> int:
         """Give a group the offsets that another has in a topic; returns in how many queues."""
     def remove_group(self, group: str, topic: str | None = None) -> int:
-        """Forget the committed offsets of a group, in one topic or in all.
-
-        Returns how many queues had one.
-        """
+        """Forget a group's committed offsets, in one topic or all; returns in how many queues."""
     def save_state(self, name: str, text: bytes) -> None:
         """Write `config/{name}` atomically and durably, keeping the previous copy as .bak."""
     def load_state(self, name: str) -> bytes | None:
@@ -213,10 +209,7 @@ class Store:
     def refusal(self) -> str | None:
         """Why the store accepts no more puts (poisoned, or the disk is full), or None."""
     def set_cleaning(self, settings: dict[str, object]) -> None:
-        """Take the settings of cleaning among these (see `Settings.as_dict`) from now on.
-
-        Raises SettingError for a bad one, and then changes nothing.
-        """
+        """Take the settings of cleaning among these (see `Settings.as_dict`), or SettingError."""
     def clean(self) -> tuple[int, int, int]:
         """Delete what is older than `reserved_hours` now, whatever `delete_when` says.
 
