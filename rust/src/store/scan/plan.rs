@@ -50,7 +50,6 @@ impl Plan {
     pub(super) fn of(log: &impl LogRead, limit: u64, left: Left) -> Result<Self, StoreError> {
         let mut plan = Self::default();
         let mut last_seen = LastSeen::default();
-        let mut doubtful = None;
         let mut walk = Walk::from(log.min_offset());
         plan.log_end = loop {
             let offset = walk.offset();
@@ -61,19 +60,17 @@ impl Plan {
                 Step::Blank if log.next_file_start(offset) >= limit => break offset,
                 Step::Blank => true,
                 Step::Record(bytes) => match good_record(offset, bytes) {
-                    Some(record) => {
+                    Some(record) if left.is_clean || !record.properties.ends_with(&[0]) => {
+                        // The checksum covers the body alone: properties that did not reach the
+                        // disk are zeros, which no text ends in.
                         last_seen.note(&record);
                         plan.records += 1;
-                        // The checksum covers the body alone: properties that were not written
-                        // are zeros, which no text ends in.
-                        let is_doubtful = !left.is_clean && record.properties.ends_with(&[0]);
-                        doubtful = is_doubtful.then_some(offset);
                         if plan.unsafe_from.is_none() && record.store_timestamp_ms > left.safe_ms {
                             plan.unsafe_from = Some(offset);
                         }
                         true
                     }
-                    None => false,
+                    _ => false,
                 },
                 Step::Neither => false,
             };
@@ -90,10 +87,6 @@ impl Plan {
             });
             walk = Walk::from(to);
         };
-        if let Some(start) = doubtful {
-            plan.log_end = start;
-            plan.records -= 1;
-        }
         plan.last_store_timestamp_ms = last_seen.store_timestamp_ms;
         Ok(plan)
     }
