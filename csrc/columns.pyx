@@ -15,10 +15,23 @@ cdef int32_t write_decimal(uint8_t *out, uint32_t value) noexcept nogil:
     return count
 
 
+cdef enum:
+    ROWS_MAX = 128  # rows that columns take at once: what they look at stays in the cache
+    PAIRS_MAX = 16 * ROWS_MAX  # property pairs of these rows
+    PAIRS_OF_ROW_MAX = 64
+    HOST_BYTES = 32  # text of an IPv4 address and a port
+
+
+cdef struct Row:
+    const uint8_t *p
+    Record r
+    int32_t first_pair, pair_count  # -1: so many, or not ASCII: read them by way of Python
+
+
 cdef class _Column:
     """One column being filled; a subclass per layout."""
 
-    cdef int add(self, const uint8_t *p, const Record *r) except -1:
+    cdef int add(self, const Row *rows, int32_t count, const Pair *pairs) except -1:
         raise NotImplementedError
 
     cdef Py_ssize_t size(self):
@@ -39,15 +52,19 @@ cdef class _Numbers(_Column):
     def __cinit__(self, Py_ssize_t at, int32_t width):
         self._values, self._at, self._width = _Sink(), at, width
 
-    cdef int add(self, const uint8_t *p, const Record *r) except -1:
-        cdef const char *field = <const char *>r + self._at
-        cdef int64_t limit = 0x7FFFFFFFFFFFFFFF // 1000
-        if self._width == 4:
-            return self._values.append_i32((<const int32_t *>field)[0])
-        if self._width == 8:
-            return self._values.append_i64((<const int64_t *>field)[0])
-        return self._values.append_i64(
-            max(min((<const int64_t *>field)[0], limit), -limit) * 1000)
+    cdef int add(self, const Row *rows, int32_t count, const Pair *pairs) except -1:
+        cdef int32_t i, width = 4 if self._width == 4 else 8
+        cdef uint8_t *out = self._values.extend(width * count)
+        cdef int64_t limit = 0x7FFFFFFFFFFFFFFF // 1000, value
+        for i in range(count):
+            field = <const char *>&rows[i].r + self._at
+            if self._width == 0:
+                value = max(min((<const int64_t *>field)[0], limit), -limit) * 1000
+                memcpy(out, &value, 8)
+            else:
+                memcpy(out, field, width)
+            out += width
+        return 0
 
     cdef Py_ssize_t size(self):
         return self._values.size
@@ -58,6 +75,12 @@ cdef class _Numbers(_Column):
 
 cdef enum TextKind:
     TOPIC, BODY, MSG_ID, BORN_HOST, STORE_HOST, PROPERTY, RAW_PROPERTIES
+
+
+cdef inline void replace(Slice *slice, bytes by, list kept):
+    """Let a slice be other bytes, which live as long as `kept`."""
+    kept.append(by)
+    slice.start, slice.size = bytes_pointer(by), len(by)
 
 
 @cython.final
@@ -71,60 +94,94 @@ cdef class _TextColumn(_Column):
     def __cinit__(self, TextKind kind, bytes name=None):
         self._texts, self._kind, self._name = _Texts(), kind, name
 
-    cdef int add(self, const uint8_t *p, const Record *r) except -1:
-        cdef bint valid = True
+    cdef int add(self, const Row *rows, int32_t count, const Pair *pairs) except -1:
+        cdef Slice slices[ROWS_MAX]
+        cdef uint8_t hosts[ROWS_MAX * HOST_BYTES]
+        cdef list kept = []  # what slices are of beside the records
+        cdef int32_t i
         if self._kind == BODY:
-            self._add_body(p, r)
-        elif self._kind == TOPIC:
-            append_utf8(self._texts.values, p + r.topic_at, r.topic_length)
-        elif self._kind == BORN_HOST:
-            self._add_host(p + BORN_HOST_AT, r.born_host_length)
-        elif self._kind == STORE_HOST:
-            self._add_host(p + r.store_host_at, r.store_host_length)
-        elif self._kind == RAW_PROPERTIES:
-            append_utf8(self._texts.values, p + r.properties_at, r.properties_length)
+            self._find_bodies(rows, count, slices, kept)
+        elif self._kind == BORN_HOST or self._kind == STORE_HOST:
+            self._write_hosts(rows, count, slices, hosts, kept)
         else:
-            valid = self._add_property(p, r)
-            if not valid and self._kind == MSG_ID:
-                self._add_offset_id(p, r)
-                valid = True
-        return self._texts.end_row(valid)
+            self._find_text(rows, count, pairs, slices, kept)
+            for i in range(count):
+                if slices[i].size > 0 and not is_ascii(slices[i].start, slices[i].size):
+                    # Bytes that are no UTF-8 become U+FFFD, as when a str is made of them.
+                    replace(&slices[i], text_of(slices[i].start, slices[i].size).encode(), kept)
+        return self._texts.add(slices, count)
 
-    cdef int _add_body(self, const uint8_t *p, const Record *r) except -1:
-        cdef bytes body
-        if not r.sys_flag & COMPRESSED:
-            return self._texts.values.append(p + r.body_at, r.body_length)
-        body = decompress_body(<bytes>p[r.body_at:r.body_at + r.body_length], r.sys_flag)
-        return self._texts.values.append(bytes_pointer(body), len(body))
+    cdef int _find_bodies(self, const Row *rows, int32_t count, Slice *slices,
+                          list kept) except -1:
+        cdef const Record *r
+        cdef int32_t i
+        for i in range(count):
+            r = &rows[i].r
+            slices[i].start, slices[i].size = rows[i].p + r.body_at, r.body_length
+            if r.sys_flag & COMPRESSED:
+                body = <bytes>slices[i].start[:slices[i].size]
+                replace(&slices[i], decompress_body(body, r.sys_flag), kept)
+        return 0
 
-    cdef bint _add_property(self, const uint8_t *p, const Record *r) except -1:
-        cdef Py_ssize_t size = 0
-        cdef const uint8_t *value = property_value(
-            p + r.properties_at, r.properties_length, bytes_pointer(self._name),
-            len(self._name), &size)
-        if value == NULL:
-            return False
-        append_utf8(self._texts.values, value, size)
-        return True
+    cdef int _find_text(self, const Row *rows, int32_t count, const Pair *pairs, Slice *slices,
+                        list kept) except -1:
+        cdef const Record *r
+        cdef int32_t i
+        for i in range(count):
+            r = &rows[i].r
+            if self._kind == TOPIC:
+                slices[i].start, slices[i].size = rows[i].p + r.topic_at, r.topic_length
+            elif self._kind == RAW_PROPERTIES:
+                slices[i].start = rows[i].p + r.properties_at
+                slices[i].size = r.properties_length
+            else:
+                self._find_property(&rows[i], pairs, &slices[i])
+                if slices[i].size < 0 and self._kind == MSG_ID:
+                    id = _offset_id(rows[i].p, r.store_host_at, r.store_host_length,
+                                    r.physical_offset)
+                    replace(&slices[i], id.encode(), kept)
+        return 0
 
-    cdef int _add_host(self, const uint8_t *p, int32_t length) except -1:
-        cdef uint8_t text[32]
-        cdef int32_t size = 0, i
-        cdef bytes wide
-        if length == 8:
-            for i in range(4):
-                size += write_decimal(text + size, p[i])
-                text[size] = 0x3A if i == 3 else 0x2E  # ":" before the port, "." between
+    cdef int _find_property(self, const Row *row, const Pair *pairs, Slice *slice) except -1:
+        """The last of the pairs with this name."""
+        cdef const uint8_t *p = row.p + row.r.properties_at
+        cdef const uint8_t *name = bytes_pointer(self._name)
+        cdef Py_ssize_t size = len(self._name)
+        cdef const Pair *pair
+        cdef int32_t i
+        slice.start, slice.size = p, -1
+        if row.pair_count < 0:
+            slice.start = property_value(p, row.r.properties_length, name, size, &slice.size)
+            if slice.start == NULL:
+                slice.size = -1
+            return 0
+        for i in range(row.pair_count - 1, -1, -1):
+            pair = &pairs[row.first_pair + i]
+            if pair.name_size == size and memcmp(p + pair.name_at, name, size) == 0:
+                slice.start, slice.size = p + pair.value_at, pair.value_size
+                break
+        return 0
+
+    cdef int _write_hosts(self, const Row *rows, int32_t count, Slice *slices, uint8_t *out,
+                          list kept) except -1:
+        cdef const uint8_t *p
+        cdef int32_t i, j, size, length
+        for i in range(count):
+            p, length = rows[i].p + BORN_HOST_AT, rows[i].r.born_host_length
+            if self._kind == STORE_HOST:
+                p, length = rows[i].p + rows[i].r.store_host_at, rows[i].r.store_host_length
+            if length != 8:
+                replace(&slices[i], _host_text(p, length).encode(), kept)
+                continue
+            size = 0
+            for j in range(4):
+                size += write_decimal(out + size, p[j])
+                out[size] = 0x3A if j == 3 else 0x2E  # ":" before the port, "." between
                 size += 1
-            size += write_decimal(text + size, mq_load_u32(p + 4))
-            return self._texts.values.append(text, size)
-        wide = _host_text(p, length).encode()
-        return self._texts.values.append(bytes_pointer(wide), len(wide))
-
-    cdef int _add_offset_id(self, const uint8_t *p, const Record *r) except -1:
-        cdef bytes text = _offset_id(p, r.store_host_at, r.store_host_length,
-                                     r.physical_offset).encode()
-        return self._texts.values.append(bytes_pointer(text), len(text))
+            size += write_decimal(out + size, mq_load_u32(p + 4))
+            slices[i].start, slices[i].size = out, size
+            out += HOST_BYTES
+        return 0
 
     cdef Py_ssize_t size(self):
         return self._texts.values.size
@@ -133,48 +190,64 @@ cdef class _TextColumn(_Column):
         return self._texts.take()
 
 
+cdef bint has_twin(const uint8_t *p, const Pair *pairs, int32_t count) noexcept nogil:
+    """Whether a name occurs twice."""
+    cdef int32_t i, j
+    for i in range(1, count):
+        for j in range(i):
+            if pairs[i].name_size == pairs[j].name_size and memcmp(
+                    p + pairs[i].name_at, p + pairs[j].name_at, pairs[i].name_size) == 0:
+                return True
+    return False
+
+
 @cython.final
 cdef class _MapColumn(_Column):
     """All properties: row ends, names, values."""
 
     cdef _Sink _ends
     cdef _Texts _names, _values
-    cdef int32_t _pairs
 
     def __cinit__(self):
         self._ends, self._names, self._values = _Sink(), _Texts(), _Texts()
 
-    cdef int add(self, const uint8_t *p, const Record *r) except -1:
-        cdef Pair pairs[PAIRS_MAX]
-        cdef int32_t count, i
-        p += r.properties_at
+    cdef int add(self, const Row *rows, int32_t count, const Pair *pairs) except -1:
+        cdef Slice names[PAIRS_MAX + PAIRS_OF_ROW_MAX]
+        cdef Slice values[PAIRS_MAX + PAIRS_OF_ROW_MAX]
+        cdef const uint8_t *p
+        cdef const Pair *own
+        cdef int32_t i, j, waiting = 0
         if self._ends.size == 0:
             self._ends.append_i32(0)
-        count = split_pairs(p, r.properties_length, pairs)
-        if count < 0 or not is_ascii(p, r.properties_length):
-            self._add_slowly(p, r.properties_length)
-        else:
-            for i in range(count):
-                self._add_pair(pairs[i].name, pairs[i].name_size, pairs[i].value,
-                               pairs[i].value_size)
-        return self._ends.append_i32(self._pairs)
+        for i in range(count):
+            p, own = rows[i].p + rows[i].r.properties_at, pairs + rows[i].first_pair
+            if rows[i].pair_count < 0 or has_twin(p, own, rows[i].pair_count):
+                self._names.add(names, waiting)
+                self._values.add(values, waiting)
+                waiting = 0
+                self._add_slowly(p, rows[i].r.properties_length)
+            else:
+                for j in range(rows[i].pair_count):
+                    names[waiting].start = p + own[j].name_at
+                    names[waiting].size = own[j].name_size
+                    values[waiting].start = p + own[j].value_at
+                    values[waiting].size = own[j].value_size
+                    waiting += 1
+            self._ends.append_i32(self._names._rows + waiting)
+        self._names.add(names, waiting)
+        self._values.add(values, waiting)
+        return 0
 
     cdef int _add_slowly(self, const uint8_t *p, int32_t size) except -1:
         """By way of Python text: a name may be repeated (the last wins: Spark's maps forbid
         it), and bytes that are not UTF-8 are replaced."""
-        cdef bytes name, value
+        cdef Slice name, value
+        cdef list kept = []
         for name_text, value_text in read_properties(p, size).items():
-            name, value = name_text.encode(), value_text.encode()
-            self._add_pair(bytes_pointer(name), len(name), bytes_pointer(value), len(value))
-        return 0
-
-    cdef int _add_pair(self, const uint8_t *name, Py_ssize_t name_size,
-                       const uint8_t *value, Py_ssize_t value_size) except -1:
-        self._names.values.append(name, name_size)
-        self._values.values.append(value, value_size)
-        self._names.end_value()
-        self._values.end_value()
-        self._pairs += 1
+            replace(&name, name_text.encode(), kept)
+            replace(&value, value_text.encode(), kept)
+            self._names.add(&name, 1)
+            self._values.add(&value, 1)
         return 0
 
     cdef Py_ssize_t size(self):
@@ -183,7 +256,7 @@ cdef class _MapColumn(_Column):
     cdef tuple take(self):
         if self._ends.size == 0:
             self._ends.append_i32(0)
-        pairs, self._pairs = self._pairs, 0
+        pairs = self._names._rows
         return self._ends.take(), pairs, self._names.take()[1:], self._values.take()[1:]
 
 
@@ -226,6 +299,8 @@ cdef dict _column_makers():
 
 cdef dict _COLUMN_MAKERS = _column_makers()
 
+_OF_PROPERTIES = frozenset({"msg_id", "tags", "keys", "properties"})
+
 COLUMN_LAYOUTS = {name: layout for name, (layout, _) in _COLUMN_MAKERS.items()}
 
 
@@ -238,6 +313,7 @@ cdef class ColumnBuilder:
 
     cdef dict _columns
     cdef list _order
+    cdef bint _with_pairs
     cdef readonly Py_ssize_t rows
 
     def __cinit__(self, columns):
@@ -248,6 +324,7 @@ cdef class ColumnBuilder:
                                  + ", ".join(_COLUMN_MAKERS))
             self._columns[name] = _COLUMN_MAKERS[name][1]()
         self._order = list(self._columns.values())
+        self._with_pairs = not _OF_PROPERTIES.isdisjoint(self._columns)
 
     @property
     def size_bytes(self):
@@ -272,13 +349,15 @@ cdef class ColumnBuilder:
         cdef bytes wanted_topic = None if topic is None else topic.encode()
         cdef frozenset wanted_tags = None if tags is None else frozenset(tags)
         cdef frozenset wanted_queues = None if queue_ids is None else frozenset(queue_ids)
-        cdef Record r
+        cdef Row rows[ROWS_MAX]
+        cdef int32_t count = 0
+        cdef Record *r
         cdef const uint8_t *p
-        cdef _Column column
         while at < size:
-            p = start + at
-            wrong = parse_record(p, size - at, &r)
+            p, r = start + at, &rows[count].r
+            wrong = parse_record(p, size - at, r)
             if wrong != NULL:
+                self._add_rows(rows, count)
                 raise DecodeError(f"record at byte {at} of {size}: {wrong.decode()}")
             at += r.total_size
             if r.queue_offset < first_queue_offset or r.queue_offset >= end_queue_offset \
@@ -292,10 +371,32 @@ cdef class ColumnBuilder:
             if wanted_tags is not None and find_property(
                     p + r.properties_at, r.properties_length, b"TAGS") not in wanted_tags:
                 continue
-            for column in self._order:
-                column.add(p, &r)
-            self.rows += 1
+            rows[count].p = p
+            count += 1
+            if count == ROWS_MAX:
+                self._add_rows(rows, count)
+                count = 0
+        self._add_rows(rows, count)
         return self.rows - before
+
+    cdef int _add_rows(self, Row *rows, int32_t count) except -1:
+        """Column by column: each then runs through the rows in one loop."""
+        cdef Pair pairs[PAIRS_MAX + PAIRS_OF_ROW_MAX]
+        cdef const uint8_t *p
+        cdef int32_t i, used = 0, size
+        cdef _Column column
+        if count == 0:
+            return 0
+        for i in range(count if self._with_pairs else 0):
+            p, size = rows[i].p + rows[i].r.properties_at, rows[i].r.properties_length
+            rows[i].first_pair, rows[i].pair_count = used, -1
+            if used <= PAIRS_MAX:
+                rows[i].pair_count = split_pairs(p, size, pairs + used, PAIRS_OF_ROW_MAX)
+                used += max(rows[i].pair_count, 0)
+        for column in self._order:
+            column.add(rows, count, pairs)
+        self.rows += count
+        return 0
 
     def take(self):
         """What was collected, by column; the builder is empty afterwards.

@@ -5,14 +5,16 @@ Needs pyarrow (`pip install mqstack[arrow]`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
 
 from mqstore.errors import StoreDamaged
 from mqstore.message import COLUMN_LAYOUTS, ColumnBuilder
-from mqstore.offline import StoreReader
+from mqstore.offline import LogWalk, StoreReader, Wanted
 
 __all__ = ["BATCH_BYTES", "BATCH_ROWS", "BatchBuilder", "arrow_schema", "store_batches"]
 
@@ -106,13 +108,13 @@ def store_batches(
     """
     builder = BatchBuilder(schema)
     reached = start
-    for chunk in reader.chunks(start):
-        builder.add(chunk.body, end_physical_offset=end, **wanted)
-        if builder.full:
-            yield builder.take()
-        reached = chunk.next_offset
-        if reached >= end:
-            break
+    walk = reader.walk(start, Wanted(stop=end, topic=wanted.get("topic")))
+    with closing(_read_ahead(walk)) as chunks:
+        for body, at in chunks:
+            builder.add(body, end_physical_offset=end, **wanted)
+            reached = at
+            if builder.full:
+                yield builder.take()
     if builder.rows:
         yield builder.take()
     if reached < end:
@@ -120,3 +122,17 @@ def store_batches(
             f"store {reader.path}: the log is unreadable at {reached}, before {end}; to see "
             f"more: mqstore verify {reader.path}"
         )
+
+
+def _read_ahead(walk: LogWalk) -> Generator[tuple[bytes, int], None, None]:
+    """Records, and how far they reach; a thread reads the next ones meanwhile."""
+    with ThreadPoolExecutor(1, thread_name_prefix="mqstore-read") as thread:
+        coming = thread.submit(walk.step)
+        while True:
+            body, why = coming.result()
+            reached = walk.offset
+            if why == "more":
+                coming = thread.submit(walk.step)
+            yield body, reached
+            if why != "more":
+                return

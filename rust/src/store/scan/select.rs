@@ -2,7 +2,7 @@
 
 use super::log::LogDirectory;
 use super::{Scan, log_error};
-use crate::format::message::{CheckCrc, RecordView};
+use crate::format::message::{BLANK_BYTES, CheckCrc, Head, RecordView};
 use crate::format::properties;
 use crate::store::recover::damage::{LastSeen, next_record};
 use crate::store::recover::good_record;
@@ -15,6 +15,8 @@ const LOOK_BYTES: u64 = 64 << 20;
 const CLOCK_MARGIN_MS: i64 = 60_000;
 /// So many records beyond the last wanted time end the search: one wrong time stamp does not.
 const BEYOND_MAX: usize = 1_024;
+/// Most bytes read at once.
+const WHOLE_BYTES_MAX: usize = 64 << 20;
 
 /// Which records are wanted; None where any is.
 #[derive(Debug, Clone, Copy, Default)]
@@ -85,6 +87,15 @@ impl Filter<'_> {
             })
     }
 
+    /// Whether every record passes, up to where it stops.
+    fn is_for_all(&self) -> bool {
+        self.topic.is_none()
+            && self.queue_id.is_none()
+            && self.tag.is_none()
+            && self.begin_ms.is_none()
+            && self.end_ms.is_none()
+    }
+
     fn is_beyond(&self, record: &RecordView<'_>) -> bool {
         let end = self.end_ms.map(|end| end.saturating_add(CLOCK_MARGIN_MS));
         end.is_some_and(|end| record.store_timestamp_ms > end)
@@ -101,7 +112,13 @@ impl Scan {
         filter: &Filter<'_>,
         check_crc: CheckCrc,
     ) -> Result<Selected, StoreError> {
-        let start = self.skip_files(offset.max(0).cast_unsigned(), filter)?;
+        let start = offset.max(0).cast_unsigned();
+        if filter.is_for_all()
+            && let Some(found) = self.whole(start, max_bytes, filter.stop, check_crc)?
+        {
+            return Ok(found);
+        }
+        let start = self.skip_files(start, filter)?;
         let end = self.log.max_offset();
         let stop = filter.stop.map_or(end, |stop| stop.max(0).cast_unsigned());
         let mut walk = Walk::from(start);
@@ -147,6 +164,64 @@ impl Scan {
             }
         }
         Ok(found)
+    }
+
+    /// As `select` where every record passes: the bytes stay where they were read. None where
+    /// that is no good, as in front of a record longer than the chunk.
+    fn whole(
+        &self,
+        start: u64,
+        max_bytes: usize,
+        stop: Option<i64>,
+        check_crc: CheckCrc,
+    ) -> Result<Option<Selected>, StoreError> {
+        let next_file = self.log.next_file_start(start);
+        let room = usize::try_from(next_file - start).unwrap_or(usize::MAX);
+        let mut bytes = vec![0; room.min(max_bytes.clamp(BLANK_BYTES, WHOLE_BYTES_MAX))];
+        let failed = log_error(start.cast_signed());
+        let read = self.log.read_at(start, &mut bytes).map_err(failed)?;
+        let stop = stop.map_or(u64::MAX, |stop| stop.max(0).cast_unsigned());
+        let (mut used, mut count, mut ended) = (0, 0, Ended::More);
+        let mut next = start;
+        while read - used >= BLANK_BYTES {
+            if next >= stop {
+                ended = Ended::Stop;
+                break;
+            }
+            match Head::parse(&bytes[used..read]) {
+                Head::Blank => {
+                    next = next_file;
+                    break;
+                }
+                Head::Record(size) if size <= read - used => {
+                    let record = &bytes[used..used + size];
+                    if record_at(next.cast_signed(), record, check_crc).is_none() {
+                        ended = Ended::Unreadable;
+                        break;
+                    }
+                    used += size;
+                    count += 1;
+                    next += size as u64;
+                }
+                // Its rest is not in this chunk.
+                Head::Record(_) if used > 0 => break,
+                Head::Record(_) => return Ok(None),
+                Head::Neither => {
+                    ended = Ended::Unreadable;
+                    break;
+                }
+            }
+        }
+        if next == start && ended == Ended::More {
+            return Ok(None);
+        }
+        bytes.truncate(used);
+        Ok(Some(Selected {
+            bytes,
+            count,
+            next_offset: next.cast_signed(),
+            ended,
+        }))
     }
 
     /// `offset`, or the start of a later file if nothing before it can be young enough.
