@@ -34,7 +34,9 @@ def rows(batch):
         column = batch.column(name)
         is_time = pa.types.is_timestamp(column.type)
         columns[name] = (column.cast(pa.int64()) if is_time else column).to_pylist()
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values())]
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
 
 
 def check(bodies):

@@ -84,6 +84,15 @@ impl Scan {
         Ok((state.is_clean, state.is_locked, times))
     }
 
+    /// What a newer RocketMQ left here that cannot be read: path in the store, words.
+    fn unread(&self, py: Python<'_>) -> Vec<(String, &'static str)> {
+        let found = py.detach(|| self.inner.unread());
+        found
+            .into_iter()
+            .map(|part| (part.path, part.what))
+            .collect()
+    }
+
     /// The next records that pass, how many, where the next chunk begins, why it ended.
     #[pyo3(signature = (
         offset, max_bytes, *, stop=None, topic=None, queue_id=None, tag=None, begin_ms=None,

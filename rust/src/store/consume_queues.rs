@@ -68,6 +68,7 @@ impl ConsumeQueues {
 
     /// Loads the queues on disk. `file_bytes` None adopts the length of the files found.
     /// `sequential` walks the last files unit by unit, as after an unclean stop.
+    #[cfg(test)]
     pub(crate) fn load(
         root: &Path,
         file_bytes: Option<u64>,

@@ -66,6 +66,7 @@ pub(crate) struct Progress {
     dispatched: AtomicU64,
     store_timestamp_ms: AtomicI64,
     skipped: AtomicU64,
+    records: AtomicU64,
 }
 
 impl Progress {
@@ -82,6 +83,11 @@ impl Progress {
     /// Store time of the last record dispatched, milliseconds since the epoch, 0 for none.
     pub(crate) fn store_timestamp_ms(&self) -> i64 {
         self.store_timestamp_ms.load(Ordering::Acquire)
+    }
+
+    /// Records taken in since the start.
+    pub(crate) fn records(&self) -> u64 {
+        self.records.load(Ordering::Relaxed)
     }
 
     /// Records that entered no queue because their header makes no sense.
@@ -266,6 +272,8 @@ impl Derived {
             index.write()?;
         }
         self.progress.set_dispatched(offset);
+        let records = self.batch.records as u64;
+        self.progress.records.fetch_add(records, Ordering::Relaxed);
         let store_timestamp_ms = &self.progress.store_timestamp_ms;
         store_timestamp_ms.store(self.batch.store_timestamp_ms, Ordering::Release);
         for arrived in self.batch.arrivals.drain(..) {

@@ -132,28 +132,9 @@ impl Damage {
     }
 }
 
-/// Heals `[from, to)` of a log; what is before it is not touched, so it must be long enough for
-/// what stands in.
-pub(in crate::store) fn heal<F: Files>(
-    root: &Path,
-    log: &Segments<F>,
-    from: u64,
-    to: u64,
-    store_timestamp_ms: i64,
-) -> Result<(), StoreError> {
-    let damage = Damage {
-        from,
-        to,
-        last: None,
-        store_timestamp_ms,
-    };
-    if !damage.can_be_healed(log)? {
-        return Err(StoreError::Damaged {
-            root: root.display().to_string(),
-            what: format!("the bytes from {from} to {to} are too few for a record"),
-        });
-    }
-    damage.heal(root, log).map(drop)
+/// Whether a record is one of those written over damage.
+pub(in crate::store) fn is_stand_in(record: &RecordView<'_>) -> bool {
+    sys_flag::is_rollback(record.sys_flag) && TOPIC.starts_with(record.topic)
 }
 
 /// Puts the filler at `from`, behind which a file holds no more; makes the file if it is missing.

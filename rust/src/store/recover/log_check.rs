@@ -98,7 +98,7 @@ impl<'a, F: Files> LogCheck<'a, F> {
     }
 
     /// Tells queues of multi-dispatch too.
-    pub(super) fn with_multi_dispatch(mut self, settings: MultiDispatch) -> Self {
+    pub(in crate::store) fn with_multi_dispatch(mut self, settings: MultiDispatch) -> Self {
         self.belief.multi_dispatch = settings;
         self
     }
@@ -353,7 +353,7 @@ impl<'a, F: Files> LogCheck<'a, F> {
     }
 
     /// A place at or before the first record stored after `timestamp_ms`; None if none was.
-    pub(super) fn first_after(&self, timestamp_ms: i64) -> Option<u64> {
+    pub(in crate::store) fn first_after(&self, timestamp_ms: i64) -> Option<u64> {
         let after = self.marks.iter().position(|(_, time)| *time > timestamp_ms);
         let at = after.unwrap_or(self.marks.len()).checked_sub(1);
         at.or(after).map(|at| self.marks[at].0)

@@ -26,8 +26,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use self::heal::Change;
-pub(super) use self::heal::heal;
-use self::log_check::{Left, LogCheck};
+pub(super) use self::heal::is_stand_in;
+pub(super) use self::log_check::{Left, LogCheck};
 use self::lost::LostUnits;
 pub(super) use self::marker::Marker;
 pub(in crate::store) use self::record::good_record;

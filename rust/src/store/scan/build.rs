@@ -25,6 +25,8 @@ pub(super) struct Built {
     pub queues: Arc<ConsumeQueues>,
     pub index: Arc<IndexFiles>,
     pub checkpoint: Checkpoint,
+    /// Records in the log.
+    pub records: u64,
     /// Queues that were kept because all their messages have expired.
     pub kept: Vec<(String, i32)>,
 }
@@ -103,6 +105,7 @@ impl Site<'_, '_> {
         };
         let mut walk = Walk::from(log.min_offset());
         derived.follow(&watched, &mut walk, end, None)?;
+        let records = derived.progress().records();
         drop(derived);
         queues.flush()?;
         let checkpoint = Checkpoint::open(self.folder)?;
@@ -117,6 +120,7 @@ impl Site<'_, '_> {
             queues,
             index,
             checkpoint,
+            records,
             kept,
         })
     }

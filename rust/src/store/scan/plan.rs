@@ -1,4 +1,4 @@
-//! What is wrong with a log, found by reading all of it and changing nothing.
+//! Whether a log is whole, found by reading it and changing nothing.
 
 use super::log::LogDirectory;
 use super::log_error;
@@ -11,34 +11,22 @@ use crate::store::walk::{LogRead, Step, Walk};
 /// Bytes looked at at once behind the end of the log.
 const LOOK_BYTES: usize = 1 << 20;
 
-/// Bytes that are no records, with records behind them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Damaged {
-    pub from: u64,
-    pub to: u64,
-    /// Store time of the record before, milliseconds since the epoch.
-    pub store_timestamp_ms: i64,
-}
-
-/// What a log needs to be whole.
+/// What is known of a log that was read.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    pub damaged: Vec<Damaged>,
+    /// The first bytes that are no records, if records follow.
+    pub damaged: Option<(u64, u64)>,
     /// Where the last record ends.
     pub log_end: u64,
-    /// Good records.
-    pub records: u64,
     /// Store time of the last one, milliseconds since the epoch, 0 for none.
     pub last_store_timestamp_ms: i64,
-    /// Bytes behind the end that are no zeros.
-    pub cut: Option<(u64, u64)>,
     /// The first record stored after the time up to which all was on disk.
     pub unsafe_from: Option<u64>,
 }
 
 /// How a store was left.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Left {
+pub(super) struct LeftAs {
     /// It was closed.
     pub is_clean: bool,
     /// Store time up to which the log was on disk, milliseconds since the epoch.
@@ -47,7 +35,7 @@ pub(super) struct Left {
 
 impl Plan {
     /// Reads the log up to `limit`.
-    pub(super) fn of(log: &impl LogRead, limit: u64, left: Left) -> Result<Self, StoreError> {
+    pub(super) fn of(log: &impl LogRead, limit: u64, left: LeftAs) -> Result<Self, StoreError> {
         let mut plan = Self::default();
         let mut last_seen = LastSeen::default();
         let mut walk = Walk::from(log.min_offset());
@@ -64,7 +52,6 @@ impl Plan {
                         // The checksum covers the body alone: properties that did not reach the
                         // disk are zeros, which no text ends in.
                         last_seen.note(&record);
-                        plan.records += 1;
                         if plan.unsafe_from.is_none() && record.store_timestamp_ms > left.safe_ms {
                             plan.unsafe_from = Some(offset);
                         }
@@ -80,41 +67,38 @@ impl Plan {
             let Some(to) = next_record(log, offset, limit, &last_seen)? else {
                 break offset;
             };
-            plan.damaged.push(Damaged {
-                from: offset,
-                to,
-                store_timestamp_ms: last_seen.store_timestamp_ms,
-            });
-            walk = Walk::from(to);
+            plan.damaged = Some((offset, to));
+            break to;
         };
         plan.last_store_timestamp_ms = last_seen.store_timestamp_ms;
         Ok(plan)
     }
+}
 
-    /// Looks for bytes behind the end.
-    pub(super) fn look_behind(&mut self, log: &LogDirectory) -> Result<(), StoreError> {
-        let mut bytes = vec![0; LOOK_BYTES];
-        let mut at = self.log_end;
-        let mut last = None;
-        let limit = log.max_offset();
-        while at < limit {
-            let read = log.read_at(at, &mut bytes);
-            let read = read.map_err(log_error(at.cast_signed()))?;
-            let mut found = &bytes[..read];
-            if at == self.log_end && Head::parse(found) == Head::Blank {
-                // The filler that the next record will overwrite.
-                found = &found[BLANK_BYTES..];
-            }
-            if let Some(place) = found.iter().rposition(|byte| *byte != 0) {
-                last = Some(at + (read - found.len() + place) as u64 + 1);
-            }
-            at = if read == 0 {
-                log.next_file_start(at)
-            } else {
-                at + read as u64
-            };
+/// The bytes behind the end of a log that are no zeros.
+pub(super) fn bytes_behind(
+    log: &LogDirectory,
+    log_end: u64,
+) -> Result<Option<(u64, u64)>, StoreError> {
+    let mut bytes = vec![0; LOOK_BYTES];
+    let (mut at, mut last) = (log_end, None);
+    let limit = log.max_offset();
+    while at < limit {
+        let read = log.read_at(at, &mut bytes);
+        let read = read.map_err(log_error(at.cast_signed()))?;
+        let mut found = &bytes[..read];
+        if at == log_end && Head::parse(found) == Head::Blank {
+            // The filler that the next record will overwrite.
+            found = &found[BLANK_BYTES..];
         }
-        self.cut = last.map(|last| (self.log_end, last));
-        Ok(())
+        if let Some(place) = found.iter().rposition(|byte| *byte != 0) {
+            last = Some(at + (read - found.len() + place) as u64 + 1);
+        }
+        at = if read == 0 {
+            log.next_file_start(at)
+        } else {
+            at + read as u64
+        };
     }
+    Ok(last.map(|last| (log_end, last)))
 }

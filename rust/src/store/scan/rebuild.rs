@@ -5,17 +5,16 @@ use std::path::{Path, PathBuf};
 
 use super::build::{Built, Site, settings_of};
 use super::copy::{copy_log, copy_rest};
-use super::groups::{GroupOutlook, bounds_on_disk, outlook, restore_states};
+use super::groups::{Bounds, GroupOutlook, bounds_on_disk, outlook, restore_states};
 use super::log::LogDirectory;
-use super::plan::{Left, Plan};
-use super::progress::{Progress, Step, Told, Watched};
+use super::plan::{LeftAs, Plan, bytes_behind};
+use super::progress::{Progress, Step, Told, Watched, stopped};
 use super::{Scan, log_error};
-use crate::format::message;
 use crate::log::{Directory, Segments, fs};
 use crate::store::files::{create_directory, io_error, list, sync_directory};
 use crate::store::layout;
 use crate::store::lock::StoreLock;
-use crate::store::recover::{Marker, heal};
+use crate::store::recover::{Left, LogCheck, Marker};
 use crate::store::settings::Settings;
 use crate::store::types::StoreError;
 use crate::store::walk::LogRead;
@@ -24,8 +23,6 @@ use crate::store::walk::LogRead;
 const SITE: &str = "mqstack/rebuild";
 /// Folders that are derived from the log.
 const DERIVED: [&str; 3] = ["consumequeue", "consumequeue_ext", "index"];
-/// Most files put in the place of missing ones.
-const MISSING_MAX: usize = 1_024;
 /// Bytes written again at once.
 const REWRITE_BYTES: usize = 4 << 20;
 
@@ -87,39 +84,60 @@ pub fn rebuild(
     }
 }
 
+/// The log that the derived files are built from.
+struct Source {
+    log_end: u64,
+    /// Store time of its last record, milliseconds since the epoch.
+    last_store_timestamp_ms: i64,
+    healed: Vec<(u64, u64)>,
+    cut: Option<(u64, u64)>,
+}
+
 /// Works on the store itself. A crash leaves one that the next open completes.
 fn in_place(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, StoreError> {
     let root = scan.root.as_path();
     let settings = settings_of(scan, wish.delay_levels)?;
-    let plan = plan(scan, wish, told)?;
+    let state = scan.state()?;
     let before = bounds_on_disk(scan)?;
+    let plan = plan(scan, wish, told)?;
     let site = root.join(SITE);
     remove_tree(&site)?;
     layout::mark_open(root)?;
     Marker::take(root)?;
-    mend(root, &settings, &plan, wish)?;
-    let log = LogDirectory::open(root)?;
+    let safe_ms = scan.safe_ms()?;
+    let left = if state.is_clean {
+        Left::Clean
+    } else {
+        Left::Unclean(safe_ms)
+    };
+    let source = match plan {
+        Some(plan) => {
+            if let Some(from) = plan.unsafe_from {
+                let log = layout::open_log(root, &settings)?;
+                rewrite(&log, from, plan.log_end).map_err(log_error(from.cast_signed()))?;
+            }
+            plan.into_source()
+        }
+        None => mend(scan, root, &settings, left, told)?,
+    };
     create_directory(&site)?;
     let work = Site {
         folder: &site,
         settings: &settings,
         told,
     };
-    let built = work.build(&log, plan.log_end, scan)?;
+    let built = work.build(&LogDirectory::open(root)?, source.log_end, scan)?;
     put_in_place(&site, root)?;
-    let mut done = finish(root, wish, &plan, &built, &before)?;
+    let done = finish(root, wish, source, &built, &before)?;
     remove_tree(&site)?;
-    done.root = root.to_owned();
     Ok(done)
 }
 
 /// Makes a copy beside its place, and moves it there when it is whole.
 fn copied(scan: &Scan, to: &Path, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, StoreError> {
-    let settings = settings_of(scan, wish.delay_levels)?;
     let site = site_beside(to)?;
-    let plan = plan(scan, wish, told)?;
     remove_tree(&site)?;
-    let made = copy_and_build(scan, &site, &plan, wish, &settings, told).and_then(|mut done| {
+    let made = copy_and_build(scan, &site, wish, told).and_then(|mut done| {
         fs::rename(&site, to).map_err(io_error(to))?;
         sync_directory(&parent_of(to))?;
         done.root = to.to_owned();
@@ -139,36 +157,51 @@ fn copied(scan: &Scan, to: &Path, wish: &Wish<'_>, told: &Told<'_>) -> Result<Re
 fn copy_and_build(
     scan: &Scan,
     site: &Path,
-    plan: &Plan,
     wish: &Wish<'_>,
-    settings: &Settings,
     told: &Told<'_>,
 ) -> Result<Rebuilt, StoreError> {
+    let settings = settings_of(scan, wish.delay_levels)?;
+    let state = scan.state()?;
+    let plan = plan(scan, wish, told)?;
+    let end = plan
+        .as_ref()
+        .map_or(scan.log.max_offset(), |plan| plan.log_end);
     create_directory(site)?;
-    copy_log(&scan.log, site, plan.log_end, told)?;
+    copy_log(&scan.log, site, end, told)?;
     copy_rest(&scan.root, site, told)?;
-    mend(site, settings, plan, wish)?;
-    let log = LogDirectory::open(site)?;
+    let source = match plan {
+        Some(plan) => plan.into_source(),
+        None => {
+            // The copy is on disk, whatever became of the source's last writes.
+            let left = if state.is_clean {
+                Left::Clean
+            } else {
+                Left::Unclean(scan.safe_ms()?)
+            };
+            mend(scan, site, &settings, left, told)?
+        }
+    };
     let work = Site {
         folder: site,
-        settings,
+        settings: &settings,
         told,
     };
-    let built = work.build(&log, plan.log_end, scan)?;
-    finish(site, wish, plan, &built, &bounds_on_disk(scan)?)
+    let built = work.build(&LogDirectory::open(site)?, source.log_end, scan)?;
+    finish(site, wish, source, &built, &bounds_on_disk(scan)?)
 }
 
-/// Reads the whole log, and refuses what `rebuild` alone cannot bear.
-fn plan(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Plan, StoreError> {
+/// Reads the whole log and refuses what `rebuild` cannot bear; nothing for `repair`, which mends
+/// it anyway.
+fn plan(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Option<Plan>, StoreError> {
+    if wish.repairs {
+        return Ok(None);
+    }
     let state = scan.state()?;
     let limit = scan.log.max_offset();
-    let left = Left {
+    let is_safe = state.is_clean || wish.to.is_some();
+    let left = LeftAs {
         is_clean: state.is_clean,
-        safe_ms: if wish.to.is_none() {
-            scan.safe_ms()?
-        } else {
-            i64::MAX
-        },
+        safe_ms: if is_safe { i64::MAX } else { scan.safe_ms()? },
     };
     let watched = Watched {
         log: &scan.log,
@@ -176,40 +209,59 @@ fn plan(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Plan, StoreErro
         step: Step::Check,
         end: limit,
     };
-    let mut plan = Plan::of(&watched, limit, left)?;
-    plan.look_behind(&scan.log)?;
-    let root = scan.root.display();
-    if let (false, Some(damaged)) = (wish.repairs, plan.damaged.first()) {
-        let what = format!(
-            "bytes {} to {} of the commit log are no records; to save and overwrite them: \
-             mqstore repair {root} --to DIR",
-            damaged.from, damaged.to
-        );
-        let root = root.to_string();
-        return Err(StoreError::Damaged { root, what });
-    }
-    Ok(plan)
+    let plan = Plan::of(&watched, limit, left)?;
+    let Some((from, to)) = plan.damaged else {
+        return Ok(Some(plan));
+    };
+    let root = scan.root.display().to_string();
+    let what = format!(
+        "bytes {from} to {to} of the commit log are no records; to save and overwrite them: \
+         mqstore repair {root} --to DIR"
+    );
+    Err(StoreError::Damaged { root, what })
 }
 
-/// Heals the log as planned and ends it where the plan says.
-fn mend(root: &Path, settings: &Settings, plan: &Plan, wish: &Wish<'_>) -> Result<(), StoreError> {
+/// Heals the log as recovery does, from its first byte on, and ends it behind its last record.
+fn mend(
+    scan: &Scan,
+    root: &Path,
+    settings: &Settings,
+    left: Left,
+    told: &Told<'_>,
+) -> Result<Source, StoreError> {
     let log = layout::open_log(root, settings)?;
-    let failed = || log_error(plan.log_end.cast_signed());
-    if wish.repairs {
-        let bytes = u32::try_from(log.file_size()).unwrap_or(u32::MAX);
-        for start in log.missing(MISSING_MAX) {
-            log.fill_in(start, &message::blank(bytes))
-                .map_err(failed())?;
-        }
-        for damaged in &plan.damaged {
-            let time = damaged.store_timestamp_ms;
-            heal(root, &log, damaged.from, damaged.to, time)?;
-        }
-        log.truncate_to(plan.log_end).map_err(failed())?;
+    let all = log.max_offset() - log.min_offset();
+    told.tell(Step::Check, 0, all).map_err(stopped)?;
+    let check = LogCheck::new(root, &log, true, left);
+    let mut check = check.with_multi_dispatch(settings.multi_dispatch);
+    let log_end = check.run(log.min_offset(), None, |_| None)?;
+    told.tell(Step::Check, all, all).map_err(stopped)?;
+    // Before they are gone, where this is the store itself.
+    let cut = bytes_behind(&scan.log, log_end)?;
+    let failed = || log_error(log_end.cast_signed());
+    log.truncate_to(log_end).map_err(failed())?;
+    if let Left::Unclean(safe_ms) = left
+        && root == scan.root
+        && let Some(from) = check.first_after(safe_ms)
+    {
+        rewrite(&log, from, log_end).map_err(failed())?;
     }
-    match plan.unsafe_from {
-        Some(from) => rewrite(&log, from, plan.log_end).map_err(failed()),
-        None => Ok(()),
+    Ok(Source {
+        log_end,
+        last_store_timestamp_ms: check.last_store_timestamp_ms(),
+        healed: check.healed_ranges().to_vec(),
+        cut,
+    })
+}
+
+impl Plan {
+    fn into_source(self) -> Source {
+        Source {
+            log_end: self.log_end,
+            last_store_timestamp_ms: self.last_store_timestamp_ms,
+            healed: Vec::new(),
+            cut: None,
+        }
     }
 }
 
@@ -232,9 +284,9 @@ fn rewrite(log: &Segments<Directory>, from: u64, to: u64) -> std::io::Result<()>
 fn finish(
     root: &Path,
     wish: &Wish<'_>,
-    plan: &Plan,
+    source: Source,
     built: &Built,
-    before: &super::groups::Bounds,
+    before: &Bounds,
 ) -> Result<Rebuilt, StoreError> {
     let log = LogDirectory::open(root)?;
     for queue in built.queues.all() {
@@ -246,27 +298,27 @@ fn finish(
         Vec::new()
     };
     let groups = outlook(root, before, &built.queues, wish.repairs)?;
-    let time = plan.last_store_timestamp_ms;
+    let time = source.last_store_timestamp_ms;
     built.checkpoint.set_log_timestamp(time);
     built.checkpoint.set_queue_timestamp(time);
     built.checkpoint.set_index_timestamp(time);
     built.checkpoint.flush()?;
-    let marker = Marker::of(plan.log_end, time, &built.queues, Some(&built.index));
+    let marker = Marker::of(source.log_end, time, &built.queues, Some(&built.index));
     marker.save(root)?;
     let abort = root.join(layout::ABORT);
     if abort.exists() {
         fs::remove_file(&abort).map_err(io_error(&abort))?;
     }
     sync_directory(root)?;
-    let healed = plan.damaged.iter().filter(|_| wish.repairs);
-    let healed = healed.flat_map(|damaged| pieces(root, &log, damaged.from, damaged.to));
+    let healed = source.healed.iter();
+    let healed = healed.flat_map(|(from, to)| pieces(root, &log, *from, *to));
     Ok(Rebuilt {
         root: root.to_owned(),
         log_start: log.min_offset(),
-        log_end: plan.log_end,
-        records: plan.records,
+        log_end: source.log_end,
+        records: built.records,
         healed: healed.collect(),
-        cut: plan.cut.filter(|_| wish.repairs || wish.to.is_some()),
+        cut: source.cut,
         queues: built.queues.all().len(),
         queue_entries: count_units(built),
         kept_queues: built.kept.clone(),

@@ -8,6 +8,7 @@ use crate::store::checkpoint::{CHECKPOINT_BYTES, MARGIN_MS};
 use crate::store::files::io_error;
 use crate::store::layout::ABORT;
 use crate::store::lock::is_held;
+use crate::store::recognise::{Effect, Foreign, recognise};
 use crate::store::types::StoreError;
 
 /// The state of a store that nobody needs to own to see.
@@ -31,6 +32,13 @@ impl Scan {
             is_locked: is_held(&self.root)?,
             checkpoint_ms: self.checkpoint()?,
         })
+    }
+
+    /// What a newer RocketMQ left here that is not read.
+    pub fn unread(&self) -> Vec<Foreign> {
+        let mut found = recognise(&self.root);
+        found.retain(|part| part.effect != Effect::Read);
+        found
     }
 
     /// Store time up to which log and queues were both on disk, less RocketMQ's margin.

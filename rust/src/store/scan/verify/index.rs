@@ -4,17 +4,30 @@ use std::path::Path;
 
 use super::Check;
 use crate::format::index::{IndexHeader, key_hash};
-use crate::format::message::{CheckCrc, RecordView, sys_flag};
+use crate::format::message::{BLANK_BYTES, CheckCrc, RecordView, sys_flag};
 use crate::format::properties;
 use crate::log::Access;
 use crate::store::files::io_error;
 use crate::store::index::index_paths;
 use crate::store::index_file::IndexFile;
+use crate::store::recover::is_stand_in;
 use crate::store::scan::Scan;
 use crate::store::types::StoreError;
+use crate::store::walk::LogRead;
 
 /// Entries read at once.
 const ENTRIES_AT_ONCE: i32 = 4_096;
+
+/// What an index entry points to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    /// A record with that key.
+    Own,
+    /// The place of a record that was lost and healed.
+    Healed,
+    /// Neither.
+    Wrong,
+}
 
 /// Keys of records, counted against the entries there are.
 #[derive(Debug, Default)]
@@ -125,6 +138,7 @@ impl Check<'_> {
         }
         let mut heads = vec![0; layout.slots as usize];
         let (mut at, mut in_log, mut last) = (1, 0, header.begin_physical_offset);
+        let mut healed = 0_u64;
         while at < end {
             let count = ENTRIES_AT_ONCE.min(end - at);
             for entry in file.entries(at, count).map_err(io_error(path))? {
@@ -142,8 +156,10 @@ impl Check<'_> {
                 heads[slot] = at;
                 // Records that expired leave their entries behind.
                 if offset >= self.scan.min_physical_offset() {
-                    in_log += 1;
-                    if offset >= log_end.cast_signed() || !self.has_key(offset, entry.key_hash) {
+                    let found = self.look_at(offset, entry.key_hash, log_end);
+                    in_log += u64::from(found != Entry::Healed);
+                    healed += u64::from(found == Entry::Healed);
+                    if found == Entry::Wrong {
                         let what = format!("entry {at} is no key of the record at {offset}");
                         self.find("index_entry", place, offset, what);
                     }
@@ -151,6 +167,10 @@ impl Check<'_> {
                 last = offset;
                 at += 1;
             }
+        }
+        if healed > 0 {
+            let what = format!("{healed} entries are keys of records that were lost and healed");
+            self.notice("index_healed", place, -1, what);
         }
         self.index_frame(place, file, &header, (last, &heads))
             .map_err(io_error(path))?;
@@ -182,17 +202,32 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn has_key(&self, offset: i64, hash: i32) -> bool {
+    /// What an entry points to.
+    fn look_at(&self, offset: i64, hash: i32, log_end: u64) -> Entry {
+        if offset >= log_end.cast_signed() {
+            return Entry::Wrong;
+        }
         let record = self.scan.log.record(offset, None, CheckCrc::No);
         let Ok(Some(bytes)) = record else {
-            return false;
+            let mut head = [0; BLANK_BYTES];
+            let read = self.scan.log.read_at(offset.cast_unsigned(), &mut head);
+            // The inside of what stands in for several records is zeros.
+            let is_inside = read.is_ok_and(|read| read == head.len()) && head == [0; BLANK_BYTES];
+            return if is_inside {
+                Entry::Healed
+            } else {
+                Entry::Wrong
+            };
         };
         let Ok(record) = RecordView::parse(&bytes, CheckCrc::No) else {
-            return false;
+            return Entry::Wrong;
         };
+        if is_stand_in(&record) {
+            return Entry::Healed;
+        }
         let mut is_key = false;
         keys_of(&record, |key| is_key |= key_hash(record.topic, key) == hash);
-        is_key
+        if is_key { Entry::Own } else { Entry::Wrong }
     }
 
     /// Keys of records that no look-up will find.

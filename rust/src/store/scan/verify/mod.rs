@@ -117,6 +117,9 @@ impl Check<'_> {
     }
 
     fn notice_state(&mut self) {
+        for part in self.scan.unread() {
+            self.notice("unread", part.path, -1, part.what.to_owned());
+        }
         if self.state.is_locked {
             let what = "a broker has the store open: what it writes meanwhile may look wrong";
             self.notice("in_use", "lock", -1, what.into());
