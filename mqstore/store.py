@@ -62,7 +62,8 @@ class Settings:
     allocate_step_bytes: int = _setting(64 << 20, "", "bytes")
     """Blocks are allocated ahead of the write position in steps of this size."""
     min_free_bytes: int | None = _setting(None, "", "bytes")
-    """Refuse puts when less than this is free; None uses RocketMQ's ratio (0.90 used)."""
+    """Refuse puts when less than this is free, and delete the oldest files when less than twice
+    as much is; None uses RocketMQ's ratios (`disk_warning_percent` and the others)."""
     heal_damage: bool = _setting(True, "damagePolicy")
     """Whether recovery replaces damage in the middle of the log (heal) or refuses to open."""
     flush_offsets_interval_ms: int = _setting(5_000, "flushConsumerOffsetInterval", "ms")

@@ -25,8 +25,9 @@ _PLACE = (
             ceiling=500_000_000),
     Setting("messageIndexEnable", True, "index KEYS and unique ids"),
     Setting("maxMsgsNumBatch", 64, "most messages of a query", floor=1, ceiling=4096),
-    Setting("minFreeBytes", 0, "refuse sends below this much free space; 0: above 90 % used",
-            unit="bytes", ceiling=LONG_MAX),
+    Setting("minFreeBytes", 0, "refuse sends below this much free space, and delete the oldest "
+            "files below twice as much; 0: by the ratios of the disk", unit="bytes",
+            ceiling=LONG_MAX),
     Setting("allocateStepBytes", 64 << 20, "blocks allocated ahead of the write position",
             unit="bytes", floor=4096, ceiling=4 * _GIB),
     Setting("damagePolicy", "heal", "what a damaged log gets", choices=("heal", "refuse")),

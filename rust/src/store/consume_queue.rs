@@ -283,8 +283,13 @@ impl ConsumeQueue {
 
     /// Moves the minimum up to the first unit of a record at or behind `log_start`; never down.
     pub(crate) fn set_min_from(&self, log_start: i64) {
-        let min = self.first_at(log_start);
-        self.min_offset.fetch_max(min, Ordering::AcqRel);
+        let min_offset = self.min_offset();
+        let is_right = |entry: QueueEntry| !entry.is_filler() && entry.physical_offset >= log_start;
+        // One unit tells for most queues: nothing of them is gone.
+        if min_offset < self.max_offset() && !self.entry(min_offset).is_some_and(is_right) {
+            let min = self.first_at(log_start);
+            self.min_offset.fetch_max(min, Ordering::AcqRel);
+        }
     }
 
     /// The first unit of a record at or behind a place in the log.

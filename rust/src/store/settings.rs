@@ -29,7 +29,8 @@ pub struct Settings {
     pub index_enabled: bool,
     /// Blocks allocated ahead of the write position, in steps of this many bytes.
     pub allocate_step_bytes: u64,
-    /// Refuse sends when less than this many bytes are free; None uses RocketMQ's ratio (0.90).
+    /// Refuse sends when less than this many bytes are free, and delete the oldest files when less
+    /// than twice as many are; None uses RocketMQ's ratios.
     pub min_free_bytes: Option<u64>,
     /// `damagePolicy` = heal (true) or refuse (false).
     pub heal_damage: bool,
