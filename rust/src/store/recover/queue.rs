@@ -205,7 +205,7 @@ impl ConsumeQueue {
     }
 
     /// Adds holes up to a queue offset, so that none before it is used again.
-    pub(super) fn pad_to(&self, end: i64) -> Result<(), StoreError> {
+    pub(in crate::store) fn pad_to(&self, end: i64) -> Result<(), StoreError> {
         if !self.tail.lock().has_files {
             let first = (end - 1) - (end - 1) % self.units_per_file();
             self.set_bounds(first, first);

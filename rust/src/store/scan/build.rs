@@ -81,12 +81,13 @@ fn levels(settings: &Settings) -> Result<DelayLevels, StoreError> {
 
 impl Site<'_, '_> {
     /// Builds everything from the records of `log`, which ends at `end`, and keeps those queues
-    /// of `old` that have no record in it any more.
+    /// of `old` that have no record in it any more. `healed` has held records.
     pub(super) fn build(
         &self,
         log: &impl LogRead,
         end: u64,
         old: &Scan,
+        healed: &[(u64, u64)],
     ) -> Result<Built, StoreError> {
         let settings = self.settings;
         let queues = Arc::new(ConsumeQueues::open(self.folder, settings, false)?);
@@ -107,10 +108,13 @@ impl Site<'_, '_> {
         derived.follow(&watched, &mut walk, end, None)?;
         let records = derived.progress().records();
         drop(derived);
+        let (old_queues, _) = old.load_queues()?;
+        pad_lost_tails(&queues, &old_queues, healed)?;
         queues.flush()?;
         let checkpoint = Checkpoint::open(self.folder)?;
         index.flush_all(&checkpoint)?;
-        let kept = self.keep_expired(&queues, log.min_offset().cast_signed(), old)?;
+        let log_start = log.min_offset().cast_signed();
+        let kept = self.keep_expired(&queues, log_start, &old.root, &old_queues)?;
         let queues = if kept.is_empty() {
             queues
         } else {
@@ -131,10 +135,10 @@ impl Site<'_, '_> {
         &self,
         queues: &ConsumeQueues,
         log_start: i64,
-        old: &Scan,
+        old_root: &Path,
+        old_queues: &ConsumeQueues,
     ) -> Result<Vec<(String, i32)>, StoreError> {
         let mut kept = Vec::new();
-        let (old_queues, _) = old.load_queues()?;
         for queue in old_queues.all() {
             let (topic, queue_id) = (queue.topic(), queue.queue_id());
             if queues.get(topic, queue_id).is_some() || !has_expired(&queue, log_start) {
@@ -142,7 +146,7 @@ impl Site<'_, '_> {
             }
             for of in ["consumequeue", "consumequeue_ext"] {
                 let inner = Path::new(of).join(topic).join(queue_id.to_string());
-                let (from, to) = (old.root.join(&inner), self.folder.join(&inner));
+                let (from, to) = (old_root.join(&inner), self.folder.join(&inner));
                 if from.is_dir() {
                     copy_tree(&from, &to, self.told)?;
                 }
@@ -168,6 +172,44 @@ impl Site<'_, '_> {
         }
         Ok(Arc::new(queues))
     }
+}
+
+/// Ends queues with holes where they ended with records that are lost: the next message must not
+/// take the queue offset of one that was consumed.
+fn pad_lost_tails(
+    queues: &ConsumeQueues,
+    old_queues: &ConsumeQueues,
+    healed: &[(u64, u64)],
+) -> Result<(), StoreError> {
+    let is_healed = |unit: &QueueEntry| {
+        let at = unit.physical_offset.cast_unsigned();
+        healed.iter().any(|(from, to)| (*from..*to).contains(&at))
+    };
+    for old in old_queues.all() {
+        let (topic, queue_id) = (old.topic(), old.queue_id());
+        let built = queues.get(topic, queue_id);
+        let (first, end) = old.written();
+        let from = built.as_ref().map_or(first, |built| built.max_offset());
+        let is_lost = |offset: &i64| {
+            let unit = old.unit(*offset);
+            unit.is_some_and(|unit| unit.is_filler() || is_healed(&unit))
+        };
+        let lost = (from.max(first)..end).rev().find(is_lost);
+        // What has no record left and lost none to damage is kept or not as a whole.
+        let is_wanted = built.is_some()
+            || !healed.is_empty()
+                && (first..end).any(|offset| {
+                    old.unit(offset)
+                        .is_some_and(|unit| !unit.is_filler() && is_healed(&unit))
+                });
+        if let Some(lost) = lost.filter(|_| is_wanted)
+            && let Some(queue) = queues.for_record(topic, queue_id)
+        {
+            queue.pad_to(lost + 1)?;
+            queue.flush()?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether the first unit of a queue is of a record that is gone with the head of the log.

@@ -126,7 +126,12 @@ fn in_place(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, St
         settings: &settings,
         told,
     };
-    let built = work.build(&LogDirectory::open(root)?, source.log_end, scan)?;
+    let built = work.build(
+        &LogDirectory::open(root)?,
+        source.log_end,
+        scan,
+        &source.healed,
+    )?;
     put_in_place(&site, root)?;
     let done = finish(root, wish, source, &built, &before)?;
     remove_tree(&site)?;
@@ -186,7 +191,12 @@ fn copy_and_build(
         settings: &settings,
         told,
     };
-    let built = work.build(&LogDirectory::open(site)?, source.log_end, scan)?;
+    let built = work.build(
+        &LogDirectory::open(site)?,
+        source.log_end,
+        scan,
+        &source.healed,
+    )?;
     finish(site, wish, source, &built, &bounds_on_disk(scan)?)
 }
 

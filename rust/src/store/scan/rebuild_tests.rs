@@ -174,6 +174,31 @@ fn a_damaged_log_is_refused_by_rebuild_and_healed_by_repair() {
 }
 
 #[test]
+fn the_offset_of_a_lost_last_message_is_not_used_again() {
+    let root = unpack("store");
+    let before = Scan::open(root.path()).unwrap();
+    let queues = before.queues().unwrap();
+    let queue = queues
+        .iter()
+        .find(|q| q.topic == "TopicTest" && q.queue_id == 2)
+        .unwrap();
+    let last = before
+        .queue_entries("TopicTest", 2, queue.max_offset - 1, 1)
+        .unwrap();
+    let at = u64::from_be_bytes(*last.first_chunk().unwrap());
+    write_at(root.path(), at + 4, &[0xEE; 80]);
+    let (_folder, to) = place();
+    let done = run(root.path(), Some(&to), true).unwrap();
+    assert_eq!(done.healed[0].0, at);
+    assert_eq!(Scan::open(&to).unwrap().queues().unwrap(), queues);
+    assert_whole(&to);
+    assert_opens(&to, done.log_end);
+    // A delayed message was due meanwhile and came to another queue.
+    let after = Scan::open(&to).unwrap().queues().unwrap();
+    assert!(after.contains(queue), "{after:?}");
+}
+
+#[test]
 fn a_crashed_store_is_repaired_as_recovery_would() {
     let root = unpack("store-crashed");
     let (_folder, to) = place();
