@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, seek};
+use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, seek, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::tape::{Operation, Tape, Target, tape_of, taped};
@@ -156,6 +156,13 @@ impl File {
     /// Makes content and length durable.
     pub fn sync_data(&self) -> io::Result<()> {
         self.doing(&Operation::Sync(0, u64::MAX), || self.inner.sync_data())
+    }
+
+    /// Makes all of the file system durable that this file is in; an error also tells of what
+    /// failed since the file was opened.
+    pub fn sync_file_system(&self) -> io::Result<()> {
+        let all = Operation::Sync(0, u64::MAX);
+        self.doing(&all, || syncfs(&self.inner).map_err(io::Error::from))
     }
 
     /// One `pread`.

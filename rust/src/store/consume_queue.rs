@@ -1,12 +1,14 @@
 //! One consume queue: 20-byte units in files of one nominal length, sparse, written by pwrite
 //! and read by pread. A queue holds neither a map nor a descriptor.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
 use super::consume_queue_ext::{ExtReader, Extension};
-use super::sparse_files::{Dirty, SparseFiles};
+use super::sparse_files::{self, Dirty, SparseFiles};
 use super::types::{ReadMode, StoreError, WouldBlock};
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use crate::format::consume_queue_ext::ExtUnit;
@@ -273,12 +275,29 @@ impl ConsumeQueue {
 
     /// Makes everything written so far durable.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        let mut directories = BTreeSet::new();
+        self.flush_files(self.take_dirty(), &mut directories)?;
+        sparse_files::sync_directories(&directories)
+    }
+
+    /// What was written since the last call, in the queue and its extension.
+    pub(super) fn take_dirty(&self) -> [Dirty; 2] {
         // The appender must not wait for the disk.
         let dirty = std::mem::take(&mut self.tail.lock().dirty);
+        let ext = self.ext.as_ref().map(Extension::take_dirty);
+        [dirty, ext.unwrap_or_default()]
+    }
+
+    /// Makes files durable, but not yet the names of new ones.
+    pub(super) fn flush_files(
+        &self,
+        [dirty, ext_dirty]: [Dirty; 2],
+        directories: &mut BTreeSet<PathBuf>,
+    ) -> Result<(), StoreError> {
         if let Some(ext) = &self.ext {
-            ext.flush()?;
+            ext.files.flush(ext_dirty, directories)?;
         }
-        self.files.flush(dirty)
+        self.files.flush(dirty, directories)
     }
 
     /// Moves the minimum up to the first unit of a record at or behind `log_start`; never down.
@@ -294,12 +313,18 @@ impl ConsumeQueue {
 
     /// The first unit of a record at or behind a place in the log.
     pub(super) fn first_at(&self, physical_offset: i64) -> i64 {
+        let is_there =
+            |entry: &QueueEntry| !entry.is_filler() && entry.physical_offset >= physical_offset;
         let (mut low, end) = self.written();
         let mut high = end;
+        if self.unit(low).is_some_and(|first| is_there(&first)) {
+            // As in most queues.
+            high = low;
+        }
         while low < high {
             let middle = i64::midpoint(low, high);
             match self.first_record(middle, high) {
-                Some((at, entry)) if entry.physical_offset < physical_offset => low = at + 1,
+                Some((at, entry)) if !is_there(&entry) => low = at + 1,
                 _ => high = middle,
             }
         }

@@ -20,7 +20,7 @@ const PENDING_BYTES_KEPT: usize = 256;
 /// The extension of a queue. One thread appends; any thread reads what the queue points to.
 #[derive(Debug)]
 pub(crate) struct Extension {
-    files: SparseFiles,
+    pub(super) files: SparseFiles,
     /// Whether units of new messages come here.
     is_written: bool,
     tail: Mutex<Tail>,
@@ -81,10 +81,9 @@ impl Extension {
         Ok(())
     }
 
-    /// Makes everything written so far durable.
-    pub(super) fn flush(&self) -> Result<(), StoreError> {
-        let dirty = std::mem::take(&mut self.tail.lock().dirty);
-        self.files.flush(dirty)
+    /// What was written since the last call, to be flushed.
+    pub(super) fn take_dirty(&self) -> Dirty {
+        std::mem::take(&mut self.tail.lock().dirty)
     }
 
     /// Ends the extension behind the unit that `last` points to, None for before its first unit.

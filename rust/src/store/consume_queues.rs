@@ -1,6 +1,6 @@
 //! All consume queues of a store, by topic and queue id.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -9,13 +9,14 @@ use parking_lot::{Mutex, RwLock};
 
 use super::consume_queue::ConsumeQueue;
 use super::consume_queue_ext::Extension;
-use super::files::{list, offset_files};
+use super::files::{io_error, list, offset_files};
 use super::open_files::OpenFiles;
 use super::settings::{QueueExt, Settings};
-use super::sparse_files::{QueueFiles, SparseFiles};
+use super::sparse_files::{self, Dirty, QueueFiles, SparseFiles};
 use super::types::StoreError;
 use crate::format::consume_queue::ENTRY_BYTES;
 use crate::log::Access;
+use crate::log::fs::File;
 
 /// Folder of the queues in a store, and of what more is told of their messages.
 const DIRECTORY: &str = "consumequeue";
@@ -26,6 +27,8 @@ const DEFAULT_FILE_BYTES: u64 = 6_000_000;
 const DEFAULT_EXT_FILE_BYTES: u64 = 50_331_648;
 /// Most consume-queue files open at once.
 const OPEN_FILES_MAX: usize = 4_096;
+/// Most files synced one by one; more are synced with all of the file system at once.
+const SYNCS_MAX: usize = 256;
 /// Longest name of a directory, bytes.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -35,6 +38,8 @@ type ByTopic = HashMap<String, BTreeMap<i32, Arc<ConsumeQueue>>>;
 #[derive(Debug)]
 pub(crate) struct ConsumeQueues {
     shared: Arc<QueueFiles>,
+    /// Opened before anything is written: a file system tells of errors since then.
+    root: File,
     file_bytes: u64,
     ext: Ext,
     queues: RwLock<ByTopic>,
@@ -51,47 +56,29 @@ pub(crate) struct ConsumeQueues {
 struct Ext {
     /// Whether new messages have a unit in them.
     is_written: bool,
+    /// Whether there are any.
+    is_there: bool,
     file_bytes: u64,
 }
 
 impl ConsumeQueues {
-    /// Loads the queues of a store that is about to be written. `sequential` walks the last files
-    /// unit by unit, as after an unclean stop.
+    /// Loads the queues of a store that is about to be written; settings without a length adopt
+    /// that of the files found. `sequential` walks the last files unit by unit, as after an
+    /// unclean stop.
     pub(crate) fn open(
         root: &Path,
         settings: &Settings,
         sequential: bool,
     ) -> Result<Self, StoreError> {
-        let (file_bytes, ext) = (settings.consume_queue_file_bytes, settings.queue_ext);
-        Self::load_all(root, file_bytes, ext, Access::Append, sequential)
-    }
-
-    /// Loads the queues on disk. `file_bytes` None adopts the length of the files found.
-    /// `sequential` walks the last files unit by unit, as after an unclean stop.
-    #[cfg(test)]
-    pub(crate) fn load(
-        root: &Path,
-        file_bytes: Option<u64>,
-        access: Access,
-        sequential: bool,
-    ) -> Result<Self, StoreError> {
-        Self::load_all(root, file_bytes, QueueExt::default(), access, sequential)
-    }
-
-    fn load_all(
-        root: &Path,
-        file_bytes: Option<u64>,
-        ext: QueueExt,
-        access: Access,
-        sequential: bool,
-    ) -> Result<Self, StoreError> {
         let directories = queue_directories(&root.join(DIRECTORY))?;
         let unit = ENTRY_BYTES as u64;
         // RocketMQ rounds the setting up to whole units.
-        let wanted = file_bytes.map(|bytes| bytes.max(1).div_ceil(unit) * unit);
+        let wanted = settings.consume_queue_file_bytes;
+        let wanted = wanted.map(|bytes| bytes.max(1).div_ceil(unit) * unit);
         let found = adopted_file_bytes(&directories)?;
         let file_bytes = wanted.or(found).unwrap_or(DEFAULT_FILE_BYTES);
-        let queues = Self::empty(root, file_bytes, Ext::of(root, ext)?, access);
+        let ext = Ext::of(root, settings.queue_ext)?;
+        let queues = Self::empty(root, file_bytes, ext, Access::Append)?;
         for (topic, queue_id, _) in directories {
             let queue = queues.new_queue(&topic, queue_id);
             if !queue.load(sequential)? {
@@ -112,7 +99,7 @@ impl ConsumeQueues {
     ) -> Result<(Self, Vec<(PathBuf, StoreError)>), StoreError> {
         let ext = Ext::of(root, QueueExt::default())?;
         let file_bytes = file_bytes.unwrap_or(DEFAULT_FILE_BYTES);
-        let queues = Self::empty(root, file_bytes, ext, Access::Read);
+        let queues = Self::empty(root, file_bytes, ext, Access::Read)?;
         let mut unsound = Vec::new();
         for (topic, queue_id, path) in queue_directories(&root.join(DIRECTORY))? {
             let queue = queues.new_queue(&topic, queue_id);
@@ -135,7 +122,8 @@ impl ConsumeQueues {
             return Ok(None);
         };
         let ext = Ext::of(root, QueueExt::default())?;
-        let queue = Self::empty(root, file_bytes, ext, Access::Read).new_queue(topic, queue_id);
+        let queues = Self::empty(root, file_bytes, ext, Access::Read)?;
+        let queue = queues.new_queue(topic, queue_id);
         if !queue.files.directory.is_dir() {
             return Ok(None);
         }
@@ -143,14 +131,15 @@ impl ConsumeQueues {
         Ok(Some(Arc::new(queue)))
     }
 
-    fn empty(root: &Path, file_bytes: u64, ext: Ext, access: Access) -> Self {
+    fn empty(root: &Path, file_bytes: u64, ext: Ext, access: Access) -> Result<Self, StoreError> {
         let shared = QueueFiles {
             root: root.to_owned(),
             access,
-            open: OpenFiles::new(OPEN_FILES_MAX),
+            open: OpenFiles::new(open_files_max()),
         };
-        Self {
+        Ok(Self {
             shared: Arc::new(shared),
+            root: File::open(root).map_err(io_error(root))?,
             file_bytes,
             ext,
             queues: RwLock::default(),
@@ -158,13 +147,13 @@ impl ConsumeQueues {
             removals: AtomicU64::new(0),
             dirty: Mutex::default(),
             lost_from: AtomicI64::new(i64::MAX),
-        }
+        })
     }
 
     fn new_queue(&self, topic: &str, queue_id: i32) -> ConsumeQueue {
         let files = self.files(DIRECTORY, topic, queue_id, self.file_bytes);
         let ext = self.files(EXT_DIRECTORY, topic, queue_id, self.ext.file_bytes);
-        let has_ext = self.ext.is_written || ext.directory.is_dir();
+        let has_ext = self.ext.is_written || (self.ext.is_there && ext.directory.is_dir());
         let ext = has_ext.then(|| Extension::new(ext, self.ext.is_written));
         ConsumeQueue::empty(topic, queue_id, files, ext)
     }
@@ -247,10 +236,31 @@ impl ConsumeQueues {
         self.removals.load(Ordering::Acquire)
     }
 
+    /// Has the next [`Self::flush`] look at a queue.
+    pub(crate) fn flush_later(&self, queue: &Arc<ConsumeQueue>) {
+        let mut dirty = self.dirty.lock();
+        dirty
+            .entry(queue.number())
+            .or_insert_with(|| Arc::clone(queue));
+    }
+
     /// One pass that makes everything written so far durable.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
-        let dirty = std::mem::take(&mut *self.dirty.lock());
-        dirty.into_values().try_for_each(|queue| queue.flush())
+        let queues = std::mem::take(&mut *self.dirty.lock());
+        let dirty = queues
+            .into_values()
+            .map(|queue| (queue.take_dirty(), queue));
+        let dirty: Vec<_> = dirty.collect();
+        let counts = dirty.iter().flat_map(|(dirty, _)| dirty).map(Dirty::count);
+        if counts.sum::<usize>() > SYNCS_MAX {
+            let root = &self.shared.root;
+            return self.root.sync_file_system().map_err(io_error(root));
+        }
+        let mut directories = BTreeSet::new();
+        for (dirty, queue) in dirty {
+            queue.flush_files(dirty, &mut directories)?;
+        }
+        sparse_files::sync_directories(&directories)
     }
 
     /// Removes a queue from memory and disk, so that it is built anew.
@@ -265,15 +275,24 @@ impl ConsumeQueues {
     }
 }
 
+/// Most consume-queue files open at once: sockets and the log need descriptors, too.
+fn open_files_max() -> usize {
+    let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let allowed = usize::try_from(allowed.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+    OPEN_FILES_MAX.min(allowed / 4).max(1)
+}
+
 impl Ext {
     /// Adopts the length of the files found where none is set.
     fn of(root: &Path, settings: QueueExt) -> Result<Self, StoreError> {
+        let directories = queue_directories(&root.join(EXT_DIRECTORY))?;
         let file_bytes = match settings.file_bytes {
             Some(file_bytes) => Some(file_bytes),
-            None => adopted_file_bytes(&queue_directories(&root.join(EXT_DIRECTORY))?)?,
+            None => adopted_file_bytes(&directories)?,
         };
         Ok(Self {
             is_written: settings.enabled,
+            is_there: !directories.is_empty(),
             file_bytes: file_bytes.unwrap_or(DEFAULT_EXT_FILE_BYTES),
         })
     }

@@ -14,7 +14,7 @@ use super::types::ReadMode;
 use super::walk::Walk;
 use crate::clock::SystemClock;
 use crate::format::delay_levels::DelayLevels;
-use crate::log::{Access, Directory, Segments, WriteMode};
+use crate::log::{Directory, Segments, WriteMode};
 
 fn settings() -> Settings {
     Settings {
@@ -182,7 +182,8 @@ fn every_field_of_the_extension_is_read() {
 
 /// Each unit of the queues tells the golden tags code and store time.
 fn check_ext(root: &Path, is_bitmap: impl Fn((i64, &[u8])) -> bool) {
-    let queues = ConsumeQueues::load(root, None, Access::Read, false).unwrap();
+    let (queues, unsound) = ConsumeQueues::load_sound(root, Some(6_000)).unwrap();
+    assert!(unsound.is_empty());
     let mut next = HashMap::new();
     let units = lines("store-ext/consumequeue_ext.jsonl.gz");
     for line in units.iter().filter(|line| !line["address"].is_null()) {

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::files::{
-    OffsetFile, create_directory, create_sparse, io_error, offset_files, offset_name, read_nowait,
-    sync_directory,
+    OffsetFile, create_sparse, io_error, offset_files, offset_name, read_nowait, sync_directory,
 };
 use super::open_files::OpenFiles;
 use super::types::{ReadMode, StoreError};
@@ -39,6 +38,11 @@ pub(crate) struct SparseFiles {
     pub shared: Arc<QueueFiles>,
 }
 
+/// Syncs directories of which files were flushed.
+pub(super) fn sync_directories(directories: &BTreeSet<PathBuf>) -> Result<(), StoreError> {
+    directories.iter().try_for_each(|path| sync_directory(path))
+}
+
 /// What was written since the last flush.
 #[derive(Debug, Default)]
 pub(crate) struct Dirty {
@@ -46,6 +50,13 @@ pub(crate) struct Dirty {
     files: BTreeSet<u64>,
     /// A file was created.
     directory: bool,
+}
+
+impl Dirty {
+    /// Files to sync.
+    pub(super) fn count(&self) -> usize {
+        self.files.len()
+    }
 }
 
 impl SparseFiles {
@@ -112,7 +123,7 @@ impl SparseFiles {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             other => return other.map_err(io_error(&self.path(start))),
         }
-        create_directory(&self.directory)?;
+        fs::create_dir_all(&self.directory).map_err(io_error(&self.directory))?;
         let path = self.path(start);
         let file = create_sparse(&self.shared.root, &path, self.file_bytes)?;
         dirty.directory = true;
@@ -150,8 +161,19 @@ impl SparseFiles {
         }
     }
 
-    /// Makes what was written durable.
-    pub(super) fn flush(&self, dirty: Dirty) -> Result<(), StoreError> {
+    /// Makes what was written durable; adds to `directories` those that are to be synced, because
+    /// a file is new there.
+    pub(super) fn flush(
+        &self,
+        dirty: Dirty,
+        directories: &mut BTreeSet<PathBuf>,
+    ) -> Result<(), StoreError> {
+        if dirty.directory {
+            // The directories of queue and topic may be new as well, and the one of all queues.
+            let (root, all) = (&self.shared.root, self.directory.ancestors());
+            let below = all.take_while(|path| path.starts_with(root));
+            directories.extend(below.map(Path::to_owned));
+        }
         for start in dirty.files {
             match self.open(start) {
                 // It expired in between.
@@ -159,9 +181,6 @@ impl SparseFiles {
                 file => file.and_then(|file| file.sync_data()),
             }
             .map_err(io_error(&self.path(start)))?;
-        }
-        if dirty.directory {
-            sync_directory(&self.directory)?;
         }
         Ok(())
     }

@@ -10,6 +10,8 @@ use crate::store::consume_queue::{ConsumeQueue, WALK_BYTES};
 use crate::store::files::OffsetFile;
 use crate::store::types::{ReadMode, StoreError};
 
+/// Read first where a queue may end.
+const FIRST_LOOK_BYTES: usize = 4_000;
 /// Files walked from the end after an unclean stop, as RocketMQ does.
 const WALKED_FILES: usize = 3;
 
@@ -105,6 +107,14 @@ impl ConsumeQueue {
             low -= self.units_per_file();
         }
         let mut high = low + self.units_per_file();
+        // Most queues of a store with many are short: one read tells.
+        let mut head = Vec::new();
+        let _ = self.read(low, FIRST_LOOK_BYTES, ReadMode::Wait, &mut head);
+        let used = QueueEntry::decode_all(&head).take_while(QueueEntry::is_used);
+        low += used.count() as i64;
+        if low - (high - self.units_per_file()) < (head.len() / ENTRY_BYTES) as i64 {
+            return low;
+        }
         while low < high {
             let middle = i64::midpoint(low, high);
             if is_used(middle) {

@@ -49,7 +49,7 @@ impl<F: Files> Recovery<'_, F> {
                 is_rebuilding = true;
                 continue;
             }
-            queue.flush()?;
+            queues.flush_later(&queue);
         }
         if is_rebuilding || newest == 0 {
             return Ok(self.log.min_offset());
