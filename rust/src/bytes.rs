@@ -33,6 +33,7 @@ pub struct Cursor<'a> {
 macro_rules! read_number {
     ($name:ident, $type:ty) => {
         #[doc = concat!("Reads one big-endian `", stringify!($type), "`.")]
+        #[inline]
         pub fn $name(&mut self) -> Result<$type, CursorError> {
             let mut bytes = [0u8; size_of::<$type>()];
             bytes.copy_from_slice(self.take(size_of::<$type>())?);
@@ -59,16 +60,19 @@ impl<'a> Cursor<'a> {
     read_number!(i64, i64);
 
     /// Bytes read so far.
+    #[inline]
     pub fn position(&self) -> usize {
         self.position
     }
 
     /// Bytes not read yet.
+    #[inline]
     pub fn remaining(&self) -> usize {
         self.buffer.len() - self.position
     }
 
     /// The next `count` bytes.
+    #[inline]
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], CursorError> {
         let (position, remaining) = (self.position, self.remaining());
         let end = position
@@ -86,12 +90,14 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `length` bytes, `length` being a signed field of the format.
+    #[inline]
     pub fn take_signed(&mut self, length: i64) -> Result<&'a [u8], CursorError> {
         let count = usize::try_from(length).map_err(|_| CursorError::NegativeLength(length))?;
         self.take(count)
     }
 
     /// Demands that nothing is left.
+    #[inline]
     pub fn finish(&self) -> Result<(), CursorError> {
         match self.remaining() {
             0 => Ok(()),
