@@ -127,9 +127,8 @@ fn batch_body(batch: u64) -> Vec<u8> {
     let mut body = Vec::new();
     for at in 0..BATCH {
         let number = batch * BATCH + at;
-        let properties = format!(
-            "KEYS\x01order-{number}\x02UNIQ_KEY\x01C000020A1F2C18B4AAC2{number:012X}\x02TAGS\x01TagA"
-        );
+        let unique = format!("C000020A1F2C18B4AAC2{number:012X}");
+        let properties = format!("KEYS\x01order-{number}\x02UNIQ_KEY\x01{unique}\x02TAGS\x01TagA");
         let bytes = 22 + 100 + properties.len() as u32;
         body.extend_from_slice(&bytes.to_be_bytes());
         body.extend_from_slice(&[0; 12]);

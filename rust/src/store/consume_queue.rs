@@ -263,16 +263,6 @@ impl ConsumeQueue {
         ExtReader::new(self.ext.as_ref(), mode)
     }
 
-    /// The tags code of one unit; None where the extension lacks it, which no filter may hold
-    /// against a message.
-    pub(crate) fn tags_code(
-        &self,
-        entry: &QueueEntry,
-        mode: ReadMode,
-    ) -> Result<Option<i64>, WouldBlock> {
-        self.tags_codes(mode).tags_code(entry)
-    }
-
     /// Makes everything written so far durable.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         let mut directories = BTreeSet::new();

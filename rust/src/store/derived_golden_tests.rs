@@ -1,4 +1,5 @@
-//! Queues and their extensions derived from the logs that Java wrote: the same files, byte for byte.
+//! Queues and their extensions derived from the logs that Java wrote: the same files, byte for
+//! byte.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -123,7 +124,7 @@ fn light_queues_are_javas_byte_for_byte() {
 
 #[test]
 fn queues_that_are_missing_come_again_at_open() {
-    for gone in ["%LMQ%bob", "plainqueue", "TopicLmq", ""] {
+    for gone in ["%LMQ%bob", "TopicLmq", ""] {
         for was_clean in [true, false] {
             let root = unpack("store-lmq");
             let expected = queue_files(root.path());

@@ -15,6 +15,7 @@ use super::log_check::Queued;
 use super::log_io;
 use crate::format::fastjson;
 use crate::format::message::{CheckCrc, RecordView, SCHEDULE_TOPIC, sys_flag};
+use crate::format::multi_dispatch;
 use crate::log::{Files, Segments};
 use crate::store::consume_queue::ConsumeQueue;
 use crate::store::consume_queues::ConsumeQueues;
@@ -66,8 +67,10 @@ impl<'a> LostUnits<'a> {
     /// Whether messages of a topic are still wanted: those of a deleted topic stay in the log.
     fn is_known(&self, topic: &str) -> bool {
         let is_system = topic == SCHEDULE_TOPIC || topic.starts_with("RMQ_SYS_");
+        // Light queues are in no table.
+        let is_light = multi_dispatch::is_lmq(topic);
         let is_listed = |topics: &HashSet<String>| topics.contains(topic);
-        is_system || self.topics.as_ref().is_none_or(is_listed)
+        is_system || is_light || self.topics.as_ref().is_none_or(is_listed)
     }
 
     /// Looks at the first records of each file before `before`; returns where dispatch must
