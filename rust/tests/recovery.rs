@@ -115,6 +115,20 @@ fn a_queue_offset_whose_record_is_lost_is_never_used_again() {
 }
 
 #[test]
+fn a_last_message_whose_properties_end_in_a_zero_survives_a_kill() {
+    let root = directory();
+    let store = open(root.path(), false);
+    let put = store.put(&message(0, b"body", b"UNIQ_KEY\x01k\x02a\x01b\0"));
+    assert_eq!(store.wait(put).status, PutStatus::Ok);
+    store.close().unwrap();
+    fs::write(root.path().join("abort"), b"").unwrap();
+    fs::write(root.path().join("checkpoint"), [0; 4096]).unwrap();
+    let store = open(root.path(), false);
+    assert_eq!(bodies(&store, 0), [b"body".to_vec()]);
+    store.close().unwrap();
+}
+
+#[test]
 fn damage_in_old_files_is_healed_when_queues_are_built_anew() {
     let root = directory();
     filled(root.path(), 6);

@@ -12,7 +12,7 @@ const NAME_DIGITS: usize = 20;
 
 /// A directory of log files. New files are made in `workshop`, a directory of ours on the same
 /// file system, so that RocketMQ never meets a half-made one.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Directory {
     path: PathBuf,
     handle: Arc<File>,

@@ -46,6 +46,15 @@ impl Encoded {
     }
 
     fn push(&mut self, record: &RecordView<'_>) {
+        let mut text = Vec::new();
+        let mut record = *record;
+        if record.properties.ends_with(&[0]) && record.properties.len() < PROPERTIES_BYTES_MAX {
+            // After a crash a record that ends in zeros may be one whose end was not written;
+            // a separator means nothing to whoever reads the properties.
+            text.extend_from_slice(record.properties);
+            text.push(properties::PAIR_END);
+            record.properties = &text;
+        }
         record.encode(&mut self.bytes);
         self.sizes.push(record.size());
         self.text_bytes = record.properties.len();

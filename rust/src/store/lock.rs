@@ -157,6 +157,45 @@ mod tests {
     }
 
     #[test]
+    fn a_forked_child_does_not_keep_the_lock() {
+        let root = tempfile::tempdir().unwrap();
+        let lock = StoreLock::acquire(root.path()).unwrap();
+        let mut ends = [0; 2];
+        let mut byte = [0_u8];
+        // SAFETY: `ends` has room for two descriptors. The child calls only what is allowed after
+        // a fork of a process with threads, and leaves without running anything of its parent.
+        let child = unsafe {
+            let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+            let made = libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr());
+            assert_eq!(made, 0);
+            match libc::fork() {
+                0 => {
+                    libc::close(ends[1]);
+                    // Here I am; and stay, until the parent closes its end.
+                    libc::write(ends[0], byte.as_ptr().cast(), 1);
+                    libc::read(ends[0], byte.as_mut_ptr().cast(), 1);
+                    libc::_exit(0)
+                }
+                child => child,
+            }
+        };
+        assert!(child > 0);
+        // SAFETY: the descriptors are this test's, and `byte` has room for one byte.
+        unsafe {
+            libc::close(ends[0]);
+            assert_eq!(libc::read(ends[1], byte.as_mut_ptr().cast(), 1), 1);
+        }
+        StoreLock::acquire(root.path()).unwrap_err();
+        drop(lock);
+        StoreLock::acquire(root.path()).unwrap();
+        // SAFETY: the descriptor is this test's, the child its own and not yet waited for.
+        unsafe {
+            libc::close(ends[1]);
+            assert_eq!(libc::waitpid(child, std::ptr::null_mut(), 0), child);
+        }
+    }
+
+    #[test]
     fn closing_the_file_elsewhere_does_not_lose_the_lock() {
         let root = tempfile::tempdir().unwrap();
         let _first = StoreLock::acquire(root.path()).unwrap();

@@ -9,6 +9,8 @@
 mod blocks;
 pub(super) mod damage;
 mod header;
+#[cfg(test)]
+mod header_tests;
 mod heal;
 mod index_check;
 pub(super) mod log_check;
@@ -49,6 +51,8 @@ use crate::log::{Access, Files, Segments};
 const CHECKED_FILES: usize = 3;
 /// A checkpoint further ahead of the clock than this is not believed, milliseconds.
 const CLOCK_STEP_MS: i64 = 24 * 3600 * 1000;
+/// What is called so where its path is not known.
+const LOG: &str = "commit log";
 /// Bytes rewritten at once.
 const REWRITE_BYTES: usize = 4 << 20;
 
@@ -99,6 +103,14 @@ struct Feed {
 impl<F: Files> Recovery<'_, F> {
     /// Brings the store into a state that can be appended to.
     pub(crate) fn run(self) -> Result<Recovered, StoreError> {
+        let log = self.root.join("commitlog");
+        self.recover().map_err(|error| match error {
+            StoreError::Io { path, source } if path == LOG => io_error(&log)(source),
+            other => other,
+        })
+    }
+
+    fn recover(&self) -> Result<Recovered, StoreError> {
         let settings = self.settings;
         let queues = ConsumeQueues::open(self.root, settings, !self.was_clean)?;
         let index = IndexFiles::load(
@@ -357,5 +369,5 @@ fn first_store_timestamp<F: Files>(
 }
 
 fn log_io(source: std::io::Error) -> StoreError {
-    io_error("commit log".as_ref())(source)
+    io_error(LOG.as_ref())(source)
 }
