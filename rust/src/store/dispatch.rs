@@ -318,6 +318,5 @@ impl Batch {
 }
 
 fn log_error(offset: u64) -> impl FnOnce(std::io::Error) -> StoreError {
-    let place = format!("commit log at {offset}");
-    move |source| io_error(place.as_ref())(source)
+    move |source| io_error(format!("commit log at {offset}").as_ref())(source)
 }

@@ -28,6 +28,8 @@ pub mod derive;
 mod derived_golden_tests;
 mod dispatch;
 #[cfg(test)]
+mod dispatch_tests;
+#[cfg(test)]
 mod durability_tests;
 mod encode;
 mod files;
