@@ -18,7 +18,7 @@ from mqstore.offline.exported import ExportedMessage, read_export
 
 __all__ = ["Resend", "send_file"]
 
-IN_FLIGHT_MAX = 256
+IN_FLIGHT_MAX = 64
 """Messages that are sent before the first answer is awaited."""
 COLUMNS = ("file", "read", "sent", "notDurable", "leftOut")
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"

@@ -34,7 +34,7 @@ LIVE_BYTES = 64 << 10
 """A smaller stretch is shown at once: it may be the last for a while."""
 
 
-@click.command()
+@click.command(short_help="Write the messages, chosen by place, time, topic, tag, key or id.")
 @directory_argument
 @filter_options
 @click.option("--key", help="only messages with this key (needs --topic; uses the index)")

@@ -19,7 +19,7 @@ __all__ = ["export"]
 COLUMNS = ("file", "format", "messages", "keptBack", "gaps", "gapBytes", "undecodable")
 
 
-@click.command()
+@click.command(short_help="Write messages to a file: JSON lines, CSV or Parquet.")
 @directory_argument
 @click.option("--to", required=True, type=click.Path(dir_okay=False), help="the file to write")
 @click.option("--format", type=click.Choice(FORMATS), help="instead of what the name ends in")

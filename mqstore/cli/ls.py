@@ -13,7 +13,7 @@ __all__ = ["ls"]
 COLUMNS = ("topic", "queueId", "minOffset", "maxOffset", "messages")
 
 
-@click.command()
+@click.command(short_help="List the consume queues.")
 @click.argument("directory", type=click.Path())
 @click.option("--topic", help="only this topic")
 @output_option

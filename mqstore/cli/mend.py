@@ -34,7 +34,7 @@ def _target_options(command: F) -> F:
     return command
 
 
-@click.command()
+@click.command(short_help="Heal a damaged log; make queues and index anew.")
 @directory_argument
 @_target_options
 @output_option
@@ -47,7 +47,7 @@ def repair(directory: str, output: str | None, **target: Any) -> None:
     _mend(repair_store, directory, target, output)
 
 
-@click.command()
+@click.command(short_help="Make queues, index and checkpoint anew from the log.")
 @directory_argument
 @_target_options
 @output_option

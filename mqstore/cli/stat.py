@@ -25,7 +25,7 @@ EXPLAINED = {
 }
 
 
-@click.command()
+@click.command(short_help="Say what it is: condition, sizes, extent, how to open it.")
 @directory_argument
 @output_option
 def stat(directory: str, output: str | None) -> None:

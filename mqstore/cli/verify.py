@@ -18,7 +18,7 @@ __all__ = ["verify"]
 COLUMNS = ("severity", "kind", "place", "offset", "what")
 
 
-@click.command()
+@click.command(short_help="Check log, queues, index, checkpoint and offsets.")
 @directory_argument
 @output_option
 @click.pass_context
