@@ -35,7 +35,7 @@ from mqstore.offline.views import (
     index_views,
     queue_views,
 )
-from mqstore.offline.walk import LogWalk, Wanted, follow
+from mqstore.offline.walk import LogWalk, Wanted, ahead, follow
 
 if TYPE_CHECKING:
     import numpy
@@ -182,7 +182,7 @@ class StoreReader:
             stop=stop, topic=topic, queue_id=queue_id, tag=tag,
             begin_ms=begin_ms, end_ms=end_ms, check_crc=check_crc,
         )  # fmt: skip
-        for body in self.walk(start, wanted):
+        for body in ahead(self.walk(start, wanted)):
             yield from decode_messages(body)
 
     def first_message(self) -> ReceivedMessage | None:
@@ -311,7 +311,7 @@ class StoreReader:
         from mqstore.arrow import BatchBuilder, arrow_schema
 
         builder = BatchBuilder(arrow_schema(columns or [*COLUMN_LAYOUTS]))
-        for records in self.walk(start, wanted, on_gap):
+        for records in ahead(self.walk(start, wanted, on_gap)):
             builder.add(records)
             if builder.full:
                 yield builder.take()
@@ -330,7 +330,7 @@ class StoreReader:
 
     def unread(self) -> list[tuple[str, str]]:
         """What a newer RocketMQ left here that cannot be read: path in the store, words."""
-        return list(getattr(self._scan, "unread", list)())
+        return self._scan.unread()
 
     def verify(self, progress: Callable[[int], None] | None = None) -> VerifyReport:
         """Check log, queues, extension, index, checkpoint and offsets against each other.

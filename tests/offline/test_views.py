@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import mqstore
+from mqstore.offline.walk import ahead
 from tests.format.golden import GOLDEN, expected
 
 pa = pytest.importorskip("pyarrow")
@@ -158,3 +161,32 @@ def test_state_files_that_are_damaged_are_replaced_by_their_copy(tmp_path: Path)
     reader = mqstore.open(tmp_path / "store")
     assert reader.committed() == {"T@g": {0: 4, 1: 7}, "%LMQ%a@g": {0: 3}}
     assert reader.stat().groups == ("g",)
+
+
+def test_what_a_newer_rocketmq_left_is_said(golden_store: Any, tmp_path: Path) -> None:
+    root = shutil.copytree(golden_store("store"), tmp_path / "store")
+    assert mqstore.open(root).unread() == []
+    queue = root / "batchconsumequeue" / "TopicBatches" / "0"
+    queue.mkdir(parents=True)
+    (queue / f"{0:020}").write_bytes(bytes(46))
+    (root / "timerwheel").write_bytes(bytes(100))
+    said = dict(mqstore.open(root).stat().unread)
+    assert "RocketMQ 5" in said["timerwheel"]
+    assert any(path.startswith("batchconsumequeue") for path in said)
+    assert len(list(mqstore.open(root).records())) == 605
+
+
+def test_reading_ahead_passes_errors_on_and_ends_early() -> None:
+    def stretches(count: int) -> Iterator[bytes]:
+        for number in range(count):
+            yield b"%d" % number
+        raise OSError("the disk is gone")
+
+    read = ahead(stretches(5))
+    assert [next(read) for _ in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(read)
+    read = ahead(stretches(100))
+    assert next(read) + next(read) == b"01"
+    read.close()
+    assert list(ahead(iter([]))) == []
