@@ -5,9 +5,7 @@ Needs pyarrow (`pip install mqstack[arrow]`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +13,7 @@ import pyarrow as pa
 from mqstore.errors import StoreDamaged
 from mqstore.message import COLUMN_LAYOUTS, ColumnBuilder
 from mqstore.offline import LogWalk, StoreReader, Wanted
+from mqstore.offline.walk import ahead
 
 __all__ = ["BATCH_BYTES", "BATCH_ROWS", "BatchBuilder", "arrow_schema", "store_batches"]
 
@@ -109,12 +108,11 @@ def store_batches(
     builder = BatchBuilder(schema)
     reached = start
     walk = reader.walk(start, Wanted(stop=end, topic=wanted.get("topic")))
-    with closing(_read_ahead(walk)) as chunks:
-        for body, at in chunks:
-            builder.add(body, end_physical_offset=end, **wanted)
-            reached = at
-            if builder.full:
-                yield builder.take()
+    for body, at in ahead(_steps(walk)):
+        builder.add(body, end_physical_offset=end, **wanted)
+        reached = at
+        if builder.full:
+            yield builder.take()
     if builder.rows:
         yield builder.take()
     if reached < end:
@@ -124,15 +122,9 @@ def store_batches(
         )
 
 
-def _read_ahead(walk: LogWalk) -> Generator[tuple[bytes, int], None, None]:
-    """Records, and how far they reach; a thread reads the next ones meanwhile."""
-    with ThreadPoolExecutor(1, thread_name_prefix="mqstore-read") as thread:
-        coming = thread.submit(walk.step)
-        while True:
-            body, why = coming.result()
-            reached = walk.offset
-            if why == "more":
-                coming = thread.submit(walk.step)
-            yield body, reached
-            if why != "more":
-                return
+def _steps(walk: LogWalk) -> Iterator[tuple[bytes, int]]:
+    """Records, and how far they reach, up to damage or the end."""
+    why = "more"
+    while why == "more":
+        body, why = walk.step()
+        yield body, walk.offset

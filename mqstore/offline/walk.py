@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from mqstore.message import ReceivedMessage
 from mqstore.offline.report import Gap
 
 __all__ = ["LogWalk", "Scanner", "Wanted", "ahead", "follow"]
+
+T = TypeVar("T")
 
 CHUNK_BYTES = 1 << 20
 """How much of the log one read takes."""
@@ -130,9 +132,9 @@ class LogWalk:
                 return
 
 
-def ahead(walk: Iterable[bytes]) -> Iterator[bytes]:
-    """The walk, its next stretch read by a thread while this one is used."""
-    source = iter(walk)
+def ahead(stretches: Iterable[T]) -> Iterator[T]:
+    """The same, the next one made by a thread while this one is used."""
+    source = iter(stretches)
     first = next(source, None)
     if first is None:
         return

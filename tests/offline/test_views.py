@@ -169,9 +169,10 @@ def test_what_a_newer_rocketmq_left_is_said(golden_store: Any, tmp_path: Path) -
     queue = root / "batchconsumequeue" / "TopicBatches" / "0"
     queue.mkdir(parents=True)
     (queue / f"{0:020}").write_bytes(bytes(46))
-    (root / "timerwheel").write_bytes(bytes(100))
+    (root / "timerlog").mkdir()
+    (root / "timerlog" / f"{0:020}").write_bytes(bytes(100))
     said = dict(mqstore.open(root).stat().unread)
-    assert "RocketMQ 5" in said["timerwheel"]
+    assert "RocketMQ 5" in said["timerlog"]
     assert any(path.startswith("batchconsumequeue") for path in said)
     assert len(list(mqstore.open(root).records())) == 605
 
