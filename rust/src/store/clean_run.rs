@@ -1,6 +1,7 @@
 //! One run of the cleaner.
 
-use std::time::UNIX_EPOCH;
+use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
 
 use parking_lot::MutexGuard;
 
@@ -91,6 +92,10 @@ impl<'a, F: Files> Run<'a, F> {
         let pressure = self.cleaner.upkeep.space.pressure();
         let wall_ms = self.cleaner.upkeep.clock.wall_ms();
         let leave = self.rules.leave(wall_ms, pressure, is_manual);
+        if leave == Leave::Any {
+            // With many queues the pauses would keep the next log files for an hour.
+            self.rules.queue_pause = Duration::ZERO;
+        }
         if self.now_ms >= self.state.retry_at_ms {
             self.clean_log(leave);
         }
@@ -218,7 +223,7 @@ impl<'a, F: Files> Run<'a, F> {
         &self.cleaner.reader.log
     }
 
-    fn path(&self, start: u64) -> std::path::PathBuf {
+    fn path(&self, start: u64) -> PathBuf {
         self.cleaner.log_directory.join(offset_name(start))
     }
 }

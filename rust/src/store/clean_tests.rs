@@ -111,7 +111,9 @@ fn a_full_disk_takes_unexpired_files_and_refuses_puts() {
         PutStatus::ServiceNotAvailable
     );
     assert!(rig.store.refusal().unwrap().contains("limit 0 %"));
-    assert_eq!(rig.run().0.log_files, 3, "whatever their age");
+    let (cleaned, pauses) = rig.run();
+    assert_eq!(cleaned.log_files, 3, "whatever their age");
+    assert_eq!(pauses.len(), 2, "between files of the log");
     assert_eq!(rig.get(3), (GetStatus::Found, 4));
     let rig = full(false);
     assert_eq!(rig.run().0.log_files, 0, "cleanFileForciblyEnable=false");
