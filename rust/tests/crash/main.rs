@@ -7,6 +7,7 @@
 
 mod disk;
 mod failing;
+mod flips;
 mod io_errors;
 mod oracle;
 mod power_loss;

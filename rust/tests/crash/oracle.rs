@@ -204,7 +204,7 @@ pub fn check_appends(store: &Store) -> Verdict {
                 result.physical_offset >= end && result.queue_offset >= next,
                 "{topic}/{queue_id} had {next}, the log ended at {end}: {result:?}"
             );
-            crate::rig::wait_readable(store, &result, topic, queue_id);
+            crate::rig::wait_readable(store, &result, topic, queue_id)?;
             let last = drain(store, topic, queue_id)?.pop();
             let is_last = last.is_some_and(|last| last.queue_offset == result.queue_offset);
             ensure!(is_last, "{topic}/{queue_id}: {result:?} cannot be read");

@@ -247,11 +247,16 @@ pub fn drain(store: &Store, topic: &str, queue_id: i32) -> Verdict<Vec<Stored>> 
 }
 
 /// Waits until a put message is dispatched.
-pub fn wait_readable(store: &Store, result: &PutResult, topic: &str, queue_id: i32) {
+pub fn wait_readable(store: &Store, result: &PutResult, topic: &str, queue_id: i32) -> Verdict {
     let deadline = Instant::now() + PATIENCE;
     let count = result.record_offsets.len() as i64;
     while store.max_offset(topic, queue_id) < result.queue_offset + count {
-        assert!(Instant::now() < deadline, "{result:?} is not dispatched");
+        ensure!(
+            Instant::now() < deadline && store.refusal().is_none(),
+            "{result:?} is not dispatched: {:?}",
+            store.refusal()
+        );
         std::thread::yield_now();
     }
+    Ok(())
 }
