@@ -9,7 +9,7 @@ use mqstack_core::format::message::{CheckCrc, RecordView};
 
 use crate::oracle::close;
 use crate::random::Random;
-use crate::rig::{Message, QUEUES, Rig, TOPICS, directory, drain, put};
+use crate::rig::{Message, QUEUES, Rig, TOPICS, copy_tree, directory, drain, files, put};
 
 /// Fields of a record between IPv4 hosts and how many bytes each has, up to the body.
 const FIELDS: [(&str, usize); 15] = [
@@ -151,27 +151,6 @@ impl Patient {
             false => Err(format!("{} others are left", others.len())),
         }
     }
-}
-
-fn copy_tree(from: &Path, to: &Path) {
-    for path in files(from) {
-        let target = to.join(path.strip_prefix(from).unwrap());
-        fs::create_dir_all(target.parent().unwrap()).unwrap();
-        fs::copy(&path, &target).unwrap();
-    }
-}
-
-fn files(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(root).unwrap() {
-        let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => found.extend(files(&path)),
-            false => found.push(path),
-        }
-    }
-    found.sort();
-    found
 }
 
 fn flip(path: &Path, bit: u64) {

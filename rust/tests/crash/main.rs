@@ -8,10 +8,14 @@
 mod disk;
 mod failing;
 mod flips;
+mod full_disk;
 mod io_errors;
+mod kill;
 mod oracle;
 mod power_loss;
 mod random;
 mod rig;
+mod seam;
 mod tape;
+mod torn;
 mod workload;

@@ -1,6 +1,7 @@
 //! Small stores, their messages, and what is read back.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -45,7 +46,7 @@ impl Rig {
         Settings {
             commit_log_file_bytes: Some(self.log_file_bytes),
             consume_queue_file_bytes: Some(self.queue_file_bytes),
-            index_slots: Some(10),
+            index_slots: Some(self.index_entries / 4),
             index_entries: Some(self.index_entries),
             allocate_step_bytes: 4096,
             min_free_bytes: Some(0),
@@ -259,4 +260,27 @@ pub fn wait_readable(store: &Store, result: &PutResult, topic: &str, queue_id: i
         std::thread::yield_now();
     }
     Ok(())
+}
+
+/// Copies a directory.
+pub fn copy_tree(from: &Path, to: &Path) {
+    for path in files(from) {
+        let target = to.join(path.strip_prefix(from).unwrap());
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(&path, &target).unwrap();
+    }
+}
+
+/// Every file below a directory.
+pub fn files(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(files(&path)),
+            false => found.push(path),
+        }
+    }
+    found.sort();
+    found
 }

@@ -103,7 +103,10 @@ impl Worker<'_> {
         self.store.flush().unwrap();
         self.oracle.promise_all(self.tape.position());
         let begun = self.tape.position();
-        let content = format!("{}:{}", self.name, self.random.next()).into_bytes();
+        let counter = self.random.next() >> 1;
+        let version = format!("{{\"counter\":{counter},\"timestamp\":1}}");
+        let content = format!("{{\"dataVersion\":{version},\"topicConfigTable\":{{}}}}");
+        let content = content.into_bytes();
         if self.name.starts_with("0") {
             self.store.save_state(STATE, &content).unwrap();
             self.oracle.saved.push(Saved {

@@ -1,7 +1,5 @@
 //! Every file operation of a store passes the seam that crash tests watch and break.
 
-#![allow(clippy::unwrap_used, reason = "a test's helpers")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
