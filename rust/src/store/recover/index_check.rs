@@ -58,7 +58,8 @@ impl<F: Files> Recovery<'_, F> {
             // The next file may begin in the millisecond in which the last durable one ends; a
             // header that counts nothing may be a file's first one, or lost.
             let is_doubtful = header.end_timestamp_ms >= durable_ms || header.index_count <= 1;
-            let is_torn = !self.was_clean && is_doubtful;
+            let is_absurd = header.index_count.unsigned_abs() > file.layout().entries;
+            let is_torn = is_absurd || (!self.was_clean && is_doubtful);
             if !is_torn && header.end_physical_offset < log_end.max(1).cast_signed() {
                 continue;
             }

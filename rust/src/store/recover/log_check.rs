@@ -332,6 +332,11 @@ impl<'a, F: Files> LogCheck<'a, F> {
         io_error(what.as_ref())(error)
     }
 
+    /// Whether the offsets of some queue did not rise one by one.
+    pub(super) fn has_doubts(&self) -> bool {
+        self.doubts > 0
+    }
+
     /// Ranges that were healed.
     pub(in crate::store) fn healed_ranges(&self) -> &[(u64, u64)] {
         &self.healed

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::message::BLANK_BYTES;
 use crate::log::fs;
+use crate::store::consume_queue::ConsumeQueue;
 use crate::store::consume_queues::ConsumeQueues;
 use crate::store::files::{create_directory, io_error};
 use crate::store::index::IndexFiles;
@@ -78,6 +79,10 @@ impl Marker {
     ) -> io::Result<bool> {
         let now = Self::of(self.log_end, self.last_store_timestamp_ms, queues, index);
         if now != *self || self.log_end < log.min_offset() || self.log_end > log.max_offset() {
+            return Ok(false);
+        }
+        let beyond = |queue: &ConsumeQueue| queue.end_physical() > self.log_end.cast_signed();
+        if queues.all().iter().any(|queue| beyond(queue)) {
             return Ok(false);
         }
         // RocketMQ may have appended since; where the log ends nothing is written.

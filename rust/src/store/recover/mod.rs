@@ -23,6 +23,7 @@ mod record;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod witness;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub(super) use self::log_check::{Left, LogCheck};
 use self::lost::LostUnits;
 pub(super) use self::marker::Marker;
 pub(in crate::store) use self::record::good_record;
+use self::witness::FirstMet;
 use super::checkpoint::Checkpoint;
 use super::consume_queues::ConsumeQueues;
 use super::dispatch::Derived;
@@ -173,8 +175,13 @@ impl<F: Files> Recovery<'_, F> {
         let lost = LostUnits::new(self.root, &queues);
         let start = self.check_start(safe_ms)?;
         check.fill_gaps(start)?;
-        let log_end = check.run(start, None, |queued| lost.from(&queued))?;
+        let met = FirstMet::default();
+        let log_end = check.run(start, None, |queued| {
+            met.note(&queued);
+            lost.from(&queued)
+        })?;
         self.log.truncate_to(log_end).map_err(log_io)?;
+        self.heal_contradicted(&mut check, &queues, &met, start)?;
         if !self.was_clean {
             let unsafe_from = check.first_after(safe_ms);
             self.rewrite(unsafe_from.unwrap_or(log_end), log_end)?;
