@@ -10,7 +10,7 @@ use mqstack_core::clock::{Clock, SystemClock};
 use mqstack_core::format::message::{CheckCrc, RecordView, sys_flag};
 use mqstack_core::format::properties;
 use mqstack_core::store::{
-    GetRequest, GetStatus, PutRequest, PutResult, ReadMode, Settings, Store, TagFilter,
+    GetRequest, GetStatus, PutRequest, PutResult, ReadMode, Settings, Store, StoreError, TagFilter,
 };
 use tempfile::TempDir;
 
@@ -57,9 +57,17 @@ impl Rig {
     }
 
     pub fn try_open(&self, root: &Path) -> Verdict<Arc<Store>> {
-        let clock = TickingClock::shared(self.tick_ms);
-        let store = Store::open(root, self.settings(), clock, true);
-        store.map_err(|error| format!("open: {error}"))
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let clock = TickingClock::shared(self.tick_ms);
+            match Store::open(root, self.settings(), clock, true) {
+                // A child of another test holds all our files open until it is another program.
+                Err(StoreError::Locked { .. }) if Instant::now() < deadline => {
+                    std::thread::yield_now();
+                }
+                opened => return opened.map_err(|error| format!("open: {error}")),
+            }
+        }
     }
 
     pub fn open(&self, root: &Path) -> Arc<Store> {

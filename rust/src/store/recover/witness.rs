@@ -51,28 +51,44 @@ impl<F: Files> Recovery<'_, F> {
     ) -> Result<(), StoreError> {
         let has_doubts = check.has_doubts();
         for queue in queues.all() {
-            if !has_doubts && !self.is_suspect(&queue, met, start)? {
+            if !has_doubts && !self.is_suspect(queues, &queue, met, start)? {
                 continue;
             }
-            let (first, end) = queue.written();
-            for offset in (first..end).rev() {
-                let Some(unit) = queue.unit(offset).filter(is_evidence) else {
-                    continue;
-                };
-                if unit.physical_offset.cast_unsigned() < start {
-                    break;
-                }
-                if let Some(damage) = self.contradiction(&queue, offset, &unit)? {
-                    check.mend(damage)?;
-                }
+            for damage in self.contradictions(queues, &queue, start)? {
+                check.mend(damage)?;
             }
         }
         Ok(())
     }
 
+    /// Records that a queue contradicts; none if it contradicts most: then it is the queue that
+    /// is wrong.
+    fn contradictions(
+        &self,
+        queues: &ConsumeQueues,
+        queue: &ConsumeQueue,
+        start: u64,
+    ) -> Result<Vec<Damage>, StoreError> {
+        let (first, end) = queue.written();
+        let (mut found, mut asked) = (Vec::new(), 0);
+        for offset in (first..end).rev() {
+            let Some(unit) = queue.unit(offset).filter(is_evidence) else {
+                continue;
+            };
+            if unit.physical_offset.cast_unsigned() < start {
+                break;
+            }
+            asked += 1;
+            found.extend(self.contradiction(queues, queue, offset, &unit)?);
+        }
+        let is_believed = found.len() <= 1.max(asked / 2);
+        Ok(if is_believed { found } else { Vec::new() })
+    }
+
     /// Whether the ends of what a queue knows of the checked log contradict the log.
     fn is_suspect(
         &self,
+        queues: &ConsumeQueues,
         queue: &ConsumeQueue,
         met: &FirstMet,
         start: u64,
@@ -90,13 +106,15 @@ impl<F: Files> Recovery<'_, F> {
         let is_unmet = met
             .of(queue)
             .is_none_or(|first| first > queue.written().0 && is_early(first));
-        Ok(is_unmet || self.contradiction(queue, last_offset, &last)?.is_some())
+        let contradiction = self.contradiction(queues, queue, last_offset, &last)?;
+        Ok(is_unmet || contradiction.is_some())
     }
 
     /// The range of a good record of the very size that a unit says, but of another place in the
-    /// queues than the unit's.
+    /// queues than the unit's, where no unit speaks for it.
     fn contradiction(
         &self,
+        queues: &ConsumeQueues,
         queue: &ConsumeQueue,
         offset: i64,
         unit: &QueueEntry,
@@ -113,7 +131,16 @@ impl<F: Files> Recovery<'_, F> {
             && record.queue_id == queue.queue_id()
             && record.queue_offset == offset;
         let is_expected = is_own || is_dispatched_to(&record, queue.topic(), offset);
-        if record.size() != size || is_expected || super::is_stand_in(&record) {
+        let claimed = queues.get(record.topic, record.queue_id);
+        let claimed = claimed.and_then(|claimed| claimed.unit(record.queue_offset));
+        let is_confirmed = claimed.is_some_and(|claimed| {
+            is_evidence(&claimed) && claimed.physical_offset == unit.physical_offset
+        });
+        if record.size() != size
+            || is_expected
+            || is_confirmed
+            || sys_flag::is_rollback(record.sys_flag)
+        {
             return Ok(None);
         }
         Ok(Some(Damage {
