@@ -6,7 +6,7 @@ Everything is read as it lies there; a missing file is an empty table.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 __all__ = ["committed_offsets", "delay_offsets", "group_names", "load_table", "topic_names"]
 
@@ -33,29 +33,39 @@ def committed_offsets(root: Path) -> dict[str, dict[int, int]]:
     rows: dict[str, dict[int, int]] = {}
     for name in ("consumerOffset.json", "lmqConsumerOffset.json"):
         table = load_table(root, name)
-        rows |= {key: _numbers(row) for key, row in table.get("offsetTable", {}).items()}
-        rows |= {key: {0: int(at)} for key, at in table.get("lmqOffsetTable", {}).items()}
+        rows |= {key: _numbers(row) for key, row in _part(table, "offsetTable").items()}
+        light = _part(table, "lmqOffsetTable").items()
+        rows |= {key: _numbers({"0": offset}) for key, offset in light}
     return rows
 
 
 def delay_offsets(root: Path) -> dict[int, int]:
     """Delay level to the queue offset of the next message to deliver."""
-    return _numbers(load_table(root, "delayOffset.json").get("offsetTable", {}))
+    return _numbers(_part(load_table(root, "delayOffset.json"), "offsetTable"))
+
+
+def _part(table: Table, name: str) -> Table:
+    """A table in a table; {} when there is something else in its place."""
+    part = table.get(name)
+    return part if isinstance(part, dict) else {}
 
 
 def _numbers(row: object) -> dict[int, int]:
-    if not isinstance(row, dict):
-        return {}
-    return {int(key): int(cast(int, value)) for key, value in row.items()}
+    """The pairs of a row that are numbers: a file may be damaged and still be JSON."""
+    found = {}
+    for key, value in row.items() if isinstance(row, dict) else ():
+        if isinstance(value, int) and key.lstrip("-").isdecimal():
+            found[int(key)] = value
+    return found
 
 
 def topic_names(root: Path) -> list[str]:
     """Topics that the broker knew, sorted."""
-    return sorted(load_table(root, "topics.json").get("topicConfigTable", {}))
+    return sorted(_part(load_table(root, "topics.json"), "topicConfigTable"))
 
 
 def group_names(root: Path) -> list[str]:
     """Consumer groups: those with settings and those that committed an offset, sorted."""
-    known = set(load_table(root, "subscriptionGroup.json").get("subscriptionGroupTable", {}))
+    known = set(_part(load_table(root, "subscriptionGroup.json"), "subscriptionGroupTable"))
     committed = {key.partition("@")[2] for key in committed_offsets(root)}
     return sorted((known | committed) - {""})

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import mqstore
+from mqstore.offline.export import export
 from mqstore.offline.walk import ahead
 from tests.format.golden import GOLDEN, expected
 
@@ -161,6 +162,24 @@ def test_state_files_that_are_damaged_are_replaced_by_their_copy(tmp_path: Path)
     reader = mqstore.open(tmp_path / "store")
     assert reader.committed() == {"T@g": {0: 4, 1: 7}, "%LMQ%a@g": {0: 3}}
     assert reader.stat().groups == ("g",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[]", '{"offsetTable":[]}', '{"offsetTable":{"T@g":7}}',
+     '{"offsetTable":{"T@g":{"x":1,0:"y"}}}', '{"offsetTable":{"T@g":{0:null}}}',
+     '{"lmqOffsetTable":{"T@g":"z"}}', "{", "\\xff"],
+)  # fmt: skip
+def test_json_that_is_no_table_is_an_empty_one(tmp_path: Path, text: str) -> None:
+    config = tmp_path / "store" / "config"
+    config.mkdir(parents=True)
+    (tmp_path / "store" / "commitlog").mkdir()
+    for name in ("consumerOffset", "lmqConsumerOffset", "delayOffset", "topics"):
+        (config / f"{name}.json").write_text(text)
+    reader = mqstore.open(tmp_path / "store")
+    assert not any(reader.committed().values())
+    assert reader.stat().topics == ()
+    assert export(reader, tmp_path / "out.csv").messages == 0
 
 
 def test_what_a_newer_rocketmq_left_is_said(golden_store: Any, tmp_path: Path) -> None:
