@@ -49,6 +49,8 @@ mod latency;
 mod layout;
 mod lock;
 mod lookup;
+#[cfg(test)]
+mod lookup_tests;
 mod offset_moves;
 mod offsets;
 mod open;

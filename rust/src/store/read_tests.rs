@@ -1,17 +1,22 @@
 //! What a read answers, case by case, over real stores.
 
 use std::fs;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{Advice, fadvise};
 
+use super::files::offset_name;
 use super::golden::unpack;
 use super::settings::Settings;
 use super::store::Store;
-use super::store_rig::{BODY, HOUR_MS, LOG_FILE, Rig, rig, rig_with, settings};
+use super::store_rig::{HOUR_MS, LOG_FILE, Rig, rig, rig_with, settings};
 use super::test_rig::request;
 use super::types::{GetRequest, GetResult, GetStatus, PutRequest, ReadMode, TagFilter, WouldBlock};
-use crate::clock::{Clock, ManualClock};
-use crate::format::message::{CheckCrc, Head, RecordView, java_hash};
+use crate::clock::ManualClock;
+use crate::format::message::java_hash;
+use crate::log::{Operation, Tape, Target, watch};
 
 /// Units of a consume-queue file of the rig.
 const FILE_UNITS: i64 = 10;
@@ -147,6 +152,45 @@ fn a_queue_file_that_is_gone_is_passed_and_one_that_fails_is_not() {
     assert_eq!(status(&rig, 24), (GetStatus::Found, 25));
 }
 
+/// Fails the reads of one file of the log while it is told to.
+#[derive(Debug)]
+struct BadDisk {
+    name: String,
+    is_bad: AtomicBool,
+}
+
+impl Tape for BadDisk {
+    fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
+        let is_read = matches!(operation, Operation::Read(..)) && target.path.ends_with(&self.name);
+        match is_read && self.is_bad.load(Ordering::SeqCst) {
+            true => Err(io::Error::from_raw_os_error(5)),
+            false => Ok(0),
+        }
+    }
+
+    fn after(&self, _target: Target<'_>, _operation: &Operation<'_>, _began: u64) {}
+}
+
+#[test]
+fn a_message_on_a_bad_disk_is_asked_for_again() {
+    let rig = rig();
+    rig.put("T", 3);
+    let disk = Arc::new(BadDisk {
+        name: offset_name(LOG_FILE),
+        is_bad: AtomicBool::new(false),
+    });
+    let _watch = watch(rig.root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
+    let rig = rig.reopen(false);
+    disk.is_bad.store(true, Ordering::SeqCst);
+    let before = get(&rig, 0, 32);
+    assert_eq!(before.status, GetStatus::Found);
+    assert_eq!((before.message_count, before.next_begin_offset), (1, 1));
+    assert_eq!(status(&rig, 1), (GetStatus::OffsetFoundNull, 1));
+    assert_eq!(status(&rig, 2), (GetStatus::Found, 3));
+    disk.is_bad.store(false, Ordering::SeqCst);
+    assert_eq!(get(&rig, 1, 32).message_count, 2);
+}
+
 #[test]
 fn a_group_that_was_reset() {
     let rig = rig();
@@ -266,68 +310,6 @@ fn a_record_that_is_not_the_units_is_left_out() {
         rig.store.get_at(LOG_FILE.cast_signed(), ReadMode::Wait),
         Ok(None)
     );
-}
-
-#[test]
-fn looked_up_by_offset_key_and_time() {
-    let rig = rig();
-    let start_ms = rig.clock.wall_ms() / 1_000 * 1_000 + 1_000;
-    rig.clock.set_wall(start_ms);
-    for _ in 0..5 {
-        rig.put("T", 1);
-        rig.clock.advance(1_000);
-    }
-    let store = &rig.store;
-    let at = |index: u64| (index * LOG_FILE).cast_signed();
-    let record = store.get_at(at(2), ReadMode::Wait).unwrap().unwrap();
-    let view = RecordView::parse(&record, CheckCrc::Yes).unwrap();
-    assert_eq!((view.queue_offset, view.body), (2, BODY.as_slice()));
-    for nothing in [at(2) + 1, at(9), -1, i64::MAX] {
-        assert_eq!(store.get_at(nothing, ReadMode::Wait), Ok(None), "{nothing}");
-    }
-    assert_eq!(store.store_time_range(), Some((start_ms, start_ms + 4_000)));
-    assert_eq!(store.store_time_at("T", 1, 3), start_ms + 3_000);
-    assert_eq!(store.store_time_at("T", 1, 5), -1);
-    for (time_ms, offset) in [(0, 0), (2_000, 2), (2_499, 2), (2_501, 3), (99_000, 4)] {
-        assert_eq!(
-            store.offset_by_time("T", 1, start_ms + time_ms),
-            offset,
-            "{time_ms}"
-        );
-    }
-    let mut records = Vec::new();
-    let hits = |begin_ms, end_ms, records: &mut Vec<u8>| {
-        let query = store.query("T", "k2", 32, begin_ms, end_ms, records);
-        query.message_count
-    };
-    assert_eq!(hits(start_ms + 2_000, start_ms + 2_999, &mut records), 1);
-    assert_eq!(Head::parse(&records), Head::Record(records.len()));
-    assert_eq!(hits(start_ms + 3_000, i64::MAX, &mut records), 0);
-    assert_eq!(hits(0, start_ms + 1_000, &mut records), 0);
-}
-
-#[test]
-fn a_query_gives_no_more_than_the_setting_allows() {
-    let rig = rig_with(Settings {
-        query_count_max: 3,
-        index_entries: Some(40),
-        ..settings()
-    });
-    for _ in 0..9 {
-        let put = rig.store.put(&PutRequest {
-            properties: b"KEYS\x01same",
-            ..request("T", b"small")
-        });
-        rig.store.wait(put);
-    }
-    rig.settle();
-    let count = |max| {
-        let query = rig
-            .store
-            .query("T", "same", max, 0, i64::MAX, &mut Vec::new());
-        query.message_count
-    };
-    assert_eq!([count(2), count(32), count(-1)], [2, 3, 0]);
 }
 
 #[test]
