@@ -10,8 +10,11 @@ mod sync;
 
 use serde_json::{Map, Value};
 
+/// A part's name, and what measures it.
+type Part = (&'static str, fn() -> Value);
+
 fn main() {
-    let parts: [(&str, fn() -> Value); 4] = [
+    let parts: [Part; 4] = [
         ("batches", batches::figures),
         ("sync", sync::figures),
         ("delay", delay::figures),
