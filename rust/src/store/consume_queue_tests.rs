@@ -344,3 +344,36 @@ fn extension_units_that_do_not_fit_leave_the_tags_code_in_the_queue() {
         .join("consumequeue_ext/T/0/00000000000000000000");
     assert_eq!(fs::read(first).unwrap()[96..], [0xFF, 0xFF, 0, 0]);
 }
+
+#[test]
+fn files_of_another_length_are_refused_by_name_and_key() {
+    let root = tempfile::tempdir().unwrap();
+    drop(filled(&open(root.path(), true, true), 3));
+    let mut settings = settings(true);
+    settings.queue_ext.file_bytes = Some(200);
+    let refused = ConsumeQueues::open(root.path(), &settings, false).unwrap_err();
+    let text = refused.to_string();
+    assert!(
+        text.contains("consumequeue_ext/T/0/00000000000000000000 has 100 bytes"),
+        "{text}"
+    );
+    assert!(text.contains("mappedFileSizeConsumeQueueExt"), "{text}");
+    settings.queue_ext.file_bytes = None;
+    let queue = ConsumeQueues::open(root.path(), &settings, false).unwrap();
+    check_units(&queue.get("T", 0).unwrap(), true);
+}
+
+#[test]
+fn an_empty_last_file_never_got_its_length() {
+    let root = tempfile::tempdir().unwrap();
+    drop(filled(&open(root.path(), true, true), 4));
+    for of in ["consumequeue", "consumequeue_ext"] {
+        let next = root.path().join(of).join("T/0/00000000000000000100");
+        fs::write(next, b"").unwrap();
+    }
+    let queue = open(root.path(), true, false).get("T", 0).unwrap();
+    assert_eq!(queue.max_offset(), 4);
+    assert_eq!(files(root.path(), "consumequeue"), [0]);
+    assert_eq!(files(root.path(), "consumequeue_ext"), [0]);
+    check_units(&queue, true);
+}

@@ -10,6 +10,9 @@ use super::test_rig::request;
 use super::types::{GetRequest, GetStatus, Put, PutRequest, ReadMode, TagFilter};
 use crate::format::message::{java_hash, sys_flag};
 
+/// Topic, queue, maximum offset and tags code of an arrival.
+type Told = (String, i32, i64, i64);
+
 fn with_ext() -> Settings {
     Settings {
         queue_ext: QueueExt {
@@ -101,7 +104,7 @@ fn the_extension_keeps_what_the_source_of_bitmaps_says() {
 #[test]
 fn a_message_enters_every_queue_that_it_names() {
     let rig = rig_with(with_light_queues());
-    let told: Arc<Mutex<Vec<(String, i32, i64, i64)>>> = Arc::default();
+    let told: Arc<Mutex<Vec<Told>>> = Arc::default();
     let seen = Arc::clone(&told);
     rig.store.on_arrival(Box::new(move |arrival| {
         let name = arrival.topic.to_owned();

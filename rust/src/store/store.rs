@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::clean::Cleaner;
 use super::delay::DelayThread;
-use super::dispatch::Listener;
+use super::dispatch::{BitmapSource, Listener};
 use super::files::{io_error, sync_directory};
 use super::flush::FlushThreads;
 use super::follow::Dispatcher;
@@ -30,7 +30,6 @@ use super::types::{
 };
 use super::upkeep::Upkeep;
 use crate::clock::Clock;
-use crate::format::message::RecordView;
 use crate::log::{Allocator, Directory, Segments, fs};
 
 /// An open store directory: one writer, any number of readers.
@@ -231,10 +230,7 @@ impl Store {
 
     /// Registers the one source of the filter bitmaps that the consume-queue extension keeps; a
     /// message gets none where it answers None. Called by the dispatcher, in log order.
-    pub fn set_bitmap_source(
-        &self,
-        source: Box<dyn Fn(&RecordView<'_>) -> Option<Vec<u8>> + Send + Sync>,
-    ) {
+    pub fn set_bitmap_source(&self, source: BitmapSource) {
         self.dispatcher.set_bitmap_source(source);
     }
 
