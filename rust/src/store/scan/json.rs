@@ -2,6 +2,7 @@
 //! the rows of `mqstore dump`.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use crate::format::message::{RecordError, RecordView, body_crc, sys_flag};
 use crate::format::properties;
@@ -10,7 +11,7 @@ use crate::format::properties;
 mod tests;
 mod text;
 
-use text::{write_base64, write_hex, write_number, write_string, write_time};
+use text::{write_base64, write_hex, write_number, write_octet, write_string, write_time};
 
 /// Room for one line without its body, bytes: a guess.
 const LINE_BYTES: usize = 900;
@@ -69,92 +70,152 @@ pub fn json_lines(
     Ok(())
 }
 
+/// `, "name": `, in one piece.
+macro_rules! name {
+    ($name:literal, $out:expr) => {
+        $out.extend_from_slice(concat!(", \"", $name, "\": ").as_bytes())
+    };
+}
+
+/// A field that is a number.
+macro_rules! number {
+    ($name:literal, $value:expr, $out:expr) => {
+        name!($name, $out);
+        write_number($value, $out);
+    };
+}
+
 /// The line up to the body, in the order of `message_row`.
 fn write_fields(bytes: &[u8], record: &RecordView<'_>, out: &mut Vec<u8>) {
     let hosts = Hosts::of(bytes, record.sys_flag);
+    let pairs = Pairs::of(record.properties);
     out.extend_from_slice(b"{\"topic\": ");
     write_string(record.topic, out);
-    write_field("queueId", record.queue_id.into(), out);
-    write_field("queueOffset", record.queue_offset, out);
-    write_field("commitLogOffset", record.physical_offset, out);
-    write_field("storeSize", bytes.len() as i64, out);
-    let text = record.properties;
-    write_name("msgId", out);
-    match properties::get_str(text, properties::UNIQ_KEY) {
-        Some(unique) => write_string(&unique, out),
+    number!("queueId", record.queue_id.into(), out);
+    number!("queueOffset", record.queue_offset, out);
+    number!("commitLogOffset", record.physical_offset, out);
+    number!("storeSize", bytes.len() as i64, out);
+    name!("msgId", out);
+    match pairs.last(properties::UNIQ_KEY) {
+        Some(unique) => write_lossy(unique, out),
         None => hosts.write_offset_id(record.physical_offset, out),
     }
-    write_name("offsetMsgId", out);
+    name!("offsetMsgId", out);
     hosts.write_offset_id(record.physical_offset, out);
-    write_optional("tags", properties::get_str(text, properties::TAGS), out);
-    write_optional("keys", properties::get_str(text, properties::KEYS), out);
-    write_field("flag", record.flag.into(), out);
-    write_field("sysFlag", record.sys_flag.into(), out);
-    write_field("bornTimestamp", record.born_timestamp_ms, out);
-    write_name("bornHost", out);
+    name!("tags", out);
+    write_optional(pairs.last(properties::TAGS), out);
+    name!("keys", out);
+    write_optional(pairs.last(properties::KEYS), out);
+    number!("flag", record.flag.into(), out);
+    number!("sysFlag", record.sys_flag.into(), out);
+    number!("bornTimestamp", record.born_timestamp_ms, out);
+    name!("bornHost", out);
     write_host(hosts.born, out);
-    write_field("storeTimestamp", record.store_timestamp_ms, out);
-    write_name("storeTime", out);
+    number!("storeTimestamp", record.store_timestamp_ms, out);
+    name!("storeTime", out);
     write_time(record.store_timestamp_ms, out);
-    write_name("storeHost", out);
+    name!("storeHost", out);
     write_host(hosts.store, out);
-    write_field("reconsumeTimes", record.reconsume_times.into(), out);
+    number!("reconsumeTimes", record.reconsume_times.into(), out);
     let prepared = record.prepared_transaction_offset;
-    write_field("preparedTransactionOffset", prepared, out);
+    number!("preparedTransactionOffset", prepared, out);
     // As a signed int, which it is on disk.
-    write_field("bodyCRC", record.body_crc.cast_signed().into(), out);
-    write_name("properties", out);
-    write_properties(text, out);
+    number!("bodyCRC", record.body_crc.cast_signed().into(), out);
+    name!("properties", out);
+    pairs.write(out);
 }
 
-fn write_name(name: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(b", \"");
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b"\": ");
-}
-
-fn write_field(name: &str, value: i64, out: &mut Vec<u8>) {
-    write_name(name, out);
-    write_number(value, out);
-}
-
-fn write_optional(name: &str, value: Option<Cow<'_, str>>, out: &mut Vec<u8>) {
-    write_name(name, out);
+fn write_optional(value: Option<&[u8]>, out: &mut Vec<u8>) {
     match value {
-        Some(value) => write_string(&value, out),
+        Some(value) => write_lossy(value, out),
         None => out.extend_from_slice(b"null"),
     }
 }
 
-/// The pairs that count; of equal names the place of the first and the value of the last.
-fn write_properties(text: &[u8], out: &mut Vec<u8>) {
-    let start = out.len();
-    out.push(b'{');
-    for (at, (name, value)) in properties::iterate(text).enumerate() {
-        let earlier = || properties::iterate(text).take(at);
-        if earlier().any(|(seen, _)| seen == name) || (!name.is_ascii() && at > 0) {
-            out.truncate(start);
-            return write_properties_slowly(text, out);
+/// Text whose bytes that are not UTF-8 become U+FFFD.
+fn write_lossy(bytes: &[u8], out: &mut Vec<u8>) {
+    write_string(&String::from_utf8_lossy(bytes), out);
+}
+
+/// Property pairs kept at hand; a record with more is read anew each time.
+const PAIRS_MAX: usize = 24;
+
+/// The properties of a record, split once.
+struct Pairs<'a> {
+    text: &'a [u8],
+    pairs: [(&'a [u8], &'a [u8]); PAIRS_MAX],
+    /// How many there are; None if they are too many.
+    count: Option<usize>,
+}
+
+impl<'a> Pairs<'a> {
+    fn of(text: &'a [u8]) -> Self {
+        let mut found = Self {
+            text,
+            pairs: [(&[], &[]); PAIRS_MAX],
+            count: None,
+        };
+        let mut count = 0;
+        for pair in properties::iterate(text) {
+            if count == PAIRS_MAX {
+                return found;
+            }
+            found.pairs[count] = pair;
+            count += 1;
         }
-        if at > 0 {
-            out.extend_from_slice(b", ");
-        }
-        write_string(&String::from_utf8_lossy(name), out);
-        out.extend_from_slice(b": ");
-        write_string(&String::from_utf8_lossy(value), out);
+        found.count = Some(count);
+        found
     }
-    out.push(b'}');
+
+    /// The value of the last pair with this name.
+    fn last(&self, name: &str) -> Option<&'a [u8]> {
+        let Some(count) = self.count else {
+            return properties::get(self.text, name);
+        };
+        let mut pairs = self.pairs[..count].iter().rev();
+        let found = pairs.find(|(known, _)| *known == name.as_bytes());
+        found.map(|(_, value)| *value)
+    }
+
+    /// The pairs that count; of equal names the place of the first and the value of the last.
+    fn write(&self, out: &mut Vec<u8>) {
+        let pairs = &self.pairs[..self.count.unwrap_or(0)];
+        let is_plain = |at: usize| {
+            let (name, _) = pairs[at];
+            name.is_ascii() && pairs[..at].iter().all(|(seen, _)| *seen != name)
+        };
+        if self.count.is_none() || !(0..pairs.len()).all(is_plain) {
+            return write_properties_slowly(self.text, out);
+        }
+        out.push(b'{');
+        for (at, (name, value)) in pairs.iter().enumerate() {
+            if at > 0 {
+                out.extend_from_slice(b", ");
+            }
+            write_lossy(name, out);
+            out.extend_from_slice(b": ");
+            write_lossy(value, out);
+        }
+        out.push(b'}');
+    }
 }
 
 /// For names that come twice, or may once they are text.
 fn write_properties_slowly(text: &[u8], out: &mut Vec<u8>) {
     let mut pairs: Vec<(Cow<'_, str>, Cow<'_, str>)> = Vec::new();
+    let mut places = HashMap::new();
     for (name, value) in properties::iterate(text) {
         let name = String::from_utf8_lossy(name);
         let value = String::from_utf8_lossy(value);
-        match pairs.iter_mut().find(|(seen, _)| *seen == name) {
-            Some(pair) => pair.1 = value,
-            None => pairs.push((name, value)),
+        match places.get(&name) {
+            Some(place) => {
+                let pair: &mut (_, _) = &mut pairs[*place];
+                pair.1 = value;
+            }
+            None => {
+                places.insert(name.clone(), pairs.len());
+                pairs.push((name, value));
+            }
         }
     }
     out.push(b'{');
@@ -175,7 +236,7 @@ fn write_body(
     decompress: &mut Decompress<'_>,
     out: &mut Vec<u8>,
 ) {
-    write_name("body", out);
+    name!("body", out);
     let unpacked = if record.sys_flag & sys_flag::COMPRESSED == 0 {
         Ok(Cow::Borrowed(record.body))
     } else {
@@ -185,7 +246,7 @@ fn write_body(
         Ok(bytes) => bytes,
         Err(what) => {
             out.extend_from_slice(b"null");
-            write_name("bodyError", out);
+            name!("bodyError", out);
             return write_string(&what, out);
         }
     };
@@ -196,7 +257,7 @@ fn write_body(
         BodyText::Base64 => write_base64(&bytes, out),
     }
     if body_crc(record.body) != record.body_crc {
-        write_name("bodyError", out);
+        name!("bodyError", out);
         write_string("the body does not match bodyCRC: it is damaged", out);
     }
 }
@@ -242,7 +303,7 @@ fn write_host(host: &[u8], out: &mut Vec<u8>) {
             if at > 0 {
                 out.push(b'.');
             }
-            write_number((*octet).into(), out);
+            write_octet(*octet, out);
         }
     }
     out.push(b':');

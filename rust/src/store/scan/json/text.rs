@@ -43,7 +43,11 @@ pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
     let bytes = text.as_bytes();
     let mut done = 0;
-    if bytes.iter().any(|byte| must_escape(*byte)) {
+    // All of them are looked at: that goes many at a time.
+    if bytes
+        .iter()
+        .fold(false, |any, byte| any | must_escape(*byte))
+    {
         for (at, byte) in bytes.iter().enumerate() {
             if must_escape(*byte) {
                 out.extend_from_slice(&bytes[done..at]);
@@ -91,11 +95,23 @@ pub(super) fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Upper-case hex digits.
+/// Upper-case hex digits of at most 20 bytes: a host or an offset.
 pub(super) fn write_hex_upper(bytes: &[u8], out: &mut Vec<u8>) {
-    for byte in bytes {
-        push_hex(*byte, HEX_UPPER, out);
+    let mut digits = [0; 40];
+    let (pairs, _) = digits.as_chunks_mut::<2>();
+    for (pair, byte) in pairs.iter_mut().zip(bytes) {
+        let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
+        *pair = [HEX_UPPER[high], HEX_UPPER[low]];
     }
+    out.extend_from_slice(&digits[..2 * bytes.len().min(20)]);
+}
+
+/// A number below 256.
+pub(super) fn write_octet(value: u8, out: &mut Vec<u8>) {
+    let pair = usize::from(value % 100) * 2;
+    let digits = [b'0' + value / 100, PAIRS[pair], PAIRS[pair + 1]];
+    let zeros = usize::from(value < 100) + usize::from(value < 10);
+    out.extend_from_slice(&digits[zeros..]);
 }
 
 /// Base64 in quotes, with padding.
