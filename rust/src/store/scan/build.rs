@@ -70,7 +70,8 @@ pub(super) fn settings_of(scan: &Scan, delay_levels: Option<&str>) -> Result<Set
     Ok(settings)
 }
 
-fn levels(settings: &Settings) -> Result<DelayLevels, StoreError> {
+/// The delays of a store's settings.
+pub(super) fn levels(settings: &Settings) -> Result<DelayLevels, StoreError> {
     let text = &settings.delay_levels;
     DelayLevels::parse(text).ok_or_else(|| StoreError::Setting {
         key: "messageDelayLevel",

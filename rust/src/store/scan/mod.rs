@@ -6,11 +6,14 @@ mod copy;
 mod groups;
 mod json;
 mod log;
+mod mend;
 mod plan;
 mod progress;
 mod rebuild;
 #[cfg(test)]
 mod rebuild_tests;
+#[cfg(test)]
+mod repair_tests;
 mod select;
 #[cfg(test)]
 mod select_tests;
@@ -199,8 +202,8 @@ impl Scan {
         found.map_err(log_error(physical_offset))
     }
 
-    /// Checks log, queues, extension, index, checkpoint and state files. `progress` gets the physical offset
-    /// reached and stops the check by returning false.
+    /// Checks log, queues, extension, index, checkpoint and state files against each other.
+    /// `progress` gets the physical offset reached and stops the check by returning false.
     pub fn verify(&self, progress: &mut dyn FnMut(i64) -> bool) -> Result<Report, StoreError> {
         verify::verify(self, progress)
     }

@@ -7,15 +7,15 @@ use super::build::{Built, Site, settings_of};
 use super::copy::{copy_log, copy_rest};
 use super::groups::{Bounds, GroupOutlook, bounds_on_disk, outlook, restore_states};
 use super::log::LogDirectory;
-use super::plan::{LeftAs, Plan, bytes_behind};
-use super::progress::{Progress, Step, Told, Watched, stopped};
+use super::mend::{Source, mend, rewrite};
+use super::plan::{LeftAs, Plan};
+use super::progress::{Progress, Step, Told, Watched};
 use super::{Scan, log_error};
-use crate::log::{Directory, Segments, fs};
+use crate::log::fs;
 use crate::store::files::{create_directory, io_error, list, sync_directory};
 use crate::store::layout;
 use crate::store::lock::StoreLock;
-use crate::store::recover::{Left, LogCheck, Marker};
-use crate::store::settings::Settings;
+use crate::store::recover::{Left, Marker};
 use crate::store::types::StoreError;
 use crate::store::walk::LogRead;
 
@@ -23,8 +23,6 @@ use crate::store::walk::LogRead;
 const SITE: &str = "mqstack/rebuild";
 /// Folders that are derived from the log.
 const DERIVED: [&str; 3] = ["consumequeue", "consumequeue_ext", "index"];
-/// Bytes written again at once.
-const REWRITE_BYTES: usize = 4 << 20;
 
 /// What is wanted.
 #[derive(Debug, Clone, Copy)]
@@ -82,15 +80,6 @@ pub fn rebuild(
         }
         Some(to) => copied(&Scan::open(root)?, to, wish, &told),
     }
-}
-
-/// The log that the derived files are built from.
-struct Source {
-    log_end: u64,
-    /// Store time of its last record, milliseconds since the epoch.
-    last_store_timestamp_ms: i64,
-    healed: Vec<(u64, u64)>,
-    cut: Option<(u64, u64)>,
 }
 
 /// Works on the store itself. A crash leaves one that the next open completes.
@@ -229,65 +218,6 @@ fn plan(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Option<Plan>, S
          mqstore repair {root} --to DIR"
     );
     Err(StoreError::Damaged { root, what })
-}
-
-/// Heals the log as recovery does, from its first byte on, and ends it behind its last record.
-fn mend(
-    scan: &Scan,
-    root: &Path,
-    settings: &Settings,
-    left: Left,
-    told: &Told<'_>,
-) -> Result<Source, StoreError> {
-    let log = layout::open_log(root, settings)?;
-    let all = log.max_offset() - log.min_offset();
-    told.tell(Step::Check, 0, all).map_err(stopped)?;
-    let check = LogCheck::new(root, &log, true, left);
-    let mut check = check.with_multi_dispatch(settings.multi_dispatch);
-    let log_end = check.run(log.min_offset(), None, |_| None)?;
-    told.tell(Step::Check, all, all).map_err(stopped)?;
-    // Before they are gone, where this is the store itself.
-    let cut = bytes_behind(&scan.log, log_end)?;
-    let failed = || log_error(log_end.cast_signed());
-    log.truncate_to(log_end).map_err(failed())?;
-    if let Left::Unclean(safe_ms) = left
-        && root == scan.root
-        && let Some(from) = check.first_after(safe_ms)
-    {
-        rewrite(&log, from, log_end).map_err(failed())?;
-    }
-    Ok(Source {
-        log_end,
-        last_store_timestamp_ms: check.last_store_timestamp_ms(),
-        healed: check.healed_ranges().to_vec(),
-        cut,
-    })
-}
-
-impl Plan {
-    fn into_source(self) -> Source {
-        Source {
-            log_end: self.log_end,
-            last_store_timestamp_ms: self.last_store_timestamp_ms,
-            healed: Vec::new(),
-            cut: None,
-        }
-    }
-}
-
-/// Writes and syncs a range again: a failed fsync may have left pages that only look clean.
-fn rewrite(log: &Segments<Directory>, from: u64, to: u64) -> std::io::Result<()> {
-    let mut bytes = vec![0; REWRITE_BYTES];
-    let mut at = from;
-    while at < to {
-        let count = log.read_at(at, &mut bytes)?;
-        if count == 0 {
-            break;
-        }
-        log.overwrite(at, &bytes[..count])?;
-        at += count as u64;
-    }
-    Ok(())
 }
 
 /// State files, checkpoint and the marks of a closed store; then the report.

@@ -15,7 +15,7 @@ use crate::store::{Settings, Store};
 
 const FILE: u64 = 65_536;
 
-fn run(root: &Path, to: Option<&Path>, repairs: bool) -> Result<Rebuilt, StoreError> {
+pub(super) fn run(root: &Path, to: Option<&Path>, repairs: bool) -> Result<Rebuilt, StoreError> {
     let wish = Wish {
         repairs,
         to,
@@ -25,7 +25,7 @@ fn run(root: &Path, to: Option<&Path>, repairs: bool) -> Result<Rebuilt, StoreEr
 }
 
 /// A folder for a copy, in memory where possible.
-fn place() -> (TempDir, PathBuf) {
+pub(super) fn place() -> (TempDir, PathBuf) {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() {
         tempfile::tempdir_in(memory).unwrap()
@@ -43,13 +43,13 @@ fn files_of(root: &Path, folder: &str) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-fn assert_whole(root: &Path) {
+pub(super) fn assert_whole(root: &Path) {
     let report = Scan::open(root).unwrap().verify(&mut |_| true).unwrap();
     assert_eq!(report.findings, []);
 }
 
 /// Opens and closes the store as a broker would; nothing may be left to mend.
-fn assert_opens(root: &Path, log_end: u64) {
+pub(super) fn assert_opens(root: &Path, log_end: u64) {
     let settings = Settings {
         heal_damage: false,
         ..Settings::default()
@@ -59,7 +59,7 @@ fn assert_opens(root: &Path, log_end: u64) {
     store.close().unwrap();
 }
 
-fn write_at(root: &Path, at: u64, bytes: &[u8]) {
+pub(super) fn write_at(root: &Path, at: u64, bytes: &[u8]) {
     let path = root.join(format!("commitlog/{:020}", at - at % FILE));
     let mut content = fs::read(&path).unwrap();
     let from = (at % FILE) as usize;
@@ -171,31 +171,6 @@ fn a_damaged_log_is_refused_by_rebuild_and_healed_by_repair() {
     };
     assert_eq!(all(&to), all(root.path()) + 1, "the stand-in is a record");
     assert_opens(&to, done.log_end);
-}
-
-#[test]
-fn the_offset_of_a_lost_last_message_is_not_used_again() {
-    let root = unpack("store");
-    let before = Scan::open(root.path()).unwrap();
-    let queues = before.queues().unwrap();
-    let queue = queues
-        .iter()
-        .find(|q| q.topic == "TopicTest" && q.queue_id == 2)
-        .unwrap();
-    let last = before
-        .queue_entries("TopicTest", 2, queue.max_offset - 1, 1)
-        .unwrap();
-    let at = u64::from_be_bytes(*last.first_chunk().unwrap());
-    write_at(root.path(), at + 4, &[0xEE; 80]);
-    let (_folder, to) = place();
-    let done = run(root.path(), Some(&to), true).unwrap();
-    assert_eq!(done.healed[0].0, at);
-    assert_eq!(Scan::open(&to).unwrap().queues().unwrap(), queues);
-    assert_whole(&to);
-    assert_opens(&to, done.log_end);
-    // A delayed message was due meanwhile and came to another queue.
-    let after = Scan::open(&to).unwrap().queues().unwrap();
-    assert!(after.contains(queue), "{after:?}");
 }
 
 #[test]
@@ -366,59 +341,4 @@ fn a_bad_delay_table_is_refused_before_anything_happens() {
         refused.to_string().starts_with("messageDelayLevel"),
         "{refused}"
     );
-}
-
-/// Numbers that look random and are the same each time.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005);
-        self.0 = self.0.wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
-
-#[test]
-fn whatever_is_damaged_a_repaired_copy_is_whole() {
-    let mut numbers = Numbers(7);
-    let healthy = unpack("store");
-    let files: Vec<_> = snapshot(healthy.path()).into_iter().collect();
-    for round in 0..24 {
-        let root = unpack("store");
-        for _ in 0..=numbers.below(4) {
-            // The log twice as often as all the rest.
-            let of_log = numbers.below(3) > 0;
-            let is_wanted = |name: &str| name.starts_with("commitlog/") == of_log;
-            let some: Vec<_> = files.iter().filter(|(name, _)| is_wanted(name)).collect();
-            let (name, content) = some[numbers.below(some.len() as u64) as usize];
-            let mut content = content.clone();
-            let length = content.len().max(1) as u64;
-            let from = numbers.below(length) as usize;
-            let count = 1 + numbers.below(3_000) as usize;
-            let to = (from + count).min(content.len());
-            match numbers.below(4) {
-                0 => content[from.min(to)..to].fill(0),
-                1 => content[from.min(to)..to].fill(numbers.below(256) as u8),
-                2 if to > from => content[from] ^= 1 << numbers.below(8),
-                _ => content.truncate(from),
-            }
-            fs::write(root.path().join(name), content).unwrap();
-        }
-        let scan = Scan::open(root.path()).unwrap();
-        scan.verify(&mut |_| true).unwrap();
-        let (_folder, to) = place();
-        let done = match run(root.path(), Some(&to), true) {
-            Ok(done) => done,
-            Err(error) => panic!("round {round}: {error}"),
-        };
-        let report = Scan::open(&to).unwrap().verify(&mut |_| true).unwrap();
-        let left: Vec<_> = report
-            .findings
-            .iter()
-            .filter(|f| f.kind != "state")
-            .collect();
-        assert!(left.is_empty(), "round {round}: {left:?}");
-        assert_opens(&to, done.log_end);
-    }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::{Ended, Filter, QueueRange, Scan};
+use crate::format::index::IndexEntry;
 use crate::format::message::{CheckCrc, RecordView};
 use crate::store::golden::{lines, unpack};
 
@@ -243,11 +244,7 @@ fn index_files_are_seen_as_they_are_stored() {
         assert_eq!(raw.len() / 20, header.index_count.max(1) as usize - 1);
         assert_eq!(scan.index_entries(name, 2, 1).unwrap(), raw[20..40]);
         let (chunks, _) = raw.as_chunks::<20>();
-        entries.extend(
-            chunks
-                .iter()
-                .map(|raw| crate::format::index::IndexEntry::decode(raw)),
-        );
+        entries.extend(chunks.iter().map(IndexEntry::decode));
     }
     let expected = golden.iter().filter(|line| line["keyHash"].is_i64());
     let expected: Vec<_> = expected

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 
 use self::index::Keys;
 use self::queues::Checked;
+use super::build::levels;
 use super::state::State;
 use super::{FINDINGS_MAX, Finding, Report, Scan};
 use crate::format::delay_levels::DelayLevels;
@@ -48,18 +49,12 @@ pub(super) fn verify(
     progress: &mut dyn FnMut(i64) -> bool,
 ) -> Result<Report, StoreError> {
     let state = scan.state()?;
-    let text = Settings::default().delay_levels;
-    let levels = DelayLevels::parse(&text).ok_or_else(|| StoreError::Setting {
-        key: "messageDelayLevel",
-        value: text,
-        what: "delays with unit s, m, h or d, separated by spaces",
-    })?;
     let mut check = Check {
         scan,
         progress,
         report: Report::default(),
         state,
-        levels,
+        levels: levels(&Settings::default())?,
         queues: Queues::new(),
         keys: Keys::of(scan, !state.is_clean),
         behind: (0, -1),

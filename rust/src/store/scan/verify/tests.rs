@@ -10,6 +10,9 @@ fn verify(root: &Path) -> Report {
     Scan::open(root).unwrap().verify(&mut |_| true).unwrap()
 }
 
+/// How a file is made wrong.
+type Wrong<'a> = &'a dyn Fn(&mut Vec<u8>);
+
 fn kinds(found: &[Finding]) -> Vec<&'static str> {
     let mut kinds: Vec<_> = found.iter().map(|found| found.kind).collect();
     kinds.dedup();
@@ -75,7 +78,7 @@ fn each_wrong_file_is_named() {
     let index = index_file(root);
     let queue = root.join("consumequeue/TopicTest/0/00000000000000000000");
     let offsets = root.join("config/consumerOffset.json");
-    let cases: [(&str, &Path, &dyn Fn(&mut Vec<u8>)); 9] = [
+    let cases: [(&str, &Path, Wrong<'_>); 9] = [
         ("queue_entry", &queue, &|b| b[7] ^= 8),
         ("queue_entry", &queue, &|b| b[11] ^= 1),
         ("queue_entry", &queue, &|b| b[19] ^= 1),
