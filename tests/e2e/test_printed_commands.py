@@ -34,6 +34,7 @@ ONCE = {
     "mqstore dump": ["{data}"],
     "mqstore export": ["{data}", "--to", "{new}/out.jsonl"],
     "mqstore ls": ["{data}"],
+    "mqstore rebuild": ["{data}", "--to", "{new}/rebuilt"],
     "mqstore repair": ["{data}", "--to", "{new}/store"],
     "mqstore verify": ["{data}"],
 }
