@@ -7,10 +7,11 @@ from typing import Any, Final, Self, final
 from typing_extensions import disjoint_base
 
 __all__ = [
-    "OPTIMISED", "Connector", "Event", "GetResult", "PutResult", "QueryResult", "Report",
-    "Request", "Scan", "Server", "ServerStopped", "SettingError", "Store", "StoreDamaged",
+    "OPTIMISED", "Connector", "Event", "GetResult", "PutResult", "QueryResult",
+    "RepairReport", "Report", "Request", "Scan", "Server", "ServerStopped", "SettingError", "Store", "StoreDamaged",
     "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout", "bench_consume",
-    "bench_produce", "check_sql", "fastjson_dumps", "fastjson_to_strict", "next_log",
+    "bench_produce", "check_sql", "fastjson_dumps", "fastjson_to_strict",
+    "json_lines", "next_log", "rebuild", "repair",
 ]  # fmt: skip
 
 OPTIMISED: Final[bool]
