@@ -8,9 +8,9 @@ from typing_extensions import disjoint_base
 
 __all__ = [
     "OPTIMISED", "Connector", "Event", "GetResult", "PutResult", "QueryResult",
-    "RepairReport", "Report", "Request", "Scan", "Server", "ServerStopped", "SettingError", "Store", "StoreDamaged",
-    "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout", "bench_consume",
-    "bench_produce", "check_sql", "fastjson_dumps", "fastjson_to_strict",
+    "RepairReport", "Report", "Request", "Scan", "Server", "ServerStopped", "SettingError",
+    "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout",
+    "bench_consume", "bench_produce", "check_sql", "fastjson_dumps", "fastjson_to_strict",
     "json_lines", "next_log", "rebuild", "repair",
 ]  # fmt: skip
 
