@@ -315,7 +315,7 @@ fn a_record_that_is_not_the_units_is_left_out() {
 #[test]
 fn what_is_not_in_memory_is_read_only_by_who_may_wait() {
     let rig = rig();
-    rig.put("T", 3);
+    rig.put("T", 4);
     rig.settle();
     if !forget_pages(&rig) {
         // Such a file system keeps its files in memory.
@@ -332,7 +332,7 @@ fn what_is_not_in_memory_is_read_only_by_who_may_wait() {
     // The other file: the kernel may read ahead what it was asked for in vain.
     let other = LOG_FILE.cast_signed();
     assert_eq!(rig.store.get_at(other, ReadMode::NoWait), Err(WouldBlock));
-    assert_eq!(get(&rig, 0, 32).message_count, 3, "who may wait");
+    assert_eq!(get(&rig, 0, 32).message_count, 4, "who may wait");
     let warm = rig.store.get(&no_wait, &mut records).unwrap();
     assert_eq!(warm.message_count, 1, "now it is in memory");
 }
