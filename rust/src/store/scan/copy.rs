@@ -23,8 +23,7 @@ const LEFT_OUT: [&str; 8] = [
     "mqstack",
 ];
 
-/// Copies the log up to `end` into `to/commitlog`, every file with its nominal length and its
-/// age; a file that is missing between others becomes one of zeros.
+/// Copies the log up to `end` into `to/commitlog`, every file with its nominal length and its age.
 pub(super) fn copy_log(
     log: &LogDirectory,
     to: &Path,
@@ -33,21 +32,19 @@ pub(super) fn copy_log(
 ) -> Result<(), StoreError> {
     let directory = to.join("commitlog");
     create_directory(&directory)?;
-    let files = log.files()?;
-    let mut start = log.min_offset();
-    while start < end {
-        let path = directory.join(offset_name(start));
-        let next = log.next_file_start(start);
-        let file = create(&path)?;
-        file.set_len(next - start).map_err(io_error(&path))?;
-        let source = files.iter().find(|file| file.offset == start);
-        if let Some(source) = source {
-            let total = end - log.min_offset();
-            let copied = |at: u64| told.tell(Step::Copy, start + at - log.min_offset(), total);
-            copy_data(&source.path, &path, &file, end - start, copied)?;
+    let range = log.min_offset()..end;
+    for source in log.files()? {
+        let start = source.offset;
+        if !range.contains(&start) {
+            continue;
         }
+        let path = directory.join(offset_name(start));
+        let file = create(&path)?;
+        let length = log.next_file_start(start) - start;
+        file.set_len(length).map_err(io_error(&path))?;
+        let copied = |at: u64| told.tell(Step::Copy, start + at - range.start, end - range.start);
+        copy_data(&source.path, &path, &file, length.min(end - start), copied)?;
         file.sync_all().map_err(io_error(&path))?;
-        start = next;
     }
     sync_directory(&directory)
 }

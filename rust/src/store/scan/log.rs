@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 
 use std::io;
+use std::ops::Range;
 
 use std::path::{Path, PathBuf};
 
 use crate::format::message::{BLANK_BYTES, CheckCrc, Head, RecordView};
 use crate::log::fs::File;
 use crate::store::files::{OffsetFile, offset_files, offset_name};
+use crate::store::layout::MISSING_FILES_MAX;
 use crate::store::open_files::OpenFiles;
 use crate::store::types::StoreError;
 use crate::store::walk::{LogRead, RECORD_BYTES_MAX};
@@ -33,13 +35,13 @@ impl LogDirectory {
     pub(super) fn open(root: &Path) -> Result<Self, StoreError> {
         let path = root.join("commitlog");
         let files = offset_files(&path)?;
+        // A log without files is never read.
+        let file_bytes = usual_bytes(&files).unwrap_or(1);
+        let range = range_of(&files, file_bytes);
         Ok(Self {
-            start: files.first().map_or(0, |file| file.offset),
-            end: files
-                .last()
-                .map_or(0, |file| file.offset.saturating_add(file.bytes)),
-            // A log without files is never read.
-            file_bytes: usual_bytes(&files).unwrap_or(1),
+            start: range.start,
+            end: range.end,
+            file_bytes,
             path,
             open: OpenFiles::new(OPEN_FILES_MAX),
         })
@@ -108,6 +110,22 @@ fn usual_bytes(files: &[OffsetFile]) -> Option<u64> {
     usual.map(|(bytes, _)| bytes)
 }
 
+/// From the first to behind the last of the files that belong together: where a name is far off
+/// the others, walking there would take forever.
+fn range_of(files: &[OffsetFile], file_bytes: u64) -> Range<u64> {
+    let mut best: &[OffsetFile] = &[];
+    let is_near = |left: &OffsetFile, right: &OffsetFile| {
+        (right.offset - left.offset) / file_bytes <= MISSING_FILES_MAX as u64
+    };
+    for group in files.chunk_by(is_near) {
+        if group.len() >= best.len() {
+            best = group;
+        }
+    }
+    let end = |file: &OffsetFile| file.offset.saturating_add(file.bytes);
+    best.first().map_or(0, |file| file.offset)..best.last().map_or(0, end)
+}
+
 impl LogRead for LogDirectory {
     fn min_offset(&self) -> u64 {
         self.start
@@ -116,10 +134,7 @@ impl LogRead for LogDirectory {
     /// Behind the last file, also one that a broker added since.
     fn max_offset(&self) -> u64 {
         let files = self.files().unwrap_or_default();
-        let end = files
-            .last()
-            .map_or(0, |file| file.offset.saturating_add(file.bytes));
-        end.max(self.end)
+        range_of(&files, self.file_bytes).end.max(self.end)
     }
 
     fn next_file_start(&self, offset: u64) -> u64 {

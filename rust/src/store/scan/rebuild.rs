@@ -129,7 +129,7 @@ fn in_place(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, St
 
 /// Makes a copy beside its place, and moves it there when it is whole.
 fn copied(scan: &Scan, to: &Path, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, StoreError> {
-    let site = site_beside(to)?;
+    let site = site_beside(to, &scan.root)?;
     remove_tree(&site)?;
     let made = copy_and_build(scan, &site, wish, told).and_then(|mut done| {
         fs::rename(&site, to).map_err(io_error(to))?;
@@ -312,8 +312,8 @@ fn put_in_place(site: &Path, root: &Path) -> Result<(), StoreError> {
     sync_directory(root)
 }
 
-/// A folder beside `to`, which must not exist or be empty.
-fn site_beside(to: &Path) -> Result<PathBuf, StoreError> {
+/// A folder beside `to`, which must not exist or be empty, and not lie inside the store.
+fn site_beside(to: &Path, root: &Path) -> Result<PathBuf, StoreError> {
     let exists = |what: &str| {
         let kind = std::io::Error::from_raw_os_error(libc::EEXIST);
         io_error(Path::new(what))(kind)
@@ -324,7 +324,14 @@ fn site_beside(to: &Path) -> Result<PathBuf, StoreError> {
     let Some(name) = to.file_name().and_then(|name| name.to_str()) else {
         return Err(exists(&to.display().to_string()));
     };
-    Ok(parent_of(to).join(format!(".{name}.unfinished")))
+    let parent = parent_of(to);
+    let whole = |path: &Path| path.canonicalize().map_err(io_error(path));
+    if whole(&parent)?.starts_with(whole(root)?) {
+        let what = "a copy cannot lie inside the store it is made of";
+        let kind = std::io::Error::new(std::io::ErrorKind::InvalidInput, what);
+        return Err(io_error(to)(kind));
+    }
+    Ok(parent.join(format!(".{name}.unfinished")))
 }
 
 fn parent_of(path: &Path) -> PathBuf {

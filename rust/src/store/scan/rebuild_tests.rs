@@ -324,6 +324,8 @@ fn what_was_stopped_leaves_no_trace() {
     let refused = run(root.path(), Some(&to), true).unwrap_err();
     assert!(refused.to_string().contains("exists"), "{refused}");
     fs::remove_file(to.join("something")).unwrap();
+    let inside = run(root.path(), Some(&root.path().join("copy")), true).unwrap_err();
+    assert!(inside.to_string().contains("inside the store"), "{inside}");
     run(root.path(), Some(&to), true).unwrap();
     assert_whole(&to);
 }

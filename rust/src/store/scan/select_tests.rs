@@ -174,6 +174,19 @@ fn a_missing_file_is_a_gap() {
 }
 
 #[test]
+fn a_file_far_off_is_named_and_left_alone() {
+    let (root, scan) = store("store");
+    let (every, _) = all(&scan, &Filter::default());
+    let stray = root.path().join("commitlog/09999999999999999999");
+    fs::write(stray, vec![7; 65_536]).unwrap();
+    let scan = Scan::open(root.path()).unwrap();
+    assert_eq!(all(&scan, &Filter::default()), (every, vec![]));
+    let report = scan.verify(&mut |_| true).unwrap();
+    assert_eq!(report.findings.len(), 1);
+    assert_eq!(report.findings[0].kind, "file");
+}
+
+#[test]
 fn a_queue_gives_its_records_in_chunks() {
     let (_root, scan) = store("store");
     let (every, _) = all(&scan, &Filter::default());
