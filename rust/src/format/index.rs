@@ -71,13 +71,14 @@ impl IndexHeader {
         if self.begin_timestamp_ms <= 0 {
             return 0;
         }
-        let seconds = (store_timestamp_ms - self.begin_timestamp_ms) / 1000;
+        let seconds = store_timestamp_ms.saturating_sub(self.begin_timestamp_ms) / 1000;
         i32::try_from(seconds.max(0)).unwrap_or(i32::MAX)
     }
 
     /// Store time of an entry: whole seconds after the first message, milliseconds since the epoch.
     pub fn entry_timestamp_ms(&self, time_difference_seconds: i32) -> i64 {
-        self.begin_timestamp_ms + i64::from(time_difference_seconds) * 1000
+        let difference_ms = i64::from(time_difference_seconds) * 1000;
+        self.begin_timestamp_ms.saturating_add(difference_ms)
     }
 }
 

@@ -1,0 +1,119 @@
+//! What fuzz targets do with their bytes. The same bodies run as property tests with every
+//! `cargo test`, see `tests/proptests.rs`.
+
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each target uses one; a panic is the finding"
+)]
+
+use std::fs;
+
+use mqstack_core::format::consume_queue::{ENTRY_BYTES, QueueEntry};
+use mqstack_core::format::consume_queue_ext::{ExtHead, ExtUnit};
+use mqstack_core::format::index::{self, IndexEntry, IndexHeader, IndexLayout};
+use mqstack_core::format::message::{CheckCrc, Head, RecordView};
+use mqstack_core::format::{fastjson, message_id, multi_dispatch, properties};
+use mqstack_core::store::scan::Scan;
+
+/// A record that is read is written again as it was; properties are read without end or panic.
+pub fn records(bytes: &[u8]) {
+    if let Ok(record) = RecordView::parse(bytes, CheckCrc::Yes) {
+        assert_eq!(Head::parse(bytes), Head::Record(record.size()));
+        let mut again = Vec::new();
+        record.encode(&mut again);
+        assert_eq!(again, bytes[..record.size()]);
+        assert!(RecordView::parse(bytes, CheckCrc::No).is_ok());
+    }
+    let pairs = properties::iterate(bytes).count();
+    assert!(pairs <= bytes.len());
+    let _ = properties::find(bytes, [properties::UNIQ_KEY, properties::KEYS]);
+    let _ = multi_dispatch::dispatches(bytes).count();
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ = message_id::decode(text);
+    }
+}
+
+/// A log of these bytes is read to its end, and damage is said, not met.
+pub fn store(bytes: &[u8]) {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir(root.path().join("commitlog")).unwrap();
+    let mut log = bytes.to_vec();
+    log.resize(bytes.len().next_multiple_of(4096), 0);
+    fs::write(root.path().join("commitlog/00000000000000000000"), log).unwrap();
+    let Ok(scan) = Scan::open(root.path()) else {
+        return;
+    };
+    let (mut offset, mut records) = (0, 0);
+    while let Ok(chunk) = scan.records(offset, 1 << 20, true) {
+        records += chunk.physical_offsets.len();
+        if chunk.next_offset <= offset {
+            break;
+        }
+        offset = chunk.next_offset;
+    }
+    assert!(records <= bytes.len() / 91);
+    let _ = scan.verify(&mut |_| true);
+}
+
+/// Units are any 20 bytes; what is read is written again as it was.
+pub fn queues(bytes: &[u8]) {
+    let units: Vec<_> = QueueEntry::decode_all(bytes).collect();
+    assert_eq!(units.len(), bytes.len() / ENTRY_BYTES);
+    let again: Vec<u8> = units.iter().flat_map(QueueEntry::encode).collect();
+    assert_eq!(again, bytes[..again.len()]);
+    for unit in units {
+        let _ = (
+            unit.is_used(),
+            unit.is_filler(),
+            unit.is_extension_address(),
+        );
+    }
+    let _ = ExtHead::parse(bytes);
+    if let Some(unit) = ExtUnit::decode(bytes) {
+        let mut again = Vec::new();
+        assert!(unit.encode(&mut again));
+        assert_eq!(again, bytes[..unit.size()]);
+    }
+}
+
+/// Headers and entries are any bytes; positions stay in the file.
+pub fn index(bytes: &[u8]) {
+    if let Some(head) = bytes.first_chunk() {
+        let header = IndexHeader::decode(head);
+        assert_eq!(header.encode(), *head);
+        let _ = header.entry_timestamp_ms(i32::MAX);
+        let _ = header.time_difference_seconds(i64::MIN);
+    }
+    for entry in bytes.as_chunks().0 {
+        assert_eq!(IndexEntry::decode(entry).encode(), *entry);
+    }
+    if let Some(number) = bytes.first_chunk() {
+        let length = u64::from_be_bytes(*number);
+        for slots in [None, Some(1), Some(length as u32)] {
+            let Some(layout) = IndexLayout::of_file(length, slots, None) else {
+                continue;
+            };
+            assert_eq!(layout.file_bytes(), length);
+            assert!(layout.slot_of(length as i32 & i32::MAX) < layout.slots);
+        }
+    }
+    let text = String::from_utf8_lossy(bytes);
+    assert!(index::key_hash(&text, &text) >= 0);
+}
+
+/// Text that is called strict is JSON, and stays as it is.
+pub fn state(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    if let Ok(strict) = fastjson::to_strict(text)
+        && let Ok(value) = serde_json::from_str::<serde_json::Value>(&strict)
+    {
+        let again = fastjson::to_strict(&value.to_string()).unwrap();
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&again).unwrap(),
+            value
+        );
+    }
+}
