@@ -15,7 +15,7 @@ use mqstack_core::clock::SystemClock;
 use mqstack_core::format::message::{CheckCrc, RecordView};
 use mqstack_core::store::scan::Scan;
 use mqstack_core::store::{
-    GetRequest, GetStatus, PutRequest, PutStatus, ReadMode, Settings, Store, StoreError, TagFilter,
+    GetRequest, PutRequest, PutStatus, ReadMode, Settings, Store, StoreError, TagFilter,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -379,32 +379,4 @@ fn a_missing_middle_file_costs_its_messages_alone() {
         let chunk = chunk.records(65_536, 1, true).unwrap();
         assert!(log[65_536..].starts_with(&chunk.bytes));
     }
-}
-
-#[test]
-fn a_status_is_told_for_a_queue_offset_whose_record_is_lost() {
-    let root = unpack("store-damaged");
-    let store = open(root.path());
-    let units = list_of("store-crashed-recovered", "consumequeue");
-    let unit = units
-        .iter()
-        .find(|unit| unit["offset"].as_u64() == Some(DAMAGED));
-    let unit = unit.unwrap();
-    let offset = unit["index"].as_i64().unwrap();
-    let request = GetRequest {
-        topic: unit["topic"].as_str().unwrap(),
-        queue_id: unit["queueId"].as_i64().unwrap() as i32,
-        offset,
-        max_count: 1,
-        filter: &TagFilter::All,
-        mode: ReadMode::Wait,
-    };
-    let mut out = Vec::new();
-    let got = store.get(&request, &mut out).unwrap();
-    assert!(got.next_begin_offset > offset, "{got:?}");
-    if got.status == GetStatus::Found {
-        let record = RecordView::parse(&out, CheckCrc::Yes).unwrap();
-        assert!(record.queue_offset > offset, "the next message");
-    }
-    store.close().unwrap();
 }

@@ -325,13 +325,16 @@ fn a_torn_tail_ends_a_large_log() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     /// Whatever is written over a log, what is left of it is a log.
     #[test]
     fn any_damage_leaves_a_log(
         bodies in prop::collection::vec(0_usize..1_200, 1..30),
-        hits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 1_usize..200), 1..8),
+        hits in prop::collection::vec(
+            (any::<prop::sample::Index>(), any::<u8>(), 1_usize..200),
+            1..8,
+        ),
         is_clean: bool,
     ) {
         let body = [7; 1_200];
