@@ -41,7 +41,8 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m mypy.stubtest mqstore._core mqstore._codec --allowlist scripts/stubtest-allowlist.txt
+	$(BIN)/python -m mypy.stubtest mqstore._core mqstore._codec --allowlist scripts/stubtest-allowlist.txt \
+		--mypy-config-file pyproject.toml
 
 format:
 	cd rust && cargo fmt
