@@ -29,7 +29,7 @@ fn filled(root: &Path, files: u64) {
     let store = open(root, false);
     for count in 0.. {
         let body = vec![b'0' + (count % 10) as u8; 1_000];
-        if put(&store, (count % 2) as i32, &body) > (files - 1) * LOG_FILE_BYTES + 10_000 {
+        if put(&store, count % 2, &body) > (files - 1) * LOG_FILE_BYTES + 10_000 {
             break;
         }
     }
