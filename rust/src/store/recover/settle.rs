@@ -178,6 +178,6 @@ impl<F: Files> Recovery<'_, F> {
 }
 
 /// Whether a record was also queued in `topic` at an offset (RocketMQ's multi-dispatch).
-fn is_dispatched_to(record: &RecordView<'_>, topic: &str, offset: i64) -> bool {
+pub(super) fn is_dispatched_to(record: &RecordView<'_>, topic: &str, offset: i64) -> bool {
     multi_dispatch::dispatches(record.properties).any(|found| found == (topic, offset))
 }

@@ -9,14 +9,13 @@ use std::collections::HashMap;
 
 use super::heal::Damage;
 use super::log_check::{LogCheck, Queued};
-use super::{Recovery, log_io};
+use super::settle::is_dispatched_to;
+use super::{Recovery, good_record, log_io};
 use crate::format::consume_queue::QueueEntry;
-use crate::format::message::{RecordView, sys_flag};
-use crate::format::multi_dispatch;
+use crate::format::message::sys_flag;
 use crate::log::Files;
 use crate::store::consume_queue::ConsumeQueue;
 use crate::store::consume_queues::ConsumeQueues;
-use crate::store::recover::good_record;
 use crate::store::types::StoreError;
 
 /// The first offset of each queue that was met in the log.
@@ -154,8 +153,4 @@ impl<F: Files> Recovery<'_, F> {
 
 fn is_evidence(unit: &QueueEntry) -> bool {
     unit.is_used() && !unit.is_filler()
-}
-
-fn is_dispatched_to(record: &RecordView<'_>, topic: &str, offset: i64) -> bool {
-    multi_dispatch::dispatches(record.properties).any(|found| found == (topic, offset))
 }
