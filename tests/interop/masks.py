@@ -12,7 +12,7 @@ _MASKS = [
     (r"\b[0-9A-F]{32,56}\b", "ID"),
     (r"(OFFLINE|CLUSTERING) +\d+ ", r"\1 RATE "),  # consumerProgress
     # clusterList's last columns: page-cache wait, age of the log, share of the disk
-    (r"\d+ \d+\.\d\d \d\.\d{4}$", "FIGURES"),
+    (r"\d+ +\d+\.\d\d +\d\.\d{4}$", "FIGURES"),
 ]
 
 

@@ -61,8 +61,7 @@ class Checks:
     def run_once(self) -> None:
         """One pass over the half messages."""
         broker = self._broker
-        for topic in (names.HALF_TOPIC, names.OP_HALF_TOPIC):
-            broker.topics.ensure(topic, 1)
+        broker.topics.ensure(names.HALF_TOPIC, 1)
         walk = _Pass(
             broker,
             broker.now_ms(),
