@@ -13,7 +13,6 @@ import pyarrow as pa
 from mqstore.errors import StoreDamaged
 from mqstore.message import COLUMN_LAYOUTS, ColumnBuilder
 from mqstore.offline import LogWalk, StoreReader, Wanted
-from mqstore.offline.walk import ahead
 
 __all__ = ["BATCH_BYTES", "BATCH_ROWS", "BatchBuilder", "arrow_schema", "store_batches"]
 
@@ -108,7 +107,7 @@ def store_batches(
     builder = BatchBuilder(schema)
     reached = start
     walk = reader.walk(start, Wanted(stop=end, topic=wanted.get("topic")))
-    for body, at in ahead(_steps(walk)):
+    for body, at in _steps(walk):
         builder.add(body, end_physical_offset=end, **wanted)
         reached = at
         if builder.full:

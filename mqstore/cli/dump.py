@@ -22,7 +22,6 @@ from mqstore.message import ReceivedMessage, decode_messages
 from mqstore.offline import Gap, StoreReader, Wanted, json_lines
 from mqstore.offline import open as open_store
 from mqstore.offline.rows import BODIES, message_row
-from mqstore.offline.walk import ahead
 
 __all__ = ["dump"]
 
@@ -77,7 +76,7 @@ def dump(
     if follow:
         stretches = reader.follow(_follow_start(reader, chosen), wanted, gaps.say)
     else:
-        stretches = ahead(reader.walk(start, wanted, gaps.say))
+        stretches = iter(reader.walk(start, wanted, gaps.say))
     _write(_first(stretches, chosen["count"]), body, output, live=follow)
     context.exit(EXIT_DAMAGED if gaps.found else 0)
 

@@ -13,7 +13,7 @@ from mqstore.offline import state
 from mqstore.offline.formats import Writer, format_of, whole_file, writer_of
 from mqstore.offline.reader import StoreReader
 from mqstore.offline.report import Gap
-from mqstore.offline.walk import Wanted, ahead
+from mqstore.offline.walk import Wanted
 
 __all__ = ["ExportReport", "export"]
 
@@ -107,7 +107,7 @@ class _Export:
         left = count
         begin, end = self._reader.min_physical_offset, self._reader.max_physical_offset
         walk = self._reader.walk(start, self._wanted, self._report.gaps.append)
-        for body in ahead(walk) if left != 0 else ():
+        for body in walk if left != 0 else ():
             chosen, taken = self._choose(body, left)
             if taken:
                 self._writer.add(chosen)

@@ -35,7 +35,7 @@ from mqstore.offline.views import (
     index_views,
     queue_views,
 )
-from mqstore.offline.walk import LogWalk, Wanted, ahead, follow
+from mqstore.offline.walk import LogWalk, Wanted, follow
 
 if TYPE_CHECKING:
     import numpy
@@ -182,7 +182,7 @@ class StoreReader:
             stop=stop, topic=topic, queue_id=queue_id, tag=tag,
             begin_ms=begin_ms, end_ms=end_ms, check_crc=check_crc,
         )  # fmt: skip
-        for body in ahead(self.walk(start, wanted)):
+        for body in self.walk(start, wanted):
             yield from decode_messages(body)
 
     def first_message(self) -> ReceivedMessage | None:
@@ -311,7 +311,7 @@ class StoreReader:
         from mqstore.arrow import BatchBuilder, arrow_schema
 
         builder = BatchBuilder(arrow_schema(columns or [*COLUMN_LAYOUTS]))
-        for records in ahead(self.walk(start, wanted, on_gap)):
+        for records in self.walk(start, wanted, on_gap):
             builder.add(records)
             if builder.full:
                 yield builder.take()

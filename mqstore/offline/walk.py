@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from mqstore.message import ReceivedMessage
 from mqstore.offline.report import Gap
 
-__all__ = ["LogWalk", "Scanner", "Wanted", "ahead", "follow"]
-
-T = TypeVar("T")
+__all__ = ["LogWalk", "Scanner", "Wanted", "follow"]
 
 CHUNK_BYTES = 1 << 20
 """How much of the log one read takes."""
@@ -130,20 +127,6 @@ class LogWalk:
                 yield body
             if why == "stop" or (why == "unreadable" and not self.skip()):
                 return
-
-
-def ahead(stretches: Iterable[T]) -> Iterator[T]:
-    """The same, the next one made by a thread while this one is used."""
-    source = iter(stretches)
-    first = next(source, None)
-    if first is None:
-        return
-    yield first  # many reads end with it, and need no thread
-    with ThreadPoolExecutor(1, "mqstore-ahead") as reader:
-        coming = reader.submit(next, source, None)
-        while (now := coming.result()) is not None:
-            coming = reader.submit(next, source, None)
-            yield now
 
 
 def follow(walk: LogWalk, commit_log: Path, reopen: Callable[[], Scanner]) -> Iterator[bytes]:

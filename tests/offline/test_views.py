@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 
 import mqstore
 from mqstore.offline.export import export
-from mqstore.offline.walk import ahead
 from tests.format.golden import GOLDEN, expected
 
 pa = pytest.importorskip("pyarrow")
@@ -194,19 +192,3 @@ def test_what_a_newer_rocketmq_left_is_said(golden_store: Any, tmp_path: Path) -
     assert "RocketMQ 5" in said["timerlog"]
     assert any(path.startswith("batchconsumequeue") for path in said)
     assert len(list(mqstore.open(root).records())) == 605
-
-
-def test_reading_ahead_passes_errors_on_and_ends_early() -> None:
-    def stretches(count: int) -> Iterator[bytes]:
-        for number in range(count):
-            yield b"%d" % number
-        raise OSError("the disk is gone")
-
-    read = ahead(stretches(5))
-    assert [next(read) for _ in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
-    with pytest.raises(OSError, match="the disk is gone"):
-        next(read)
-    read = ahead(stretches(100))
-    assert next(read) + next(read) == b"01"
-    read.close()
-    assert list(ahead(iter([]))) == []
