@@ -220,7 +220,7 @@ def large(tmp_path_factory):
     settings = mqstore.Settings(commit_log_file_bytes=64 << 20, min_free_bytes=0)
     with mqstore.Store(root, settings, create=True) as store:
         item = struct.pack(">iiiii400sh", 422, 0, 0, 0, 400, b"", 0)
-        for _ in range(100):
+        for _ in range(300):
             assert store.put("T", item * 1000, batch=True).status == "PUT_OK"
     return root
 
