@@ -52,7 +52,15 @@ if TYPE_CHECKING:
         rebuild,
         repair,
     )
-    from mqstore.store import GetResult, PutResult, QueryResult, Settings, Store, check_sql
+    from mqstore.store import (
+        GetResult,
+        PutResult,
+        QueryResult,
+        Settings,
+        Store,
+        bloom_bits,
+        check_sql,
+    )
 
 _HOMES = {
     "Checkpoint": "offline",
@@ -86,6 +94,7 @@ _HOMES = {
     "UnknownLayout": "errors",
     "VerifyReport": "offline",
     "Wanted": "offline",
+    "bloom_bits": "store",
     "check_sql": "store",
     "decode_messages": "message",
     "decode_properties": "message",
@@ -131,6 +140,7 @@ __all__ = [
     "UnknownLayout",
     "VerifyReport",
     "Wanted",
+    "bloom_bits",
     "check_sql",
     "decode_messages",
     "decode_properties",

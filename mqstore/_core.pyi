@@ -10,8 +10,8 @@ __all__ = [
     "OPTIMISED", "Connector", "Event", "GetResult", "PutResult", "QueryResult",
     "RepairReport", "Report", "Request", "Scan", "Server", "ServerStopped", "SettingError",
     "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout",
-    "bench_consume", "bench_produce", "check_sql", "fastjson_dumps", "fastjson_to_strict",
-    "json_lines", "next_log", "rebuild", "repair",
+    "bench_consume", "bench_produce", "bloom_bits", "check_sql", "fastjson_dumps",
+    "fastjson_to_strict", "json_lines", "next_log", "rebuild", "repair",
 ]  # fmt: skip
 
 OPTIMISED: Final[bool]
@@ -231,6 +231,11 @@ class Store:
         """Flush everything appended so far, log and derived files."""
     def close(self) -> None:
         """Stop the threads, flush, dispatch to the end, write offsets and checkpoint."""
+
+def bloom_bits(
+    group: str, topic: str, error_percent: int, group_count: int
+) -> tuple[int, list[int]]:
+    """Bits of RocketMQ's bloom filter, and those that a group's filter for a topic sets."""
 
 def check_sql(text: str) -> None:
     """Compile an SQL92 expression; ValueError says what is wrong with it."""

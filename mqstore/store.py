@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Self, TypeVar
 
 from mqstore import _core, logs
-from mqstore._core import GetResult, PutResult, QueryResult, check_sql
+from mqstore._core import GetResult, PutResult, QueryResult, bloom_bits, check_sql
 
-__all__ = ["GetResult", "PutResult", "QueryResult", "Settings", "Store", "check_sql"]
+__all__ = ["GetResult", "PutResult", "QueryResult", "Settings", "Store", "bloom_bits", "check_sql"]
 
 T = TypeVar("T")
 

@@ -13,8 +13,9 @@ from mqserver.addresses import Advertised, advertised
 from mqserver.broker import table
 from mqserver.broker.context import BrokerContext, NoNameServers
 from mqserver.broker.relay import Relay
-from mqserver.broker.state import groups, topics
+from mqserver.broker.state import filters, groups, topics
 from mqserver.broker.state.consumers import Consumers
+from mqserver.broker.state.filters import BloomShape, Filters
 from mqserver.broker.state.producers import Producers
 from mqserver.broker.state.saving import Saver
 from mqserver.broker.transactions.checking import Checks
@@ -155,6 +156,15 @@ class Broker:
             ),
             consumers=Consumers(self._tables, self._notify),
             producers=Producers(),
+            filters=Filters(
+                BloomShape(
+                    self.settings.max_error_rate_of_bloom_filter,
+                    self.settings.expect_consumer_num_use_filter,
+                ),
+                self.settings.filter_data_clean_time_span,
+                _now_ms,
+                saver.mark,
+            ),
             saver=saver,
             online=OnlineSettings(self._loaded, broker_override(self._loaded), self._changed),
             registrar=NoNameServers(),
@@ -170,8 +180,10 @@ class Broker:
         )
         saver.add(topics.FILE, context.topics.render)
         saver.add(groups.FILE, context.groups.render)
+        saver.add(filters.FILE, context.filters.render)
         context.topics.load(store.load_state(topics.FILE))
         context.groups.load(store.load_state(groups.FILE))
+        context.filters.load(store.load_state(filters.FILE))
         saver.mark(topics.FILE)
         saver.mark(groups.FILE)
         return context
@@ -305,6 +317,7 @@ class Broker:
             context, listener = self.context, self._listener
             assert listener is not None
             context.days.look(context.store.runtime())
+            context.filters.left(context.consumers.is_online)
             silent = {*context.consumers.silent_since(limit)}
             silent.update(context.producers.silent_since(limit))
             for connection in silent:

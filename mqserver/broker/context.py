@@ -10,6 +10,7 @@ from typing import Protocol
 from mqserver.broker.relay import Relay
 from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.days import Days
+from mqserver.broker.state.filters import Filters
 from mqserver.broker.state.groups import Groups
 from mqserver.broker.state.producers import Producers
 from mqserver.broker.state.saving import Saver
@@ -189,6 +190,7 @@ class BrokerContext:
     groups: Groups
     consumers: Consumers
     producers: Producers
+    filters: Filters
     saver: Saver
     online: OnlineSettings
     registrar: Announcer

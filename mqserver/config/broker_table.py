@@ -115,6 +115,11 @@ _TRANSACTIONS = (
 _FILTERS = (
     Setting("enablePropertyFilter", False, "consumers may filter by SQL92 expressions",
             online=True),
+    Setting("expectConsumerNumUseFilter", 32, "groups the bloom filter is made for", floor=1,
+            ceiling=100_000),
+    Setting("maxErrorRateOfBloomFilter", 20, "its error rate", unit="%", floor=1, ceiling=99),
+    Setting("filterDataCleanTimeSpan", 86_400_000, "a filter nobody used for so long is "
+            "forgotten", unit="ms"),
 )  # fmt: skip
 
 _INERT = (
@@ -122,9 +127,6 @@ _INERT = (
     inert("disableConsumeIfConsumerReadSlowly", False, _LATER),
     inert("consumerFallbehindThreshold", 16 << 30, _LATER),
     inert("enableCalcFilterBitMap", False, _LATER),
-    inert("expectConsumerNumUseFilter", 32, _LATER),
-    inert("maxErrorRateOfBloomFilter", 20, _LATER),
-    inert("filterDataCleanTimeSpan", 86400000, _LATER),
     inert("filterSupportRetry", False, _LATER),
     inert("brokerFastFailureEnable", True, _LATER),
     inert("waitTimeMillsInSendQueue", 200, _LATER),

@@ -44,6 +44,9 @@ class BrokerSettings(NamedTuple):
     trace_on: bool
     reject_transaction_message: bool
     enable_property_filter: bool
+    expect_consumer_num_use_filter: int
+    max_error_rate_of_bloom_filter: int
+    filter_data_clean_time_span: int
     transaction_time_out: int
     transaction_check_max: int
     transaction_check_interval: int

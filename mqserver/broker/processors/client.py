@@ -48,6 +48,7 @@ def _consumer(broker: BrokerContext, data: ConsumerData, member: Member) -> None
     topic = names.retry_topic(data.group_name)
     broker.topics.ensure(topic, group.retry_queue_nums, unit_flag(topic, data.unit_mode))
     broker.consumers.register(data, member)
+    broker.filters.subscribed(data.group_name, data.subscription_data_set)
 
 
 def unregister(broker: BrokerContext, request: Request) -> Reply:

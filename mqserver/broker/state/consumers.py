@@ -98,6 +98,11 @@ class Consumers:
             group = self._groups.get(name)
             return _copy(group) if group else None
 
+    def is_online(self, name: str) -> bool:
+        """Whether a group has members."""
+        with self._lock:
+            return name in self._groups
+
     def connection(self, name: str) -> ConsumerConnection | None:
         """A group as administration shows it (code 203), None if nobody is there."""
         group = self.get(name)

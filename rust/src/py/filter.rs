@@ -6,6 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::filter::Sql;
+use crate::format::bloom::BloomFilter;
 use crate::store::TagFilter;
 
 /// Messages with one of these tag codes, or whose properties satisfy the expression.
@@ -19,6 +20,21 @@ pub(super) fn filter(tag_codes: Option<Vec<i32>>, sql: Option<&str>) -> PyResult
 
 fn compile(text: &str) -> PyResult<Sql> {
     Sql::compile(text).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// The bits of a group's filter for a topic: of how many, and which.
+#[pyfunction]
+pub(super) fn bloom_bits(
+    group: &str,
+    topic: &str,
+    error_percent: u32,
+    group_count: u32,
+) -> PyResult<(u32, Vec<u32>)> {
+    let shape = BloomFilter::of(error_percent, group_count).ok_or_else(|| {
+        let what = "error_percent: 1 to 99, group_count: at least 1";
+        PyValueError::new_err(format!("({error_percent}, {group_count}): {what}"))
+    })?;
+    Ok((shape.bit_count(), shape.positions(group, topic)))
 }
 
 /// Compiles an expression only to say what is wrong with it.

@@ -33,7 +33,7 @@ mod _core {
     #[pymodule_export]
     use super::fastjson::{fastjson_dumps, fastjson_to_strict};
     #[pymodule_export]
-    use super::filter::check_sql;
+    use super::filter::{bloom_bits, check_sql};
     #[pymodule_export]
     use super::logging::next_log;
     #[pymodule_export]

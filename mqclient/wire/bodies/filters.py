@@ -1,0 +1,47 @@
+"""The file of consumer filters, consumerFilter.json (store.md 1)."""
+
+from dataclasses import dataclass, field
+
+from mqclient.wire.bodies.base import Body
+
+
+@dataclass
+class BloomFilterData(Body):
+    """The bits of a group's filter for a topic, of `bit_num`."""
+
+    bit_pos: list[int] = field(default_factory=list)
+    bit_num: int = 0
+
+
+@dataclass
+class ConsumerFilterData(Body):
+    """What a group wants of a topic, by an expression that is no tags.
+
+    born_time, dead_time: milliseconds since the epoch; dead while nobody of the group is online.
+    client_version: `subVersion` of the subscription.
+    """
+
+    consumer_group: str
+    topic: str
+    expression: str
+    expression_type: str
+    born_time: int
+    client_version: int
+    dead_time: int = 0
+    dead: bool = False
+    bloom_filter_data: BloomFilterData | None = None
+
+
+@dataclass
+class FilterDataMapByTopic(Body):
+    """The filters of one topic by group."""
+
+    topic: str
+    group_filter_data: dict[str, ConsumerFilterData] = field(default_factory=dict)
+
+
+@dataclass
+class ConsumerFilterWrapper(Body):
+    """The whole file: filters by topic."""
+
+    filter_data_by_topic: dict[str, FilterDataMapByTopic] = field(default_factory=dict)

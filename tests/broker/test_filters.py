@@ -1,0 +1,122 @@
+"""consumerFilter.json: read and written as RocketMQ does, over the life of a subscription."""
+
+from __future__ import annotations
+
+import tarfile
+from typing import Any
+
+import pytest
+
+from mqclient.wire.bodies.heartbeat import SubscriptionData
+from mqserver.broker.state.filters import FILE, BloomShape, Filters
+from mqstore import fastjson
+from tests.wire.golden import FOLDER
+
+STORE = FOLDER.parent / "store-ext" / "store.tar.gz"
+DAY_MS = 86_400_000
+
+
+def golden() -> bytes:
+    with tarfile.open(STORE) as archive:
+        (member,) = [m for m in archive.getmembers() if m.name.endswith(f"config/{FILE}")]
+        found = archive.extractfile(member)
+        assert found is not None
+        return found.read()
+
+
+class Table:
+    """A table with a clock of its own."""
+
+    def __init__(self, error_percent: int = 20) -> None:
+        self.now_ms = 1795246364800
+        self.saved: list[str] = []
+        shape = BloomShape(error_percent, 32)
+        self.filters = Filters(shape, DAY_MS, lambda: self.now_ms, self.saved.append)
+
+    def rows(self) -> dict[tuple[str, str], dict[str, Any]]:
+        table: Any = fastjson.loads(self.filters.render())
+        return {
+            (topic, group): row
+            for topic, by_group in table["filterDataByTopic"].items()
+            for group, row in by_group["groupFilterData"].items()
+        }
+
+    def subscribe(self, text: str, version: int, topic: str = "T", kind: str = "SQL92") -> None:
+        data = SubscriptionData(topic, text, sub_version=version, expression_type=kind)
+        self.filters.subscribed("g", [data])
+
+
+def test_javas_file_is_read_and_written_with_every_field() -> None:
+    table = Table()
+    table.filters.load(golden())
+    assert fastjson.loads(table.filters.render()) == fastjson.loads(golden())
+
+
+def test_a_file_of_bits_of_another_shape_is_ignored() -> None:
+    table = Table(error_percent=10)
+    table.filters.load(golden())
+    assert table.rows() == {}
+
+
+@pytest.mark.parametrize("text", [None, b"", b"  ", b"{", b"[]"])
+def test_no_file_is_an_empty_table(text: bytes | None) -> None:
+    table = Table()
+    table.filters.load(text)
+    assert table.rows() == {}
+
+
+def test_a_subscription_is_born_dies_and_comes_back() -> None:
+    table = Table()
+    table.subscribe("a > 5", 7)
+    (row,) = table.rows().values()
+    assert (row["expression"], row["clientVersion"], row["dead"]) == ("a > 5", 7, False)
+    assert (row["bornTime"], row["deadTime"]) == (table.now_ms, 0)
+    born_ms = table.now_ms
+    table.now_ms += 1_000
+    table.filters.left(lambda _group: False)
+    (row,) = table.rows().values()
+    assert (row["dead"], row["deadTime"]) == (True, table.now_ms)
+    table.subscribe("a > 5", 8)
+    (row,) = table.rows().values()
+    assert (row["dead"], row["bornTime"], row["clientVersion"]) == (False, born_ms, 8)
+    table.now_ms += 1_000
+    table.subscribe("a > 6", 9)
+    (row,) = table.rows().values()
+    assert (row["expression"], row["bornTime"]) == ("a > 6", table.now_ms)
+    assert table.saved == [FILE] * 4
+
+
+def test_an_older_subscription_changes_nothing() -> None:
+    table = Table()
+    table.subscribe("a > 5", 7)
+    table.subscribe("a > 6", 7)
+    table.subscribe("a > 6", 6)
+    (row,) = table.rows().values()
+    assert row["expression"] == "a > 5"
+
+
+def test_tags_and_what_does_not_compile_are_no_filters() -> None:
+    table = Table()
+    table.subscribe("TagA || TagB", 7, kind="TAG")
+    table.subscribe("a >", 7)
+    assert table.rows() == {}
+
+
+def test_a_topic_that_is_left_is_dead_and_forgotten_after_a_day() -> None:
+    table = Table()
+    table.subscribe("a > 5", 7, topic="left")
+    table.subscribe("a > 5", 8, topic="kept")
+    assert table.rows()["left", "g"]["dead"] is True
+    assert table.rows()["kept", "g"]["dead"] is False
+    table.now_ms += DAY_MS + 1
+    assert table.rows().keys() == {("kept", "g")}
+
+
+def test_what_was_alive_when_the_broker_died_is_dead_at_the_next_start() -> None:
+    before = Table()
+    before.subscribe("a > 5", 7)
+    after = Table()
+    after.now_ms += 60_000
+    after.filters.load(before.filters.render())
+    (row,) = after.rows().values()
+    assert (row["dead"], row["deadTime"]) == (True, after.now_ms - 30_000)
