@@ -176,6 +176,8 @@ def test_python_packages_look_down_only(path: Path) -> None:
 def test_processors_and_state_know_their_place(path: Path) -> None:
     imports = imported_modules(path)
     assert not [m for m in imports if m.split(".")[0] in ("socket", "asyncio")]
+    if "/processors/" in name(path):
+        assert not [m for m in imports if ".processors" in m]
     if "/state/" in name(path):
         assert not [m for m in imports if "processors" in m or m.startswith("mqstore.store")]
 

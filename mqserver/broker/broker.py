@@ -100,6 +100,8 @@ class Broker:
         try:
             self._serve(store)
         except BaseException:
+            if self._listener is not None:
+                self._listener.stop(timeout=0.0)
             store.close()
             raise
         self._store = store
@@ -128,10 +130,10 @@ class Broker:
         self.port, _ = listener.start()
         context.store_host = self._store_host()
         self._publish_broker()
-        context.saver.start()
         if self.settings.metrics_listen:
             self._health = _health(context)
             self._health.start()
+        context.saver.start()
         self._checks = Checks(context)
         self._checks.start()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from mqstore import check_sql
 
 
@@ -26,8 +28,12 @@ def is_tag_type(kind: str | None) -> bool:
     return kind in (None, "", "TAG")
 
 
+@lru_cache(maxsize=100)
 def sql_error(kind: str | None, text: str) -> str | None:
-    """Why an expression that is no tags cannot be used; None if it can."""
+    """Why an expression that is no tags cannot be used; None if it can.
+
+    Kept for as many as RocketMQ's parser keeps: clients send theirs with every heartbeat.
+    """
     if kind != "SQL92":
         return f"expression type {kind} is none of TAG and SQL92"
     try:

@@ -79,12 +79,16 @@ class NameServer:
         return self._listener.counters()
 
     def start(self) -> None:
-        """Listen. Raises OSError when the port is taken."""
+        """Listen. Raises OSError when a port is taken; then nothing is left open."""
         self.port, _ = self._listener.start()
+        try:
+            if self._health is not None:
+                self._health.start()
+        except BaseException:
+            self._listener.stop(timeout=0.0)
+            raise
         self._tables.attach(self._listener)
         self._scanner.start()
-        if self._health is not None:
-            self._health.start()
 
     def stop(self) -> None:
         """Stop listening and join all threads."""

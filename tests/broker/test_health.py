@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import HTTPError
@@ -11,8 +12,12 @@ from urllib.request import urlopen
 import pytest
 
 from mqclient.wire.frame import Frame
-from mqserver.config.load import SettingsError
+from mqserver.broker.broker import Broker
+from mqserver.config.broker_table import BROKER
+from mqserver.config.load import SettingsError, load, pairs
+from mqserver.config.namesrv_table import NAMESRV
 from mqserver.health import Health, address_of
+from mqserver.names.server import NameServer
 from mqserver.pair import Pair
 from mqserver.probe import Probe
 
@@ -124,3 +129,28 @@ def test_addresses(listen: str, address: tuple[str, int]) -> None:
 def test_a_bad_address_is_refused(listen: str) -> None:
     with pytest.raises(SettingsError, match=r"metricsListen=.*host:port"):
         Health(listen, list, lambda: None)
+
+
+@pytest.mark.parametrize("kind", ["broker", "names"])
+def test_a_taken_metrics_port_leaves_nothing_open(tmp_path: Path, kind: str) -> None:
+    """The server's own port can be bound again after the failed start, and its store opened."""
+    with socket.socket() as taken, socket.socket() as own:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        own.bind(("127.0.0.1", 0))
+        port, metrics = own.getsockname()[1], taken.getsockname()[1]
+        own.close()
+        flags = {**LISTEN, "listenPort": str(port), "metricsListen": f"127.0.0.1:{metrics}"}
+        for _ in range(2):
+            with pytest.raises(OSError, match="in use"):
+                _server(kind, flags, tmp_path).start()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+
+
+def _server(kind: str, flags: dict[str, str], root: Path) -> Broker | NameServer:
+    if kind == "names":
+        flags = {**flags, "kvConfigPath": f"{root}/kv.json"}
+        return NameServer(load(NAMESRV, flags=pairs(flags, "test")))
+    flags = {**flags, "storePathRootDir": str(root), "fastPortEnable": "false"}
+    return Broker(load(BROKER, flags=pairs(flags, "test")))

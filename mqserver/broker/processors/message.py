@@ -7,7 +7,6 @@ Native code serves ordinary sends; what comes here is unusual, or everything wit
 from __future__ import annotations
 
 import random
-import time
 
 from mqclient.wire.bodies.topics import TopicConfig
 from mqclient.wire.codes import MessageSysFlag, RequestCode, ResponseCode
@@ -15,11 +14,19 @@ from mqclient.wire.headers.send import SendMessageRequestHeader, SendMessageRequ
 from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.message_text import store_form
-from mqserver.broker.remarks import FAQ, address, no_group, sending_forbidden
-from mqserver.broker.state.topics import DEAD_LETTER_QUEUES, FILE, WRITE, Template, shown
+from mqserver.broker.remarks import address, no_group
+from mqserver.broker.sending import (
+    check_queue,
+    check_time_and_name,
+    created,
+    not_available,
+    region_and_trace,
+    stored_place,
+)
+from mqserver.broker.state.topics import DEAD_LETTER_QUEUES
 from mqserver.broker.transactions.writing import TYPE_BITS, half_text
 from mqserver.replies import AGAIN, Refused, Reply, Request, Response
-from mqstore import PutResult, offset_msg_id
+from mqstore import PutResult
 
 REJECTED = "[REJECTREQUEST]system busy, start flow control for a while"
 LOCK_ABSURD_MS = 10_000_000
@@ -40,10 +47,7 @@ def send(broker: BrokerContext, request: Request) -> Reply:
     settings = broker.settings
     if settings.os_page_cache_busy_time_out_mills < broker.store.lock_held_ms() < LOCK_ABSURD_MS:
         return Response(ResponseCode.SYSTEM_BUSY, REJECTED)
-    told = {
-        "MSG_REGION": settings.region_id,
-        "TRACE_ON": "true" if settings.trace_on else "false",
-    }
+    told = region_and_trace(broker)
     try:
         return _send(broker, request, told)
     except Refused as refused:
@@ -69,50 +73,6 @@ def _send(broker: BrokerContext, request: Request, told: dict[str, str]) -> Repl
         config, queue_id = _retry_or_dead(broker, request, header, config, queue_id)
     result = _put(broker, request, header, config, queue_id)
     return _answer(broker, result, queue_id, told)
-
-
-def check_queue(request: Request, header: SendMessageRequestHeader, config: TopicConfig) -> None:
-    """Refused for a queue that the topic does not have."""
-    limit = max(config.read_queue_nums, config.write_queue_nums)
-    if header.queue_id >= limit:
-        remark = f"request queueId[{header.queue_id}] is illegal, {shown(config)}"
-        raise Refused(ResponseCode.SYSTEM_ERROR, f"{remark} Producer: {request.remote}")
-
-
-def check_time_and_name(broker: BrokerContext, topic: str | None) -> None:
-    """Refused for a topic that nobody may send to, or not now."""
-    settings = broker.settings
-    start_ms = settings.start_accept_send_request_time_stamp
-    if broker.now_ms() < start_ms:
-        until = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(start_ms / 1000))
-        remark = f"broker unable to service, until {until},{start_ms % 1000:03d}"
-        raise Refused(ResponseCode.SYSTEM_ERROR, remark)
-    config = broker.topics.get(topic or "")
-    if not settings.broker_permission & WRITE and config is not None and config.order:
-        raise sending_forbidden(broker)
-    illegal = names.illegal_topic(topic)
-    if illegal:
-        raise Refused(ResponseCode.SYSTEM_ERROR, illegal)
-    if topic in names.NO_SENDING:
-        remark = f"Sending message to topic[{topic}] is forbidden."
-        raise Refused(ResponseCode.NO_PERMISSION, remark)
-    if not broker.accepting:
-        raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, _not_available("broker is stopping"))
-
-
-def created(broker: BrokerContext, header: SendMessageRequestHeader) -> TopicConfig:
-    """The unknown topic of a send, created and saved; Refused if it may not be."""
-    template = Template(header.default_topic, header.default_topic_queue_nums, header.unit_mode)
-    auto = broker.settings.auto_create_topic_enable
-    config = broker.topics.create_for_send(header.topic, template, auto)
-    if config is None and header.topic.startswith(names.RETRY_PREFIX):
-        config = broker.topics.ensure(header.topic, 1)
-    if config is None:
-        remark = f"topic[{header.topic}] not exist, apply first please!{FAQ}"
-        raise Refused(ResponseCode.TOPIC_NOT_EXIST, remark)
-    # Before the first message is acknowledged: without its topic nobody would find it.
-    broker.saver.save_now(FILE)
-    return config
 
 
 def _retry_or_dead(
@@ -180,7 +140,7 @@ def _answer(
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, _illegal(broker))
     if result.status == "SERVICE_NOT_AVAILABLE":
         why = broker.store.refusal() or "the store is shut down"
-        raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, _not_available(why))
+        raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, not_available(why))
     if result.status not in _STORED:
         remark = _NOT_STORED.get(result.status, "UNKNOWN_ERROR DEFAULT")
         raise Refused(ResponseCode.SYSTEM_ERROR, remark)
@@ -188,28 +148,9 @@ def _answer(
     return Response(_STORED[result.status], None, {**place, **told})
 
 
-def stored_place(broker: BrokerContext, result: PutResult, queue_id: int) -> dict[str, str]:
-    """Where a message went, as the fields of a reply."""
-    host, _, port = broker.store_host.rpartition(":")
-    ids = (offset_msg_id(host.strip("[]"), int(port), at) for at in result.record_offsets)
-    return {
-        "queueId": str(queue_id),
-        "msgId": ",".join(ids),
-        "queueOffset": str(result.queue_offset),
-    }
-
-
 def _illegal(broker: BrokerContext) -> str:
     return (
         "the message is illegal, maybe msg body or properties length not matched. "
         f"msg body length limit {broker.settings.max_message_size}B, "
         "msg properties length limit 32KB."
-    )
-
-
-def _not_available(why: str) -> str:
-    return (
-        "service not available now. It may be caused by one of the following reasons: "
-        f"the broker's disk is full [{why}], messages are put to the slave, "
-        "message store has been shut down, etc."
     )

@@ -10,13 +10,14 @@ from mqclient.wire.headers.send import (
 )
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.message_text import NAME_END, PAIR_END, store_form
-from mqserver.broker.processors.message import (
+from mqserver.broker.remarks import system_error
+from mqserver.broker.sending import (
     check_queue,
     check_time_and_name,
     created,
+    region_and_trace,
     stored_place,
 )
-from mqserver.broker.remarks import system_error
 from mqserver.replies import Refused, Reply, Request, Response
 
 _TIMEOUT_S = 10.0
@@ -25,11 +26,7 @@ _ASKER = "REPLY_TO_CLIENT"
 
 def reply(broker: BrokerContext, request: Request) -> Reply:
     """Push the answer to the client that waits for it, then store it if that is set."""
-    settings = broker.settings
-    told = {
-        "MSG_REGION": settings.region_id,
-        "TRACE_ON": "true" if settings.trace_on else "false",
-    }
+    told = region_and_trace(broker)
     is_short = request.code == RequestCode.SEND_REPLY_MESSAGE_V2
     kind = SendMessageRequestHeaderV2 if is_short else SendMessageRequestHeader
     try:
@@ -48,7 +45,7 @@ def reply(broker: BrokerContext, request: Request) -> Reply:
         except Refused as refused:
             code, remark = refused.response.code, refused.response.remark
         place = {"queueId": str(max(0, header.queue_id)), "msgId": "0", "queueOffset": "0"}
-        if settings.store_reply_message_enable:
+        if broker.settings.store_reply_message_enable:
             place |= _stored(broker, request, header)
         return Response(code, remark, {**place, **told})
 

@@ -1,0 +1,88 @@
+"""What every kind of send shares: its checks, its topic and the fields of its reply (B.3)."""
+
+from __future__ import annotations
+
+import time
+
+from mqclient.wire.bodies.topics import TopicConfig
+from mqclient.wire.codes import ResponseCode
+from mqclient.wire.headers.send import SendMessageRequestHeader
+from mqserver.broker import topic_names as names
+from mqserver.broker.context import BrokerContext
+from mqserver.broker.remarks import FAQ, sending_forbidden
+from mqserver.broker.state.topics import FILE, WRITE, Template, shown
+from mqserver.replies import Refused, Request
+from mqstore import PutResult, offset_msg_id
+
+
+def region_and_trace(broker: BrokerContext) -> dict[str, str]:
+    """The two fields that every reply to a send carries."""
+    settings = broker.settings
+    return {
+        "MSG_REGION": settings.region_id,
+        "TRACE_ON": "true" if settings.trace_on else "false",
+    }
+
+
+def check_time_and_name(broker: BrokerContext, topic: str | None) -> None:
+    """Refused for a topic that nobody may send to, or not now."""
+    settings = broker.settings
+    start_ms = settings.start_accept_send_request_time_stamp
+    if broker.now_ms() < start_ms:
+        until = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(start_ms / 1000))
+        remark = f"broker unable to service, until {until},{start_ms % 1000:03d}"
+        raise Refused(ResponseCode.SYSTEM_ERROR, remark)
+    config = broker.topics.get(topic or "")
+    if not settings.broker_permission & WRITE and config is not None and config.order:
+        raise sending_forbidden(broker)
+    illegal = names.illegal_topic(topic)
+    if illegal:
+        raise Refused(ResponseCode.SYSTEM_ERROR, illegal)
+    if topic in names.NO_SENDING:
+        remark = f"Sending message to topic[{topic}] is forbidden."
+        raise Refused(ResponseCode.NO_PERMISSION, remark)
+    if not broker.accepting:
+        raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, not_available("broker is stopping"))
+
+
+def check_queue(request: Request, header: SendMessageRequestHeader, config: TopicConfig) -> None:
+    """Refused for a queue that the topic does not have."""
+    limit = max(config.read_queue_nums, config.write_queue_nums)
+    if header.queue_id >= limit:
+        remark = f"request queueId[{header.queue_id}] is illegal, {shown(config)}"
+        raise Refused(ResponseCode.SYSTEM_ERROR, f"{remark} Producer: {request.remote}")
+
+
+def created(broker: BrokerContext, header: SendMessageRequestHeader) -> TopicConfig:
+    """The unknown topic of a send, created and saved; Refused if it may not be."""
+    template = Template(header.default_topic, header.default_topic_queue_nums, header.unit_mode)
+    auto = broker.settings.auto_create_topic_enable
+    config = broker.topics.create_for_send(header.topic, template, auto)
+    if config is None and header.topic.startswith(names.RETRY_PREFIX):
+        config = broker.topics.ensure(header.topic, 1)
+    if config is None:
+        remark = f"topic[{header.topic}] not exist, apply first please!{FAQ}"
+        raise Refused(ResponseCode.TOPIC_NOT_EXIST, remark)
+    # Before the first message is acknowledged: without its topic nobody would find it.
+    broker.saver.save_now(FILE)
+    return config
+
+
+def stored_place(broker: BrokerContext, result: PutResult, queue_id: int) -> dict[str, str]:
+    """Where a message went, as the fields of a reply."""
+    host, _, port = broker.store_host.rpartition(":")
+    ids = (offset_msg_id(host.strip("[]"), int(port), at) for at in result.record_offsets)
+    return {
+        "queueId": str(queue_id),
+        "msgId": ",".join(ids),
+        "queueOffset": str(result.queue_offset),
+    }
+
+
+def not_available(why: str) -> str:
+    """The remark of SERVICE_NOT_AVAILABLE."""
+    return (
+        "service not available now. It may be caused by one of the following reasons: "
+        f"the broker's disk is full [{why}], messages are put to the slave, "
+        "message store has been shut down, etc."
+    )
