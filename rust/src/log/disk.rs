@@ -14,6 +14,12 @@ pub trait Disk: Send + Sync + 'static {
     /// asked for.
     fn read_at_nowait(&self, offset: u64, out: &mut [u8]) -> io::Result<Option<usize>>;
 
+    /// Appends the pieces (offset, bytes), which ascend, to `out`; false, with `out` as it was, if
+    /// the disk would have to be waited for, or ends before they do.
+    fn copy_from_memory(&self, pieces: &[(u64, usize)], out: &mut Vec<u8>) -> io::Result<bool> {
+        copy_by_reading(self, pieces, out)
+    }
+
     /// Writes the slices one behind the other. Readers see the bytes at once; they are durable
     /// after [`Disk::sync`]. The caller has allocated the range.
     fn write_at(&self, offset: u64, slices: &[&[u8]]) -> io::Result<()>;
@@ -46,6 +52,31 @@ pub trait Disk: Send + Sync + 'static {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
+}
+
+/// [`Disk::copy_from_memory`] with a read for each piece.
+pub(super) fn copy_by_reading<D: Disk + ?Sized>(
+    disk: &D,
+    pieces: &[(u64, usize)],
+    out: &mut Vec<u8>,
+) -> io::Result<bool> {
+    let start = out.len();
+    for &(offset, bytes) in pieces {
+        let mut filled = out.len();
+        let end = filled + bytes;
+        out.resize(end, 0);
+        while filled < end {
+            let at = offset + (bytes - (end - filled)) as u64;
+            match disk.read_at_nowait(at, &mut out[filled..]) {
+                Ok(Some(count)) if count > 0 => filled += count,
+                other => {
+                    out.truncate(start);
+                    return other.map(|_| false);
+                }
+            }
+        }
+    }
+    Ok(true)
 }
 
 /// What a file is opened for.

@@ -10,6 +10,7 @@ pub mod fs;
 pub(crate) mod gated;
 mod memory;
 mod recording;
+mod resident;
 mod segment;
 mod segments;
 mod tape;

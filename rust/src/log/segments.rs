@@ -105,6 +105,23 @@ impl<F: Files> Segments<F> {
         Ok(Some(filled))
     }
 
+    /// Appends the pieces (offset, bytes), which ascend and lie in one file, to `out`; false, with
+    /// `out` as it was, where the disk would have to be waited for or the log ends before.
+    pub fn copy_from_memory(&self, pieces: &[(u64, usize)], out: &mut Vec<u8>) -> io::Result<bool> {
+        let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else {
+            return Ok(true);
+        };
+        let bytes = (last.0 - first.0) as usize + last.1;
+        match self.locate(first.0, bytes) {
+            Some((segment, readable)) if readable == bytes => {
+                let start = segment.start();
+                let in_file: Vec<_> = pieces.iter().map(|(at, n)| (at - start, *n)).collect();
+                segment.disk().copy_from_memory(&in_file, out)
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// Makes `[from, to)` durable.
     pub fn sync(&self, from: u64, to: u64) -> io::Result<()> {
         let list = self.list.read().clone();

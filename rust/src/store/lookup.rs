@@ -1,6 +1,6 @@
 //! Finding messages by physical offset, by key and by time; and the bounds of queues.
 
-use super::read::Reader;
+use super::read::{Reader, is_within};
 use super::time_search;
 use super::types::{QueryResult, ReadMode, WouldBlock};
 use crate::format::consume_queue::QueueEntry;
@@ -138,7 +138,7 @@ impl<F: Files> Reader<F> {
     }
 
     fn store_time(&self, entry: &QueueEntry) -> Option<i64> {
-        if entry.is_filler() || !self.is_in_log(entry) {
+        if entry.is_filler() || !is_within(entry, self.log_bounds()) {
             return None;
         }
         self.stored_ms(entry.physical_offset)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::consume_queue::ConsumeQueue;
+use super::consume_queue_ext::ExtReader;
 use super::consume_queues::ConsumeQueues;
 use super::index::IndexFiles;
 use super::read_records::Records;
@@ -86,7 +87,10 @@ impl<F: Files> Reader<F> {
         if let Some((status, next)) = outside(request.offset, bounds) {
             return Ok(answer(status, next, bounds));
         }
-        let Some((selection, read)) = self.find(&queue, request, out)? else {
+        let start = out.len();
+        let found = self.find(&queue, request, out);
+        let found = found.inspect_err(|WouldBlock| out.truncate(start))?;
+        let Some((selection, read)) = found else {
             return Ok(without_units(&queue, request.offset));
         };
         let mut scanned = selection.scanned;
@@ -148,17 +152,42 @@ impl<F: Files> Reader<F> {
         request: &GetRequest<'_>,
     ) -> Result<Option<Selection>, WouldBlock> {
         let max_count = usize::try_from(request.max_count).unwrap_or(0);
+        let mut left = Self::scan_bytes(max_count);
+        // Mostly every unit is wanted; the last one is only looked at.
+        let mut wanted = left.min((max_count + 1) * ENTRY_BYTES);
         let mut units = Vec::new();
-        let scan_bytes = Self::scan_bytes(max_count);
-        if !queue.read(request.offset, scan_bytes, request.mode, &mut units)? {
-            return Ok(None);
-        }
         let mut selection = Selection::default();
         let mut codes = queue.tags_codes(request.mode);
-        for entry in QueueEntry::decode_all(&units) {
-            selection.last_physical_offset = entry.physical_offset;
-            if self.is_full(&selection, &entry, max_count) {
+        while left > 0 {
+            units.clear();
+            let from = request.offset + selection.scanned;
+            if !queue.read(from, wanted, request.mode, &mut units)? {
+                return Ok((selection.scanned > 0).then_some(selection));
+            }
+            let is_done = self.choose(&units, request, &mut codes, &mut selection)?;
+            if is_done || units.len() < wanted {
                 break;
+            }
+            left -= wanted;
+            wanted = left;
+        }
+        Ok(Some(selection))
+    }
+
+    /// Adds those units that the pull wants; true when it has enough.
+    fn choose(
+        &self,
+        units: &[u8],
+        request: &GetRequest<'_>,
+        codes: &mut ExtReader<'_>,
+        selection: &mut Selection,
+    ) -> Result<bool, WouldBlock> {
+        let max_count = usize::try_from(request.max_count).unwrap_or(0);
+        let log_bounds = self.log_bounds();
+        for entry in QueueEntry::decode_all(units) {
+            selection.last_physical_offset = entry.physical_offset;
+            if self.is_full(selection, &entry, max_count) {
+                return Ok(true);
             }
             selection.scanned += 1;
             if entry.is_filler() {
@@ -174,7 +203,7 @@ impl<F: Files> Reader<F> {
                 selection.was_removing = false;
                 continue;
             }
-            if !self.is_in_log(&entry) {
+            if !is_within(&entry, log_bounds) {
                 selection.was_removing = true;
                 continue;
             }
@@ -182,7 +211,7 @@ impl<F: Files> Reader<F> {
             selection.places.push(selection.scanned - 1);
             selection.entries.push(entry);
         }
-        Ok(Some(selection))
+        Ok(false)
     }
 
     /// RocketMQ's limits, which never hold before the first message.
@@ -211,14 +240,23 @@ impl<F: Files> Reader<F> {
         self.max_physical_offset() - entry.physical_offset > self.limits.hot_bytes
     }
 
-    pub(super) fn is_in_log(&self, entry: &QueueEntry) -> bool {
-        entry.physical_offset >= self.log.min_offset().cast_signed()
-            && entry.end_offset() <= self.max_physical_offset()
+    /// Offsets of the log's first byte and behind its last one: for many units at a time, as the
+    /// first takes a lock.
+    pub(super) fn log_bounds(&self) -> (i64, i64) {
+        (
+            self.log.min_offset().cast_signed(),
+            self.max_physical_offset(),
+        )
     }
 
     fn max_physical_offset(&self) -> i64 {
         self.log.max_offset().cast_signed()
     }
+}
+
+/// Whether the record of a unit lies between these offsets of the log.
+pub(super) fn is_within(entry: &QueueEntry, (start, end): (i64, i64)) -> bool {
+    entry.physical_offset >= start && entry.end_offset() <= end
 }
 
 /// What to say where the units of a readable offset cannot be read. RocketMQ goes on with the next

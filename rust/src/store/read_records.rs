@@ -18,31 +18,26 @@ pub(super) struct Records {
 }
 
 impl<F: Files> Reader<F> {
-    /// Appends the records to `out`, neighbours with one read, up to the first that cannot be
-    /// read. One that is gone, or is no record, is left out.
+    /// Appends the records to `out`, neighbours together, up to the first that cannot be read.
+    /// One that is gone, or is no record, is left out.
     pub(super) fn read_records(
         &self,
         entries: &[QueueEntry],
         mode: ReadMode,
         out: &mut Vec<u8>,
     ) -> Result<Records, WouldBlock> {
-        let start = out.len();
         let mut records = Records::default();
         let mut seen = 0;
         for run in entries.chunk_by(|left, right| self.is_near(left, right)) {
-            match self.read_run(run, mode, out) {
-                Ok(Some(read)) => records.count += read,
-                Ok(None) => {
+            match self.read_run(run, mode, out)? {
+                Some(read) => records.count += read,
+                None => {
                     // Alone, so that one bad block takes no neighbour with it.
                     self.read_each(run, mode, out, &mut records)?;
                     if let Some(at) = records.failed_at {
                         records.failed_at = Some(seen + at);
                         break;
                     }
-                }
-                Err(blocked) => {
-                    out.truncate(start);
-                    return Err(blocked);
                 }
             }
             seen += run.len();
@@ -78,38 +73,60 @@ impl<F: Files> Reader<F> {
         (0..=NEAR_BYTES).contains(&gap) && right.physical_offset.cast_unsigned() < next_file
     }
 
-    /// Reads a span at the end of `out`, then moves its records together; None if the disk fails.
+    /// Appends the records of a run to `out`; None if the disk fails.
     pub(super) fn read_run(
         &self,
         run: &[QueueEntry],
         mode: ReadMode,
         out: &mut Vec<u8>,
     ) -> Result<Option<i32>, WouldBlock> {
+        match mode {
+            ReadMode::NoWait => self.copy_run(run, out),
+            ReadMode::Wait => Ok(self.read_span(run, out)),
+        }
+    }
+
+    /// Copies records that are in memory, and nothing of what lies between them.
+    fn copy_run(&self, run: &[QueueEntry], out: &mut Vec<u8>) -> Result<Option<i32>, WouldBlock> {
+        let start = out.len();
+        let place = |entry: &QueueEntry| (entry.physical_offset.cast_unsigned(), size(entry));
+        let pieces: Vec<_> = run.iter().map(place).collect();
+        match self.log.copy_from_memory(&pieces, out) {
+            Ok(true) => {
+                let ends = run.iter().scan(start, |end, entry| {
+                    let at = *end;
+                    *end += size(entry);
+                    Some((entry, at))
+                });
+                Ok(Some(keep_records(ends, start, out)))
+            }
+            Ok(false) => Err(WouldBlock),
+            Err(error) => {
+                self.note_error(run, &error);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Reads everything from the first record to the last at once.
+    fn read_span(&self, run: &[QueueEntry], out: &mut Vec<u8>) -> Option<i32> {
         let (Some(first), Some(last)) = (run.first(), run.last()) else {
-            return Ok(Some(0));
+            return Some(0);
         };
         let (from, start) = (first.physical_offset, out.len());
         let length = usize::try_from(last.end_offset() - from).unwrap_or(0);
         out.resize(start + length, 0);
-        let read = self.read_log(from, mode, &mut out[start..]);
-        let read = read.inspect_err(|WouldBlock| out.truncate(start))?;
-        let Some(read) = read else {
-            out.truncate(start);
-            return Ok(None);
-        };
-        let (mut count, mut filled) = (0, start);
-        for entry in run {
-            let at = start + usize::try_from(entry.physical_offset - from).unwrap_or(0);
-            let size = usize::try_from(entry.size_bytes).unwrap_or(0);
-            // A unit may outlive its record; what is there now is not the message.
-            if at + size <= start + read && is_record_of(entry, &out[at..at + size]) {
-                out.copy_within(at..at + size, filled);
-                filled += size;
-                count += 1;
-            }
-        }
-        out.truncate(filled);
-        Ok(Some(count))
+        let read = self.log.read_at(from.cast_unsigned(), &mut out[start..]);
+        let read = read.inspect_err(|error| self.note_error(run, error));
+        out.truncate(start + *read.as_ref().unwrap_or(&0));
+        let at = |entry: &QueueEntry| usize::try_from(entry.physical_offset - from).unwrap_or(0);
+        let places = run.iter().map(|entry| (entry, start + at(entry)));
+        read.is_ok().then(|| keep_records(places, start, out))
+    }
+
+    fn note_error(&self, run: &[QueueEntry], error: &std::io::Error) {
+        let offset = run.first().map(|first| first.physical_offset);
+        tracing::error!(offset, %error, "cannot read the commit log");
     }
 
     /// Reads from the log; None if the disk fails.
@@ -133,6 +150,35 @@ impl<F: Files> Reader<F> {
             }
         }
     }
+}
+
+fn size(entry: &QueueEntry) -> usize {
+    usize::try_from(entry.size_bytes).unwrap_or(0)
+}
+
+/// Moves the records, each with its place in `out`, together from `start` on and drops the rest;
+/// how many there are. A unit may outlive its record: what is there now is not the message.
+fn keep_records<'e>(
+    places: impl Iterator<Item = (&'e QueueEntry, usize)>,
+    start: usize,
+    out: &mut Vec<u8>,
+) -> i32 {
+    let (mut count, mut filled) = (0, start);
+    for (entry, at) in places {
+        let end = at + size(entry);
+        if out
+            .get(at..end)
+            .is_some_and(|bytes| is_record_of(entry, bytes))
+        {
+            if at != filled {
+                out.copy_within(at..end, filled);
+            }
+            filled += end - at;
+            count += 1;
+        }
+    }
+    out.truncate(filled);
+    count
 }
 
 /// Whether these bytes are the record that a unit points to.

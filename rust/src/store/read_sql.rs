@@ -19,21 +19,6 @@ impl<F: Files> Reader<F> {
         sql: &Sql,
         out: &mut Vec<u8>,
     ) -> Result<Option<(Selection, Records)>, WouldBlock> {
-        let start = out.len();
-        let found = self.matching(queue, request, sql, out);
-        if found.is_err() {
-            out.truncate(start);
-        }
-        found
-    }
-
-    fn matching(
-        &self,
-        queue: &ConsumeQueue,
-        request: &GetRequest<'_>,
-        sql: &Sql,
-        out: &mut Vec<u8>,
-    ) -> Result<Option<(Selection, Records)>, WouldBlock> {
         let max_count = usize::try_from(request.max_count).unwrap_or(0);
         let mut units = Vec::new();
         if !queue.read(

@@ -1,0 +1,81 @@
+//! Reading a mapped file where its pages are in memory, and nowhere else.
+
+use memmap2::MmapRaw;
+
+const PAGE_BYTES: u64 = 4096;
+
+/// Pages asked about at most; who wants more at once waits for the disk.
+const RESIDENT_PAGES_MAX: usize = 1024;
+
+/// Whether a range of a mapped file lies in it, and is in memory now.
+pub(super) fn is_resident(map: &MmapRaw, from: u64, to: u64) -> bool {
+    let first = from - from % PAGE_BYTES;
+    let pages = (to.saturating_sub(first)).div_ceil(PAGE_BYTES) as usize;
+    if to > map.len() as u64 || pages > RESIDENT_PAGES_MAX {
+        return false;
+    }
+    let mut states = [0u8; RESIDENT_PAGES_MAX];
+    let length = (to - first) as usize;
+    // SAFETY: the range begins at a page of the map and ends within it, as checked above; the
+    // system writes one byte a page, for which there is room.
+    let asked = unsafe {
+        let start = map.as_mut_ptr().add(first as usize);
+        libc::mincore(start.cast(), length, states.as_mut_ptr())
+    };
+    asked == 0 && states[..pages].iter().all(|state| state & 1 != 0)
+}
+
+/// Appends bytes of a map, which has them, to `out`.
+pub(super) fn copy_from_map(map: &MmapRaw, at: usize, bytes: usize, out: &mut Vec<u8>) {
+    assert!(
+        at + bytes <= map.len(),
+        "{bytes} bytes at {at} leave the map"
+    );
+    out.reserve(bytes);
+    // SAFETY: the source lies in the map, as asserted, and nobody writes below the end of the log;
+    // the room was reserved and is counted once it is filled. Raw, as no reference may exist.
+    unsafe {
+        let target = out.as_mut_ptr().add(out.len());
+        std::ptr::copy_nonoverlapping(map.as_ptr().add(at), target, bytes);
+        out.set_len(out.len() + bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use memmap2::MmapOptions;
+    use rustix::fs::{Advice, fadvise};
+
+    use super::*;
+
+    #[test]
+    fn pages_that_left_memory_are_seen() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = directory.path().join("file");
+        let bytes: Vec<u8> = (0..20_000u32).map(|at| at as u8).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let file = File::open(&path).unwrap();
+        let map = MmapOptions::new().map_raw_read_only(&file).unwrap();
+        assert!(is_resident(&map, 5_000, 20_000));
+        assert!(!is_resident(&map, 5_000, 20_001), "beyond the end");
+        let mut out = b"before".to_vec();
+        copy_from_map(&map, 5_000, 3, &mut out);
+        assert_eq!(out, [b"before", &bytes[5_000..5_003]].concat());
+        drop(map); // a mapped page cannot be thrown out
+        file.sync_all().unwrap();
+        fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+        let map = MmapOptions::new().map_raw_read_only(&file).unwrap();
+        assert!(!is_resident(&map, 100, 200));
+    }
+
+    #[test]
+    fn too_much_at_once_is_not_asked_for() {
+        let file = tempfile::tempfile().unwrap();
+        let length = (RESIDENT_PAGES_MAX as u64 + 2) * PAGE_BYTES;
+        file.set_len(length).unwrap();
+        let map = MmapOptions::new().map_raw_read_only(&file).unwrap();
+        assert!(!is_resident(&map, 0, length));
+    }
+}
