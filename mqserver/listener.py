@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from mqserver.plane import Traffic
 from mqserver.replies import AGAIN, LATER, NO_REPLY, Family, Hold, Processor, Refused, Response
 from mqstore import _core, logs
 
@@ -156,6 +157,18 @@ class Listener:
     def counters(self) -> dict[str, int]:
         """What was counted since the start, and what waits now; see `_core.Server.counters`."""
         return self._server.counters()
+
+    def take_traffic(self) -> list[Traffic]:
+        """What the plane stored, read and delivered since the last call."""
+        return self._server.take_traffic()
+
+    def set_overload(self, busy_ms: int, patience_ms: Mapping[str, int] | None) -> None:
+        """Refuse sends while the log's lock is held for longer than `busy_ms`.
+
+        patience_ms: how long a request may wait, by family; families not named wait for as long
+        as it takes. None leaves the queues alone.
+        """
+        self._server.set_overload(busy_ms, patience_ms)
 
     def stop_accepting(self) -> None:
         """Close the listening sockets; open connections go on."""

@@ -486,6 +486,7 @@ class Connector:
 # --- the server (see mqserver/listener.py)
 
 _Queue = tuple[str, str, int]  # topic, broker name, queue id
+_Traffic = tuple[str, str, str, int, int, int, int, int]
 
 class ServerStopped(Exception):
     """The server was stopped: no request will come any more."""
@@ -517,7 +518,8 @@ class Server:
         Versions rise per table, else ValueError. Tables and rows: "broker" ("" to a mapping),
         "topics" (perm, read_queues, write_queues, multi_tag, order), "groups" (consume_enable,
         consume_broadcast_enable, ...), "subscriptions" (broadcasting, {topic: (expression_type,
-        sub_string, sub_version, [codes])}), "answers" ("105|std|TOPIC" or "38|GROUP" to a body).
+        sub_string, sub_version, [codes])}), "filters" (topic to bits, [(expression, [bit])]),
+        "answers" ("105|std|TOPIC" or "38|GROUP" to a body).
         """
     def send(self, connection: int, frame: bytes) -> bool:
         """Send a one-way request to a client, without waiting; False if it is gone."""
@@ -533,7 +535,13 @@ class Server:
     def unlock_batch(self, group: str, client_id: str, queues: Sequence[_Queue]) -> None: ...
     def counters(self) -> dict[str, int]:
         """Counts since the start ("native.310", "python.34", "bytes_in"...), and what waits now
-        ("waiting.FAMILY", "connections", "held")."""
+        ("waiting.FAMILY", "head_wait_ms.FAMILY", "connections", "held")."""
+    def take_traffic(self) -> list[_Traffic]:
+        """Served natively since the last call: "put", "get" or "delivery", topic, group ("" unless
+        a get), queue (-1: any), requests, messages, bytes, ms of waiting for the disk."""
+    def set_overload(self, busy_ms: int, patience_ms: Mapping[str, int] | None) -> None:
+        """Answer 2 to sends while the log's lock is held for longer, and to requests that wait for
+        longer than their family may (None: no limits). ValueError: no such family."""
     def stop_accepting(self) -> None: ...
     def release_holds(self) -> None: ...
     def stop(self, timeout: float) -> None:

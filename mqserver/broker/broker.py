@@ -6,6 +6,7 @@ import logging
 import sys
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mqclient.wire.codes import RequestCode
@@ -18,6 +19,7 @@ from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.filters import BloomShape, Filters
 from mqserver.broker.state.producers import Producers
 from mqserver.broker.state.saving import Saver
+from mqserver.broker.stats.statistics import statistics_of
 from mqserver.broker.transactions.checking import Checks
 from mqserver.config.load import Loaded
 from mqserver.config.online import OnlineSettings
@@ -123,10 +125,11 @@ class Broker:
         )
         context.lock, context.unlock = listener.lock_batch, listener.unlock_batch
         context.is_open, context.counters = listener.is_open, listener.counters
-        context.relay = Relay(listener.send, listener.call)
+        context.stats.follow(listener.take_traffic)
         self._publish_broker()
         self._tables.attach(listener)
         self._listener = listener
+        self._limit_waiting()
         self.port, _ = listener.start()
         context.store_host = self._store_host()
         self._publish_broker()
@@ -166,6 +169,9 @@ class Broker:
                 self.settings.filter_data_clean_time_span,
                 _now_ms,
                 saver.mark,
+                partial(self._tables.publish, "filters")
+                if self.settings.enable_calc_filter_bit_map
+                else None,
             ),
             saver=saver,
             online=OnlineSettings(self._loaded, broker_override(self._loaded), self._changed),
@@ -176,8 +182,9 @@ class Broker:
             lock=lambda _group, _client, _queues: [],
             unlock=lambda _group, _client, _queues: None,
             is_open=lambda _connection: True,
-            relay=Relay(lambda _connection, _frame: False, _nobody),
+            relay=Relay(self._send, self._call),
             counters=dict,
+            stats=statistics_of(self.settings),
             boot_ms=_now_ms(),
         )
         saver.add(topics.FILE, context.topics.render)
@@ -266,6 +273,11 @@ class Broker:
         }
         self._tables.publish("broker", {"": row})
 
+    def _limit_waiting(self) -> None:
+        if self._listener is not None:
+            busy_ms = self.settings.os_page_cache_busy_time_out_mills
+            self._listener.set_overload(busy_ms, table.patience_of(self.settings))
+
     def _plane_settings(self) -> dict[str, object]:
         settings = self.settings
         port = settings.listen_port
@@ -290,6 +302,7 @@ class Broker:
         context.store.set_cleaning(changed_online(self._store_settings, loaded).as_dict())
         self._admin.allow(self.settings.admin_allow_addresses)
         self._publish_broker()
+        self._limit_waiting()
         if before.broker_permission != self.settings.broker_permission:
             context.topics.bump()
             context.registrar.announce()
@@ -310,10 +323,22 @@ class Broker:
         for connection in connections:
             context.relay.tell(connection, code, fields)
 
+    def _send(self, connection: int, frame: bytes) -> bool:
+        return self._listener is not None and self._listener.send(connection, frame)
+
+    def _call(self, connection: int, frame: bytes, timeout: float) -> bytes:
+        if self._listener is None:
+            raise ConnectionError(f"connection {connection}: the broker does not listen yet")
+        return self._listener.call(connection, frame, timeout)
+
     def _scan(self) -> None:
         """Close connections of clients that stopped sending heartbeats; note the midnights."""
         refusal: str | None = None
-        while not self._stopping.wait(CLIENT_SCAN_S):
+        due = time.monotonic()
+        # At a fixed rate: the statistics take their samples here.
+        while not self._stopping.wait(max(0.0, due - time.monotonic())):
+            due = max(due + CLIENT_SCAN_S, time.monotonic())
+            self.context.stats.sample()
             refusal = self._told_refusal(refusal)
             limit = time.monotonic() - CLIENT_EXPIRY_S
             context, listener = self.context, self._listener
@@ -347,10 +372,6 @@ def _health(context: BrokerContext) -> Health:
         return context.store.refusal() if context.accepting else "the broker is stopping"
 
     return Health(context.settings.metrics_listen, BrokerMetrics(context).collect, unready)
-
-
-def _nobody(connection: int, _frame: bytes, _timeout: float) -> bytes:
-    raise ConnectionError(f"connection {connection}: the broker does not listen yet")
 
 
 def _now_ms() -> int:

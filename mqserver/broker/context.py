@@ -15,6 +15,7 @@ from mqserver.broker.state.groups import Groups
 from mqserver.broker.state.producers import Producers
 from mqserver.broker.state.saving import Saver
 from mqserver.broker.state.topics import Topics
+from mqserver.broker.stats.statistics import Statistics
 from mqserver.config.online import OnlineSettings
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Queue
@@ -202,6 +203,7 @@ class BrokerContext:
     is_open: Callable[[int], bool]
     relay: Relay
     counters: Callable[[], dict[str, int]]
+    stats: Statistics
     boot_ms: int
     accepting: bool = True
     days: Days = field(default_factory=lambda: Days(date.today))

@@ -11,11 +11,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.state.members import Member, language_name
+from mqserver.broker.table import CODE_FAMILIES
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
-_WATERMARKS = {"send", "pull", "query", "heartbeat", "client", "consumer", "admin", "reply"}
+_WATERMARKS = sorted({*CODE_FAMILIES.values()})
 _PROTOCOL = "remoting"
 
 
@@ -92,7 +93,7 @@ class BrokerMetrics:
         waiting = GaugeMetricFamily(
             "rocketmq_processor_watermark", "Requests that wait", labels=self._labels("processor")
         )
-        for family in sorted(_WATERMARKS):
+        for family in _WATERMARKS:
             waiting.add_metric(self._values(family), counters.get(f"waiting.{family}", 0))
         yield waiting
         yield self._gauge("pulls_held", "Long polls that wait", counters.get("held", 0))

@@ -12,7 +12,7 @@ from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import FAQ, sending_forbidden
 from mqserver.broker.state.topics import FILE, WRITE, Template, shown
 from mqserver.replies import Refused, Request
-from mqstore import PutResult, offset_msg_id
+from mqstore import PutResult, ReceivedMessage, offset_msg_id
 
 
 def region_and_trace(broker: BrokerContext) -> dict[str, str]:
@@ -77,6 +77,40 @@ def stored_place(broker: BrokerContext, result: PutResult, queue_id: int) -> dic
         "msgId": ",".join(ids),
         "queueOffset": str(result.queue_offset),
     }
+
+
+def put_again(
+    broker: BrokerContext,
+    message: ReceivedMessage,
+    topic: str,
+    queue_id: int,
+    *,
+    properties: bytes | None = None,
+    sys_flag: int | None = None,
+    flag: int = 0,
+    reconsume_times: int = 0,
+    prepared_transaction_offset: int = 0,
+    delay_level: int = 0,
+) -> PutResult:
+    """Store a message of the log once more, elsewhere: its body, times and hosts stay.
+
+    properties, sys_flag: None keeps them. Nobody waits for the flush.
+    """
+    return broker.store.put(
+        topic,
+        message.stored_body,
+        queue_id=queue_id,
+        flag=flag,
+        sys_flag=message.sys_flag if sys_flag is None else sys_flag,
+        properties=message.stored_properties if properties is None else properties,
+        born_timestamp_ms=message.born_timestamp_ms,
+        born_host=message.born_host,
+        store_host=message.store_host,
+        reconsume_times=reconsume_times,
+        prepared_transaction_offset=prepared_transaction_offset,
+        wait_store_ok=False,
+        delay_level=delay_level,
+    )
 
 
 def not_available(why: str) -> str:

@@ -70,6 +70,7 @@ PROCESSORS: dict[int, tuple[str, str]] = {
     Code.UPDATE_BROKER_CONFIG: ("admin", "broker.update_config"),
     Code.GET_BROKER_CONFIG: ("admin", "broker.get_config"),
     Code.GET_BROKER_RUNTIME_INFO: ("admin", "broker.runtime_info"),
+    Code.VIEW_BROKER_STATS_DATA: ("admin", "broker.view_stats"),
     Code.CLEAN_EXPIRED_CONSUMEQUEUE: ("admin", "cleaning.clean_expired_queues"),
     Code.CLEAN_UNUSED_TOPIC: ("admin", "cleaning.clean_unused_topics"),
     Code.DELETE_EXPIRED_COMMITLOG: ("admin", "cleaning.delete_expired_files"),
@@ -110,6 +111,19 @@ def not_supported(request: Request) -> Reply:
     """What any other code gets."""
     remark = f" request type {request.code} not supported"
     return Response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+
+
+def patience_of(settings: BrokerSettings) -> dict[str, int] | None:
+    """Milliseconds that requests of a family may wait; the others may wait for as long as it
+    takes, as in RocketMQ. None: nothing is refused for having waited."""
+    if not settings.broker_fast_failure_enable:
+        return None
+    return {
+        "send": settings.wait_time_mills_in_send_queue,
+        "pull": settings.wait_time_mills_in_pull_queue,
+        "heartbeat": settings.wait_time_mills_in_heartbeat_queue,
+        "endTransaction": settings.wait_time_mills_in_transaction_queue,
+    }
 
 
 def families_of(settings: BrokerSettings) -> dict[str, Family]:

@@ -115,6 +115,8 @@ _TRANSACTIONS = (
 _FILTERS = (
     Setting("enablePropertyFilter", False, "consumers may filter by SQL92 expressions",
             online=True),
+    Setting("enableCalcFilterBitMap", False, "the consume-queue extension keeps which groups' "
+            "expressions a message satisfies"),
     Setting("expectConsumerNumUseFilter", 32, "groups the bloom filter is made for", floor=1,
             ceiling=100_000),
     Setting("maxErrorRateOfBloomFilter", 20, "its error rate", unit="%", floor=1, ceiling=99),
@@ -122,22 +124,33 @@ _FILTERS = (
             "forgotten", unit="ms"),
 )  # fmt: skip
 
+_STATISTICS = (
+    Setting("enableDetailStat", True, "statistics of each queue of the schedule topic"),
+    Setting("autoDeleteUnusedStats", False, "statistics go with their topic or group",
+            online=True),
+)  # fmt: skip
+
+_OVERLOAD = (
+    Setting("brokerFastFailureEnable", True, "refuse requests that waited for too long",
+            online=True),
+    Setting("waitTimeMillsInSendQueue", 200, "a send may wait so long", unit="ms", floor=1,
+            online=True),
+    Setting("waitTimeMillsInPullQueue", 5000, "a pull may wait so long", unit="ms", floor=1,
+            online=True),
+    Setting("waitTimeMillsInHeartbeatQueue", 31000, "a heartbeat may wait so long", unit="ms",
+            floor=1, online=True),
+    Setting("waitTimeMillsInTransactionQueue", 3000, "the end of a transaction may wait so long",
+            unit="ms", floor=1, online=True),
+)  # fmt: skip
+
 _INERT = (
     inert("aclEnable", False, _LATER),
     inert("disableConsumeIfConsumerReadSlowly", False, _LATER),
     inert("consumerFallbehindThreshold", 16 << 30, _LATER),
-    inert("enableCalcFilterBitMap", False, _LATER),
     inert("filterSupportRetry", False, _LATER),
-    inert("brokerFastFailureEnable", True, _LATER),
-    inert("waitTimeMillsInSendQueue", 200, _LATER),
-    inert("waitTimeMillsInPullQueue", 5000, _LATER),
-    inert("waitTimeMillsInHeartbeatQueue", 31000, _LATER),
-    inert("waitTimeMillsInTransactionQueue", 3000, _LATER),
     inert("fetchNamesrvAddrByAddressServer", False, _LATER),
     inert("rmqAddressServerDomain", "", _LATER),
     inert("rmqAddressServerSubGroup", "", _LATER),
-    inert("enableDetailStat", True, _LATER),
-    inert("autoDeleteUnusedStats", False, _LATER),
     inert("flushConsumerOffsetHistoryInterval", 60000, "the history is not kept"),
     inert("maxDelayTime", 40, "unused by RocketMQ too"),
     inert("isolateLogEnable", False, "unused by RocketMQ too"),
@@ -188,4 +201,4 @@ _INERT = (
 )
 
 BROKER = Table((*_IDENTITY, *_TOPICS, *_CONSUMERS, *_REGISTRATION, *_TRANSACTIONS, *_FILTERS,
-                *_OURS, *STORE_ROWS, *_INERT))  # fmt: skip
+                *_STATISTICS, *_OVERLOAD, *_OURS, *STORE_ROWS, *_INERT))  # fmt: skip

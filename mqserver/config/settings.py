@@ -44,6 +44,7 @@ class BrokerSettings(NamedTuple):
     trace_on: bool
     reject_transaction_message: bool
     enable_property_filter: bool
+    enable_calc_filter_bit_map: bool
     expect_consumer_num_use_filter: int
     max_error_rate_of_bloom_filter: int
     filter_data_clean_time_span: int
@@ -81,6 +82,16 @@ class BrokerSettings(NamedTuple):
     default_query_max_num: int
     max_msgs_num_batch: int
     os_page_cache_busy_time_out_mills: int
+    broker_fast_failure_enable: bool
+    wait_time_mills_in_send_queue: int
+    wait_time_mills_in_pull_queue: int
+    wait_time_mills_in_heartbeat_queue: int
+    wait_time_mills_in_transaction_queue: int
+    enable_detail_stat: bool
+    auto_delete_unused_stats: bool
+    enable_schedule_message_stats: bool
+    message_delay_level: str
+    enable_lmq: bool
 
     @property
     def namesrv_addresses(self) -> list[str]:

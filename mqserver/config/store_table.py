@@ -46,6 +46,7 @@ _DURABILITY = (
     Setting("maxMessageSize", 4 << 20, "largest body", unit="bytes", floor=1024,
             ceiling=1 << 30),
     Setting("messageDelayLevel", _LEVELS, "the delay levels"),
+    Setting("enableScheduleMessageStats", True, "count the delayed messages that were delivered"),
 )  # fmt: skip
 
 _READING = (
@@ -108,7 +109,6 @@ _INERT = (
     inert("preferredLeaderId", "", "DLedger is not built"),
     inert("isEnableBatchPush", False, "DLedger is not built"),
     inert("destroyMapedFileIntervalForcibly", 120000, _OWN_WAY),
-    inert("enableScheduleMessageStats", True, _LATER),
     inert("enableScheduleAsyncDeliver", False, _LATER),
     inert("scheduleAsyncDeliverMaxPendingLimit", 2000, _LATER),
     inert("scheduleAsyncDeliverMaxResendNum2Blocked", 3, _LATER),

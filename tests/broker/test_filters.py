@@ -31,7 +31,10 @@ class Table:
         self.now_ms = 1795246364800
         self.saved: list[str] = []
         shape = BloomShape(error_percent, 32)
-        self.filters = Filters(shape, DAY_MS, lambda: self.now_ms, self.saved.append)
+        self.published: dict[str, Any] = {}
+        self.filters = Filters(
+            shape, DAY_MS, lambda: self.now_ms, self.saved.append, self.published.update
+        )
 
     def rows(self) -> dict[tuple[str, str], dict[str, Any]]:
         table: Any = fastjson.loads(self.filters.render())
@@ -41,9 +44,11 @@ class Table:
             for group, row in by_group["groupFilterData"].items()
         }
 
-    def subscribe(self, text: str, version: int, topic: str = "T", kind: str = "SQL92") -> None:
+    def subscribe(
+        self, text: str, version: int, topic: str = "T", kind: str = "SQL92", group: str = "g"
+    ) -> None:
         data = SubscriptionData(topic, text, sub_version=version, expression_type=kind)
-        self.filters.subscribed("g", [data])
+        self.filters.subscribed(group, [data])
 
 
 def test_javas_file_is_read_and_written_with_every_field() -> None:
@@ -120,3 +125,32 @@ def test_what_was_alive_when_the_broker_died_is_dead_at_the_next_start() -> None
     after.filters.load(before.filters.render())
     (row,) = after.rows().values()
     assert (row["dead"], row["deadTime"]) == (True, after.now_ms - 30_000)
+
+
+def test_the_filters_of_a_topic_are_published_when_they_change() -> None:
+    table = Table()
+    table.filters.load(golden())
+    bits, filters = table.published["TopicExt"]
+    assert bits == 112
+    assert sorted(positions for _, positions in filters) == [[37, 36, 35], [80, 74, 68]]
+
+    table.published.clear()
+    table.subscribe("a > 5", 7, group="one")
+    table.subscribe("a > 6", 7, group="two")
+    _, filters = table.published["T"]
+    assert [text for text, _ in filters] == ["a > 5", "a > 6"]
+    assert table.published.keys() == {"T"}
+
+    table.published.clear()
+    table.subscribe("a > 5", 8, group="one")
+    table.filters.left(lambda _group: False)
+    assert table.published == {}, "a dead filter keeps its bits: its group may come back"
+    table.subscribe("a > 9", 9, group="one")
+    assert [text for text, _ in table.published["T"][1]] == ["a > 9", "a > 6"]
+    table.now_ms += DAY_MS + 1
+    table.rows()
+    assert [text for text, _ in table.published["T"][1]] == ["a > 9"]
+    table.filters.left(lambda _group: False)
+    table.now_ms += DAY_MS + 1
+    table.rows()
+    assert table.published["T"] is None

@@ -1,11 +1,11 @@
-"""The broker itself: 25, 26 and 28 (server.md B.7, B.9)."""
+"""The broker itself: 25, 26, 28 and 315 (server.md B.7, B.9)."""
 
 from __future__ import annotations
 
 import shutil
 
 from mqclient.wire.bodies.common import KVTable
-from mqclient.wire.codes import VERSION_4_9_7
+from mqclient.wire.codes import VERSION_4_9_7, ResponseCode
 from mqclient.wire.headers.admin import GetBrokerConfigResponseHeader
 from mqserver.broker.context import BrokerContext
 from mqserver.replies import Reply, Request, Response
@@ -13,16 +13,7 @@ from mqserver.replies import Reply, Request, Response
 _FIXED = {
     "brokerVersionDesc": "V4_9_7",
     "brokerVersion": str(VERSION_4_9_7),
-    "sendThreadPoolQueueSize": "0",
-    "sendThreadPoolQueueHeadWaitTimeMills": "0",
-    "pullThreadPoolQueueSize": "0",
-    "pullThreadPoolQueueHeadWaitTimeMills": "0",
-    "queryThreadPoolQueueSize": "0",
-    "queryThreadPoolQueueHeadWaitTimeMills": "0",
-    "EndTransactionQueueSize": "0",
-    "EndTransactionThreadPoolQueueCapacity": "100000",
     "remainTransientStoreBufferNumbs": "2147483647",
-    "earliestMessageTimeStamp": "-1",
 }
 
 
@@ -48,15 +39,42 @@ def runtime_info(broker: BrokerContext, request: Request) -> Reply:
         **broker.days.figures(),
         "bootTimestamp": str(broker.boot_ms),
         "runtime": _elapsed(broker.now_ms() - broker.boot_ms),
-        "sendThreadPoolQueueCapacity": str(settings.send_thread_pool_queue_capacity),
-        "pullThreadPoolQueueCapacity": str(settings.pull_thread_pool_queue_capacity),
-        "queryThreadPoolQueueCapacity": str(settings.query_thread_pool_queue_capacity),
-        "pageCacheLockTimeMills": str(broker.store.lock_held_ms()),
+        **_queues(broker),
         "startAcceptSendRequestTimeStamp": str(settings.start_accept_send_request_time_stamp),
         "commitLogDirCapacity": _capacity(settings.store_path_root_dir),
         **figures,
     }
     return Response(body=KVTable(table).to_json())
+
+
+def view_stats(broker: BrokerContext, request: Request) -> Reply:
+    """VIEW_BROKER_STATS_DATA (315)."""
+    name, key = request.fields.get("statsName"), request.fields.get("statsKey")
+    found = broker.stats.view(name, key) if name and key else None
+    if found is None:
+        remark = f"The stats <{name or 'null'}> <{key or 'null'}> not exist"
+        return Response(ResponseCode.SYSTEM_ERROR, remark)
+    return Response(body=found.to_json())
+
+
+def _queues(broker: BrokerContext) -> dict[str, str]:
+    """What waits in RocketMQ's pools, of those that it shows."""
+    counters, settings = broker.counters(), broker.settings
+    pools = {
+        "send": settings.send_thread_pool_queue_capacity,
+        "pull": settings.pull_thread_pool_queue_capacity,
+        "query": settings.query_thread_pool_queue_capacity,
+    }
+    table = {
+        "EndTransactionQueueSize": counters.get("waiting.endTransaction", 0),
+        "EndTransactionThreadPoolQueueCapacity": settings.end_transaction_pool_queue_capacity,
+    }
+    for pool, capacity in pools.items():
+        queue = f"{pool}ThreadPoolQueue"
+        table[f"{queue}Size"] = counters.get(f"waiting.{pool}", 0)
+        table[f"{queue}Capacity"] = capacity
+        table[f"{queue}HeadWaitTimeMills"] = counters.get(f"head_wait_ms.{pool}", 0)
+    return {key: str(value) for key, value in table.items()}
 
 
 def _capacity(path: str) -> str:

@@ -46,6 +46,8 @@ def delete_group(broker: BrokerContext, request: Request) -> Reply:
     broker.saver.save_now(FILE)
     if header.remove_offset:
         broker.store.remove_group(header.group_name)
+    if broker.settings.auto_delete_unused_stats:
+        broker.stats.forget_group(header.group_name)
     return Response()
 
 
@@ -104,6 +106,7 @@ def consume_stats(broker: BrokerContext, request: Request) -> Reply:
         for queue_id in range(config.read_queue_nums):
             queue = MessageQueue(topic, broker.settings.broker_name, queue_id)
             stats.offset_table[queue] = _position(broker, group, topic, queue_id)
+        stats.consume_tps += broker.stats.consume_tps(group, topic)
     return Response(body=stats.to_json())
 
 
@@ -120,7 +123,7 @@ def all_consume_stats(broker: BrokerContext, request: Request) -> Reply:
                 continue
             if online and topic not in online.subscriptions:
                 continue
-            stats = ConsumeStats()
+            stats = ConsumeStats(consume_tps=broker.stats.consume_tps(group, topic))
             for queue_id in range(config.write_queue_nums):
                 queue = MessageQueue(topic, broker.settings.broker_name, queue_id)
                 position = _position(broker, group, topic, queue_id)

@@ -28,9 +28,6 @@ from mqserver.broker.transactions.writing import TYPE_BITS, half_text
 from mqserver.replies import AGAIN, Refused, Reply, Request, Response
 from mqstore import PutResult
 
-REJECTED = "[REJECTREQUEST]system busy, start flow control for a while"
-LOCK_ABSURD_MS = 10_000_000
-"""A lock time beyond this is a clock's fault, says RocketMQ."""
 _VERSION_3_4_9 = 121
 
 _STORED = {"PUT_OK": 0, "FLUSH_DISK_TIMEOUT": 10, "SLAVE_NOT_AVAILABLE": 11}
@@ -44,9 +41,6 @@ _NOT_STORED = {
 
 def send(broker: BrokerContext, request: Request) -> Reply:
     """SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320)."""
-    settings = broker.settings
-    if settings.os_page_cache_busy_time_out_mills < broker.store.lock_held_ms() < LOCK_ABSURD_MS:
-        return Response(ResponseCode.SYSTEM_BUSY, REJECTED)
     told = region_and_trace(broker)
     try:
         return _send(broker, request, told)
@@ -116,7 +110,7 @@ def _put(
     if is_half:
         text, sys_flag = half_text(text, topic, queue_id), sys_flag & ~TYPE_BITS
         topic, queue_id = names.HALF_TOPIC, 0
-    return broker.store.put(
+    result = broker.store.put(
         topic,
         request.body,
         queue_id=queue_id,
@@ -131,6 +125,10 @@ def _put(
         delay_level=stored.delay_level,
         batch=header.batch,
     )
+    if result.status in _STORED:
+        sent = len(result.record_offsets), result.size_bytes
+        broker.stats.put(topic, *sent, delay_level=stored.delay_level)
+    return result
 
 
 def _answer(

@@ -74,6 +74,9 @@ def _pull(broker: BrokerContext, request: Request) -> Reply:
         return Hold(header.topic, header.queue_id, header.queue_offset, timeout_ms / 1000, tags)
     if code == ResponseCode.PULL_OFFSET_MOVED:
         note_moved(broker, header, found.next_begin_offset)
+    elif code == ResponseCode.SUCCESS:
+        count, size = found.message_count, len(found.body)
+        broker.stats.got(topic, header.consumer_group, count, size, queue_id)
     return _answer(broker, group, code, found)
 
 

@@ -108,4 +108,5 @@ def _stored(
     )
     if not result.record_offsets:
         return {}
+    broker.stats.put(header.topic, len(result.record_offsets), result.size_bytes)
     return stored_place(broker, result, max(0, header.queue_id))

@@ -11,9 +11,10 @@ from mqclient.wire.headers.send import ConsumerSendMsgBackRequestHeader
 from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import no_group, sending_forbidden, system_error
+from mqserver.broker.sending import put_again
 from mqserver.broker.state.topics import DEAD_LETTER_QUEUES, WRITE, unit_flag
 from mqserver.replies import Refused, Reply, Request, Response
-from mqstore import ReceivedMessage, decode_messages, encode_properties
+from mqstore import PutResult, ReceivedMessage, decode_messages, encode_properties
 
 _VERSION_3_4_9 = 121
 _FIRST_DELAY_LEVEL = 3
@@ -36,9 +37,11 @@ def send_back(broker: BrokerContext, request: Request) -> Reply:
         raise Refused(ResponseCode.NO_PERMISSION, remark)
     message = _message_at(broker, header.offset)
     config, queue_id, level = _destination(broker, request, header, group, message, retry)
-    status = _put(broker, message, config, queue_id, level)
-    if status != "PUT_OK":
-        raise system_error(status)
+    result = _put(broker, message, config, queue_id, level)
+    if result.status != "PUT_OK":
+        raise system_error(result.status)
+    origin = message.properties.get("RETRY_TOPIC", message.topic)
+    broker.stats.sent_back(header.group, origin, result.size_bytes, level)
     return Response()
 
 
@@ -70,24 +73,19 @@ def _destination(
 
 def _put(
     broker: BrokerContext, message: ReceivedMessage, config: TopicConfig, queue_id: int, level: int
-) -> str:
+) -> PutResult:
     properties = dict(message.properties)
     properties.setdefault("RETRY_TOPIC", message.topic)
     properties["WAIT"] = "false"
     properties["DELAY"] = str(level)
     properties.setdefault("ORIGIN_MESSAGE_ID", message.offset_msg_id)
-    result = broker.store.put(
+    return put_again(
+        broker,
+        message,
         config.topic_name,
-        message.stored_body,
-        queue_id=queue_id,
-        flag=message.flag,
-        sys_flag=message.sys_flag,
+        queue_id,
         properties=encode_properties(properties),
-        born_timestamp_ms=message.born_timestamp_ms,
-        born_host=message.born_host,
-        store_host=message.store_host,
+        flag=message.flag,
         reconsume_times=message.reconsume_times + 1,
-        wait_store_ok=False,
         delay_level=level,
     )
-    return result.status

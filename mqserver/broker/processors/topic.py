@@ -47,8 +47,11 @@ def create_topic(broker: BrokerContext, request: Request) -> Reply:
 def delete_topic(broker: BrokerContext, request: Request) -> Reply:
     """DELETE_TOPIC_IN_BROKER (215): its queues are emptied; an unknown topic is a success."""
     _check_name(broker, request)
-    broker.topics.remove(TopicRequestHeader.from_fields(request.fields).topic)
+    topic = TopicRequestHeader.from_fields(request.fields).topic
+    broker.topics.remove(topic)
     broker.saver.save_now(FILE)
+    if broker.settings.auto_delete_unused_stats:
+        broker.stats.forget_topic(topic)
     broker.store.clean_unused_topics(set(broker.topics.wrapper().topic_config_table))
     return Response()
 

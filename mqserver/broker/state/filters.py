@@ -6,7 +6,7 @@ A filter is dead while nobody of its group is online; one that is dead for a day
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from mqclient.wire.bodies.base import BodyError
@@ -37,10 +37,15 @@ class BloomShape(NamedTuple):
         return BloomFilterData(positions, count)
 
 
-class Filters:
-    """The table of filters by topic and group; every change marks the file.
+Publish = Callable[[Mapping[str, object | None]], None]
 
-    keep_ms: how long a dead one is kept (`filterDataCleanTimeSpan`).
+
+class Filters:
+    """The table of filters by group and topic; every change marks the file.
+
+    keep_ms: how long a dead one is kept (`filterDataCleanTimeSpan`). publish: told the filters of
+    each topic where they changed, for the bits of its messages; None if nobody wants those
+    (`enableCalcFilterBitMap`).
     """
 
     def __init__(
@@ -49,13 +54,15 @@ class Filters:
         keep_ms: int,
         now_ms: Callable[[], int],
         save: Callable[[str], None],
+        publish: Publish | None = None,
     ) -> None:
         self._lock = threading.Lock()
         self._shape = shape
         self._keep_ms = keep_ms
         self._now_ms = now_ms
         self._save = save
-        self._rows: dict[tuple[str, str], ConsumerFilterData] = {}
+        self._publish = publish
+        self._groups: dict[str, dict[str, ConsumerFilterData]] = {}
 
     def load(self, text: bytes | None) -> None:
         """Take what the file says; all of it is dropped where its bits have another shape."""
@@ -65,7 +72,7 @@ class Filters:
             wrapper = ConsumerFilterWrapper.from_json(text)
         except BodyError:
             return
-        rows = {}
+        groups: dict[str, dict[str, ConsumerFilterData]] = {}
         for topic, by_group in wrapper.filter_data_by_topic.items():
             for group, row in by_group.group_filter_data.items():
                 if row.bloom_filter_data != self._shape.bits(group, topic):
@@ -73,21 +80,22 @@ class Filters:
                 if row.dead_time < row.born_time:
                     row.dead_time = self._now_ms() - DEAD_BEFORE_LOAD_MS
                 row.dead = True
-                rows[topic, group] = row
-        self._rows = rows
+                groups.setdefault(group, {})[topic] = row
+        with self._lock:
+            self._groups = groups
+            self._tell(set(wrapper.filter_data_by_topic))
 
     def render(self) -> bytes:
         """The file's text, as RocketMQ writes it; long dead filters are left out for good."""
         wrapper = ConsumerFilterWrapper()
         with self._lock:
-            limit = self._now_ms() - self._keep_ms
-            rows = self._rows.items()
-            self._rows = {key: row for key, row in rows if not row.dead or row.dead_time >= limit}
-            for (topic, group), row in self._rows.items():
-                of_topic = wrapper.filter_data_by_topic.setdefault(
-                    topic, FilterDataMapByTopic(topic)
-                )
-                of_topic.group_filter_data[group] = row
+            self._clean()
+            for group, rows in self._groups.items():
+                for topic, row in rows.items():
+                    of_topic = wrapper.filter_data_by_topic.setdefault(
+                        topic, FilterDataMapByTopic(topic)
+                    )
+                    of_topic.group_filter_data[group] = row
         return fastjson.dumps(wrapper.to_plain(), pretty=True).encode()
 
     def subscribed(self, group: str, subscriptions: list[SubscriptionData]) -> None:
@@ -98,26 +106,28 @@ class Filters:
             if not is_tag_type(subscription.expression_type)
             and sql_error(subscription.expression_type, subscription.sub_string) is None
         }
+        if not wanted and group not in self._groups:
+            return  # what most heartbeats are
         with self._lock:
-            changed = [self._take(group, subscription) for subscription in wanted.values()]
-            for (topic, name), row in self._rows.items():
-                if name == group and topic not in wanted:
-                    changed.append(self._bury(row))
+            rows = self._groups.setdefault(group, {})
+            changed = [self._take(group, rows, wanted[topic]) for topic in wanted]
+            changed += [self._bury(row) for topic, row in rows.items() if topic not in wanted]
         if any(changed):
             self._save(FILE)
 
     def left(self, is_online: Callable[[str], bool]) -> None:
         """Filters of groups that nobody is online of are dead from now on."""
         with self._lock:
-            changed = [
-                self._bury(row) for (_, group), row in self._rows.items() if not is_online(group)
-            ]
+            gone = [rows for group, rows in self._groups.items() if not is_online(group)]
+            changed = [self._bury(row) for rows in gone for row in rows.values()]
         if any(changed):
             self._save(FILE)
 
-    def _take(self, group: str, subscription: SubscriptionData) -> bool:
-        key, now_ms = (subscription.topic, group), self._now_ms()
-        known = self._rows.get(key)
+    def _take(
+        self, group: str, rows: dict[str, ConsumerFilterData], subscription: SubscriptionData
+    ) -> bool:
+        topic = subscription.topic
+        known = rows.get(topic)
         if known is not None and not known.dead:
             is_same = known.expression == subscription.sub_string
             if subscription.sub_version <= known.client_version or is_same:
@@ -127,15 +137,16 @@ class Filters:
             known.client_version = max(known.client_version, subscription.sub_version)
             known.dead, known.dead_time = False, 0
             return True
-        self._rows[key] = ConsumerFilterData(
+        rows[topic] = ConsumerFilterData(
             group,
-            subscription.topic,
+            topic,
             subscription.sub_string,
             subscription.expression_type or "",
-            now_ms,
+            self._now_ms(),
             subscription.sub_version,
-            bloom_filter_data=self._shape.bits(group, subscription.topic),
+            bloom_filter_data=self._shape.bits(group, topic),
         )
+        self._tell({topic})
         return True
 
     def _bury(self, row: ConsumerFilterData) -> bool:
@@ -143,3 +154,29 @@ class Filters:
             return False
         row.dead, row.dead_time = True, self._now_ms()
         return True
+
+    def _clean(self) -> None:
+        limit = self._now_ms() - self._keep_ms
+        changed: set[str] = set()
+        for group, rows in list(self._groups.items()):
+            over = [t for t, row in rows.items() if row.dead and row.dead_time < limit]
+            for topic in over:
+                del rows[topic]
+            changed.update(over)
+            if not rows:
+                del self._groups[group]
+        self._tell(changed)
+
+    def _tell(self, topics: set[str]) -> None:
+        """Publish the filters of these topics: of dead ones too, whose consumers may come back."""
+        if self._publish is None or not topics:
+            return
+        found: dict[str, list[tuple[str, list[int]]]] = {topic: [] for topic in topics}
+        bits = 0
+        for rows in self._groups.values():
+            for topic in topics & rows.keys():
+                row, bloom = rows[topic], rows[topic].bloom_filter_data
+                if bloom is not None and sql_error(row.expression_type, row.expression) is None:
+                    bits = bloom.bit_num
+                    found[topic].append((row.expression, bloom.bit_pos))
+        self._publish({topic: (bits, rows) if rows else None for topic, rows in found.items()})

@@ -176,7 +176,10 @@ class _Pass:
             commit(GROUP, names.OP_HALF_TOPIC, QUEUE, op_offset)
 
     def _get(self, topic: str, offset: int, count: int) -> GetResult:
-        return self.broker.store.get(topic, QUEUE, offset, count)
+        found = self.broker.store.get(topic, QUEUE, offset, count)
+        if found.message_count:
+            self.broker.stats.got(topic, GROUP, found.message_count, len(found.body))
+        return found
 
     def _jump(self, found: GetResult) -> bool:
         """Over half messages that are gone, once."""

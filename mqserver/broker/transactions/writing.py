@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.message_text import NAME_END, PAIR_END
+from mqserver.broker.sending import put_again
 from mqstore import PutResult, ReceivedMessage, encode_properties
 
 COMMIT = 8
@@ -39,7 +40,7 @@ def put_final(broker: BrokerContext, half: ReceivedMessage) -> PutResult:
     REAL_TOPIC, REAL_QID and TRAN_MSG stay in its properties, as in RocketMQ.
     """
     properties = half.properties
-    return _put_again(
+    return put_again(
         broker,
         half,
         properties["REAL_TOPIC"],
@@ -71,46 +72,14 @@ def put_back(broker: BrokerContext, half: ReceivedMessage, changes: Mapping[str,
 
     Its flag and reconsume times are lost, as in RocketMQ.
     """
-    return _put_again(broker, half, names.HALF_TOPIC, half.queue_id, changes=changes)
+    text = encode_properties({**half.properties, **changes})
+    return put_again(broker, half, names.HALF_TOPIC, half.queue_id, properties=text)
 
 
 def put_given_up(broker: BrokerContext, half: ReceivedMessage) -> PutResult:
     """Keep a half message that nobody ended where an operator finds it."""
     topic = broker.topics.ensure(names.CHECK_MAX_TIME_TOPIC, 1).topic_name
-    return _put_again(broker, half, topic, 0, reconsume_times=half.reconsume_times, flag=half.flag)
-
-
-def _put_again(
-    broker: BrokerContext,
-    message: ReceivedMessage,
-    topic: str,
-    queue_id: int,
-    *,
-    sys_flag: int | None = None,
-    flag: int = 0,
-    reconsume_times: int = 0,
-    prepared_transaction_offset: int = 0,
-    delay_level: int = 0,
-    changes: Mapping[str, str] | None = None,
-) -> PutResult:
-    text = message.stored_properties
-    if changes:
-        text = encode_properties({**message.properties, **changes})
-    return broker.store.put(
-        topic,
-        message.stored_body,
-        queue_id=queue_id,
-        flag=flag,
-        sys_flag=message.sys_flag if sys_flag is None else sys_flag,
-        properties=text,
-        born_timestamp_ms=message.born_timestamp_ms,
-        born_host=message.born_host,
-        store_host=message.store_host,
-        reconsume_times=reconsume_times,
-        prepared_transaction_offset=prepared_transaction_offset,
-        wait_store_ok=False,
-        delay_level=delay_level,
-    )
+    return put_again(broker, half, topic, 0, reconsume_times=half.reconsume_times, flag=half.flag)
 
 
 def real_record(half: bytes, message: ReceivedMessage) -> bytes:

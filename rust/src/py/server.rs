@@ -1,5 +1,6 @@
 //! Python door of the server: start, hand-off, publication, requests to clients, stop.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -31,8 +32,10 @@ const POLL: Duration = Duration::from_millis(50);
 /// Name of the queue of connection events.
 const EVENTS: &str = "events";
 
-/// Type of the rows that are published for one name each.
+/// A queue in Python's hands: topic, broker name, queue id.
 type QueueTuple = (String, String, i32);
+/// Kind, topic, group, queue, requests, messages, bytes, milliseconds of waiting.
+type TrafficRow = (&'static str, String, String, i32, u64, u64, u64, u64);
 
 /// One listening server: a broker's or a NameServer's sockets.
 #[pyclass(frozen, module = "mqstore._core")]
@@ -170,6 +173,10 @@ impl Server {
                 let changes = convert::changes(rows, convert::subscriptions)?;
                 tables.subscriptions.publish(version, changes, replace)
             }
+            "filters" => {
+                let changes = convert::changes(rows, convert::filters)?;
+                tables.filters.publish(version, changes, replace)
+            }
             "answers" => {
                 let changes = convert::changes(rows, |_, body| body.extract::<Vec<u8>>())?;
                 self.core.answers.publish(version, changes, replace)
@@ -267,9 +274,62 @@ impl Server {
         for (family, waiting) in core.handoff.waiting() {
             counters.insert(format!("waiting.{family}"), waiting as u64);
         }
+        let now_ms = core.clock.monotonic_ms();
+        for (family, waited_ms) in core.handoff.head_waits_ms(now_ms) {
+            counters.insert(format!("head_wait_ms.{family}"), waited_ms.unsigned_abs());
+        }
         counters.insert("connections".to_owned(), core.peers.count() as u64);
         counters.insert("held".to_owned(), core.holds.len() as u64);
         counters
+    }
+
+    /// What was stored, read and delivered natively since the last call.
+    fn take_traffic(&self) -> Vec<TrafficRow> {
+        let taken = self.core.traffic.take();
+        let row = |kind, topic, group, queue_id, sums: server::Sums| {
+            let (messages, bytes) = (sums.messages, sums.bytes);
+            (
+                kind,
+                topic,
+                group,
+                queue_id,
+                sums.times,
+                messages,
+                bytes,
+                sums.wait_ms,
+            )
+        };
+        let puts = taken.puts.into_iter();
+        let puts = puts.map(|(topic, queue, sums)| row("put", topic, String::new(), queue, sums));
+        let gets = taken.gets.into_iter();
+        let gets = gets.map(|(topic, group, queue, sums)| row("get", topic, group, queue, sums));
+        let deliveries = taken.deliveries.into_iter();
+        let deliveries = deliveries
+            .map(|(topic, queue, sums)| row("delivery", topic, String::new(), queue, sums));
+        puts.chain(gets).chain(deliveries).collect()
+    }
+
+    /// Sets how long the log's lock may be held, and requests of each family may wait.
+    fn set_overload(
+        &self,
+        busy_ms: i64,
+        patience_ms: Option<HashMap<String, i64>>,
+    ) -> PyResult<()> {
+        let families = self.core.handoff.waiting();
+        let families: Vec<&str> = families.map(|(family, _)| family).collect();
+        let by_index = |patience: HashMap<String, i64>| {
+            if let Some(name) = patience
+                .keys()
+                .find(|name| !families.contains(&name.as_str()))
+            {
+                return Err(PyValueError::new_err(format!("no family {name:?}")));
+            }
+            let limit = |family: &&str| patience.get(*family).copied();
+            Ok(families.iter().map(limit).collect())
+        };
+        let patience_ms = patience_ms.map(by_index).transpose()?;
+        self.core.overload.set(busy_ms, patience_ms);
+        Ok(())
     }
 
     /// Closes the listening sockets.

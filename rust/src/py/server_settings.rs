@@ -11,7 +11,8 @@ use pyo3::types::{PyDict, PyMapping};
 
 use crate::filter::Sql;
 use crate::server::{
-    BrokerRow, Change, DataPlane, GroupRow, Kind, Settings, Subscription, SubscriptionRow, TopicRow,
+    BrokerRow, Change, DataPlane, FilterRow, GroupFilter, GroupRow, Kind, Settings, Subscription,
+    SubscriptionRow, TopicRow,
 };
 
 /// The keys `Server` takes; anything else is a spelling mistake.
@@ -168,6 +169,23 @@ pub(super) fn group(_name: &str, row: Bound<'_, PyAny>) -> PyResult<GroupRow> {
     Ok(GroupRow {
         consume_enable: row.get_item(0)?.extract()?,
         broadcast_enable: row.get_item(1)?.extract()?,
+    })
+}
+
+/// (bits, [(expression, [position])])
+pub(super) fn filters(_topic: &str, row: Bound<'_, PyAny>) -> PyResult<FilterRow> {
+    let (bit_count, filters): (u32, Vec<(String, Vec<u32>)>) = row.extract()?;
+    let compiled = |(text, positions): (String, Vec<u32>)| {
+        let sql = Sql::compile(&text).map_err(|error| bad("filter", text, &error.to_string()))?;
+        Ok(GroupFilter {
+            sql: Arc::new(sql),
+            positions,
+        })
+    };
+    let filters = filters.into_iter().map(compiled);
+    Ok(FilterRow {
+        bit_count,
+        filters: filters.collect::<PyResult<_>>()?,
     })
 }
 

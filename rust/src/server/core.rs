@@ -12,6 +12,7 @@ use super::handoff::Handoff;
 use super::hold::Holds;
 use super::limits::{COLD_QUEUE, EVENTS_MAX};
 use super::locks::Locks;
+use super::overload::Overload;
 use super::peers::{Peer, Peers};
 use super::pull::ColdPull;
 use super::queue::BoundedQueue;
@@ -19,6 +20,7 @@ use super::route::Routes;
 use super::settings::Settings;
 use super::stats::Counters;
 use super::tables::Tables;
+use super::traffic::Traffic;
 use crate::clock::Clock;
 use crate::store::Store;
 
@@ -60,6 +62,10 @@ pub struct Core {
     pub cold: BoundedQueue<ColdPull>,
     /// What was counted.
     pub counters: Counters,
+    /// Messages stored and read, for the statistics.
+    pub traffic: Traffic,
+    /// What may wait, and how long.
+    pub overload: Overload,
     /// Set while stopping: connections are not read any more.
     draining: AtomicBool,
 }
@@ -72,6 +78,7 @@ impl Core {
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, UnknownFamily> {
         let handoff = Handoff::new(&settings.families);
+        let overload = Overload::new(settings.families.len());
         let family = |code: i32, family: &String| {
             let unknown = || UnknownFamily {
                 code,
@@ -103,6 +110,8 @@ impl Core {
             holds: Holds::default(),
             cold: BoundedQueue::new(COLD_QUEUE),
             counters: Counters::default(),
+            traffic: Traffic::default(),
+            overload,
             draining: AtomicBool::new(false),
         }))
     }

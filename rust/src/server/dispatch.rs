@@ -6,6 +6,7 @@ use super::core::Core;
 use super::handoff::{Job, SYSTEM_BUSY};
 use super::native;
 use super::order::Turn;
+use super::overload;
 use super::peers::Peer;
 use super::route::{self, Family};
 use crate::format::remoting::{Frame, FrameError};
@@ -52,7 +53,7 @@ pub(super) fn frame(
     if peer.fast_port && core.routes.refused_on_fast_port(frame.code) {
         let remark = format!(" request type {} not supported", frame.code);
         context.reply(NOT_SUPPORTED, Some(&remark), out);
-    } else if !context.waits_for_its_turn(out) {
+    } else if !overload::rejected(core, &frame, out) && !context.waits_for_its_turn(out) {
         context.route(0, false, out);
     }
     Ok(())

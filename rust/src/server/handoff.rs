@@ -68,6 +68,25 @@ impl Handoff {
             .map(|(name, queue)| (name.as_str(), queue.len()))
     }
 
+    /// Milliseconds the oldest request of each family has waited, 0 where none does.
+    pub fn head_waits_ms(&self, now_ms: i64) -> impl Iterator<Item = (&str, i64)> {
+        self.families.iter().map(move |(name, queue)| {
+            let waited = queue.with_oldest(|job| now_ms - job.queued_ms);
+            (name.as_str(), waited.unwrap_or(0).max(0))
+        })
+    }
+
+    /// The oldest request of a family if it has waited for `limit_ms`, and how many are left.
+    pub(super) fn pop_late(
+        &self,
+        family: Family,
+        now_ms: i64,
+        limit_ms: i64,
+    ) -> Option<(Job, usize)> {
+        let queue = &self.families[family].1;
+        queue.pop_if(|job| now_ms - job.queued_ms >= limit_ms)
+    }
+
     /// Requests that Python has or will get, held ones not counted.
     pub fn open(&self) -> usize {
         self.open.load(Ordering::Acquire)
@@ -110,6 +129,8 @@ pub struct Job {
     pub attempt: u8,
     frame: Arc<[u8]>,
     family: Family,
+    /// Monotonic milliseconds when it was queued.
+    queued_ms: i64,
     /// How an ordinary reply is written.
     reply_as: Serialize,
     /// The topic whose later sends wait for this one.
@@ -144,6 +165,7 @@ impl Job {
             reply_as: frame.serialize,
             frame: bytes.into(),
             family: route.0,
+            queued_ms: 0,
             turn: None,
             counted: true,
             answered: false,
@@ -246,13 +268,22 @@ impl Job {
         }
     }
 
-    /// Answers 2: its queue is full. One-way requests get nothing, as in RocketMQ.
-    fn overload(&mut self) {
+    /// When it was queued, monotonic milliseconds.
+    pub(super) fn queued_ms(&self) -> i64 {
+        self.queued_ms
+    }
+
+    /// Answers 2. One-way requests get nothing.
+    pub(super) fn busy(mut self, remark: &str) {
+        self.overload(remark);
+    }
+
+    fn overload(&mut self, remark: &str) {
         self.core.counters.overloaded.one();
         self.reply(
             Serialize::Json,
             SYSTEM_BUSY,
-            Some(OVERLOAD),
+            Some(remark),
             ExtFields::absent(),
             &[],
         );
@@ -301,7 +332,8 @@ impl Job {
 impl Handoff {
     /// Queues a job. A full queue answers it 2; the topic whose turn it had is given back, not
     /// passed on here: thousands of sends may wait, each of which would meet the full queue.
-    pub(super) fn submit(&self, job: Job) -> Result<(), Option<String>> {
+    pub(super) fn submit(&self, mut job: Job) -> Result<(), Option<String>> {
+        job.queued_ms = job.core.clock.monotonic_ms();
         // Queues count requests; a few thousand large ones would still be too much memory.
         let fits = self.bytes.load(Ordering::Acquire) <= HANDOFF_BYTES_MAX;
         let queue = &self.families[job.family].1;
@@ -309,7 +341,7 @@ impl Handoff {
         let Err(mut job) = pushed else {
             return Ok(());
         };
-        job.overload();
+        job.overload(OVERLOAD);
         Err(job.turn.take())
     }
 }

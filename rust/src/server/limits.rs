@@ -30,6 +30,9 @@ pub const COLD_THREADS: usize = 4;
 /// Pulls that may wait for those threads; one more is answered 2 (busy).
 pub const COLD_QUEUE: usize = 4_096;
 
+/// Milliseconds between two looks at what waits in the queues to Python (RocketMQ's 10).
+pub const QUEUE_TICK_MS: u64 = 10;
+
 /// Long polls at once; one more is answered at once instead of being held.
 pub const HOLDS_MAX: usize = 1_000_000;
 
@@ -61,8 +64,8 @@ pub const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Milliseconds after which a queue lock that was not renewed may be taken by another client.
 pub const LOCK_EXPIRY_MS: i64 = 60_000;
 
-/// The put lock held for longer than this, milliseconds, refuses sends
-/// (osPageCacheBusyTimeOutMills).
+/// The put lock held for longer than this, milliseconds, refuses sends, until Python says
+/// `osPageCacheBusyTimeOutMills`.
 pub const PUT_LOCK_BUSY_MS: i64 = 1_000;
 
 /// ... unless it is held for longer than this, which RocketMQ takes for a clock error.

@@ -2,10 +2,12 @@
 //!
 //! A connection's task reads frames (`connection`), `dispatch` asks `route` who answers: a native
 //! handler (`send`, `pull`, `offsets`, `ready`) as far as the published `tables` allow, else
-//! Python through `handoff`. Held requests sleep in `hold`. `core` is what they share, `limits`
-//! every bound, `server` starts and stops it all.
+//! Python through `handoff`. Held requests sleep in `hold`, `overload` refuses what waits for too
+//! long, `traffic` counts what is sent and pulled. `core` is what they share, `limits` every
+//! bound, `server` starts and stops it all.
 
 mod answers;
+mod bitmaps;
 mod connection;
 mod core;
 mod dispatch;
@@ -19,6 +21,7 @@ mod moved;
 mod native;
 mod offsets;
 mod order;
+mod overload;
 mod peers;
 mod pull;
 mod queue;
@@ -33,8 +36,10 @@ mod settings;
 mod split;
 mod stats;
 mod tables;
+mod traffic;
 mod transaction;
 
+pub use bitmaps::{FilterRow, GroupFilter};
 pub use core::{Core, UnknownFamily};
 pub use events::{Event, EventKind};
 pub use handoff::{Job, JobHead};
@@ -48,3 +53,4 @@ pub use settings::{DataPlane, Kind, Settings};
 pub use tables::{
     BrokerRow, Change, GroupRow, StaleVersion, Subscription, SubscriptionRow, TopicRow,
 };
+pub use traffic::Sums;

@@ -15,6 +15,7 @@ use super::moved;
 use super::peers::Peer;
 use super::queue::Popped;
 use super::tables::{BrokerRow, PERM_READ};
+use super::traffic::Sums;
 use crate::filter::Sql;
 use crate::format::message::java_hash;
 use crate::format::remoting::{FieldValue, Frame, Head, ReplyTo, Serialize};
@@ -196,12 +197,27 @@ impl PullTask {
                 filter: &self.filter,
                 mode,
             };
+            let begin_ms = core.clock.rough_monotonic_ms();
             match store.get(&request, records) {
-                Ok(result) => self.finish(core, &result, records, out),
+                Ok(result) => {
+                    let took_ms = core.clock.rough_monotonic_ms() - begin_ms;
+                    self.count(core, &result, records.len(), took_ms);
+                    self.finish(core, &result, records, out);
+                }
                 Err(WouldBlock) => self.read_later(core, out),
             }
             records.shrink_to(RECORDS_KEPT_BYTES);
         });
+    }
+
+    /// Counts what was found, for the statistics.
+    fn count(&self, core: &Core, result: &GetResult, bytes: usize, took_ms: i64) {
+        if result.status == GetStatus::Found {
+            let messages = usize::try_from(result.message_count).unwrap_or(0);
+            let sums = Sums::one(messages, bytes, took_ms.unsigned_abs());
+            core.traffic
+                .get(&self.topic, &self.group, self.queue_id, sums);
+        }
     }
 
     fn read_later(self, core: &Core, out: &mut Vec<u8>) {

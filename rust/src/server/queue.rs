@@ -92,6 +92,21 @@ impl<T> BoundedQueue<T> {
         }
     }
 
+    /// The oldest item if it is `late`, and how many wait behind it.
+    pub fn pop_if(&self, late: impl FnOnce(&T) -> bool) -> Option<(T, usize)> {
+        let mut state = self.state.lock();
+        if !late(state.items.front()?) {
+            return None;
+        }
+        let item = state.items.pop_front()?;
+        Some((item, state.items.len()))
+    }
+
+    /// What `read` makes of the oldest item.
+    pub fn with_oldest<R>(&self, read: impl FnOnce(&T) -> R) -> Option<R> {
+        self.state.lock().items.front().map(read)
+    }
+
     /// Takes no more items and wakes every consumer; returns what nobody consumed.
     pub fn close(&self) -> VecDeque<T> {
         let mut state = self.state.lock();
@@ -130,6 +145,19 @@ mod tests {
         assert_eq!(queue.pop(SHORT), Popped::Item(2));
         assert_eq!(queue.pop(SHORT), Popped::Item(4));
         assert_eq!(queue.pop(SHORT), Popped::Timeout);
+    }
+
+    #[test]
+    fn only_a_late_oldest_item_goes() {
+        let queue = BoundedQueue::new(3);
+        assert_eq!(queue.pop_if(|_: &i32| true), None);
+        for item in [1, 2, 3] {
+            queue.push(item).unwrap();
+        }
+        assert_eq!(queue.with_oldest(|item| item * 10), Some(10));
+        assert_eq!(queue.pop_if(|item| *item == 1), Some((1, 2)));
+        assert_eq!(queue.pop_if(|item| *item == 3), None);
+        assert_eq!(queue.len(), 2);
     }
 
     #[test]

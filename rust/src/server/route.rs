@@ -11,6 +11,8 @@ use super::settings::{DataPlane, Kind};
 pub const SEND: i32 = 10;
 /// PULL_MESSAGE.
 pub const PULL: i32 = 11;
+/// CONSUMER_SEND_MSG_BACK.
+pub const SEND_BACK: i32 = 36;
 /// SEND_MESSAGE_V2.
 pub const SEND_V2: i32 = 310;
 /// SEND_BATCH_MESSAGE.
@@ -108,6 +110,11 @@ impl Routes {
     pub fn refused_on_fast_port(&self, code: i32) -> bool {
         self.kind == Kind::Broker && code == PULL
     }
+}
+
+/// Whether the request is RocketMQ's send processor's, which refuses while the store is busy.
+pub fn stores_a_message(code: i32) -> bool {
+    is_send(code) || code == SEND_BACK
 }
 
 /// Whether the code is a send, whose order within a connection and topic is kept.

@@ -8,21 +8,20 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::core::Core;
 use super::dispatch::{Context, Handled};
-use super::handoff::SYSTEM_BUSY;
-use super::limits::{PUT_LOCK_ABSURD_MS, PUT_LOCK_BUSY_MS};
 use super::route;
 use super::send_properties::{self, Traits};
 use super::send_reply::{self, Outcome, SendReply};
 use super::tables::{BrokerRow, TopicRow};
-use super::transaction;
+use super::traffic::{ANY_QUEUE, Sums};
+use super::transaction::{self, HALF_TOPIC};
+use crate::format::message::SCHEDULE_TOPIC;
 use crate::format::remoting::Frame;
-use crate::store::{AckOutcome, Put, PutRequest, Store};
+use crate::store::{AckOutcome, Put, PutRequest, PutStatus, Store};
 
 /// Bit of a message's system flag: its topic filters by several tags.
 const MULTI_TAGS: i32 = 2;
-/// Remark while the store cannot keep up; RocketMQ answers it even to one-way requests.
-const REJECTED: &str = "[REJECTREQUEST]system busy, start flow control for a while";
 
 thread_local! {
     /// The properties as they are stored, built here for one message at a time.
@@ -51,14 +50,6 @@ pub(super) fn send(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let (Some(store), Some(broker)) = (core.store.as_ref(), core.tables.broker()) else {
         return Handled::Declined;
     };
-    if (PUT_LOCK_BUSY_MS + 1..PUT_LOCK_ABSURD_MS).contains(&store.lock_held_ms()) {
-        core.counters.overloaded.one();
-        context
-            .frame
-            .reply(SYSTEM_BUSY, Some(REJECTED))
-            .encode(&[], &[], out);
-        return Handled::Native;
-    }
     let header = SendHeader::read(context.frame);
     let topic = core
         .tables
@@ -89,9 +80,28 @@ pub(super) fn send(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
                 ..request
             }),
         };
+        let is_half = traits.is_half && !header.batch;
+        let stored_in = if is_half { HALF_TOPIC } else { header.topic };
+        count(core, store, &put, stored_in, request.delay_level);
         answer(context, store, &broker, put, request.queue_id, out);
         Handled::Native
     })
+}
+
+/// Counts what was stored; what waits for its flush too.
+fn count(core: &Core, store: &Store, put: &Put, topic: &str, delay_level: i32) {
+    let (Put::Done(result) | Put::Parked(result, _)) = put;
+    if result.status != PutStatus::Ok {
+        return;
+    }
+    let bytes = usize::try_from(result.size_bytes).unwrap_or(0);
+    let sums = Sums::one(result.record_offsets.len(), bytes, 0);
+    match delay_level {
+        ..=0 => core.traffic.put(topic, ANY_QUEUE, sums),
+        level => core
+            .traffic
+            .put(SCHEDULE_TOPIC, store.delay_queue(level), sums),
+    }
 }
 
 fn started(context: &Context<'_>, broker: &BrokerRow) -> bool {

@@ -12,7 +12,8 @@ use tokio::task::JoinSet;
 use super::core::Core;
 use super::limits::COLD_THREADS;
 use super::settings::Kind;
-use super::{hold, listener, pull};
+use super::{hold, listener, overload, pull};
+use crate::store::Delivered;
 
 /// How often a stop looks whether the hand-off is empty.
 const DRAIN_STEP: Duration = Duration::from_millis(5);
@@ -61,6 +62,7 @@ impl Server {
             accepting.spawn(listener::accept(Arc::clone(&core), listener, is_fast));
         }
         runtime.spawn(hold::keep_time(Arc::clone(&core)));
+        runtime.spawn(overload::keep_queues(Arc::clone(&core)));
         drop(context);
         let cold = follow_store(&core)?;
         Ok(Self {
@@ -129,6 +131,22 @@ fn follow_store(core: &Arc<Core>) -> io::Result<Vec<JoinHandle<()>>> {
         if let Some(core) = listening.upgrade() {
             core.holds.arrived(&core, arrival);
         }
+    }));
+    let counting = Arc::downgrade(core);
+    store.on_delivery(Box::new(move |delivery| {
+        if let Some(core) = counting.upgrade() {
+            let Delivered {
+                queue_id,
+                topic,
+                size_bytes,
+            } = *delivery;
+            core.traffic.delivery(queue_id, topic, size_bytes);
+        }
+    }));
+    let filtering = Arc::downgrade(core);
+    store.set_bitmap_source(Box::new(move |record| {
+        let filters = &filtering.upgrade()?.tables.filters;
+        filters.with(record.topic, |row| row.bitmap(record.properties))
     }));
     (0..COLD_THREADS)
         .map(|index| {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 use thiserror::Error;
 
+use super::bitmaps::FilterRow;
 use crate::filter::Sql;
 
 /// Shards of one table; a power of two.
@@ -219,6 +220,8 @@ pub struct Tables {
     pub groups: Table<GroupRow>,
     /// Group name to its online clients' subscriptions.
     pub subscriptions: Table<SubscriptionRow>,
+    /// Topic name to the filters of its groups; empty unless bitmaps are wanted.
+    pub filters: Table<FilterRow>,
 }
 
 impl Tables {

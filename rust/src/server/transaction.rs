@@ -15,7 +15,8 @@ use crate::format::properties;
 use crate::format::remoting::Head;
 use crate::store::{AckOutcome, Put, PutRequest, PutStatus, ReadMode, Store};
 
-const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
+/// Where half messages wait.
+pub(super) const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
 const OP_TOPIC: &str = "RMQ_SYS_TRANS_OP_HALF_TOPIC";
 /// Half messages have one queue, and so have op messages.
 const QUEUE_ID: i32 = 0;

@@ -10,8 +10,8 @@
 //! its flush or for slaves. Nothing waits here: it is the same with and without.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use super::delay_offsets::DelayOffsets;
 use super::redeliver::{Spans, real_request};
 use super::signal::{Signal, Woken};
 use super::state::State;
-use super::types::{PutRequest, PutResult, PutStatus, ReadMode, StoreError};
+use super::types::{Delivered, PutRequest, PutResult, PutStatus, ReadMode, StoreError};
 use crate::clock::Clock;
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use crate::format::delay_levels::DelayLevels;
@@ -45,6 +45,9 @@ pub(crate) trait Delivery: Send + Sync + 'static {
     fn put(&self, request: &PutRequest<'_>) -> PutResult;
 }
 
+/// Told of each delivered message, by the delivering thread.
+pub type DeliveryListener = Box<dyn Fn(&Delivered<'_>) + Send + Sync>;
+
 /// How far each level is, and what wakes the thread.
 pub(crate) struct Delay {
     levels: DelayLevels,
@@ -54,6 +57,8 @@ pub(crate) struct Delay {
     offsets: DelayOffsets,
     /// Reads that failed in a row.
     read_failures: AtomicU32,
+    /// Told of each message that was delivered.
+    listener: OnceLock<DeliveryListener>,
 }
 
 /// When a level wants its next turn.
@@ -88,6 +93,7 @@ impl Delay {
             signal: Signal::default(),
             offsets,
             read_failures: AtomicU32::new(0),
+            listener: OnceLock::new(),
         })
     }
 
@@ -98,6 +104,16 @@ impl Delay {
         if next.is_some_and(|next| next + 1 >= max_offset) {
             self.signal.ring();
         }
+    }
+
+    /// Registers the one listener; later ones are ignored.
+    pub(crate) fn on_delivery(&self, listener: DeliveryListener) {
+        let _ = self.listener.set(listener);
+    }
+
+    /// The queue of the schedule topic where messages of a level wait.
+    pub(crate) fn queue_of(&self, level: i32) -> i32 {
+        self.levels.clamp(level) - 1
     }
 
     /// Writes the offsets that changed and are durable: the log is flushed up to `flushed`.
@@ -171,7 +187,7 @@ impl Delay {
         };
         let mut spans = Spans::new(&entries);
         for (offset, entry) in (offset..).zip(&entries) {
-            let Some(log_end) = self.deliver(entry, &mut spans, delivery) else {
+            let Some(log_end) = self.deliver(level - 1, entry, &mut spans, delivery) else {
                 return Next::At(now_ms + RETRY_MS);
             };
             self.offsets.advance(level, offset + 1, log_end);
@@ -240,6 +256,7 @@ impl Delay {
     /// it ends in the log, 0 if skipped, None if it has to be tried again.
     fn deliver(
         &self,
+        queue_id: i32,
         entry: &QueueEntry,
         spans: &mut Spans<'_>,
         delivery: &impl Delivery,
@@ -257,11 +274,27 @@ impl Delay {
             tracing::error!(offset, "a delayed message is gone or damaged, skipping it");
             return Some(0);
         };
-        let Some(result) = real_request(&record, |request| delivery.put(request)) else {
+        let put = |request: &PutRequest<'_>| {
+            let result = delivery.put(request);
+            self.tell(queue_id, request.topic, &result);
+            result
+        };
+        let Some(result) = real_request(&record, put) else {
             tracing::warn!(offset, "a delayed message has no real topic, skipping it");
             return Some(0);
         };
         outcome(offset, &result)
+    }
+
+    fn tell(&self, queue_id: i32, topic: &str, result: &PutResult) {
+        let is_stored = result.status == PutStatus::Ok;
+        if let Some(listener) = self.listener.get().filter(|_| is_stored) {
+            listener(&Delivered {
+                queue_id,
+                topic,
+                size_bytes: usize::try_from(result.size_bytes).unwrap_or(0),
+            });
+        }
     }
 
     fn read_failed(&self, offset: i64, error: &io::Error) -> Option<i64> {

@@ -88,9 +88,10 @@ mod types;
 mod upkeep;
 mod walk;
 
+pub use delay::DeliveryListener;
 pub use settings::{Cleaning, MultiDispatch, QueueExt, Settings};
 pub use store::Store;
 pub use types::{
-    AckOutcome, Arrival, Cleaned, GetRequest, GetResult, GetStatus, Put, PutRequest, PutResult,
-    PutStatus, QueryResult, ReadMode, StoreError, TagFilter, Ticket, WouldBlock,
+    AckOutcome, Arrival, Cleaned, Delivered, GetRequest, GetResult, GetStatus, Put, PutRequest,
+    PutResult, PutStatus, QueryResult, ReadMode, StoreError, TagFilter, Ticket, WouldBlock,
 };

@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::clean::Cleaner;
-use super::delay::DelayThread;
+use super::delay::{DelayThread, DeliveryListener};
 use super::dispatch::{BitmapSource, Listener};
 use super::files::{io_error, sync_directory};
 use super::flush::FlushThreads;
@@ -226,6 +226,16 @@ impl Store {
     pub fn on_arrival(&self, listener: Box<dyn Fn(&Arrival<'_>) + Send + Sync>) {
         // One server owns the store; a second registration is a mistake without effect.
         let _ = self.listener.set(listener);
+    }
+
+    /// Registers the one listener told of each delayed message that was delivered.
+    pub fn on_delivery(&self, listener: DeliveryListener) {
+        self.upkeep.delay.on_delivery(listener);
+    }
+
+    /// The queue of the schedule topic where messages of a delay level wait.
+    pub fn delay_queue(&self, level: i32) -> i32 {
+        self.upkeep.delay.queue_of(level)
     }
 
     /// Registers the one source of the filter bitmaps that the consume-queue extension keeps; a

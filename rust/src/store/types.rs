@@ -244,6 +244,17 @@ pub struct Arrival<'a> {
     pub tags_code: i64,
 }
 
+/// A delayed message was stored in its real topic.
+#[derive(Debug, Clone, Copy)]
+pub struct Delivered<'a> {
+    /// The queue of the schedule topic where it waited: its level - 1.
+    pub queue_id: i32,
+    /// Its real topic.
+    pub topic: &'a str,
+    /// Bytes of its new record.
+    pub size_bytes: usize,
+}
+
 /// Files that a cleaning deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cleaned {

@@ -1,0 +1,175 @@
+"""What RocketMQ's broker counts, under its names and keys (server.md B.9).
+
+The plane counts what it serves natively and is asked for it before every sample and every look;
+processors count here what they serve themselves. RocketMQ also has items that nothing in its open
+source counts (COMMERCIAL_*, *_FROM_DISK_*), and moments (GROUP_GET_FALL_*) that it only logs: both
+are answered "not exist", as by RocketMQ.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mqclient.wire.bodies.groups import BrokerStatsData
+from mqserver.broker.stats.items import Items
+from mqserver.config.settings import BrokerSettings
+from mqserver.plane import Traffic
+
+TOPIC_PUT_NUMS, TOPIC_PUT_SIZE = "TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"
+QUEUE_PUT_NUMS, QUEUE_PUT_SIZE = "QUEUE_PUT_NUMS", "QUEUE_PUT_SIZE"
+GROUP_GET_NUMS, GROUP_GET_SIZE = "GROUP_GET_NUMS", "GROUP_GET_SIZE"
+QUEUE_GET_NUMS, QUEUE_GET_SIZE = "QUEUE_GET_NUMS", "QUEUE_GET_SIZE"
+GROUP_GET_LATENCY, SNDBCK_PUT_NUMS = "GROUP_GET_LATENCY", "SNDBCK_PUT_NUMS"
+BROKER_PUT_NUMS, BROKER_GET_NUMS = "BROKER_PUT_NUMS", "BROKER_GET_NUMS"
+
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+SCHEDULE_GROUP = "SCHEDULE_CONSUMER"
+_LIGHT = "%LMQ%"
+_QUEUE_FIRST = frozenset({GROUP_GET_LATENCY})
+"""Items whose key begins with the queue."""
+
+
+class Counted(NamedTuple):
+    """What is counted besides the plain items.
+
+    cluster: the key of BROKER_*. queues: `enableDetailStat`. deliveries: what the delay service
+    delivers (`enableScheduleMessageStats`). delay_levels: how many there are. light: light queues
+    and their groups count as one each (`enableLmq`).
+    """
+
+    cluster: str
+    queues: bool = True
+    deliveries: bool = True
+    delay_levels: int = 18
+    light: bool = False
+
+
+class Statistics:
+    """All items of one broker. Methods may be called from any thread. now_ms: monotonic."""
+
+    def __init__(self, counted: Counted, now_ms: Callable[[], int]) -> None:
+        self._counted = counted
+        self._items = Items(now_ms)
+        self._take: Callable[[], list[Traffic]] | None = None
+
+    def follow(self, take: Callable[[], list[Traffic]]) -> None:
+        """Count what the plane serves; `take` gives what is new since its last call."""
+        self._take = take
+
+    # --- counting
+
+    def put(self, topic: str, messages: int, size: int, delay_level: int = 0) -> None:
+        """A send was stored. messages: how many; size: bytes of their records."""
+        if delay_level > 0:
+            queue_id = min(delay_level, self._counted.delay_levels) - 1
+            self._put(SCHEDULE_TOPIC, queue_id, (1, messages, size))
+        else:
+            self._put(topic, -1, (1, messages, size))
+
+    def got(self, topic: str, group: str, messages: int, size: int, queue_id: int = -1) -> None:
+        """A read found messages. queue_id: of a pull; -1 when no client waited for it."""
+        self._get(topic, group, queue_id, (1, messages, size, 0))
+
+    def sent_back(self, group: str, topic: str, size: int, delay_level: int) -> None:
+        """A consumer sent a message of a topic back; size: bytes of its new record."""
+        if delay_level > 0:
+            queue_id = min(delay_level, self._counted.delay_levels) - 1
+            self._put_topic(SCHEDULE_TOPIC, queue_id, (1, 1, size))
+        self._items.add(SNDBCK_PUT_NUMS, self._key(topic, group), 1)
+
+    # --- looking
+
+    def sample(self) -> None:
+        """Take the samples that are due; call it every 10 s."""
+        self._collect()
+        self._items.sample()
+
+    def view(self, name: str, key: str) -> BrokerStatsData | None:
+        """An item over the last minute, hour and day; None if there is none."""
+        self._collect()
+        return self._items.view(name, key)
+
+    def consume_tps(self, group: str, topic: str) -> float:
+        """Messages a second that a group read of a topic in the last minute."""
+        return self._items.tps(GROUP_GET_NUMS, self._key(topic, group))
+
+    def forget_topic(self, topic: str) -> None:
+        """Drop the items of a topic that is gone (`autoDeleteUnusedStats`)."""
+
+        def is_over(name: str, key: str) -> bool:
+            if name in (BROKER_PUT_NUMS, BROKER_GET_NUMS):
+                return False
+            return topic == key.split("@")[1 if name in _QUEUE_FIRST else 0]
+
+        self._items.forget(is_over)
+
+    def forget_group(self, group: str) -> None:
+        """Drop the items of a group that is gone (`autoDeleteUnusedStats`)."""
+        self._items.forget(lambda _name, key: "@" in key and key.rpartition("@")[2] == group)
+
+    # --- items
+
+    def _collect(self) -> None:
+        if self._take is None:
+            return
+        for kind, topic, group, queue_id, times, messages, size, wait_ms in self._take():
+            if kind == "get":
+                self._get(topic, group, queue_id, (times, messages, size, wait_ms))
+            elif kind == "put":
+                self._put(topic, queue_id, (times, messages, size))
+            elif self._counted.deliveries:
+                self._put(topic, -1, (times, messages, size))
+                self._delivered(queue_id, times, messages, size)
+
+    def _put(self, topic: str, queue_id: int, sums: tuple[int, int, int]) -> None:
+        self._put_topic(topic, queue_id, sums)
+        # RocketMQ counts no requests here: the average stays 0.
+        self._items.add(BROKER_PUT_NUMS, self._counted.cluster, sums[1], 0)
+
+    def _put_topic(self, topic: str, queue_id: int, sums: tuple[int, int, int]) -> None:
+        times, messages, size = sums
+        add = self._items.add
+        add(TOPIC_PUT_NUMS, topic, messages, times)
+        add(TOPIC_PUT_SIZE, topic, size, times)
+        if queue_id >= 0 and self._counted.queues:
+            add(QUEUE_PUT_NUMS, f"{topic}@{queue_id}", messages, times)
+            add(QUEUE_PUT_SIZE, f"{topic}@{queue_id}", size, times)
+
+    def _get(self, topic: str, group: str, queue_id: int, sums: tuple[int, int, int, int]) -> None:
+        times, messages, size, wait_ms = sums
+        self._group_got(topic, group, times, messages, size)
+        add = self._items.add
+        add(BROKER_GET_NUMS, self._counted.cluster, messages, 0)
+        if queue_id >= 0:
+            add(GROUP_GET_LATENCY, f"{queue_id}@{self._key(topic, group)}", wait_ms, times)
+
+    def _delivered(self, queue_id: int, times: int, messages: int, size: int) -> None:
+        self._group_got(SCHEDULE_TOPIC, SCHEDULE_GROUP, times, messages, size)
+        if self._counted.queues:
+            key = f"{SCHEDULE_TOPIC}@{queue_id}@{SCHEDULE_GROUP}"
+            self._items.add(QUEUE_GET_NUMS, key, messages, times)
+            self._items.add(QUEUE_GET_SIZE, key, size, times)
+
+    def _group_got(self, topic: str, group: str, times: int, messages: int, size: int) -> None:
+        key = self._key(topic, group)
+        self._items.add(GROUP_GET_NUMS, key, messages, times)
+        self._items.add(GROUP_GET_SIZE, key, size, times)
+
+    def _key(self, topic: str, group: str) -> str:
+        if self._counted.light:
+            topic, group = (_LIGHT if n.startswith(_LIGHT) else n for n in (topic, group))
+        return f"{topic}@{group}"
+
+
+def statistics_of(settings: BrokerSettings) -> Statistics:
+    """Empty statistics as the settings want them."""
+    counted = Counted(
+        settings.broker_cluster_name,
+        settings.enable_detail_stat,
+        settings.enable_schedule_message_stats,
+        len(settings.message_delay_level.split()),
+        settings.enable_lmq,
+    )
+    return Statistics(counted, lambda: time.monotonic_ns() // 1_000_000)

@@ -1,0 +1,203 @@
+//! What was stored in each topic and read by each group, for the statistics (server.md B.9).
+//!
+//! Every thread counts in a shard of its own, so its lock is free when it is taken. Python takes
+//! the sums every ten seconds and makes RocketMQ's items of them; between two takings a shard has
+//! at most one row for each topic that exists, and for each group and queue that was read.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::mem;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+
+/// Shards; more threads than these share some.
+const SHARDS: usize = 16;
+
+/// Of a put whose queue no statistic names.
+pub const ANY_QUEUE: i32 = -1;
+
+static NEXT_SHARD: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static SHARD: Cell<usize> = Cell::new(NEXT_SHARD.fetch_add(1, Ordering::Relaxed) % SHARDS);
+}
+
+/// Sums over some requests.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Sums {
+    /// Requests.
+    pub times: u64,
+    /// Messages of all of them.
+    pub messages: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+    /// Milliseconds they waited for the disk.
+    pub wait_ms: u64,
+}
+
+impl Sums {
+    /// One request.
+    pub fn one(messages: usize, bytes: usize, wait_ms: u64) -> Self {
+        Self {
+            times: 1,
+            messages: messages as u64,
+            bytes: bytes as u64,
+            wait_ms,
+        }
+    }
+
+    fn add(&mut self, more: Self) {
+        self.times += more.times;
+        self.messages += more.messages;
+        self.bytes += more.bytes;
+        self.wait_ms += more.wait_ms;
+    }
+}
+
+type ByQueue = HashMap<i32, Sums>;
+type ByTopic = HashMap<String, ByQueue>;
+
+/// Its own cache lines: neighbours belong to other threads.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Shard(Mutex<Rows>);
+
+#[derive(Debug, Default)]
+struct Rows {
+    /// By topic; queues are told apart in the schedule topic only.
+    puts: ByTopic,
+    /// By topic and group.
+    gets: HashMap<String, ByTopic>,
+    /// Delayed messages that were delivered, by real topic and queue of the schedule topic.
+    deliveries: ByTopic,
+}
+
+/// Counters of all threads.
+#[derive(Debug, Default)]
+pub struct Traffic([Shard; SHARDS]);
+
+/// What was counted since the last taking. A row may come several times.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// Topic, queue or [`ANY_QUEUE`].
+    pub puts: Vec<(String, i32, Sums)>,
+    /// Topic, group, queue.
+    pub gets: Vec<(String, String, i32, Sums)>,
+    /// Real topic, queue of the schedule topic.
+    pub deliveries: Vec<(String, i32, Sums)>,
+}
+
+impl Traffic {
+    /// Counts a put.
+    pub fn put(&self, topic: &str, queue_id: i32, sums: Sums) {
+        add(&mut self.own().puts, topic, queue_id, sums);
+    }
+
+    /// Counts a pull that found something.
+    pub fn get(&self, topic: &str, group: &str, queue_id: i32, sums: Sums) {
+        let mut rows = self.own();
+        match rows.gets.get_mut(topic) {
+            Some(groups) => add(groups, group, queue_id, sums),
+            None => {
+                let groups = HashMap::from([(group.to_owned(), HashMap::from([(queue_id, sums)]))]);
+                rows.gets.insert(topic.to_owned(), groups);
+            }
+        }
+    }
+
+    /// Counts a delayed message that came from a queue of the schedule topic to its real topic.
+    pub fn delivery(&self, queue_id: i32, topic: &str, bytes: usize) {
+        let sums = Sums::one(1, bytes, 0);
+        add(&mut self.own().deliveries, topic, queue_id, sums);
+    }
+
+    /// Everything counted since the last call.
+    pub fn take(&self) -> Taken {
+        let mut taken = Taken::default();
+        for shard in &self.0 {
+            let rows = mem::take(&mut *shard.0.lock());
+            taken.puts.extend(rows.puts.into_iter().flat_map(flat));
+            taken
+                .deliveries
+                .extend(rows.deliveries.into_iter().flat_map(flat));
+            for (topic, groups) in rows.gets {
+                for (group, queues) in groups {
+                    let row = |(queue_id, sums)| (topic.clone(), group.clone(), queue_id, sums);
+                    taken.gets.extend(queues.into_iter().map(row));
+                }
+            }
+        }
+        taken
+    }
+
+    fn own(&self) -> MutexGuard<'_, Rows> {
+        self.0[SHARD.get()].0.lock()
+    }
+}
+
+fn add(topics: &mut ByTopic, name: &str, queue_id: i32, sums: Sums) {
+    match topics.get_mut(name) {
+        Some(queues) => queues.entry(queue_id).or_default().add(sums),
+        None => {
+            topics.insert(name.to_owned(), HashMap::from([(queue_id, sums)]));
+        }
+    }
+}
+
+fn flat((topic, queues): (String, ByQueue)) -> impl Iterator<Item = (String, i32, Sums)> {
+    let row = move |(queue_id, sums)| (topic.clone(), queue_id, sums);
+    queues.into_iter().map(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_count_apart_and_are_taken_together_once() {
+        let traffic = Traffic::default();
+        std::thread::scope(|scope| {
+            for _ in 0..SHARDS + 1 {
+                scope.spawn(|| {
+                    for _ in 0..10 {
+                        traffic.put("T", ANY_QUEUE, Sums::one(2, 100, 0));
+                        traffic.get("T", "G", 3, Sums::one(5, 50, 7));
+                    }
+                });
+            }
+        });
+        let taken = traffic.take();
+        let total = |sums: &mut dyn Iterator<Item = Sums>| {
+            let mut total = Sums::default();
+            sums.for_each(|sums| total.add(sums));
+            total
+        };
+        let requests = 10 * (SHARDS as u64 + 1);
+        let puts = total(&mut taken.puts.iter().map(|row| row.2));
+        assert_eq!(
+            (puts.times, puts.messages, puts.bytes),
+            (requests, 2 * requests, 100 * requests)
+        );
+        let gets = total(&mut taken.gets.iter().map(|row| row.3));
+        assert_eq!((gets.messages, gets.wait_ms), (5 * requests, 7 * requests));
+        assert!(
+            taken
+                .gets
+                .iter()
+                .all(|row| (&*row.0, &*row.1, row.2) == ("T", "G", 3))
+        );
+        let again = traffic.take();
+        assert!(again.puts.is_empty() && again.gets.is_empty());
+    }
+
+    #[test]
+    fn a_delivery_is_no_put() {
+        let traffic = Traffic::default();
+        traffic.delivery(2, "T", 300);
+        let taken = traffic.take();
+        let sums = Sums::one(1, 300, 0);
+        assert_eq!(taken.deliveries, [("T".to_owned(), 2, sums)]);
+        assert!(taken.puts.is_empty());
+    }
+}

@@ -1,0 +1,181 @@
+"""What is refused when requests come faster than they are served, and what is counted natively."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+import pytest
+
+from mqserver.replies import Response
+from mqstore import Store
+from tests.server.conftest import Servers
+from tests.server.native import TOPICS, Broker, send_fields
+from tests.server.raw import DEADLINE, Raw, binary_frame, json_frame
+
+REJECTED = "[REJECTREQUEST]system busy, start flow control for a while"
+WAITED = re.compile(
+    r"\[(TIMEOUT|PCBUSY)_CLEAN_QUEUE\]broker busy, start flow control for a while, "
+    r"period in queue: (\d+)ms, size of queue: (\d+)"
+)
+ALWAYS_BUSY = -1
+"""Milliseconds: a free lock is held for 0."""
+
+
+class Gate:
+    """A processor that waits inside until the test opens it."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Semaphore(0)
+        self.open = threading.Event()
+        self.served: list[int] = []
+
+    def __call__(self, request):
+        self.served.append(request.opaque)
+        self.entered.release()
+        assert self.open.wait(DEADLINE)
+        return Response()
+
+
+class Waiting:
+    """A server whose only thread is busy with request 1 of some code."""
+
+    def __init__(self, servers: Servers, code: int, kind: str = "namesrv", **more) -> None:
+        self.gate = Gate()
+        self.listener, port = servers.start({code: self.gate}, kind=kind, threads=1, **more)
+        self.raw: Raw = servers.connect(port)
+        self.raw.send(json_frame(code, 1))
+        assert self.gate.entered.acquire(timeout=DEADLINE)
+
+    def queued(self, count: int) -> None:
+        """Wait until so many requests wait."""
+        deadline = threading.Event()
+        for _ in range(2_000):
+            if self.listener.counters()["waiting.all"] == count:
+                return
+            deadline.wait(0.005)
+        raise AssertionError(self.listener.counters())
+
+
+def test_what_waited_for_too_long_is_2_in_json_and_oneway_nothing(servers: Servers) -> None:
+    waiting = Waiting(servers, 1)
+    raw = waiting.raw
+    raw.send(binary_frame(1, 2), json_frame(1, 3, flag=2), json_frame(1, 4))
+    waiting.queued(3)
+    waiting.listener.set_overload(1000, {"all": 30})
+    replies = [raw.read(), raw.read()]
+    assert [(reply.code, reply.opaque, reply.serialize) for reply in replies] == [
+        (2, 2, 0),
+        (2, 4, 0),
+    ]
+    for reply, left in zip(replies, (2, 0), strict=True):
+        found = WAITED.fullmatch(reply.remark or "")
+        assert found, reply.remark
+        assert (found[1], found[3]) == ("TIMEOUT", str(left))
+        assert int(found[2]) >= 30
+    waiting.gate.open.set()
+    assert raw.read()[:2] == (0, 1), "what is being served goes on"
+    assert waiting.gate.served == [1]
+
+
+def test_without_a_limit_everything_waits(servers: Servers) -> None:
+    waiting = Waiting(servers, 1)
+    waiting.listener.set_overload(1000, {})
+    waiting.raw.send(json_frame(1, 2))
+    waiting.queued(1)
+    waiting.listener.set_overload(1000, {"all": 1})
+    assert waiting.raw.read().code == 2
+    waiting.listener.set_overload(1000, None)
+    waiting.raw.send(json_frame(1, 3))
+    waiting.queued(1)
+    waiting.gate.open.set()
+    assert {waiting.raw.read()[:2] for _ in range(2)} == {(0, 1), (0, 3)}
+
+
+def test_how_long_the_oldest_request_waits(servers: Servers) -> None:
+    waiting = Waiting(servers, 1)
+    assert waiting.listener.counters()["head_wait_ms.all"] == 0
+    waiting.raw.send(json_frame(1, 2))
+    waiting.queued(1)
+    for _ in range(2_000):
+        if waiting.listener.counters()["head_wait_ms.all"] >= 20:
+            break
+        threading.Event().wait(0.005)
+    assert 20 <= waiting.listener.counters()["head_wait_ms.all"] < 10_000
+    waiting.gate.open.set()
+
+
+def test_a_family_that_does_not_exist_is_an_error(servers: Servers) -> None:
+    listener, _ = servers.start({1: Gate()})
+    with pytest.raises(ValueError, match='no family "nope"'):
+        listener.set_overload(1000, {"nope": 1})
+
+
+@pytest.mark.parametrize("frame", [json_frame, binary_frame])
+def test_a_busy_store_rejects_sends_even_oneway(broker: Broker, frame) -> None:
+    broker.listener.set_overload(ALWAYS_BUSY, None)
+    for code in (10, 310, 320, 36):
+        for flag in (0, 2):
+            reply = broker.raw.ask(frame(code, 5, send_fields(), b"x", flag=flag))
+            assert (reply.code, reply.remark, reply.serialize) == (2, REJECTED, 0)
+    assert broker.raw.ask(json_frame(30, 6, {"topic": "T", "queueId": "0"})).code == 0
+    broker.listener.set_overload(1000, None)
+    assert broker.send(b"x").code == 0
+    assert broker.store.max_offset("T", 0) <= 1
+
+
+def test_a_busy_store_empties_the_queue_of_sends(servers: Servers, store: Store) -> None:
+    waiting = Waiting(servers, 36, "broker", store=store)
+    waiting.raw.send(json_frame(36, 2), json_frame(36, 3))
+    waiting.queued(2)
+    waiting.listener.set_overload(ALWAYS_BUSY, {})
+    for opaque, left in ((2, 1), (3, 0)):
+        reply = waiting.raw.read()
+        found = WAITED.fullmatch(reply.remark or "")
+        assert found, reply.remark
+        assert (reply.code, reply.opaque, found[1], found[3]) == (2, opaque, "PCBUSY", str(left))
+    waiting.gate.open.set()
+    assert waiting.raw.read()[:2] == (0, 1)
+    waiting.listener.stop(5.0)  # before the store closes
+
+
+def traffic(broker: Broker) -> dict[tuple[object, ...], tuple[int, ...]]:
+    """What was counted since the last look; each thread gives rows of its own."""
+    rows: dict[tuple[object, ...], tuple[int, ...]] = {}
+    for row in broker.listener.take_traffic():
+        known = rows.get(row[:4], (0, 0, 0, 0))
+        rows[row[:4]] = tuple(a + b for a, b in zip(known, row[4:], strict=True))
+    return rows
+
+
+def test_sends_and_pulls_are_counted_once(broker: Broker) -> None:
+    assert broker.listener.take_traffic() == []
+    for _ in range(3):
+        assert broker.send(b"0123456789").code == 0
+    oneway = json_frame(310, 9, send_fields(), b"0123456789", flag=2)
+    broker.raw.send(oneway)
+    broker.send(b"later", i="DELAY\x013")
+    broker.send(b"half", i="TRAN_MSG\x01true\x02PGROUP\x01p\x02UNIQ_KEY\x01u")
+    broker.wait_readable(4)
+    found = broker.pull(1)
+    assert found.code == 0
+    assert broker.pull(4).code == 19
+    rows = traffic(broker)
+    size = len(found.body) // 3
+    assert rows.pop(("get", "T", "g", 0))[:3] == (1, 3, 3 * size)
+    assert rows.pop(("put", "T", "", -1)) == (4, 4, 4 * size, 0)
+    assert rows.pop(("put", "SCHEDULE_TOPIC_XXXX", "", 2))[:2] == (1, 1)
+    assert rows.pop(("put", "RMQ_SYS_TRANS_HALF_TOPIC", "", -1))[:2] == (1, 1)
+    assert not rows
+    assert broker.listener.take_traffic() == []
+
+
+def test_deliveries_of_delayed_messages_are_counted(broker: Broker) -> None:
+    broker.publish("topics", TOPICS)
+    assert broker.send(b"soon", i="DELAY\x011").code == 0
+    broker.wait_readable(1)
+    rows = traffic(broker)
+    assert rows[("put", "SCHEDULE_TOPIC_XXXX", "", 0)][:2] == (1, 1)
+    times, messages, size, _ = rows[("delivery", "T", "", 0)]
+    assert (times, messages) == (1, 1)
+    assert size == len(broker.pull(0).body)
