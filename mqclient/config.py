@@ -150,7 +150,8 @@ class ClientSettings:
     namesrv: NameServers as "host:port", tried in turn. address_map: broker address as advertised
     to the address to use, for brokers behind NAT. client_ip, instance_name: parts of the client id
     "ip@instance[@unit]"; None picks the outgoing interface and "pid#nanotime". request_timeout: of
-    one request. serialize: how our headers are written.
+    one request. serialize: how our headers are written; None writes those of sends and pulls in
+    RocketMQ's binary form, which costs both sides less, and the others in JSON.
     """
 
     namesrv: tuple[str, ...] = (NAMESRV_DEFAULT,)
@@ -161,7 +162,7 @@ class ClientSettings:
     request_timeout: float = 3.0
     route_poll_interval: float = 30.0
     heartbeat_interval: float = 30.0
-    serialize: SerializeType = SerializeType.JSON
+    serialize: SerializeType | None = None
 
     def __post_init__(self) -> None:
         for name in ("request_timeout", "route_poll_interval", "heartbeat_interval"):
@@ -286,7 +287,7 @@ class ClientOptions(TypedDict, total=False):
     request_timeout: Duration
     route_poll_interval: Duration
     heartbeat_interval: Duration
-    serialize: SerializeType
+    serialize: SerializeType | None
 
 
 class ProducerOptions(ClientOptions, total=False):

@@ -6,17 +6,17 @@ Everything runs on one asyncio loop. Intervals are RocketMQ's: routes and heartb
 
 import asyncio
 import logging
-import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
 from mqclient.config import ClientSettings
 from mqclient.errors import BrokerError, ClientTimeout, ClosedError, RocketMQError, UnreachableError
+from mqclient.process import process_id
 from mqclient.routes import NameServers, RouteTable, TopicRoute
 from mqclient.wire import calls
 from mqclient.wire.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from mqclient.wire.bodies.route import MASTER_ID
-from mqclient.wire.codes import FrameFlag, RequestCode, ResponseCode
+from mqclient.wire.codes import FrameFlag, RequestCode, ResponseCode, SerializeType
 from mqclient.wire.frame import Frame
 from mqstore.message import MessageQueue
 
@@ -56,7 +56,7 @@ class Client:
         self.settings = settings
         self.client_id = settings.client_id()
         self._transport = transport
-        self._pid = os.getpid()
+        self._pid = process_id()
         self._state = "new"
         self._tasks: set[asyncio.Task[Any]] = set()
         self._handlers: dict[int, Handler] = {}
@@ -122,17 +122,18 @@ class Client:
 
     def check_running(self) -> None:
         """Raise ClosedError unless the client can be used by this process."""
-        self.check_process()
+        if self._pid != process_id():
+            self.check_process()
         if self._state != "running":
             step = "call start() or use `with`" if self._state == "new" else "make a new one"
             raise ClosedError(f"this client is {_STATE_WORDS[self._state]}; {step}")
 
     def check_process(self) -> None:
         """Raise ClosedError in a forked child: its connections belong to the parent."""
-        if os.getpid() != self._pid:
+        if process_id() != self._pid:
             raise ClosedError(
                 f"this client was made in process {self._pid} and cannot be used in the forked "
-                f"process {os.getpid()}; make a new one after the fork"
+                f"process {process_id()}; make a new one after the fork"
             )
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None]":
@@ -191,7 +192,7 @@ class Client:
         if transport is None or self._state not in ("running", "closing"):
             self.check_running()
         assert transport is not None
-        request.serialize = self.settings.serialize
+        request.serialize = self.settings.serialize or SerializeType.JSON
         target = self.settings.address_map.get(address, address)
         try:
             return await transport.call(target, request, timeout)
@@ -208,12 +209,22 @@ class Client:
         self.check_process()
         assert self._transport is not None
         request.flag |= FrameFlag.ONEWAY
-        request.serialize = self.settings.serialize
+        request.serialize = self.settings.serialize or SerializeType.JSON
         target = self.mapped(address)
         try:
             await self._transport.oneway(target, request, timeout)
         except UnreachableError as error:
             raise self._unreachable(address, target, error) from error
+
+    def compiled_transport(self) -> Any:
+        """The transport if it is mqclient.transport.Transport, else None; for Template."""
+        return self._transport if hasattr(self._transport, "request") else None
+
+    def explain(self, address: str, error: Exception) -> Exception:
+        """What to raise for a failure of the transport. address: the broker's, as advertised."""
+        if not isinstance(error, UnreachableError):
+            return error
+        return self._unreachable(address, self.mapped(address), error)
 
     async def route(self, topic: str) -> TopicRoute | None:
         """The route of a topic, None when the NameServer does not know it."""

@@ -17,6 +17,7 @@ __all__ = ["Outgoing", "prepare", "prepare_batch"]
 _ITEM_HEAD = struct.Struct(">iiiii")
 _PROPERTIES_LENGTH = struct.Struct(">h")
 PROPERTIES_BYTES_MAX = 32767
+_PLAIN = {"WAIT": "true"}
 _COMPRESSED = int(MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_ZLIB)
 
 
@@ -48,15 +49,22 @@ def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
     """
     topic, body = message.topic, message.body
     check_sendable(topic)
-    _check_body(len(body), settings.body_bytes_max)
+    size = len(body)
+    if not 0 < size <= settings.body_bytes_max:
+        _check_body(size, settings.body_bytes_max)
     properties = message.properties
     msg_id = properties.get("UNIQ_KEY")
-    if msg_id is None:
+    if msg_id is not None:
+        text = _properties_text(properties)
+    elif properties == _PLAIN:  # no tag, no key: nothing to encode
         msg_id = unique_id()
-        properties = {**properties, "UNIQ_KEY": msg_id}
-    result = Outgoing(topic, body, _properties_text(properties), msg_id, message.flag)
+        text = f"WAIT\x01true\x02UNIQ_KEY\x01{msg_id}"
+    else:
+        msg_id = unique_id()
+        text = _properties_text({**properties, "UNIQ_KEY": msg_id})
+    result = Outgoing(topic, body, text, msg_id, message.flag)
     result.born_timestamp_ms = message.born_timestamp_ms
-    if 0 < settings.compress_from <= len(body):
+    if 0 < settings.compress_from <= size:
         result.body = zlib.compress(body, settings.compress_level)
         result.sys_flag = _COMPRESSED
     if topic.startswith(RETRY_PREFIX):

@@ -1,7 +1,7 @@
 """What a send returns."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple, Protocol
 
 from mqclient.errors import NotDurable
 from mqclient.wire.codes import ResponseCode
@@ -30,7 +30,50 @@ STATUS_OF_CODE = {
 _CODE_OF_STATUS = {status: code for code, status in STATUS_OF_CODE.items()}
 
 
-@dataclass(slots=True)
+class Stored(Protocol):
+    """What a broker's answer to a send says."""
+
+    @property
+    def code(self) -> int:
+        """Response code, one of STATUS_OF_CODE."""
+
+    @property
+    def offset_msg_id(self) -> str:
+        """The broker's id of the message."""
+
+    @property
+    def queue_id(self) -> int:
+        """The queue it is in."""
+
+    @property
+    def queue_offset(self) -> int:
+        """Where in that queue."""
+
+    @property
+    def transaction_id(self) -> str | None:
+        """Of a half message."""
+
+    @property
+    def region_id(self) -> str | None:
+        """The broker's region."""
+
+    @property
+    def trace_on(self) -> bool:
+        """Whether the broker wants the message traced."""
+
+
+class _StoredFrame(NamedTuple):
+    """The same, read from a frame."""
+
+    code: int
+    offset_msg_id: str
+    queue_id: int
+    queue_offset: int
+    transaction_id: str | None
+    region_id: str | None
+    trace_on: bool
+
+
 class SendResult:
     """A stored message.
 
@@ -39,14 +82,76 @@ class SendResult:
     queue_offset: position in the queue, of a batch's first message.
     """
 
-    status: SendStatus
+    __slots__ = ("_queue", "_stored", "msg_id")
+
     msg_id: str
-    offset_msg_id: str
-    message_queue: MessageQueue
-    queue_offset: int
-    transaction_id: str | None = None
-    region_id: str = "DefaultRegion"
-    trace_on: bool = True
+    """The client's unique id, a comma list for a batch."""
+
+    def __init__(self, stored: Stored, msg_id: str, queue: MessageQueue) -> None:
+        self._stored = stored  # read when asked for: most senders never ask
+        self._queue = queue
+        self.msg_id = msg_id
+
+    @property
+    def status(self) -> SendStatus:
+        """How durably it is stored."""
+        return STATUS_OF_CODE[self._stored.code]
+
+    @property
+    def lesser(self) -> bool:
+        """Whether it is stored less durably than asked: the status is not SEND_OK."""
+        return self._stored.code != 0
+
+    @property
+    def offset_msg_id(self) -> str:
+        """The broker's id of the message, a comma list for a batch."""
+        return self._stored.offset_msg_id
+
+    @property
+    def message_queue(self) -> MessageQueue:
+        """The queue it is in."""
+        queue, queue_id = self._queue, self._stored.queue_id
+        if queue_id == queue.queue_id:
+            return queue
+        return MessageQueue(queue.topic, queue.broker_name, queue_id)
+
+    @property
+    def queue_offset(self) -> int:
+        """Its position in the queue, of a batch's first message."""
+        return self._stored.queue_offset
+
+    @property
+    def transaction_id(self) -> str | None:
+        """The transaction it belongs to, None without."""
+        return self._stored.transaction_id
+
+    @property
+    def region_id(self) -> str:
+        """The broker's region."""
+        return self._stored.region_id or "DefaultRegion"
+
+    @property
+    def trace_on(self) -> bool:
+        """Whether the broker wants the message traced."""
+        return self._stored.trace_on
+
+    def _values(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in _COMPARED)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SendResult):
+            return NotImplemented
+        return self._values() == other._values()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        stored = _StoredFrame(*(getattr(self._stored, name) for name in _StoredFrame._fields))
+        return SendResult, (stored, self.msg_id, self._queue)
+
+    def __repr__(self) -> str:
+        pairs = zip(_COMPARED, self._values(), strict=True)
+        return f"SendResult({', '.join(f'{name}={value!r}' for name, value in pairs)})"
 
     def raise_for_status(self) -> "SendResult":
         """Return this result if the message is as durable as asked, else raise NotDurable."""
@@ -67,6 +172,16 @@ class SendResult:
         )
 
 
+_COMPARED = (
+    "status",
+    "msg_id",
+    "offset_msg_id",
+    "message_queue",
+    "queue_offset",
+    "transaction_id",
+    "region_id",
+    "trace_on",
+)
 _MEANING = {
     SendStatus.FLUSH_DISK_TIMEOUT: "its broker's disk did not flush it in time",
     SendStatus.FLUSH_SLAVE_TIMEOUT: "its slave did not copy it in time",
@@ -77,23 +192,19 @@ _MEANING = {
 def read_send_reply(reply: Frame, queue: MessageQueue, msg_id: str) -> SendResult:
     """Read the answer to a send whose code is one of STATUS_OF_CODE.
 
-    Reads the fields of SendMessageResponseHeader by hand: this runs once per message.
-    Raises HeaderError for an answer that lacks them.
+    Raises HeaderError for an answer that lacks or garbles a field of SendMessageResponseHeader.
     """
     fields = reply.fields
     try:
-        queue_id = int(fields["queueId"])
-        if queue_id != queue.queue_id:
-            queue = MessageQueue(queue.topic, queue.broker_name, queue_id)
-        return SendResult(
-            STATUS_OF_CODE[reply.code],
-            msg_id,
+        stored = _StoredFrame(
+            reply.code,
             fields["msgId"],
-            queue,
+            int(fields["queueId"]),
             int(fields["queueOffset"]),
             fields.get("transactionId"),
-            fields.get("MSG_REGION") or "DefaultRegion",
+            fields.get("MSG_REGION"),
             fields.get("TRACE_ON") != "false",
         )
     except (KeyError, ValueError) as error:
         raise HeaderError(f"the answer to a send lacks or garbles {error}") from error
+    return SendResult(stored, msg_id, queue)

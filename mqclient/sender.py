@@ -7,18 +7,19 @@ import asyncio
 import random
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from mqclient.config import DEFAULT_TOPIC, ProducerSettings
+from mqclient.config import ProducerSettings
 from mqclient.engine import Client
 from mqclient.errors import BrokerError, ClientTimeout, UnreachableError
+from mqclient.lane import Lane
 from mqclient.outgoing import Outgoing
-from mqclient.results import STATUS_OF_CODE, SendResult, SendStatus, read_send_reply
+from mqclient.results import SendResult
 from mqclient.routes import TopicRoute
-from mqclient.wire.codes import RequestCode, ResponseCode
-from mqclient.wire.frame import Frame
+from mqclient.wire.codes import ResponseCode
 from mqstore.message import MessageQueue
 
-__all__ = ["QueueChooser", "Sender"]
+__all__ = ["Failure", "QueueChooser", "Sender"]
 
 RETRY_CODES = frozenset(
     map(
@@ -54,6 +55,28 @@ class QueueChooser:
         return queue
 
 
+class Failure(NamedTuple):
+    """A try after which another broker may do better.
+
+    broker: name of the one that failed. error: None if it stored the message, less durably.
+    """
+
+    broker: str
+    error: Exception | None
+
+
+class _Lanes:
+    """The lanes of a topic's queues, as long as its route stays."""
+
+    __slots__ = ("by_id", "by_queue", "route")
+
+    def __init__(self, route: TopicRoute | None) -> None:
+        self.route = route
+        self.by_queue: dict[MessageQueue, Lane] = {}
+        self.by_id: dict[int, Lane] = {}
+        """The same for the route's own objects: a queue's hash costs as much as its request."""
+
+
 class Sender:
     """Sends prepared messages for one producer group."""
 
@@ -61,6 +84,7 @@ class Sender:
         self._client = client
         self.settings = settings
         self._choosers: dict[str, QueueChooser] = {}
+        self._lanes: dict[str, _Lanes] = {}
 
     async def route(self, topic: str, timeout: float) -> TopicRoute:
         """The route to send to. timeout: seconds, if a NameServer must be asked.
@@ -91,32 +115,65 @@ class Sender:
             chooser = self._choosers[topic] = QueueChooser(self.settings.queue_index_start)
         return chooser.choose(route.publish, failed_broker)
 
-    async def send_anywhere(self, outgoing: Outgoing, timeout: float) -> SendResult:
+    async def send_anywhere(
+        self, outgoing: Outgoing, timeout: float, failure: Failure | None = None
+    ) -> SendResult:
         """Try up to 1 + retries brokers; each try may use all the time that is left.
 
-        timeout: seconds for everything. Raises as Producer.send does.
+        timeout: seconds for everything. failure: of a first try that was made already.
+        Raises as Producer.send does.
         """
-        deadline = time.monotonic() + timeout
+        started = time.monotonic()
+        lane = self._next_lane(outgoing.topic) if failure is None else None
+        if lane is not None:  # nothing has to be asked first: the usual case, kept short
+            try:
+                result = lane.result(await lane.send(outgoing, timeout), outgoing)
+            except (UnreachableError, ClientTimeout, BrokerError) as error:
+                failure = _judge(lane, error)
+            else:
+                if not self._too_little(result, self.settings.retries):
+                    return result
+                failure = Failure(lane.queue.broker_name, None)
+        return await self._try_on(outgoing, started, timeout, failure)
+
+    def send_blocking(self, outgoing: Outgoing, timeout: float) -> SendResult | Failure | None:
+        """Try once, from any thread, past the loop.
+
+        timeout: seconds. Returns the result, or why `send_anywhere` is to try on; None, having
+        done nothing, when the NameServer must be asked or the transport cannot do this.
+        """
+        lane = self._next_lane(outgoing.topic)
+        if lane is None or not lane.blocks:
+            return None
+        try:
+            result = lane.result(lane.call(outgoing, timeout), outgoing)
+        except (UnreachableError, ClientTimeout, BrokerError) as error:
+            return _judge(lane, error)
+        if self._too_little(result, self.settings.retries):
+            return Failure(lane.queue.broker_name, None)
+        return result
+
+    async def _try_on(
+        self, outgoing: Outgoing, started: float, timeout: float, failure: Failure | None
+    ) -> SendResult:
+        """The tries that are left, after asking for the route if there is none."""
+        deadline = started + timeout
         topic = outgoing.topic
-        failed_broker: str | None = None
-        last_error: Exception | None = None
-        for tries_left in range(self.settings.retries, -1, -1):
+        failed_broker, last_error = failure or (None, None)
+        for tries_left in range(self.settings.retries - (failure is not None), -1, -1):
             route = await self.route(topic, deadline - time.monotonic())
             chosen = self.choose(topic, route, failed_broker)
             if last_error is not None and time.monotonic() >= deadline:
                 break
             failed_broker = chosen.broker_name
+            lane = self._lane(chosen)
+            left = max(0.001, deadline - time.monotonic())
             try:
-                result = await self.send_to(outgoing, chosen, deadline - time.monotonic())
-            except (UnreachableError, ClientTimeout) as error:
-                last_error = error
-            except BrokerError as error:
-                if error.code not in RETRY_CODES:
-                    raise
-                last_error = error
+                result = lane.result(await lane.send(outgoing, left), outgoing)
+            except (UnreachableError, ClientTimeout, BrokerError) as error:
+                last_error = _judge(lane, error).error
             else:
-                lesser = result.status is not SendStatus.SEND_OK
-                if not (lesser and self.settings.retry_not_durable and tries_left):
+                if not self._too_little(result, tries_left):
                     return result
         assert last_error is not None
         if time.monotonic() < deadline:
@@ -128,44 +185,58 @@ class Sender:
 
     async def send_to(self, outgoing: Outgoing, queue: MessageQueue, timeout: float) -> SendResult:
         """Send to one queue, once. timeout: seconds."""
-        request = self._request(outgoing, queue)
-        reply = await self._client.call_broker(self._master(queue), request, max(0.001, timeout))
-        if reply.code not in STATUS_OF_CODE:
-            raise BrokerError(reply.code, reply.remark, f"broker {queue.broker_name}")
-        return read_send_reply(reply, queue, outgoing.msg_id)
+        lane = self._lane(queue)
+        try:
+            return lane.result(await lane.send(outgoing, max(0.001, timeout)), outgoing)
+        except UnreachableError as error:
+            explained = lane.explain(error)
+            raise explained from explained.__cause__
 
     async def oneway_to(self, outgoing: Outgoing, queue: MessageQueue, timeout: float) -> None:
         """Send to one queue without an answer; returns when the bytes are written."""
-        await self._client.oneway(self._master(queue), self._request(outgoing, queue), timeout)
+        lane = self._lane(queue)
+        try:
+            await lane.oneway(outgoing, timeout)
+        except UnreachableError as error:
+            explained = lane.explain(error)
+            raise explained from explained.__cause__
 
-    def _master(self, queue: MessageQueue) -> str:
-        address = self._client.routes.address(queue, only_this=True)
-        if address is None:
-            raise UnreachableError(
-                f"broker {queue.broker_name!r} has no master for topic {queue.topic!r}; look: "
-                f"mqadmin topicRoute -n {self._client.settings.namesrv[0]} -t {queue.topic}"
-            )
-        return address
+    def _too_little(self, result: SendResult, tries_left: int) -> bool:
+        """Whether another broker is to store a message too that one stored less durably."""
+        return bool(result.lesser and self.settings.retry_not_durable and tries_left)
 
-    def _request(self, outgoing: Outgoing, queue: MessageQueue) -> Frame:
-        """Header V2 with its one-letter fields, in RocketMQ's order; see headers/send.py."""
-        born_ms = outgoing.born_timestamp_ms
-        fields = {
-            "a": self.settings.group,
-            "b": outgoing.topic,
-            "c": DEFAULT_TOPIC,
-            "d": str(self.settings.default_topic_queues),
-            "e": str(queue.queue_id),
-            "f": str(outgoing.sys_flag),
-            "g": str(time.time_ns() // 1_000_000 if born_ms is None else born_ms),
-            "h": str(outgoing.flag),
-            "i": outgoing.properties,
-            "j": str(outgoing.reconsume_times),
-            "k": "false",
-        }
-        if outgoing.max_reconsume_times is not None:
-            fields["l"] = str(outgoing.max_reconsume_times)
-        fields["m"] = "true" if outgoing.batch else "false"
-        fields["n"] = queue.broker_name
-        code = RequestCode.SEND_BATCH_MESSAGE if outgoing.batch else RequestCode.SEND_MESSAGE_V2
-        return Frame(int(code), fields, outgoing.body)
+    def _next_lane(self, topic: str) -> Lane | None:
+        """The lane of the topic's next queue; None when its route must be asked for."""
+        route = self._client.routes.known(topic)
+        if route is None or not route.publish:
+            return None
+        queue = self.choose(topic, route)
+        lanes = self._lanes.get(topic)
+        if lanes is not None and lanes.route is route:
+            lane = lanes.by_id.get(id(queue))
+            if lane is not None:
+                return lane
+        lane = self._lane(queue)
+        if queue.broker_name in route.brokers:
+            self._lanes[topic].by_id[id(queue)] = lane
+        return lane
+
+    def _lane(self, queue: MessageQueue) -> Lane:
+        """The lane of a queue, made anew when the topic's route has changed."""
+        route = self._client.routes.known(queue.topic)
+        lanes = self._lanes.get(queue.topic)
+        if lanes is None or lanes.route is not route:
+            lanes = self._lanes[queue.topic] = _Lanes(route)
+        lane = lanes.by_queue.get(queue)
+        if lane is None:
+            lane = Lane(self._client, self.settings, queue)
+            if route is not None and queue.broker_name in route.brokers:
+                lanes.by_queue[queue] = lane  # else its address is another topic's to tell
+        return lane
+
+
+def _judge(lane: Lane, error: Exception) -> Failure:
+    """What a failed try means: raise what another broker would answer too."""
+    if isinstance(error, BrokerError) and error.code not in RETRY_CODES:
+        raise error
+    return Failure(lane.queue.broker_name, lane.explain(error))

@@ -7,14 +7,14 @@ socket pair; frames are matched with their requests here by token.
 import asyncio
 import contextlib
 import logging
-import os
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mqclient.errors import ClientTimeout, ClosedError, RocketMQError, UnreachableError
+from mqclient.process import process_id
 from mqclient.wire.frame import Frame, FrameError, encode
-from mqstore._core import Connector
+from mqstore._core import Connector, RequestTemplate
 
 __all__ = ["CloseCallback", "RequestCallback", "Transport"]
 
@@ -30,8 +30,12 @@ Submission = tuple[
     str, int, float, bool, int, dict[str, str], bytes, int, str | None, int | None, int, int
 ]
 
-_REPLY, _FAILED, _WRITTEN, _REQUEST, _CLOSED = range(5)
+_REPLY, _FAILED, _WRITTEN, _REQUEST, _CLOSED, _READ = range(6)
 _WAKE_BYTES = 4096
+_TOKEN = 1 << 62
+"""First token of calls with frames; those of templates count from 0. The core uses three bits."""
+FLUSH_BYTES = 64 * 1024
+"""Requests collected in a turn of the loop that are sent before it ends: the broker can begin."""
 
 
 class Transport:
@@ -48,7 +52,8 @@ class Transport:
         self._wake: socket.socket | None = None
         self._waiting: dict[int, tuple[asyncio.Future[Any], str]] = {}
         self._outbox: list[Submission] = []
-        self._next_token = 0
+        self._next_token = _TOKEN
+        self._flush_comes = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._request_callback: RequestCallback | None = None
         self._close_callback: CloseCallback | None = None
@@ -82,10 +87,10 @@ class Transport:
     async def aclose(self) -> None:
         """Close every connection; calls that wait raise ClosedError. Twice is fine."""
         self._closed = True
-        if self._process == os.getpid():
+        if self._process == process_id():
             self._flush()
         connector, self._connector = self._connector, None
-        if connector is None or self._process != os.getpid():
+        if connector is None or self._process != process_id():
             return
         assert self._loop is not None and self._wake is not None
         self._loop.remove_reader(self._wake)
@@ -99,10 +104,10 @@ class Transport:
     def _submit(
         self, address: str, request: Frame, timeout: float, *, oneway: bool
     ) -> asyncio.Future[Any]:
-        if self._connector is None or self._process != os.getpid():
+        if self._connector is None or self._process != process_id():
             self._start()
         assert self._loop is not None
-        self._next_token += 1
+        self._next_token += 8
         token = self._next_token
         future: asyncio.Future[Any] = self._loop.create_future()
         self._outbox.append(
@@ -121,20 +126,81 @@ class Transport:
                 request.serialize,
             )
         )
-        if not self._waiting:
-            self._flush()  # nobody to wait for
-        elif len(self._outbox) == 1:
-            # What other tasks send in this turn of the loop goes with the same system call.
-            self._loop.call_soon(self._flush)
+        self._send_soon(at_once=not self._waiting)
         self._waiting[token] = (future, address)
         return future
 
+    @staticmethod
+    def template(
+        address: str, code: int, fields: list[tuple[str, str | None]], serialize: int, reply: str
+    ) -> RequestTemplate:
+        """Prepare what requests share; arguments as `_core.RequestTemplate` has them."""
+        return RequestTemplate(address, code, fields, serialize, reply)
+
+    def request(
+        self,
+        template: RequestTemplate,
+        values: tuple[str | int | None, ...],
+        body: bytes,
+        timeout: float,
+        at_once: bool = False,
+        oneway: bool = False,
+    ) -> asyncio.Future[Any]:
+        """Send a request made from a template; the future gets its reply.
+
+        values: the template's open fields. timeout: seconds, connecting included. at_once: do not
+        collect it with what else is sent in this turn of the loop. A good answer is what the
+        template says, any other a Frame, that of a one-way request None. Raises as `call` does.
+        """
+        connector = self._connector
+        if connector is None or self._process != process_id():
+            connector = self._start()
+        token, collected = connector.request(template, values, body, timeout, oneway)
+        future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
+        waiting = self._waiting
+        self._send_soon(at_once or not waiting or collected >= FLUSH_BYTES)
+        waiting[token] = (future, template.address)
+        return future
+
+    def block_on(
+        self,
+        template: RequestTemplate,
+        values: tuple[str | int | None, ...],
+        body: bytes,
+        timeout: float,
+    ) -> Any:
+        """Send a request from any thread and wait for its reply, past the loop.
+
+        Arguments, outcome and errors are those of `request`; the transport was used before.
+        """
+        connector = self._connector
+        if connector is None or self._process != process_id():
+            raise ClosedError("the client is closed")
+        _, kind, payload = connector.call(template, values, body, timeout)
+        if kind == _READ:
+            return payload
+        if kind == _REPLY:
+            return Frame(*payload)
+        raise _error(template.address, *payload)
+
+    def _send_soon(self, at_once: bool) -> None:
+        if at_once:  # there is nobody to wait for, or enough was collected
+            self._flush()
+        elif not self._flush_comes:
+            # What other tasks send in this turn of the loop goes with the same system call.
+            self._flush_comes = True
+            self._loop.call_soon(self._flush)  # type: ignore[union-attr]
+
     def _flush(self) -> None:
-        if self._connector is not None and self._outbox:
+        self._flush_comes = False
+        if self._connector is None:
+            return
+        self._connector.flush()
+        if self._outbox:
             outbox, self._outbox = self._outbox, []
             self._connector.submit(outbox)
 
-    def _start(self) -> None:
+    def _start(self) -> Connector:
         """Make the connector on the running loop."""
         if self._closed:
             raise ClosedError("the client is closed")
@@ -149,8 +215,9 @@ class Transport:
         with far:  # the connector keeps a duplicate
             self._connector = Connector(far.fileno(), self._settings)
         self._wake = near
-        self._process = os.getpid()
+        self._process = process_id()
         self._loop.add_reader(near, self._on_wake)
+        return self._connector
 
     def _on_wake(self) -> None:
         connector, wake = self._connector, self._wake
@@ -161,14 +228,19 @@ class Transport:
         self._handle(connector.drain())
 
     def _handle(self, events: list[tuple[int, int, Any]]) -> None:
+        waiting = self._waiting
         for token, kind, payload in events:
-            if kind == _REQUEST:
+            if kind == _READ:
+                future = waiting.pop(token)[0]
+                if not future.done():  # else the caller was cancelled
+                    future.set_result(payload)
+            elif kind == _REQUEST:
                 self._answer(*payload)
             elif kind == _CLOSED:
                 if self._close_callback is not None:
                     self._close_callback(payload)
             else:
-                future, address = self._waiting.pop(token)
+                future, address = waiting.pop(token)
                 if future.done():  # the caller was cancelled
                     continue
                 if kind == _REPLY:

@@ -8,7 +8,8 @@ from typing_extensions import disjoint_base
 
 __all__ = [
     "OPTIMISED", "Connector", "Event", "GetResult", "PutResult", "QueryResult",
-    "RepairReport", "Report", "Request", "Scan", "Server", "ServerStopped", "SettingError",
+    "RepairReport", "Report", "Request", "RequestTemplate", "Scan", "SentReply", "Server",
+    "ServerStopped", "SettingError",
     "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout",
     "bench_consume", "bench_produce", "bloom_bits", "check_sql", "fastjson_dumps",
     "fastjson_to_strict", "json_lines", "next_log", "rebuild", "repair",
@@ -470,18 +471,71 @@ class Connector:
         version, serialize); timeout in seconds to the reply, connecting included. Each token
         gets one outcome. Neighbours with the same address go with one system call.
         """
+    def request(
+        self, template: RequestTemplate, values: _Values, body: bytes, timeout: float, oneway: bool
+    ) -> tuple[int, int]:
+        """Encode a request, to be sent by `flush`; its token, and bytes collected for its address.
+
+        Tokens count from 8 in steps of 8; those given to `submit` must not collide with them.
+        """
+    def flush(self) -> None:
+        """Send what `request` collected, with one system call for each address."""
+    def call(
+        self, template: RequestTemplate, values: _Values, body: bytes, timeout: float
+    ) -> tuple[int, int, Any]:
+        """Send a request at once and block, GIL released; its outcome as `drain` has them.
+
+        On the main thread Ctrl-C ends the wait within 50 ms.
+        """
     def drain(self) -> list[tuple[int, int, Any]]:
         """Take what happened: (token, kind, payload).
 
         kind 0: reply, the arguments of `mqclient.wire.Frame`. 1: no reply, (category, text) with
         category "unreachable", "timeout", "busy", "bad_frame" or "closed". 2: one-way request
         written, None. 3: a server's request, (address, arguments of Frame). 4: connection
-        closed, its address. Token 0 in the last two.
+        closed, its address. Token 0 in the last two. 5: reply to a template's request, read as
+        the template says.
         """
     def reply(self, address: str, frame: bytes) -> None:
         """Send a reply to a server's request; dropped if the connection is gone."""
     def close(self, timeout: float) -> None:
         """Fail everything in flight, close, wait up to `timeout` seconds for the threads."""
+
+_Values = tuple[str | int | None, ...]  # open fields of a template, None leaves one out
+
+@final
+class RequestTemplate:
+    """What requests of one code to one address share.
+
+    fields: (name, value) in wire order; value None is given with each request. serialize: 0 JSON,
+    1 ROCKETMQ. reply: "sent", a SentReply if the message was stored; "pulled", (code, next,
+    minimum and maximum offset, suggested broker id, body) for the codes 0 and 19 to 21; other
+    answers, and all if it is "frame", are those of kind 0. ValueError for a bad argument.
+    """
+
+    def __new__(
+        cls,
+        address: str,
+        code: int,
+        fields: list[tuple[str, str | None]],
+        serialize: int,
+        reply: str,
+    ) -> Self: ...
+    @property
+    def address(self) -> str:
+        """Where the requests go, "host:port"."""
+
+@final
+class SentReply:
+    """A broker's answer to a send that it stored; see mqclient.results.Stored."""
+
+    code: Final[int]
+    offset_msg_id: Final[str]
+    queue_id: Final[int]
+    queue_offset: Final[int]
+    transaction_id: Final[str | None]
+    region_id: Final[str | None]
+    trace_on: Final[bool]
 
 # --- the server (see mqserver/listener.py)
 

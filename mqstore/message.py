@@ -98,25 +98,27 @@ class Message:
         delay_level: int = 0,
         wait_store_ok: bool = True,
     ) -> None:
-        if not isinstance(topic, str) or not topic.strip():
+        if not isinstance(topic, str) or topic.isspace() or not topic:
             raise ValueError(f"topic must be a name, not {topic!r}")
         if not isinstance(body, (bytes, bytearray, memoryview)):
             hint = "; encode it: body.encode()" if isinstance(body, str) else ""
             raise TypeError(f"body must be bytes, not {type(body).__name__}{hint}")
         self.topic = topic
-        self.body = bytes(body)
+        self.body = body if type(body) is bytes else bytes(body)
         self.flag = flag
         self.transaction_id = None
         self.born_timestamp_ms = None
         self.properties = {}
-        for name, value in (properties or {}).items():
-            self.put_property(name, value)
+        if properties:
+            for name, value in properties.items():
+                self.put_property(name, value)
         if keys is not None:
             self.properties["KEYS"] = _joined_keys(keys)
         if tags is not None:
             self.properties["TAGS"] = _checked_tag(tags)
         self.properties["WAIT"] = "true" if wait_store_ok else "false"
-        self.delay_level = delay_level
+        if delay_level != 0:
+            self.delay_level = delay_level
 
     @property
     def tags(self) -> str | None:
@@ -252,25 +254,33 @@ class _UniqueIds:
     """Makes UNIQ_KEY ids: IP, pid, random (Java: class loader), time of the month, counter."""
 
     def __init__(self) -> None:
-        self._pid = -1
         self._prefix = ""
         self._month_ms = self._month_end_ms = 0
         self._counter = itertools.count()  # next() is atomic: no lock
+        self._head = (-1, "")  # all but the counter, and the millisecond it is for
+        os.register_at_fork(after_in_child=self._forget)
 
     def next(self) -> str:
-        if self._pid != os.getpid():  # a forked child must not repeat its parent's ids
-            self._renew()
         now_ms = time.time_ns() // 1_000_000
+        head_ms, head = self._head
+        if head_ms != now_ms:
+            head = self._renew(now_ms)
+        return f"{head}{next(self._counter) & 0xFFFF:04X}"
+
+    def _renew(self, now_ms: int) -> str:
+        if not self._prefix:
+            address = ipaddress.ip_address(_own_address()).packed
+            parts = address, struct.pack(">H", os.getpid() & 0xFFFF), os.urandom(4)
+            self._prefix = b"".join(parts).hex().upper()
         if now_ms >= self._month_end_ms:
             self._month_ms, self._month_end_ms = _month_of(now_ms)
-        elapsed = (now_ms - self._month_ms) & 0xFFFFFFFF
-        return f"{self._prefix}{elapsed:08X}{next(self._counter) & 0xFFFF:04X}"
+        head = f"{self._prefix}{(now_ms - self._month_ms) & 0xFFFFFFFF:08X}"
+        self._head = (now_ms, head)
+        return head
 
-    def _renew(self) -> None:
-        pid = os.getpid()
-        parts = ipaddress.ip_address(_own_address()).packed, struct.pack(">H", pid & 0xFFFF)
-        self._prefix = (b"".join(parts) + os.urandom(4)).hex().upper()
-        self._pid = pid
+    def _forget(self) -> None:
+        """In a forked child, which must not repeat its parent's ids."""
+        self._prefix, self._head = "", (-1, "")
 
 
 def _month_of(now_ms: int) -> tuple[int, int]:

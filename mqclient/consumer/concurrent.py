@@ -102,6 +102,9 @@ class ConcurrentService:
         else:
             handler, on_loop = subscription.handler, subscription.on_loop
         size = self._settings.batch_size
+        if len(messages) <= size:  # the list itself: it is then let go of at once
+            self._workers.submit(ConsumeRequest(held, messages, handler, on_loop))
+            return
         for start in range(0, len(messages), size):
             part = messages[start : start + size]
             self._workers.submit(ConsumeRequest(held, part, handler, on_loop))

@@ -1,11 +1,37 @@
 """Messages of one queue that were pulled and are not consumed yet, in offset order."""
 
-from collections import OrderedDict
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Sequence
 
+from mqclient.template import Template
 from mqstore.message import MessageQueue, ReceivedMessage
 
 __all__ = ["ProcessQueue"]
+
+
+class _Pull:
+    """The messages of one pull, in offset order, of which some may be gone."""
+
+    __slots__ = ("_head", "gone", "messages", "size")
+
+    def __init__(self, messages: Sequence[ReceivedMessage], size: int) -> None:
+        self.messages = messages
+        self.size = size
+        self.gone: set[int] = set()
+        self._head = 0  # all before this one are gone
+
+    def __len__(self) -> int:
+        return len(self.messages) - len(self.gone)
+
+    @property
+    def first(self) -> ReceivedMessage:
+        while self.gone and self.messages[self._head].queue_offset in self.gone:
+            self._head += 1
+        return self.messages[self._head]
+
+    @property
+    def last(self) -> ReceivedMessage:
+        return next(m for m in reversed(self.messages) if m.queue_offset not in self.gone)
 
 
 class ProcessQueue:
@@ -16,7 +42,9 @@ class ProcessQueue:
     """
 
     __slots__ = (
-        "_messages",
+        "_count",
+        "_pulls",
+        "_starts",
         "broker_id",
         "bytes_held",
         "dropped",
@@ -24,6 +52,7 @@ class ProcessQueue:
         "last_pull_ms",
         "next_offset",
         "queue",
+        "template",
     )
 
     def __init__(self, queue: MessageQueue, next_offset: int) -> None:
@@ -36,42 +65,79 @@ class ProcessQueue:
         self.dropped = False
         self.last_pull_ms = 0
         self.last_consume_ms = 0
-        self._messages: OrderedDict[int, ReceivedMessage] = OrderedDict()
+        self.template: tuple[tuple[str, int], Template] | None = None
+        """What pulls of it share, after what it was made for."""
+        self._pulls: list[_Pull] = []
+        self._starts: list[int] = []
+        """First offset of each pull, for the search."""
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return self._count
 
     @property
     def span(self) -> int:
         """Distance between the first and the last offset held."""
-        if not self._messages:
+        if not self._pulls:
             return 0
-        return next(reversed(self._messages)) - next(iter(self._messages))
+        return self._pulls[-1].last.queue_offset - self._pulls[0].first.queue_offset
 
     @property
     def first_offset(self) -> int:
         """The smallest offset held; the next pull's when nothing is."""
-        return next(iter(self._messages), self.next_offset)
+        return self._pulls[0].first.queue_offset if self._pulls else self.next_offset
 
     @property
     def first_message(self) -> ReceivedMessage | None:
         """The held message with the smallest offset: the one that keeps back the commit."""
-        return next(iter(self._messages.values()), None)
+        return self._pulls[0].first if self._pulls else None
 
-    def add(self, messages: Iterable[ReceivedMessage]) -> None:
-        """Hold pulled messages, which come in offset order."""
-        held = self._messages
-        for message in messages:
-            held[message.queue_offset] = message
-            self.bytes_held += message.store_size
+    def add(self, messages: Sequence[ReceivedMessage], size: int | None = None) -> None:
+        """Hold pulled messages, which come in offset order, after those held already.
 
-    def remove(self, messages: Iterable[ReceivedMessage]) -> int:
-        """Let go of consumed messages.
+        size: bytes of them all, as stored; None counts.
+        """
+        if not messages:
+            return
+        if size is None:
+            size = sum(message.store_size for message in messages)
+        self._pulls.append(_Pull(messages, size))
+        self._starts.append(messages[0].queue_offset)
+        self._count += len(messages)
+        self.bytes_held += size
+
+    def remove(self, messages: Sequence[ReceivedMessage]) -> int:
+        """Let go of consumed messages; those that are not held any more do not count.
 
         Returns the offset to commit: the first one still held, else the one after the last pulled.
         """
-        held = self._messages
-        for message in messages:
-            if held.pop(message.queue_offset, None) is not None:
-                self.bytes_held -= message.store_size
-        return next(iter(held), self.next_offset)
+        if messages and self._pulls:
+            at = bisect_right(self._starts, messages[0].queue_offset) - 1
+            if at >= 0 and self._pulls[at].messages is messages and not self._pulls[at].gone:
+                self._drop(at)  # all of a pull at once: nothing to do for each message
+            else:
+                for message in messages:
+                    self._remove_one(message)
+        return self.first_offset
+
+    def _remove_one(self, message: ReceivedMessage) -> None:
+        offset = message.queue_offset
+        at = bisect_right(self._starts, offset) - 1
+        if at < 0:
+            return
+        pull = self._pulls[at]
+        if offset in pull.gone or offset > pull.messages[-1].queue_offset:
+            return
+        if len(pull) == 1:
+            self._drop(at)
+            return
+        pull.gone.add(offset)
+        pull.size -= message.store_size
+        self._count -= 1
+        self.bytes_held -= message.store_size
+
+    def _drop(self, at: int) -> None:
+        pull = self._pulls[at]
+        self._count -= len(pull)
+        self.bytes_held -= pull.size
+        del self._pulls[at], self._starts[at]

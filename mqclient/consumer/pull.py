@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from mqclient.config import ConsumerSettings
 from mqclient.consumer.flow import FLOW_CONTROL_DELAY, too_much_held
@@ -17,12 +17,13 @@ from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
 from mqclient.offsets import MemoryOffsets
+from mqclient.template import Template, Values
 from mqclient.wire.codes import PullSysFlag, RequestCode, ResponseCode
 from mqclient.wire.frame import Frame
 from mqclient.wire.headers.pull import PullMessageResponseHeader
-from mqstore.message import ReceivedMessage, decode_messages
+from mqstore.message import MessageQueue, ReceivedMessage, decode_messages
 
-__all__ = ["PullAnswer", "Puller", "pull_request", "read_pull_answer"]
+__all__ = ["PullAnswer", "Puller", "pull_template", "pull_values", "read_pull_answer"]
 
 log = logging.getLogger(__name__)
 ERROR_DELAY = 1.0
@@ -42,12 +43,18 @@ _ANSWERS = frozenset(
         ),
     )
 )
+_SUCCESS = int(ResponseCode.SUCCESS)
+_OFFSET_MOVED = int(ResponseCode.PULL_OFFSET_MOVED)
+_SUSPEND = int(PullSysFlag.SUSPEND)
+_SUSPEND_AND_COMMIT = int(PullSysFlag.SUSPEND | PullSysFlag.COMMIT_OFFSET)
 _NOT_SUBSCRIBED = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
 
 
-@dataclass(frozen=True, slots=True)
-class PullAnswer:
-    """What a broker said to a pull. moved: the offset asked for does not exist."""
+class PullAnswer(NamedTuple):
+    """What a broker said to a pull. moved: the offset asked for does not exist.
+
+    size: bytes of all messages.
+    """
 
     messages: list[ReceivedMessage]
     next_offset: int
@@ -55,55 +62,59 @@ class PullAnswer:
     max_offset: int
     suggested_broker_id: int
     moved: bool
+    size: int
 
 
-def pull_request(
+def pull_template(
+    client: Client,
+    address: str,
     group: str,
-    held: ProcessQueue,
+    queue: MessageQueue,
     *,
     count: int,
-    sys_flag: int,
     suspend_ms: int,
-    commit_offset: int = 0,
     subscription: str | None = None,
     sub_version: int = 0,
-) -> Frame:
-    """Build a PULL_MESSAGE (11) for the next messages of a queue."""
-    queue = held.queue
-    fields = {
-        "consumerGroup": group,
-        "topic": queue.topic,
-        "queueId": str(queue.queue_id),
-        "queueOffset": str(held.next_offset),
-        "maxMsgNums": str(count),
-        "sysFlag": str(sys_flag),
-        "commitOffset": str(commit_offset),
-        "suspendTimeoutMillis": str(suspend_ms),
-    }
+) -> Template:
+    """What the PULL_MESSAGE (11) requests for a queue share; `pull_values` has the rest."""
+    fields: list[tuple[str, str | None]] = [
+        ("consumerGroup", group),
+        ("topic", queue.topic),
+        ("queueId", str(queue.queue_id)),
+        ("queueOffset", None),
+        ("maxMsgNums", str(count)),
+        ("sysFlag", None),
+        ("commitOffset", None),
+        ("suspendTimeoutMillis", str(suspend_ms)),
+    ]
     if subscription is not None:
-        fields["subscription"] = subscription
-    fields["subVersion"] = str(sub_version)
-    fields["expressionType"] = "TAG"
-    fields["bname"] = queue.broker_name
-    return Frame(int(RequestCode.PULL_MESSAGE), fields)
+        fields.append(("subscription", subscription))
+    fields.append(("subVersion", str(sub_version)))
+    fields.append(("expressionType", "TAG"))
+    fields.append(("bname", queue.broker_name))
+    return Template(client, address, RequestCode.PULL_MESSAGE, fields, "pulled")
 
 
-def read_pull_answer(reply: Frame, broker_name: str) -> PullAnswer:
-    """Read the reply to a pull; raises BrokerError when it is an error."""
-    if reply.code not in _ANSWERS:
-        raise BrokerError(reply.code, reply.remark, f"broker {broker_name}")
-    header = PullMessageResponseHeader.from_fields(reply.fields)
-    messages: list[ReceivedMessage] = []
-    if reply.code == ResponseCode.SUCCESS:
-        messages = decode_messages(reply.body, broker_name, header.min_offset, header.max_offset)
-    return PullAnswer(
-        messages,
-        header.next_begin_offset,
-        header.min_offset,
-        header.max_offset,
-        header.suggest_which_broker_id,
-        reply.code == ResponseCode.PULL_OFFSET_MOVED,
-    )
+def pull_values(held: ProcessQueue, sys_flag: int, commit_offset: int = 0) -> Values:
+    """The fields of one pull, for the next messages of a queue."""
+    return held.next_offset, sys_flag, commit_offset
+
+
+def read_pull_answer(reply: Any, broker_name: str) -> PullAnswer:
+    """Read the reply to a pull, a frame or what the compiled transport made of it.
+
+    Raises BrokerError when it is an error.
+    """
+    if isinstance(reply, Frame):
+        if reply.code not in _ANSWERS:
+            raise BrokerError(reply.code, reply.remark, f"broker {broker_name}")
+        header = PullMessageResponseHeader.from_fields(reply.fields)
+        code, body, broker_id = reply.code, reply.body, header.suggest_which_broker_id
+        low, high, next_offset = header.min_offset, header.max_offset, header.next_begin_offset
+    else:
+        code, next_offset, low, high, broker_id, body = reply
+    messages = decode_messages(body, broker_name, low, high) if code == _SUCCESS else []
+    return PullAnswer(messages, next_offset, low, high, broker_id, code == _OFFSET_MOVED, len(body))
 
 
 class Puller:
@@ -148,11 +159,17 @@ class Puller:
         subscription = self._subscription_of(held.queue.topic)
         if subscription is None:
             return ERROR_DELAY
-        address = self._client.address_of(held.queue, held.broker_id)
-        request = self._request(held, subscription)
+        template = self._template(held, subscription)
         wait = self._settings.suspend + ANSWER_GRACE
+        commit = self._offsets.get(held.queue) if held.broker_id == 0 else 0
+        flag = _SUSPEND_AND_COMMIT if commit > 0 else _SUSPEND
         held.last_pull_ms = time.time_ns() // 1_000_000
-        reply = await self._client.call_broker(address, request, wait)
+        try:
+            # At once: the broker reads what comes next while handlers have what came before.
+            values = pull_values(held, flag, commit)
+            reply = await template.send(values, b"", wait, at_once=True)
+        except UnreachableError as error:
+            raise template.explain(error) from error.__cause__
         if held.dropped:
             return 0.0
         answer = read_pull_answer(reply, held.queue.broker_name)
@@ -161,18 +178,22 @@ class Puller:
         self._take(held, subscription, answer)
         return self._settings.pull_interval
 
-    def _request(self, held: ProcessQueue, subscription: Subscription) -> Frame:
-        commit = self._offsets.get(held.queue) if held.broker_id == 0 else 0
-        flags = PullSysFlag.SUSPEND | (PullSysFlag.COMMIT_OFFSET if commit > 0 else 0)
-        return pull_request(
-            self._settings.group,
-            held,
-            count=self._settings.pull_batch,
-            sys_flag=int(flags),
-            suspend_ms=int(self._settings.suspend * 1000),
-            commit_offset=commit,
-            sub_version=subscription.data.sub_version,
-        )
+    def _template(self, held: ProcessQueue, subscription: Subscription) -> Template:
+        """The queue's template, made anew when its broker or its subscription is another."""
+        address = self._client.address_of(held.queue, held.broker_id)
+        made_for = (address, subscription.data.sub_version)
+        if held.template is None or held.template[0] != made_for:
+            template = pull_template(
+                self._client,
+                address,
+                self._settings.group,
+                held.queue,
+                count=self._settings.pull_batch,
+                suspend_ms=int(self._settings.suspend * 1000),
+                sub_version=subscription.data.sub_version,
+            )
+            held.template = made_for, template
+        return held.template[1]
 
     def _take(self, held: ProcessQueue, subscription: Subscription, answer: PullAnswer) -> None:
         held.broker_id = answer.suggested_broker_id
@@ -186,11 +207,12 @@ class Puller:
                 answer.next_offset,
             )
             self._offsets.update(held.queue, answer.next_offset, forward_only=False)
-        messages = answer.messages
+        messages, size = answer.messages, answer.size
         tags = subscription.tags
         if tags is not None:
             messages = [message for message in messages if message.tags in tags]
-        held.add(messages)
+            size = sum(message.store_size for message in messages)
+        held.add(messages, size)
         held.next_offset = answer.next_offset
         if messages:
             self._deliver(held, messages)

@@ -13,10 +13,10 @@ from typing import Self, Unpack
 
 from mqclient.config import ClientOptions, ClientSettings, ConsumeFrom, namesrv_addresses
 from mqclient.consumer.process_queue import ProcessQueue
-from mqclient.consumer.pull import ERROR_DELAY, pull_request, read_pull_answer
+from mqclient.consumer.pull import ERROR_DELAY, pull_template, pull_values, read_pull_answer
 from mqclient.consumer.subscription import Subscription, tag_subscription
 from mqclient.engine import Client, TransportLike
-from mqclient.errors import BrokerError, RocketMQError
+from mqclient.errors import BrokerError, RocketMQError, UnreachableError
 from mqclient.wire import calls
 from mqclient.wire.codes import PullSysFlag
 from mqstore.message import MessageQueue, ReceivedMessage
@@ -126,16 +126,21 @@ async def _start(client: Client, queue: MessageQueue, start: ConsumeFrom) -> int
 async def _pull_once(
     client: Client, held: ProcessQueue, subscription: Subscription
 ) -> list[ReceivedMessage]:
-    request = pull_request(
+    address = client.address_of(held.queue, held.broker_id)
+    template = pull_template(
+        client,
+        address,
         TOOLS_GROUP,
-        held,
+        held.queue,
         count=_PULL_BATCH,
-        sys_flag=int(PullSysFlag.SUSPEND | PullSysFlag.SUBSCRIPTION),
         suspend_ms=int(_HOLD * 1000),
         subscription=subscription.data.sub_string,
     )
-    address = client.address_of(held.queue, held.broker_id)
-    reply = await client.call_broker(address, request, _HOLD + _ANSWER_GRACE)
+    values = pull_values(held, int(PullSysFlag.SUSPEND | PullSysFlag.SUBSCRIPTION))
+    try:
+        reply = await template.send(values, b"", _HOLD + _ANSWER_GRACE, at_once=True)
+    except UnreachableError as error:
+        raise template.explain(error) from error.__cause__
     answer = read_pull_answer(reply, held.queue.broker_name)
     held.next_offset, held.broker_id = answer.next_offset, answer.suggested_broker_id
     tags = subscription.tags

@@ -1,14 +1,15 @@
 //! Requests for one address that are encoded together and written together.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::events::Failure;
-use super::pool::Pool;
+use super::pool::Shared;
 use super::waiters::Waiter;
 
 /// Collects requests; `Pool::submit` sends them with one write.
-pub struct Batch<'p> {
-    pool: &'p Pool,
+pub struct Batch {
+    shared: Arc<Shared>,
     pub(super) requests: Requests,
 }
 
@@ -28,10 +29,10 @@ pub(super) struct Entry {
     end: usize,
 }
 
-impl<'p> Batch<'p> {
-    pub(super) fn new(pool: &'p Pool) -> Self {
+impl Batch {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
-            pool,
+            shared,
             requests: Requests::default(),
         }
     }
@@ -47,7 +48,7 @@ impl<'p> Batch<'p> {
         oneway: bool,
         encode: impl FnOnce(i32, &mut Vec<u8>) -> Result<(), E>,
     ) {
-        let shared = &self.pool.shared;
+        let shared = &self.shared;
         let start = self.requests.bytes.len();
         let opaque = shared.next_opaque();
         if let Err(error) = encode(opaque, &mut self.requests.bytes) {
@@ -72,6 +73,11 @@ impl<'p> Batch<'p> {
             oneway,
             end,
         });
+    }
+
+    /// Bytes of all requests so far.
+    pub fn size_bytes(&self) -> usize {
+        self.requests.bytes.len()
     }
 
     /// Whether nothing is to be sent.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::format::remoting::Frame;
+
 /// Why a request got no reply. The text names the address.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Failure {
@@ -47,8 +49,8 @@ impl Failure {
 ///
 /// Every submitted token is told exactly once: `reply`, `failed`, or `written` if one-way.
 pub trait Events: Send + Sync + 'static {
-    /// The whole reply frame to the request submitted with `token`.
-    fn reply(&self, token: u64, frame: &[u8]);
+    /// The reply to the request submitted with `token`, and the bytes of its whole frame.
+    fn reply(&self, token: u64, reply: &Frame<'_>, frame: &[u8]);
     /// There will be no reply.
     fn failed(&self, token: u64, failure: Failure);
     /// A one-way request was given to the system.

@@ -184,7 +184,7 @@ impl Line {
         }
         // A reply that nobody waits for came after its deadline.
         if let Some(waiter) = self.waiters.lock().remove(head.opaque) {
-            shared.events.reply(waiter.token, frame);
+            shared.events.reply(waiter.token, &head, frame);
             shared.release(1);
         }
         Ok(())

@@ -81,12 +81,12 @@ impl Pool {
     }
 
     /// Starts a batch of requests; of one or many.
-    pub fn batch(&self) -> Batch<'_> {
-        Batch::new(self)
+    pub fn batch(&self) -> Batch {
+        Batch::new(self.shared.clone())
     }
 
     /// Sends a batch to "host:port" from any thread without blocking; outcomes come as events.
-    pub fn submit(&self, address: &str, batch: Batch<'_>) {
+    pub fn submit(&self, address: &str, batch: Batch) {
         let shared = &self.shared;
         let replies = batch.requests.entries.iter().filter(|entry| !entry.oneway);
         let first_deadline = replies.map(|entry| entry.waiter.deadline).min();

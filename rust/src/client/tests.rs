@@ -33,8 +33,9 @@ impl Recorder {
 }
 
 impl Events for Recorder {
-    fn reply(&self, token: u64, frame: &[u8]) {
+    fn reply(&self, token: u64, reply: &Frame<'_>, frame: &[u8]) {
         let body = Frame::decode(frame).unwrap().body.to_vec();
+        assert_eq!(reply.body, body);
         self.tell(Event::Reply(token, String::from_utf8(body).unwrap()));
     }
     fn failed(&self, token: u64, failure: Failure) {

@@ -1,25 +1,36 @@
 //! Python door of `client`: a pool whose events are drained by Python after a wake-up byte.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use tokio::runtime::Runtime;
 
-use super::frames::{Submission, duration, frame_to_python};
+use super::frames::{Submission, duration};
+use super::inbox::{Inbox, SEATED};
+use super::template::RequestTemplate;
 
+use crate::client::batch::Batch;
 use crate::client::events::{Events, Failure};
 use crate::client::pool::{Pool, PoolSettings};
+
+/// A wait looks for signals this often.
+const POLL: Duration = Duration::from_millis(50);
 
 /// Connections to servers; requests go in with a token, outcomes come out of `drain`.
 #[pyclass(frozen, module = "mqstore._core")]
 pub struct Connector {
     pool: Pool,
     inbox: Arc<Inbox>,
+    /// Requests of `request` until `flush`, by address.
+    outbox: Mutex<Vec<(String, Batch)>>,
+    /// Counts requests, for their tokens.
+    requests: AtomicU64,
     /// None once closed.
     runtime: Mutex<Option<Runtime>>,
     /// Threads do not survive a fork: only this process may use them.
@@ -34,10 +45,7 @@ impl Connector {
         let failed = |error: std::io::Error| PyOSError::new_err(error.to_string());
         // SAFETY: the descriptor is only borrowed for the duplication, which checks it.
         let wake = unsafe { BorrowedFd::borrow_raw(wake_fd) };
-        let inbox = Arc::new(Inbox {
-            wake: wake.try_clone_to_owned().map_err(failed)?,
-            events: Mutex::default(),
-        });
+        let inbox = Arc::new(Inbox::new(wake.try_clone_to_owned().map_err(failed)?));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("mqclient-io")
@@ -49,9 +57,79 @@ impl Connector {
         Ok(Self {
             pool,
             inbox,
+            outbox: Mutex::default(),
+            requests: AtomicU64::new(1),
             runtime: Mutex::new(Some(runtime)),
             process,
         })
+    }
+
+    fn request(
+        &self,
+        template: &Bound<'_, RequestTemplate>,
+        values: &Bound<'_, PyTuple>,
+        body: &Bound<'_, PyBytes>,
+        timeout: f64,
+        oneway: bool,
+    ) -> PyResult<(u64, usize)> {
+        self.check_process()?;
+        let template = template.get();
+        let values = template.values(values)?;
+        let timeout = duration(timeout)?;
+        let token = self.token(template);
+        let mut outbox = self.outbox.lock();
+        let found = outbox
+            .iter()
+            .position(|(address, _)| *address == template.address);
+        let place = found.unwrap_or_else(|| {
+            outbox.push((template.address.clone(), self.pool.batch()));
+            outbox.len() - 1
+        });
+        let batch = &mut outbox[place].1;
+        batch.add(token, timeout, oneway, |opaque, out| {
+            template.encode(opaque, &values, body.as_bytes(), oneway, out)
+        });
+        Ok((token, batch.size_bytes()))
+    }
+
+    fn flush(&self) -> PyResult<()> {
+        self.check_process()?;
+        let outbox = std::mem::take(&mut *self.outbox.lock());
+        for (address, batch) in outbox {
+            self.pool.submit(&address, batch);
+        }
+        self.inbox.settled();
+        Ok(())
+    }
+
+    fn call<'py>(
+        &self,
+        template: &Bound<'py, RequestTemplate>,
+        values: &Bound<'py, PyTuple>,
+        body: &Bound<'py, PyBytes>,
+        timeout: f64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.check_process()?;
+        let (py, template) = (template.py(), template.get());
+        let values = template.values(values)?;
+        let timeout = duration(timeout)?;
+        let token = self.token(template) | SEATED;
+        let seat = self.inbox.seat(token);
+        let mut batch = self.pool.batch();
+        batch.add(token, timeout, false, |opaque, out| {
+            template.encode(opaque, &values, body.as_bytes(), false, out)
+        });
+        py.detach(|| self.pool.submit(&template.address, batch));
+        // Signals reach the main thread only: other threads wait in one piece.
+        let is_main = rustix::thread::gettid() == rustix::process::getpid();
+        let slice = if is_main { POLL } else { Duration::MAX };
+        loop {
+            if let Some(outcome) = py.detach(|| seat.wait(slice)) {
+                return outcome.to_python(py);
+            }
+            py.check_signals()
+                .inspect_err(|_| self.inbox.leave(token))?;
+        }
     }
 
     fn submit(&self, requests: &Bound<'_, PyList>) -> PyResult<()> {
@@ -84,7 +162,7 @@ impl Connector {
         PyList::new(
             py,
             events
-                .iter()
+                .into_iter()
                 .map(|event| event.to_python(py))
                 .collect::<PyResult<Vec<_>>>()?,
         )
@@ -107,6 +185,11 @@ impl Connector {
 }
 
 impl Connector {
+    /// A token of its own, which says how the reply is read.
+    fn token(&self, template: &RequestTemplate) -> u64 {
+        self.requests.fetch_add(1, Ordering::Relaxed) << 3 | template.kind as u64
+    }
+
     fn check_process(&self) -> PyResult<()> {
         if self.process == std::process::id() {
             return Ok(());
@@ -127,100 +210,6 @@ impl Drop for Connector {
         } else {
             std::mem::forget(runtime); // its threads are in the parent: joining would hang
         }
-    }
-}
-
-/// Requests of servers kept for a Python that does not fetch them; later ones are dropped.
-const UNREAD_REQUESTS_MAX: usize = 100_000;
-
-/// Events until Python fetches them. Bounded by the requests in flight and `UNREAD_REQUESTS_MAX`.
-struct Inbox {
-    wake: OwnedFd,
-    events: Mutex<Pending>,
-}
-
-#[derive(Default)]
-struct Pending {
-    events: Vec<Event>,
-    /// The wake-up byte was written and `drain` has not run since.
-    woken: bool,
-}
-
-enum Event {
-    Reply(u64, Vec<u8>),
-    Failed(u64, Failure),
-    Written(u64),
-    Request(String, Vec<u8>),
-    Closed(String),
-}
-
-impl Event {
-    /// `(token, kind, payload)` as the stub describes it.
-    fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match self {
-            Self::Reply(token, frame) => {
-                (*token, 0, frame_to_python(py, frame)?).into_bound_py_any(py)
-            }
-            Self::Failed(token, failure) => {
-                (*token, 1, (failure.category(), failure.to_string())).into_bound_py_any(py)
-            }
-            Self::Written(token) => (*token, 2, py.None()).into_bound_py_any(py),
-            Self::Request(address, frame) => {
-                (0, 3, (address, frame_to_python(py, frame)?)).into_bound_py_any(py)
-            }
-            Self::Closed(address) => (0, 4, address).into_bound_py_any(py),
-        }
-    }
-}
-
-impl Inbox {
-    fn push(&self, event: Event) {
-        self.events.lock().events.push(event);
-    }
-
-    fn take(&self) -> Vec<Event> {
-        let mut pending = self.events.lock();
-        pending.woken = false;
-        std::mem::take(&mut pending.events)
-    }
-}
-
-impl Events for Inbox {
-    fn reply(&self, token: u64, frame: &[u8]) {
-        self.push(Event::Reply(token, frame.to_vec()));
-    }
-
-    fn failed(&self, token: u64, failure: Failure) {
-        self.push(Event::Failed(token, failure));
-    }
-
-    fn written(&self, token: u64) {
-        self.push(Event::Written(token));
-    }
-
-    fn request(&self, address: &str, frame: &[u8]) {
-        let mut pending = self.events.lock();
-        if pending.events.len() < UNREAD_REQUESTS_MAX {
-            pending
-                .events
-                .push(Event::Request(address.to_owned(), frame.to_vec()));
-        }
-    }
-
-    fn closed(&self, address: &str) {
-        self.push(Event::Closed(address.to_owned()));
-    }
-
-    fn settled(&self) {
-        let mut pending = self.events.lock();
-        if pending.events.is_empty() || pending.woken {
-            return;
-        }
-        pending.woken = true;
-        drop(pending);
-        // A full pipe has a byte that was not read yet, and a closed one has no reader: either
-        // way there is nothing to do.
-        let _ = rustix::io::write(&self.wake, &[1]);
     }
 }
 

@@ -66,7 +66,7 @@ impl<'py> Submission<'py> {
     }
 
     /// Encodes the request into a batch.
-    pub fn add_to(&self, batch: &mut Batch<'_>) {
+    pub fn add_to(&self, batch: &mut Batch) {
         batch.add(self.token, self.timeout, self.oneway, |opaque, out| {
             self.encode(opaque, out)
         });
@@ -87,28 +87,15 @@ impl<'py> Submission<'py> {
             text_bytes += name.len() + value.len();
             fields.push((name, FieldValue::Text(value)));
         }
-        if text_bytes > HEADER_TEXT_MAX_BYTES {
-            return Err(format!("header with {text_bytes} bytes of text"));
-        }
+        check_text(text_bytes)?;
         let head = self.head(opaque)?;
         let (start, body) = (out.len(), self.body.as_bytes());
         head.encode(&fields, body, out);
-        let frame_bytes = out.len() - start;
-        if frame_bytes > MAX_FRAME_BYTES {
-            return Err(format!(
-                "frame of {frame_bytes} bytes, the limit is {MAX_FRAME_BYTES}"
-            ));
-        }
-        Ok(())
+        check_frame(out.len() - start)
     }
 
     fn head(&self, opaque: i32) -> Result<Head<'_>, String> {
-        let serialize = match self.serialize {
-            0 => Serialize::Json,
-            1 if i16::try_from(self.code).is_ok() => Serialize::RocketMq,
-            1 => return Err(format!("code {} does not fit a ROCKETMQ header", self.code)),
-            other => return Err(format!("unknown serialize type {other}")),
-        };
+        let serialize = serialization(self.serialize, self.code)?;
         Ok(Head {
             code: self.code,
             language: self.language.map_or(Language::OTHER, Language),
@@ -119,6 +106,34 @@ impl<'py> Submission<'py> {
             serialize,
         })
     }
+}
+
+/// How a request of that code is to be written, by the number of RocketMQ's serialize type.
+pub(super) fn serialization(kind: u8, code: i32) -> Result<Serialize, String> {
+    match kind {
+        0 => Ok(Serialize::Json),
+        1 if i16::try_from(code).is_ok() => Ok(Serialize::RocketMq),
+        1 => Err(format!("code {code} does not fit a ROCKETMQ header")),
+        other => Err(format!("unknown serialize type {other}")),
+    }
+}
+
+/// Refuses text that may not fit a header.
+pub(super) fn check_text(text_bytes: usize) -> Result<(), String> {
+    if text_bytes > HEADER_TEXT_MAX_BYTES {
+        return Err(format!("header with {text_bytes} bytes of text"));
+    }
+    Ok(())
+}
+
+/// Refuses a frame that no server takes.
+pub(super) fn check_frame(frame_bytes: usize) -> Result<(), String> {
+    if frame_bytes > MAX_FRAME_BYTES {
+        return Err(format!(
+            "frame of {frame_bytes} bytes, the limit is {MAX_FRAME_BYTES}"
+        ));
+    }
+    Ok(())
 }
 
 fn text_pair<'py>(

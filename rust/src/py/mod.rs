@@ -6,6 +6,7 @@ mod errors;
 mod fastjson;
 mod filter;
 mod frames;
+mod inbox;
 mod logging;
 mod offline;
 mod rebuild;
@@ -16,6 +17,7 @@ mod store;
 mod store_arguments;
 mod store_results;
 mod store_settings;
+mod template;
 
 use pyo3::prelude::*;
 
@@ -48,6 +50,8 @@ mod _core {
     use super::store::Store;
     #[pymodule_export]
     use super::store_results::{GetResult, PutResult, QueryResult};
+    #[pymodule_export]
+    use super::template::{RequestTemplate, SentReply};
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

@@ -1,0 +1,118 @@
+"""A queue, ready to be sent to: its broker's address and the header its messages share."""
+
+import time
+from collections.abc import Awaitable
+from typing import Any
+
+from mqclient.config import DEFAULT_TOPIC, ProducerSettings
+from mqclient.engine import Client
+from mqclient.errors import BrokerError, UnreachableError
+from mqclient.outgoing import Outgoing
+from mqclient.results import STATUS_OF_CODE, SendResult, read_send_reply
+from mqclient.template import Template, Values
+from mqclient.wire.codes import RequestCode
+from mqclient.wire.frame import Frame
+from mqstore.message import MessageQueue
+
+__all__ = ["Lane"]
+
+
+class Lane:
+    """Sends to one queue, once each. Made anew when the topic's route changes.
+
+    Sending raises UnreachableError when the queue's broker has no master.
+    """
+
+    __slots__ = ("_batches", "_client", "_settings", "_singles", "queue")
+
+    def __init__(self, client: Client, settings: ProducerSettings, queue: MessageQueue) -> None:
+        self._client = client
+        self._settings = settings
+        self.queue = queue
+        self._singles: Template | None = None
+        self._batches: Template | None = None
+
+    def _template(self, *, batch: bool) -> Template:
+        """Header V2 with its one-letter fields, in RocketMQ's order; see headers/send.py."""
+        queue = self.queue
+        address = self._client.routes.address(queue, only_this=True)
+        if address is None:
+            raise UnreachableError(
+                f"broker {queue.broker_name!r} has no master for topic {queue.topic!r}; look: "
+                f"mqadmin topicRoute -n {self._client.settings.namesrv[0]} -t {queue.topic}"
+            )
+        fields = (
+            ("a", self._settings.group),
+            ("b", queue.topic),
+            ("c", DEFAULT_TOPIC),
+            ("d", str(self._settings.default_topic_queues)),
+            ("e", str(queue.queue_id)),
+            ("f", None),  # sys_flag
+            ("g", None),  # born timestamp
+            ("h", None),  # flag
+            ("i", None),  # properties
+            ("j", None),  # reconsume times
+            ("k", "false"),
+            ("l", None),  # max reconsume times
+            ("m", "true" if batch else "false"),
+            ("n", queue.broker_name),
+        )
+        code = RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2
+        return Template(self._client, address, code, fields, "sent")
+
+    def _template_of(self, outgoing: Outgoing) -> Template:
+        if outgoing.batch:
+            if self._batches is None:
+                self._batches = self._template(batch=True)
+            return self._batches
+        if self._singles is None:
+            self._singles = self._template(batch=False)
+        return self._singles
+
+    def send(self, outgoing: Outgoing, timeout: float) -> Awaitable[Any]:
+        """Send; what is awaited gives the answer, for `result`. timeout: seconds."""
+        template = self._template_of(outgoing)
+        return template.send(_values(outgoing), outgoing.body, timeout)
+
+    def oneway(self, outgoing: Outgoing, timeout: float) -> Awaitable[None]:
+        """Send without an answer; what is awaited ends when the bytes are written."""
+        template = self._template_of(outgoing)
+        return template.oneway(_values(outgoing), outgoing.body, timeout)
+
+    def call(self, outgoing: Outgoing, timeout: float) -> Any:
+        """Send from any thread and block until the answer is there, for `result`."""
+        return self._template_of(outgoing).call(_values(outgoing), outgoing.body, timeout)
+
+    @property
+    def blocks(self) -> bool:
+        """Whether `call` can be used."""
+        return self._client.compiled_transport() is not None
+
+    def explain(self, error: Exception) -> Exception:
+        """The error to raise for one of a send; it has that one as its cause, or is it."""
+        template = self._singles or self._batches
+        explained = error if template is None else template.explain(error)
+        if explained is not error:
+            explained.__cause__ = error
+        return explained
+
+    def result(self, answer: Any, outgoing: Outgoing) -> SendResult:
+        """Read an answer; raises BrokerError, and HeaderError for one that lacks a field."""
+        if not isinstance(answer, Frame):
+            return SendResult(answer, outgoing.msg_id, self.queue)
+        if answer.code not in STATUS_OF_CODE:
+            raise BrokerError(answer.code, answer.remark, f"broker {self.queue.broker_name}")
+        return read_send_reply(answer, self.queue, outgoing.msg_id)
+
+
+def _values(outgoing: Outgoing) -> Values:
+    """The open fields of the header."""
+    born_ms = outgoing.born_timestamp_ms
+    return (
+        outgoing.sys_flag,
+        time.time_ns() // 1_000_000 if born_ms is None else born_ms,
+        outgoing.flag,
+        outgoing.properties,
+        outgoing.reconsume_times,
+        outgoing.max_reconsume_times,
+    )

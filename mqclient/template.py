@@ -1,0 +1,100 @@
+"""Requests that are made again and again: what they share is prepared once per queue.
+
+Where the transport is the compiled one, header and reply never become a `Frame` or a dict.
+"""
+
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from mqclient.wire.codes import SerializeType
+from mqclient.wire.frame import Frame
+
+if TYPE_CHECKING:
+    from mqclient.engine import Client
+
+__all__ = ["Fields", "Template", "Values"]
+
+Fields = Sequence[tuple[str, str | None]]
+"""A header's fields in wire order; None is given with each request."""
+
+Values = tuple[str | int | None, ...]
+"""The open fields of one request; None leaves one out."""
+
+
+class Template:
+    """One kind of request to one broker.
+
+    address: the broker's, as advertised. reply: "sent" or "pulled", how a good answer is read by
+    the compiled transport; other answers, and those of other transports, are Frames.
+    """
+
+    __slots__ = ("_client", "_code", "_fields", "_native", "_transport", "address")
+
+    def __init__(
+        self,
+        client: "Client",
+        address: str,
+        code: int,
+        fields: Fields,
+        reply: Literal["sent", "pulled"],
+    ) -> None:
+        self._client = client
+        self.address = address
+        self._code = int(code)
+        self._fields = fields
+        self._transport: Any = client.compiled_transport()
+        self._native: Any = None
+        if self._transport is not None:
+            target = client.mapped(address)
+            chosen = client.settings.serialize
+            serialize = int(SerializeType.ROCKETMQ if chosen is None else chosen)
+            self._native = self._transport.template(
+                target, self._code, list(fields), serialize, reply
+            )
+
+    def send(
+        self, values: Values, body: bytes, timeout: float, *, at_once: bool = False
+    ) -> Awaitable[Any]:
+        """Send a request; what is awaited gives its reply.
+
+        timeout: seconds. at_once: do not wait for what else is sent in this turn of the loop.
+        Failures are those of a transport; `explain` makes them the client's.
+        """
+        if self._native is not None:
+            future: Awaitable[Any] = self._transport.request(
+                self._native, values, body, timeout, at_once
+            )
+            return future
+        return self._client.call_broker(self.address, self.frame(values, body), timeout)
+
+    def oneway(self, values: Values, body: bytes, timeout: float) -> Awaitable[None]:
+        """Send a request that is not answered; what is awaited ends when it is written."""
+        if self._native is not None:
+            future: Awaitable[None] = self._transport.request(
+                self._native, values, body, timeout, False, True
+            )
+            return future
+        return self._client.oneway(self.address, self.frame(values, body), timeout)
+
+    def call(self, values: Values, body: bytes, timeout: float) -> Any:
+        """Send a request from any thread and block until its reply is there.
+
+        For the compiled transport only. Failures as with `send`.
+        """
+        return self._transport.block_on(self._native, values, body, timeout)
+
+    def explain(self, error: Exception) -> Exception:
+        """The error to raise for one that `send` or `call` raised."""
+        if self._native is None:  # then it was explained on the way
+            return error
+        return self._client.explain(self.address, error)
+
+    def frame(self, values: Values, body: bytes) -> Frame:
+        """The request as a frame."""
+        return Frame(self._code, _filled(self._fields, values), body)
+
+
+def _filled(fields: Fields, values: Values) -> dict[str, str]:
+    given = iter(values)
+    pairs = ((name, next(given) if fixed is None else fixed) for name, fixed in fields)
+    return {name: str(value) for name, value in pairs if value is not None}

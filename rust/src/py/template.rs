@@ -1,0 +1,204 @@
+//! Requests that differ in little: what they share is kept here, and their replies are read
+//! before Python sees them.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyTuple};
+
+use super::frames::{check_frame, check_text, serialization};
+use crate::format::remoting::{FLAG_ONEWAY, FieldValue, Frame, Head, Serialize};
+
+/// Codes of replies to a send that say "stored": `mqclient.results.STATUS_OF_CODE`.
+const STORED: [i32; 4] = [0, 10, 11, 12];
+/// Codes of replies to a pull that say how to go on: `mqclient.consumer.pull`.
+const PULLED: [i32; 4] = [0, 19, 20, 21];
+
+/// How the reply to a request is read. The ordinal is part of the request's token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReplyKind {
+    /// As `mqclient.wire.Frame`.
+    Frame = 0,
+    /// A `SentReply`, if the message was stored.
+    Sent = 1,
+    /// A tuple of numbers and the body, if it is one of `PULLED`.
+    Pulled = 2,
+}
+
+impl ReplyKind {
+    /// The kind in a token's lowest bits.
+    pub fn of(token: u64) -> Self {
+        match token & 3 {
+            1 => Self::Sent,
+            2 => Self::Pulled,
+            _ => Self::Frame,
+        }
+    }
+}
+
+/// A request of one code to one address: its fields, of which some are given each time.
+#[pyclass(frozen, module = "mqstore._core")]
+pub struct RequestTemplate {
+    #[pyo3(get)]
+    pub(super) address: String,
+    code: i32,
+    serialize: Serialize,
+    pub(super) kind: ReplyKind,
+    /// In wire order; None is given with each request.
+    fields: Vec<(String, Option<String>)>,
+    open: usize,
+}
+
+#[pymethods]
+impl RequestTemplate {
+    #[new]
+    fn new(
+        address: String,
+        code: i32,
+        fields: Vec<(String, Option<String>)>,
+        serialize: u8,
+        reply: &str,
+    ) -> PyResult<Self> {
+        let kind = match reply {
+            "frame" => ReplyKind::Frame,
+            "sent" => ReplyKind::Sent,
+            "pulled" => ReplyKind::Pulled,
+            other => return Err(PyValueError::new_err(format!("no reply kind {other:?}"))),
+        };
+        let open = fields.iter().filter(|(_, value)| value.is_none()).count();
+        Ok(Self {
+            address,
+            code,
+            serialize: serialization(serialize, code).map_err(PyValueError::new_err)?,
+            kind,
+            fields,
+            open,
+        })
+    }
+}
+
+impl RequestTemplate {
+    /// Appends the frame of one request; `values` are its open fields, None leaves one out.
+    pub(super) fn encode(
+        &self,
+        opaque: i32,
+        values: &Values<'_>,
+        body: &[u8],
+        oneway: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let mut given = values.0.iter();
+        let mut fields = Vec::with_capacity(self.fields.len());
+        let mut text_bytes = 0;
+        for (name, fixed) in &self.fields {
+            let value = match fixed {
+                Some(text) => FieldValue::Text(text),
+                None => match given.next() {
+                    Some(Value::Text(text)) => {
+                        FieldValue::Text(text.to_str().map_err(|error| error.to_string())?)
+                    }
+                    Some(Value::Number(number)) => FieldValue::Number(*number),
+                    Some(Value::Absent) | None => continue,
+                },
+            };
+            if let FieldValue::Text(text) = value {
+                text_bytes += text.len();
+            }
+            fields.push((name.as_str(), value));
+        }
+        check_text(text_bytes)?;
+        let mut head = Head::request(self.code, opaque, self.serialize);
+        if oneway {
+            head.flag = FLAG_ONEWAY;
+        }
+        let start = out.len();
+        head.encode(&fields, body, out);
+        check_frame(out.len() - start)
+    }
+
+    /// Reads the open fields of one request.
+    pub(super) fn values<'py>(&self, given: &Bound<'py, PyTuple>) -> PyResult<Values<'py>> {
+        if given.len() != self.open {
+            let text = format!("{} open fields, {} values", self.open, given.len());
+            return Err(PyTypeError::new_err(text));
+        }
+        let values = given.iter_borrowed().map(|value| {
+            if value.is_none() {
+                return Ok(Value::Absent);
+            }
+            match value.cast::<PyString>() {
+                Ok(text) => Ok(Value::Text(text.to_owned())),
+                Err(_) => Ok(Value::Number(value.extract()?)),
+            }
+        });
+        Ok(Values(values.collect::<PyResult<_>>()?))
+    }
+}
+
+/// The open fields of one request.
+pub(super) struct Values<'py>(Vec<Value<'py>>);
+
+enum Value<'py> {
+    Text(Bound<'py, PyString>),
+    Number(i64),
+    Absent,
+}
+
+/// The reply to a send whose message was stored.
+#[pyclass(frozen, get_all, module = "mqstore._core")]
+#[derive(Debug, Clone)]
+pub struct SentReply {
+    code: i32,
+    offset_msg_id: String,
+    queue_id: i32,
+    queue_offset: i64,
+    transaction_id: Option<String>,
+    region_id: Option<String>,
+    trace_on: bool,
+}
+
+impl SentReply {
+    /// None for an error, and for what lacks a field: Python then reads the whole frame.
+    pub fn read(reply: &Frame<'_>) -> Option<Self> {
+        if !STORED.contains(&reply.code) {
+            return None;
+        }
+        let owned = |name| reply.ext.get(name).map(str::to_owned);
+        Some(Self {
+            code: reply.code,
+            offset_msg_id: owned("msgId")?,
+            queue_id: reply.ext.get("queueId")?.parse().ok()?,
+            queue_offset: reply.ext.get("queueOffset")?.parse().ok()?,
+            transaction_id: owned("transactionId"),
+            region_id: owned("MSG_REGION").filter(|region| !region.is_empty()),
+            trace_on: reply.ext.get("TRACE_ON") != Some("false"),
+        })
+    }
+}
+
+/// The reply to a pull.
+pub(super) struct PulledReply {
+    pub code: i32,
+    pub next_offset: i64,
+    pub min_offset: i64,
+    pub max_offset: i64,
+    pub suggested_broker_id: i64,
+    pub body: Vec<u8>,
+}
+
+impl PulledReply {
+    /// None for an error, and for what lacks a field: Python then reads the whole frame.
+    pub fn read(reply: &Frame<'_>) -> Option<Self> {
+        if !PULLED.contains(&reply.code) {
+            return None;
+        }
+        let number = |name| reply.ext.get(name)?.parse().ok();
+        Some(Self {
+            code: reply.code,
+            next_offset: number("nextBeginOffset")?,
+            min_offset: number("minOffset")?,
+            max_offset: number("maxOffset")?,
+            suggested_broker_id: number("suggestWhichBrokerId")?,
+            body: reply.body.to_vec(),
+        })
+    }
+}
