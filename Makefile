@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 CARGO := cargo --config term.quiet=true
 
-.PHONY: setup quickstart test test-rust test-python lint format wheel bench bench-smoke stubtest clean
+.PHONY: setup quickstart test test-rust test-python lint format wheel bench bench-all bench-smoke optimised stubtest clean
 
 $(VENV)/.installed: pyproject.toml setup.py build_backend.py rust/Cargo.toml rust/Cargo.lock
 	$(PYTHON) -m venv $(VENV)
@@ -31,8 +31,16 @@ test-python: setup
 bench-smoke: setup
 	$(BIN)/python -m benches --smoke
 
-bench: setup
+# Fails where something is over 15 % slower than benches/baseline.json says.
+bench: setup optimised
+	$(BIN)/python -m benches regression
+
+# Everything at full size, Java RocketMQ included where there is a JDK: an hour.
+bench-all: setup optimised
 	$(BIN)/python -m benches
+
+optimised:
+	. $(BIN)/activate && maturin develop --quiet --skip-install --profile fast
 
 lint: setup
 	cd rust && cargo fmt --check

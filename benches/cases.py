@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from benches.harness import Mode
 from benches.servers import Cluster
 from mqclient.cli.bench import run_consume, run_produce
 
@@ -56,19 +55,26 @@ SYNC_FLUSH = (
 )
 
 
-def measure(case: Case, cluster: Cluster, mode: Mode) -> dict[str, Any]:
+class Loads(Protocol):
+    """Anything that can load a broker for some seconds: the native generator, the Java client."""
+
+    def run(self, cluster: Cluster, seconds: float) -> dict[str, Any]:
+        """Load the cluster's broker; the generator's report."""
+
+
+def measure(load: Loads, cluster: Cluster, seconds: float) -> dict[str, Any]:
     """Run one measured round: throughput, latency, and what it cost the broker."""
     cpu_before = cluster.cost.cpu_seconds()
-    report = case.run(cluster, mode.seconds)
+    report = load.run(cluster, seconds)
     cpu = cluster.cost.cpu_seconds() - cpu_before
-    latency = report["latency_us"]
+    latency = report.get("latency_us", {})
     messages = report["messages"]
     return {
         "messages_per_s": report["messages_per_second"],
-        "p50_us": latency["p50"],
-        "p99_us": latency["p99"],
+        **{f"{name}_us": latency.get(name) for name in ("p50", "p99", "p999", "p9999")},
         "broker_cpu_us_per_message": cpu / messages * 1e6 if messages else None,
         "anonymous_mb": cluster.cost.anonymous_mb(),
+        "file_mb": cluster.cost.file_mb(),
     }
 
 

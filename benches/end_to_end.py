@@ -33,7 +33,8 @@ def _run(report: Report, mode: Mode, flush: str, cases: tuple[Case, ...]) -> Non
                 make_backlog(cluster, BACKLOG_MESSAGES[mode.name])
             for case in cases:
                 case.run(cluster, mode.warmup_seconds)
-                report.add(case.name, [measure(case, cluster, mode) for _ in range(mode.rounds)])
+                rounds = [measure(case, cluster, mode.seconds) for _ in range(mode.rounds)]
+                report.add(case.name, rounds)
     finally:
         shutil.rmtree(folder)
 

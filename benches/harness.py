@@ -20,6 +20,10 @@ RESULTS = ROOT / "artifacts" / "benches"
 """Where JSON results go; ignored by git."""
 
 
+class BenchFailed(Exception):
+    """A bench ran and says no; the text is all there is to say."""
+
+
 @dataclass(frozen=True)
 class Mode:
     """How much to run.
@@ -74,15 +78,22 @@ class ProcessCost:
 
     def anonymous_mb(self) -> float:
         """Memory that is its own: no file behind it, nothing shared."""
-        text = (self._folder / "smaps_rollup").read_text()
-        line = next(line for line in text.splitlines() if line.startswith("Anonymous:"))
-        return int(line.split()[1]) / 1024
+        return self._mapped_kb()["Anonymous"] / 1024
+
+    def file_mb(self) -> float:
+        """Memory with a file behind it that is mapped now: the page cache's, mostly."""
+        mapped = self._mapped_kb()
+        return (mapped["Rss"] - mapped["Anonymous"]) / 1024
 
     def written_mb(self) -> float:
         """Bytes it made the system write to a disk."""
         text = (self._folder / "io").read_text()
         line = next(line for line in text.splitlines() if line.startswith("write_bytes:"))
         return int(line.split()[1]) / 1e6
+
+    def _mapped_kb(self) -> dict[str, int]:
+        lines = (self._folder / "smaps_rollup").read_text().splitlines()[1:]
+        return {name.rstrip(":"): int(kb) for name, kb, _ in map(str.split, lines)}
 
 
 @dataclass

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import socket
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from benches.harness import ROOT, ProcessCost
-from scripts.java_rocketmq import OPEN_FLAGS, class_path
+from scripts.java_rocketmq import INTEROP, OPEN_FLAGS, VERSUS, Project, fetch
 from tests.interop.java_servers import prepare_home
 from tests.interop.processes import ServerProcess, free_triple
 
 BOOTED = "boot success"
+BOOT_SECONDS_MAX = 60.0
 HEAP = ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=1g", "-XX:+UseG1GC")
 """What RocketMQ's own scripts use, scaled to a small machine."""
 NO_TLS = "-Dtls.server.mode=disabled"
@@ -21,7 +26,10 @@ NO_TLS = "-Dtls.server.mode=disabled"
 
 
 class Cluster:
-    """Both servers under a folder; stopped at the end of the `with` block."""
+    """Both servers under a folder; stopped at the end of the `with` block.
+
+    start_ms: from each server's exec to its open port, NameServer and broker.
+    """
 
     name = ""
 
@@ -29,6 +37,7 @@ class Cluster:
         self.folder = folder
         self.settings = settings
         self.namesrv = ""
+        self.start_ms: list[float] = []
         self._processes: list[ServerProcess] = []
 
     def __enter__(self) -> Self:
@@ -53,16 +62,42 @@ class Cluster:
         """The broker's process."""
         return ProcessCost(self._processes[-1].pid)
 
+    @property
+    def namesrv_cost(self) -> ProcessCost:
+        """The NameServer's process."""
+        return ProcessCost(self._processes[0].pid)
+
+    def store_bytes(self) -> int:
+        """What the files under the folder take of the disk."""
+        names = (Path(at) / name for at, _, found in os.walk(self.folder) for name in found)
+        return sum(name.stat().st_blocks * 512 for name in names if name.exists())
+
+    def restart_empty(self) -> None:
+        """Stop both servers, delete all they stored, and start them again."""
+        self._stop()
+        shutil.rmtree(self.folder)
+        self.__enter__()
+
     def _start(self) -> None:
         raise NotImplementedError
 
-    def _run(self, command: list[str]) -> None:
-        self._processes.append(ServerProcess(command, cwd=self.folder))
-        self._processes[-1].await_line(BOOTED)
+    def _run(self, command: list[str], port: int) -> None:
+        """Start a server; returns when its port is open and it says that it is up."""
+        started = time.monotonic()
+        process = ServerProcess(command, cwd=self.folder)
+        self._processes.append(process)
+        while not _is_open(port):
+            if time.monotonic() - started > BOOT_SECONDS_MAX or process.has_ended:
+                raise RuntimeError(f"{self.name}: port {port} stays closed\n{process.output}")
+            time.sleep(0.001)
+        self.start_ms.append((time.monotonic() - started) * 1000)
+        process.await_line(BOOTED)
 
     def _stop(self) -> None:
         for process in reversed(self._processes):
             process.stop()
+        self._processes.clear()
+        self.start_ms.clear()
 
     def _broker_conf(self, port: int) -> Path:
         values = {
@@ -93,30 +128,50 @@ class Ours(Cluster):
         local = ["--set", "bindAddress=127.0.0.1"]
         kv = ["--set", f"kvConfigPath={self.folder / 'kvConfig.json'}"]
         command = [*serve, "namesrv", "start", "--set", f"listenPort={port}", *local, *kv]
-        self._run(["env", f"PYTHONPATH={ROOT}", *command])
-        conf = self._broker_conf(free_triple())
+        self._run(["env", f"PYTHONPATH={ROOT}", *command], port)
+        broker_port = free_triple()
+        conf = self._broker_conf(broker_port)
         command = [*serve, "broker", "start", "-c", str(conf), *local]
-        self._run(["env", f"PYTHONPATH={ROOT}", *command])
+        self._run(["env", f"PYTHONPATH={ROOT}", *command], broker_port)
 
 
 class Java(Cluster):
     """Java RocketMQ 4.9.7, a JVM each."""
 
     name = "java-4.9.7"
+    project: Project = INTEROP
 
     def _start(self) -> None:
         port = free_triple()
         self.namesrv = f"127.0.0.1:{port}"
         conf = self.folder / "namesrv.conf"
         conf.write_text(f"listenPort={port}\n")
-        self._run(self._java("namesrv.NamesrvStartup", conf, "-Xms256m", "-Xmx256m"))
+        self._run(self._java("namesrv.NamesrvStartup", conf, "-Xms256m", "-Xmx256m"), port)
         broker_port = free_triple()
         self.settings = {**self.settings, "haListenPort": broker_port + 1}
-        self._run(self._java("broker.BrokerStartup", self._broker_conf(broker_port), *HEAP))
+        conf = self._broker_conf(broker_port)
+        self._run(self._java("broker.BrokerStartup", conf, *HEAP), broker_port)
+
+    def _stop(self) -> None:
+        for process in reversed(self._processes):
+            process.kill()  # an orderly end takes it five seconds, and nobody needs the store
+        super()._stop()
 
     def _java(self, main: str, conf: Path, *flags: str) -> list[str]:
         home = prepare_home(self.folder / conf.stem)
         homes = (f"-Drocketmq.home.dir={home}", f"-Duser.home={home}")
         options = (*flags, NO_TLS, *OPEN_FLAGS, *homes)
-        main_class = f"org.apache.rocketmq.{main}"
-        return ["java", *options, "-cp", class_path(), main_class, "-c", str(conf)]
+        jars, main_class = f"{fetch(self.project)}/*", f"org.apache.rocketmq.{main}"
+        return ["java", *options, "-cp", jars, main_class, "-c", str(conf)]
+
+
+class Java5(Java):
+    """Java RocketMQ 5.3.3."""
+
+    name = "java-5.3.3"
+    project = VERSUS
+
+
+def _is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,8 +1,8 @@
-"""Java RocketMQ 4.9.7 for the interop tests and the side-by-side benches: jars, drivers, JVM flags.
+"""Java RocketMQ for the interop tests and the side-by-side benches: jars, drivers, JVM flags.
 
-Nothing has to be installed first but a JDK and Maven: `fetch()` copies the jars of
-`tests/interop/java/pom.xml` from Maven Central into `tests/interop/java/lib/` (ignored by git),
-once; `compile_drivers()` compiles `tests/interop/java/src/` against them when it has changed.
+Nothing has to be installed first but a JDK and Maven: `fetch()` copies the jars of a project's
+`pom.xml` from Maven Central into its `lib/` (ignored by git), once; `compile_drivers()` compiles
+its `src/` when it has changed.
 
     python scripts/java_rocketmq.py        # fetches, compiles, prints the class path
 """
@@ -16,13 +16,42 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-JAVA_HOME = Path(__file__).resolve().parent.parent / "tests" / "interop" / "java"
-POM = JAVA_HOME / "pom.xml"
-LIB = JAVA_HOME / "lib"
-SOURCES = JAVA_HOME / "src"
-TARGET = JAVA_HOME / "target"
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with a `pom.xml` that lists RocketMQ artefacts, and maybe drivers in `src/`.
+
+    uses: the project whose jars the drivers are compiled against; its own without one.
+    """
+
+    home: Path
+    uses: Project | None = None
+
+    @property
+    def pom(self) -> Path:
+        """What to fetch."""
+        return self.home / "pom.xml"
+
+    @property
+    def lib(self) -> Path:
+        """The fetched jars."""
+        return self.home / "lib"
+
+    @property
+    def target(self) -> Path:
+        """The compiled drivers."""
+        return self.home / "target"
+
+
+INTEROP = Project(ROOT / "tests" / "interop" / "java")
+"""4.9.7: servers, client and tools, with the drivers of the interop tests."""
+VERSUS = Project(ROOT / "benches" / "versus_java" / "java", uses=INTEROP)
+"""5.3.3: servers; its driver, the Java load, uses the client of 4.9.7."""
 
 #: What RocketMQ 4.9 needs on Java 17.
 OPEN_FLAGS = (
@@ -43,40 +72,41 @@ class JavaMissing(RuntimeError):
     """There is no JDK or Maven here, or Maven could not fetch: the text says which."""
 
 
-def missing() -> str | None:
+def missing(project: Project = INTEROP) -> str | None:
     """What keeps Java RocketMQ from running here, or None."""
     absent = [tool for tool in ("java", "javac") if shutil.which(tool) is None]
-    if shutil.which("mvn") is None and not _is_stamped(LIB, [POM]):
+    if shutil.which("mvn") is None and not _is_stamped(project.lib, [project.pom]):
         absent.append("mvn")
     return f"not on the PATH: {', '.join(absent)} (JDK 17 and Maven)" if absent else None
 
 
-def fetch(timeout: float = 600.0) -> Path:
+def fetch(project: Project = INTEROP, timeout: float = 600.0) -> Path:
     """The folder of RocketMQ's jars; fetched by Maven when absent or when pom.xml has changed."""
-    with _locked():
-        if not _is_stamped(LIB, [POM]):
-            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={LIB}"]
-            _run(["mvn", "-q", "-B", "-f", str(POM), *goal, "-DincludeScope=runtime"], timeout)
-            _stamp(LIB, [POM])
-    return LIB
+    with _locked(project):
+        if not _is_stamped(project.lib, [project.pom]):
+            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={project.lib}"]
+            command = ["mvn", "-q", "-B", "-f", str(project.pom), *goal, "-DincludeScope=runtime"]
+            _run(command, timeout)
+            _stamp(project.lib, [project.pom])
+    return project.lib
 
 
-def compile_drivers(timeout: float = 120.0) -> Path:
+def compile_drivers(project: Project = INTEROP, timeout: float = 120.0) -> Path:
     """The folder of the compiled driver classes; compiled when a source has changed."""
-    fetch()
-    sources = sorted(SOURCES.glob("*.java"))
-    with _locked():
-        if not _is_stamped(TARGET, [POM, *sources]):
-            shutil.rmtree(TARGET, ignore_errors=True)
-            options = ["--release", "17", "-nowarn", "-cp", f"{LIB}/*", "-d", str(TARGET)]
-            _run(["javac", *options, *map(str, sources)], timeout)
-            _stamp(TARGET, [POM, *sources])
-    return TARGET
+    jars = fetch(project.uses or project)
+    inputs = [(project.uses or project).pom, *sorted((project.home / "src").glob("*.java"))]
+    with _locked(project):
+        if not _is_stamped(project.target, inputs):
+            shutil.rmtree(project.target, ignore_errors=True)
+            options = ["--release", "17", "-nowarn", "-cp", f"{jars}/*", "-d", str(project.target)]
+            _run(["javac", *options, *map(str, inputs[1:])], timeout)
+            _stamp(project.target, inputs)
+    return project.target
 
 
-def class_path() -> str:
+def class_path(project: Project = INTEROP) -> str:
     """RocketMQ's jars and the driver classes, ready for `java -cp`."""
-    return f"{compile_drivers()}:{fetch()}/*"
+    return f"{compile_drivers(project)}:{fetch(project.uses or project)}/*"
 
 
 def _run(command: list[str], timeout: float) -> None:
@@ -90,9 +120,9 @@ def _run(command: list[str], timeout: float) -> None:
 
 
 @contextmanager
-def _locked() -> Iterator[None]:
+def _locked(project: Project) -> Iterator[None]:
     """One fetch or compile at a time, also among parallel test workers."""
-    with (JAVA_HOME / ".lock").open("w") as lock:
+    with (project.home / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

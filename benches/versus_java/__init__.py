@@ -1,61 +1,89 @@
-"""The same loads against Java RocketMQ 4.9.7 and against us, side by side on this machine.
+"""The same loads against Java RocketMQ 4.9.7 and 5.3.3 and against us, on this machine.
 
-Both clusters are up; each case runs its rounds in turn (ours, Java, ours, ...), so that a noisy
-machine is noisy for both. Needs JDK 17 and Maven, which fetches RocketMQ once.
+`python -m benches versus_java` runs every row (half an hour); `python -m benches.versus_java
+--only ROW` one of them and keeps the others' results. Needs JDK 17 and Maven, which fetches
+RocketMQ once.
 """
+
+from __future__ import annotations
 
 import shutil
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Sequence
 from pathlib import Path
 
-from benches.cases import ASYNC_FLUSH, SYNC_FLUSH, Case, make_backlog, measure
-from benches.harness import Mode, Report, mode_of
+from benches.harness import RESULTS, ROOT
 from benches.servers import Cluster, Java, Ours
+from benches.versus_java import results
+from benches.versus_java.rows import KINDS, Row, Session
+from benches.versus_java.table import ROWS
 from scripts import java_rocketmq
 
-BACKLOG_MESSAGES = {"smoke": 1_000, "large": 300_000}
+ROUNDS = 5
+SECONDS = 4.0
+WARMUP_SECONDS = 2.0
+SMOKE = (0.2, 0.1, 1)
+"""Seconds of a round and of a warm-up run, rounds."""
 
 
 def main(smoke: bool = False) -> None:
-    """Run every case against both and print the table; says why if Java is not here."""
-    mode = mode_of(smoke)
-    missing = java_rocketmq.missing()
+    """Run every row, or a few small ones; says why if Java is not here."""
+    if smoke:
+        run_smoke()
+        return
+    missing = java_rocketmq.missing(java_rocketmq.VERSUS)
     if missing:
         print(f"skipped, {missing}")
         return
+    run([row.name for row in ROWS])
+
+
+def run(
+    names: Sequence[str],
+    rounds: int = ROUNDS,
+    seconds: float = SECONDS,
+    warmup_seconds: float = WARMUP_SECONDS,
+) -> None:
+    """Measure these rows, keep their results beside those of the others, and write RESULTS.md."""
     java_rocketmq.fetch()
-    report = Report("versus_java", mode)
-    _run(report, mode, "ASYNC_FLUSH", ASYNC_FLUSH)
-    if not smoke:  # two JVMs more would not fit a smoke run's time
-        _run(report, mode, "SYNC_FLUSH", SYNC_FLUSH)
-    report.finish()
+    java_rocketmq.fetch(java_rocketmq.VERSUS)
+    java_rocketmq.compile_drivers(java_rocketmq.VERSUS)
+    for name in names:
+        _measure(row_of(name), results.HERE, (seconds, warmup_seconds, rounds))
+    results.write(ROWS, results.HERE)
 
 
-def _run(report: Report, mode: Mode, flush: str, cases: tuple[Case, ...]) -> None:
+def run_smoke() -> None:
+    """A small row of ours alone, one of ours beside a Java broker; results go into artifacts."""
+    home = RESULTS / "versus_java-smoke"
+    _measure(row_of("routes-4"), home, SMOKE, (Ours,))
+    if missing := java_rocketmq.missing():
+        print(f"Java is skipped, {missing}")
+    else:
+        _measure(row_of("java-open-loop"), home, SMOKE, (Ours, Java))
+    print(f"written to {results.write(ROWS, home).relative_to(ROOT)}")
+
+
+def row_of(name: str) -> Row:
+    """Raises ValueError with the names there are."""
+    found = next((row for row in ROWS if row.name == name), None)
+    if found is None:
+        raise ValueError(f"no row {name!r}; rows: {', '.join(row.name for row in ROWS)}")
+    return found
+
+
+def _measure(
+    row: Row,
+    home: Path,
+    lengths: tuple[float, float, int],
+    kinds: tuple[type[Cluster], ...] = KINDS,
+) -> None:
     folder = Path(tempfile.mkdtemp(prefix="mqbench-"))
-    settings = {"flushDiskType": flush}
+    session = Session(folder, *lengths, kinds)
     try:
-        with ExitStack() as stack:
-            ours: Cluster = stack.enter_context(Ours(folder / "ours", settings))
-            java: Cluster = stack.enter_context(Java(folder / "java", settings))
-            for cluster in (ours, java):
-                idle = {"anonymous_mb": cluster.cost.anonymous_mb()}
-                report.add(f"idle, {flush}", [idle], server=cluster.name)
-                if any(case.consume for case in cases):
-                    make_backlog(cluster, BACKLOG_MESSAGES[mode.name])
-            for case in cases:
-                _compare(report, mode, case, (ours, java))
+        measured = row.how.run(session)
     finally:
+        session.stop()
         shutil.rmtree(folder)
-
-
-def _compare(report: Report, mode: Mode, case: Case, clusters: tuple[Cluster, Cluster]) -> None:
-    for cluster in clusters:
-        case.run(cluster, mode.warmup_seconds)
-    rounds = [[measure(case, cluster, mode) for cluster in clusters] for _ in range(mode.rounds)]
-    rows = [
-        report.add(case.name, figures, server=cluster.name)
-        for cluster, figures in zip(clusters, zip(*rounds, strict=True), strict=True)
-    ]
-    rows[0]["times_java"] = rows[0]["messages_per_s"] / rows[1]["messages_per_s"]
+    results.keep(row, session, measured, home)
+    print(results.summary(row, measured), flush=True)

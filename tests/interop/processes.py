@@ -70,6 +70,10 @@ class ServerProcess:
         return self._child.pid
 
     @property
+    def has_ended(self) -> bool:
+        return self._child.poll() is not None
+
+    @property
     def output(self) -> str:
         """Everything printed so far."""
         with self._news:

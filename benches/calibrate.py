@@ -1,0 +1,120 @@
+"""What this machine does right now, to hold a figure against: memory, CPU, disk, loopback."""
+
+from __future__ import annotations
+
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+COPIED_BYTES = 16 << 20
+COUNTED = 200_000
+FLUSHED_BYTES = 1_280
+"""A record of a 1 KiB message, about."""
+FLUSH_FILE_BYTES = 16 << 20
+FLUSHES = 200
+ROUND_TRIPS = 2_000
+ECHO_START_SECONDS_MAX = 10.0
+
+
+def memcpy_s() -> float:
+    """Seconds to copy 16 MiB within memory: more than the caches nearest to a core hold."""
+    source, target = _COPIED
+    started = time.perf_counter()
+    target[:] = source
+    return time.perf_counter() - started
+
+
+def cpu_s() -> float:
+    """Seconds of a counting loop in the interpreter."""
+    total = 0
+    started = time.perf_counter()
+    for number in range(COUNTED):
+        total += number & 7
+    return time.perf_counter() - started
+
+
+def work_s() -> float:
+    """Memory and CPU together, in equal parts on the machine the baseline is of."""
+    return sum(memcpy_s() for _ in range(4)) + cpu_s()
+
+
+def fdatasync_s(folder: Path, flushes: int = FLUSHES) -> float:
+    """Median seconds to write a record into a file that has its size and to flush it."""
+    path = folder / "calibrate.tmp"
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        os.write(file, bytes(FLUSH_FILE_BYTES))
+        os.fsync(file)
+        return statistics.median(_flush_s(file, number) for number in range(flushes))
+    finally:
+        os.close(file)
+        path.unlink()
+
+
+def _flush_s(file: int, number: int) -> float:
+    at = number * FLUSHED_BYTES % (FLUSH_FILE_BYTES - FLUSHED_BYTES)
+    started = time.perf_counter()
+    os.pwrite(file, _RECORD, at)
+    os.fdatasync(file)
+    return time.perf_counter() - started
+
+
+class Echo:
+    """A process of our own at the other end of a loopback connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def round_trip_s(self, count: int = ROUND_TRIPS) -> float:
+        """Seconds of `count` round trips of a record's bytes, one after the other."""
+        started = time.perf_counter()
+        for _ in range(count):
+            self._connection.sendall(_RECORD)
+            _receive(self._connection, FLUSHED_BYTES)
+        return time.perf_counter() - started
+
+
+@contextmanager
+def echo() -> Iterator[Echo]:
+    """The loopback calibration, as long as the block runs."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(ECHO_START_SECONDS_MAX)
+        port = str(listener.getsockname()[1])
+        child = subprocess.Popen([sys.executable, __file__, port])
+        try:
+            connection, _ = listener.accept()
+            with connection:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                yield Echo(connection)
+        finally:
+            child.wait(ECHO_START_SECONDS_MAX)
+
+
+def _echo(port: int) -> None:
+    """The other process: sends everything back until the connection is closed."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while received := connection.recv(1 << 16):
+            connection.sendall(received)
+
+
+def _receive(connection: socket.socket, size: int) -> None:
+    while size > 0:
+        received = connection.recv(size)
+        if not received:
+            raise ConnectionError("the echo process has gone")
+        size -= len(received)
+
+
+_RECORD = bytes(FLUSHED_BYTES)
+_COPIED = bytes(COPIED_BYTES), bytearray(COPIED_BYTES)
+
+
+if __name__ == "__main__":
+    _echo(int(sys.argv[1]))

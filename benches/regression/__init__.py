@@ -1,0 +1,112 @@
+"""Is anything slower than it was? Ratios to this machine's own speed, beside a stored baseline.
+
+`make bench` runs it and fails where a case is over 15 % worse; `python -m benches --save-baseline`
+stores what is measured now as what later runs are compared with.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benches import rust_figures
+from benches.harness import ROOT, BenchFailed, environment
+from benches.regression.compare import Change, Ratios, compare, markdown, worse
+from mqstore import _core
+
+BASELINE = ROOT / "benches" / "baseline.json"
+CASES = "benches/regression/cases.py"
+ATTEMPTS = 3
+"""A case counts as worse when it is in each of so many measurements."""
+PASSES = 3
+"""Whole measurements that a baseline is the median of."""
+
+
+def main(smoke: bool = False) -> None:
+    """Compare with the baseline; raises BenchFailed, naming the cases, where some are worse."""
+    if smoke:
+        _check_names(measure(smoke=True))
+        return
+    _require_optimised()
+    baseline = _baseline()
+    now = measure()
+    for _ in range(ATTEMPTS - 1):
+        slow = [change.case for change in worse(compare(now, baseline)) if change.now is not None]
+        if not slow:
+            break
+        again = measure(only=slow)
+        now |= {case: min(now[case], ratio) for case, ratio in again.items()}
+    changes = compare(now, baseline)
+    print(markdown(changes))
+    _judge(changes)
+
+
+def save_baseline() -> None:
+    """Measure and store; the file belongs into the change that moves the figures."""
+    _require_optimised()
+    passes = [measure() for _ in range(PASSES)]
+    cases = {case: round(statistics.median(one[case] for one in passes), 4) for case in passes[0]}
+    spread = {case: _spread([one[case] for one in passes]) for case in passes[0]}
+    content = {"environment": environment(), "cases": cases, "spread_percent": spread}
+    BASELINE.write_text(json.dumps(content, indent=1) + "\n")
+    print(f"{len(cases)} cases in {BASELINE.relative_to(ROOT)}")
+
+
+def measure(smoke: bool = False, only: Sequence[str] = ()) -> Ratios:
+    """Each case's time over its calibration's; all cases, or those named."""
+    with tempfile.TemporaryDirectory(prefix="mqbench-") as folder:
+        path = Path(folder) / "cases.json"
+        chosen = [f"{CASES}::test_{case}" for case in only] or [CASES]
+        options = [f"--basetemp={folder}/pytest", f"--benchmark-json={path}", "--benchmark-quiet"]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "--timeout=300", *options, *chosen],
+            cwd=ROOT,
+            env={**os.environ, "MQSTACK_BENCH_SMOKE": "1" if smoke else ""},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(done.stdout + done.stderr)
+        cases: Iterable[dict[str, Any]] = json.loads(path.read_text())["benchmarks"]
+        return {one["name"].removeprefix("test_"): one["extra_info"]["ratio"] for one in cases}
+
+
+def _baseline() -> Ratios:
+    if not BASELINE.exists():
+        raise BenchFailed("no baseline; first: python -m benches --save-baseline")
+    content = json.loads(BASELINE.read_text())
+    there, here = content["environment"], environment()
+    if any(there[name] != here[name] for name in ("cpu", "cores")):
+        print(f"The baseline is of another machine: {there['cores']} x {there['cpu']}")
+    ratios: Ratios = content["cases"]
+    return ratios
+
+
+def _check_names(now: Ratios) -> None:
+    """A case without a baseline would never be compared."""
+    known = _baseline()
+    if unlike := sorted(now.keys() ^ known.keys()):
+        raise BenchFailed(f"cases and baseline differ: {', '.join(unlike)}; save a baseline")
+
+
+def _judge(changes: list[Change]) -> None:
+    if bad := worse(changes):
+        names = ", ".join(change.case for change in bad)
+        raise BenchFailed(f"worse than the baseline: {names}")
+
+
+def _require_optimised() -> None:
+    if not _core.OPTIMISED:
+        build = f"maturin develop --skip-install --profile {rust_figures.PROFILE}"
+        raise BenchFailed(f"mqstore._core is a development build; first: {build}")
+
+
+def _spread(ratios: Sequence[float]) -> float:
+    return round((max(ratios) / min(ratios) - 1) * 100, 1)

@@ -1,0 +1,160 @@
+"""Rows where brokers are loaded in turns: as fast as the load can, or at the same offered rate."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from benches import calibrate
+from benches.cases import Case, Loads, make_backlog, measure
+from benches.servers import Cluster, Java
+from benches.versus_java.java_client import JavaSend
+from benches.versus_java.rows import Figures, Measured, Session
+
+STORE_BYTES_MAX = 2 << 30
+"""A broker whose files take more goes on with an empty store."""
+COMPILE = Case("warm-up", produce={"in_flight": 64})
+"""What warms a JVM soonest: little of the CPU goes to the client."""
+WARM_RUNS_MAX = 6
+WARM_GROWTH = 1.2
+"""Warm is what does not get this much faster from one run to the next."""
+REWARM_SECONDS = 0.5
+DISK_FLUSHES = 500
+SYNC = "SYNC_FLUSH"
+
+
+@dataclass(frozen=True)
+class Load:
+    """A load on every broker in turns, all of them up all the time.
+
+    make: the load, when the session has what it needs. backlog: fill the topic that is read first.
+    seconds: of a round, where it is not the session's.
+    """
+
+    make: Callable[[Session], Loads]
+    flush: str = "ASYNC_FLUSH"
+    backlog: bool = False
+    seconds: float | None = None
+
+    def run(self, session: Session) -> Measured:
+        """Rounds in turns."""
+        with _Turns(self, session, self.make(session)) as turns:
+            for _ in range(session.rounds):
+                for cluster in turns.clusters:
+                    turns.measure(cluster)
+            return turns.measured
+
+
+class Paced(Protocol):
+    """A load that can also be offered at a rate."""
+
+    def run(self, cluster: Cluster, seconds: float) -> dict[str, object]:
+        """Load the cluster's broker."""
+
+    def at_rate(self, rate: float) -> Loads:
+        """The same at `rate` messages per second."""
+
+
+@dataclass(frozen=True)
+class OpenLoop:
+    """The same offered rate for all: a share of what Java 4.9.7 takes at most, in the same run."""
+
+    make: Callable[[Session], Paced]
+    share: float = 0.5
+
+    def run(self, session: Session) -> Measured:
+        """Find Java's maximum, then rounds in turns at the share of it."""
+        load = self.make(session)
+        with _Turns(Load(self.make), session, load) as turns:
+            reference = next((c for c in turns.clusters if type(c) is Java), turns.clusters[0])
+            rates = [measure(load, reference, session.seconds) for _ in range(2)]
+            most = max(rate["messages_per_s"] for rate in rates)
+            turns.load = load.at_rate(round(most * self.share))
+            for _ in range(session.rounds):
+                for cluster in turns.clusters:
+                    turns.measure(cluster)
+            offered = f"{most * self.share:,.0f} messages/s offered"
+            turns.measured.note = f"{offered}, {reference.name} takes {most:,.0f} at most"
+            return turns.measured
+
+
+@dataclass(frozen=True)
+class NativeSend(Case):
+    """A native load that can be paced."""
+
+    def at_rate(self, rate: float) -> NativeSend:
+        """The same, at an offered rate."""
+        return replace(self, produce={**self.produce, "rate": rate})
+
+
+def paced_java(threads: int) -> Callable[[Session], JavaSend]:
+    """The Java client's synchronous sends from so many threads."""
+    return lambda session: JavaSend(session.client, threads)
+
+
+class _Turns:
+    """All brokers up and warm."""
+
+    def __init__(self, how: Load, session: Session, load: Loads) -> None:
+        self.how = how
+        self.session = session
+        self.load = load
+        self.clusters: list[Cluster] = []
+        self.measured = Measured({})
+        self._stack = ExitStack()
+
+    def __enter__(self) -> _Turns:
+        with ExitStack() as stack:
+            for kind in self.session.kinds:
+                folder = self.session.new_folder(kind.name)
+                cluster = stack.enter_context(kind(folder, {"flushDiskType": self.how.flush}))
+                self.clusters.append(cluster)
+                self.measured.rounds[cluster.name] = []
+                self._warm(cluster)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def measure(self, cluster: Cluster) -> None:
+        """One round; what others left to be written is written before it."""
+        os.sync()
+        disk = self._disk_us()
+        figures: Figures = measure(self.load, cluster, self.how.seconds or self.session.seconds)
+        p50 = figures["p50_us"]
+        if disk is not None and p50 is not None:
+            figures |= {"disk_p50_us": disk, "added_us": p50 - disk}
+        self.measured.rounds[cluster.name].append(figures)
+        if cluster.store_bytes() > STORE_BYTES_MAX and not self.how.backlog:
+            self._empty(cluster)
+
+    def _empty(self, cluster: Cluster) -> None:
+        cluster.restart_empty()
+        if isinstance(cluster, Java):
+            self._warm(cluster)
+        else:
+            self.load.run(cluster, REWARM_SECONDS)
+
+    def _disk_us(self) -> float | None:
+        if self.how.flush != SYNC:
+            return None
+        return calibrate.fdatasync_s(self.session.folder, DISK_FLUSHES) * 1e6
+
+    def _warm(self, cluster: Cluster) -> None:
+        if self.how.backlog:
+            make_backlog(cluster, self.session.backlog_messages)
+        elif isinstance(cluster, Java):
+            self._until_warm(COMPILE, cluster)
+        self._until_warm(self.load, cluster)
+
+    def _until_warm(self, load: Loads, cluster: Cluster) -> None:
+        last = 0.0
+        for _ in range(WARM_RUNS_MAX):
+            rate = load.run(cluster, self.session.warmup_seconds)["messages_per_second"]
+            if rate < last * WARM_GROWTH:
+                return
+            last = rate
