@@ -148,11 +148,13 @@ class Store:
         max_count: int = 32,
         tag_codes: list[int] | None = None,
         sql: str | None = None,
+        retried: Mapping[str, str] | None = None,
     ) -> GetResult:
         """Read messages of one queue from an offset on; waits for the disk, never for messages.
 
         tag_codes: Java string hashes of the tags wanted, None for all. sql: an SQL92 expression
         over properties instead of tags (server.md B.10); ValueError if it does not compile.
+        retried: for a retry topic, the expression by the topic a message first came from.
         """
     def get_at(self, physical_offset: int) -> bytes | None:
         """The record that starts at a physical offset, or None."""

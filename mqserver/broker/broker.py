@@ -267,6 +267,7 @@ class Broker:
             "max_message_bytes": settings.max_message_size,
             "start_accept_ms": settings.start_accept_send_request_time_stamp,
             "property_filter": settings.enable_property_filter,
+            "filter_retry": settings.filter_support_retry,
             "reject_transaction": settings.reject_transaction_message,
             "store_host": context.store_host,
             "accepting": context.accepting,

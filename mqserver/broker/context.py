@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Protocol
@@ -54,6 +54,7 @@ class StoreDoor(Protocol):
         max_count: int = 32,
         tag_codes: list[int] | None = None,
         sql: str | None = None,
+        retried: Mapping[str, str] | None = None,
     ) -> GetResult:
         """Read messages of one queue."""
         ...

@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.state.members import Member, language_name
+from mqserver.broker.stats.statistics import GROUP_GET_NUMS, GROUP_GET_SIZE
 from mqserver.broker.table import CODE_FAMILIES
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class BrokerMetrics:
         yield from self._traffic(figures, counters)
         yield from self._connections()
         yield self._topics_in()
+        yield self._groups_out("messages_out", "Messages read", GROUP_GET_NUMS)
+        yield self._groups_out("throughput_out", "Bytes of messages read", GROUP_GET_SIZE)
         yield self._lags()
 
     def _tables(self) -> Iterator[Metric]:
@@ -141,6 +144,19 @@ class BrokerMetrics:
             if count:
                 system = self._broker.topics.is_system(topic)
                 found.add_metric(self._values(topic, _word(system)), count)
+        return found
+
+    def _groups_out(self, name: str, help_text: str, item: str) -> Metric:
+        """What each group read of each topic."""
+        found = CounterMetricFamily(
+            f"rocketmq_{name}",
+            help_text,
+            labels=self._labels("topic consumer_group is_retry is_system"),
+        )
+        for key, total in self._broker.stats.totals(item).items():
+            topic, _, group = key.partition("@")
+            is_retry = _word(topic.startswith(names.RETRY_PREFIX))
+            found.add_metric(self._values(topic, group, is_retry, _is_system(group)), total)
         return found
 
     def _lags(self) -> Metric:

@@ -115,6 +115,8 @@ _TRANSACTIONS = (
 _FILTERS = (
     Setting("enablePropertyFilter", False, "consumers may filter by SQL92 expressions",
             online=True),
+    Setting("filterSupportRetry", False, "messages that come again are filtered by expressions too",
+            online=True),
     Setting("enableCalcFilterBitMap", False, "the consume-queue extension keeps which groups' "
             "expressions a message satisfies"),
     Setting("expectConsumerNumUseFilter", 32, "groups the bloom filter is made for", floor=1,
@@ -147,7 +149,6 @@ _INERT = (
     inert("aclEnable", False, _LATER),
     inert("disableConsumeIfConsumerReadSlowly", False, _LATER),
     inert("consumerFallbehindThreshold", 16 << 30, _LATER),
-    inert("filterSupportRetry", False, _LATER),
     inert("fetchNamesrvAddrByAddressServer", False, _LATER),
     inert("rmqAddressServerDomain", "", _LATER),
     inert("rmqAddressServerSubGroup", "", _LATER),

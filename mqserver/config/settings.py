@@ -45,6 +45,7 @@ class BrokerSettings(NamedTuple):
     reject_transaction_message: bool
     enable_property_filter: bool
     enable_calc_filter_bit_map: bool
+    filter_support_retry: bool
     expect_consumer_num_use_filter: int
     max_error_rate_of_bloom_filter: int
     filter_data_clean_time_span: int

@@ -60,6 +60,8 @@ def use(pair: Pair) -> None:
         probe.call(Frame(15, fields))
         while json.loads(probe.call(Frame(28)).body)["table"]["dispatchBehindBytes"] != "0":
             pass
+        fields |= {"queueOffset": "0", "maxMsgNums": "2", "sysFlag": "4", "subVersion": "0"}
+        assert probe.call(Frame(11, {**fields, "suspendTimeoutMillis": "0"})).code == 0
 
 
 def test_a_brokers_metrics(pair: Pair) -> None:
@@ -81,6 +83,8 @@ def test_a_brokers_metrics(pair: Pair) -> None:
 
     assert row("broker_permission") == [6]
     assert row("messages_in_total", 'topic="Watched"') == [3]
+    assert row("messages_out_total", 'topic="Watched"', 'consumer_group="g"') == [2]
+    assert row("throughput_out_total", 'topic="Watched"', 'consumer_group="g"')[0] > 100
     assert row("consumer_lag_messages", 'topic="Watched"', 'consumer_group="g"') == [2]
     assert row("requests_total", 'code="310"', 'plane="native"')[0] >= 2
     assert row("processor_watermark", 'processor="send"') == [0]

@@ -49,10 +49,10 @@ def runtime_info(broker: BrokerContext, request: Request) -> Reply:
 
 def view_stats(broker: BrokerContext, request: Request) -> Reply:
     """VIEW_BROKER_STATS_DATA (315)."""
-    name, key = request.fields.get("statsName"), request.fields.get("statsKey")
-    found = broker.stats.view(name, key) if name and key else None
+    name, key = (request.fields.get(field, "null") for field in ("statsName", "statsKey"))
+    found = broker.stats.view(name, key)
     if found is None:
-        remark = f"The stats <{name or 'null'}> <{key or 'null'}> not exist"
+        remark = f"The stats <{name}> <{key}> not exist"
         return Response(ResponseCode.SYSTEM_ERROR, remark)
     return Response(body=found.to_json())
 

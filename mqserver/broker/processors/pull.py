@@ -18,6 +18,7 @@ from mqserver.broker.remarks import FAQ, address, no_group, system_error
 from mqserver.broker.state.consumers import BROADCASTING
 from mqserver.broker.state.topics import READ
 from mqserver.broker.tags import codes_of, is_tag_type, sql_error
+from mqserver.broker.topic_names import RETRY_PREFIX
 from mqserver.replies import Hold, Refused, Reply, Request, Response
 from mqstore import GetResult
 
@@ -97,10 +98,14 @@ def _check_queue(broker: BrokerContext, request: Request, header: PullMessageReq
 
 
 class _Wanted(NamedTuple):
-    """Messages with one of these tag codes, or that satisfy an expression; both None: all."""
+    """Messages with one of these tag codes, or that satisfy an expression; all None: all.
+
+    retried: the expression by the topic that a message which comes again first came from.
+    """
 
     tag_codes: list[int] | None = None
     sql: str | None = None
+    retried: dict[str, str] | None = None
 
 
 def _filter(
@@ -114,7 +119,9 @@ def _filter(
     else:
         kind, text, codes = _subscribed(broker, header, group)
     if is_tag_type(kind):
-        return _Wanted(None if text == SUBSCRIBE_ALL else codes)
+        if text != SUBSCRIBE_ALL:
+            return _Wanted(codes)
+        return _Wanted(retried=_retried(broker, header.topic))
     if not broker.settings.enable_property_filter:
         raise system_error(f"The broker does not support consumer to filter message by {kind}")
     if sql_error(kind, text) is None:
@@ -123,6 +130,19 @@ def _filter(
         # RocketMQ answers unfiltered what came with an expression it cannot compile.
         return _Wanted()
     raise Refused(ResponseCode.FILTER_DATA_NOT_EXIST, NO_FILTER_DATA)
+
+
+def _retried(broker: BrokerContext, topic: str) -> dict[str, str] | None:
+    """The expressions for messages of a retry topic (`filterSupportRetry`); None without any."""
+    if not broker.settings.filter_support_retry or not topic.startswith(RETRY_PREFIX):
+        return None
+    online = broker.consumers.get(topic.removeprefix(RETRY_PREFIX))
+    found = {
+        subscription.topic: subscription.sub_string
+        for subscription in (online.subscriptions.values() if online else ())
+        if sql_error(subscription.expression_type, subscription.sub_string) is None
+    }
+    return found or None
 
 
 def _subscribed(

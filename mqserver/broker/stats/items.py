@@ -111,6 +111,12 @@ class Items:
             row = self._rows.get((name, key))
             return 0.0 if row is None else self._minute.of(row).tps
 
+    def totals(self, name: str) -> dict[str, int]:
+        """The items of a name since the broker's start, by key."""
+        with self._lock:
+            rows = [(key, row) for (known, key), row in self._rows.items() if known == name]
+            return {key: self._values[row] for key, row in rows}
+
     def forget(self, is_over: Callable[[str, str], bool]) -> None:
         """Drop the items whose name and key `is_over` says so of."""
         with self._lock:

@@ -91,6 +91,11 @@ class Statistics:
         self._collect()
         return self._items.view(name, key)
 
+    def totals(self, name: str) -> dict[str, int]:
+        """The items of a name since the broker's start, by key."""
+        self._collect()
+        return self._items.totals(name)
+
     def consume_tps(self, group: str, topic: str) -> float:
         """Messages a second that a group read of a topic in the last minute."""
         return self._items.tps(GROUP_GET_NUMS, self._key(topic, group))

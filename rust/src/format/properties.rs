@@ -19,6 +19,8 @@ pub const TAGS: &str = "TAGS";
 pub const DELAY: &str = "DELAY";
 /// Topic a delayed or half message is meant for.
 pub const REAL_TOPIC: &str = "REAL_TOPIC";
+/// Topic a message that comes again first came from.
+pub const RETRY_TOPIC: &str = "RETRY_TOPIC";
 /// Queue a delayed or half message is meant for.
 pub const REAL_QUEUE_ID: &str = "REAL_QID";
 /// Whether the acknowledgement waits for the disk; taken out of most messages' text.

@@ -1,5 +1,6 @@
 //! What a reader wants, from Python's words.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
@@ -10,7 +11,20 @@ use crate::format::bloom::BloomFilter;
 use crate::store::TagFilter;
 
 /// Messages with one of these tag codes, or whose properties satisfy the expression.
-pub(super) fn filter(tag_codes: Option<Vec<i32>>, sql: Option<&str>) -> PyResult<TagFilter> {
+///
+/// `retried`: the expression for each topic that messages of a retry topic may come from.
+pub(super) fn filter(
+    tag_codes: Option<Vec<i32>>,
+    sql: Option<&str>,
+    retried: Option<HashMap<String, String>>,
+) -> PyResult<TagFilter> {
+    if let Some(retried) = retried {
+        let known = retried.into_iter();
+        let by_topic = known.map(|(topic, text)| Ok((topic, Arc::new(compile(&text)?))));
+        return Ok(TagFilter::Retried(Arc::new(
+            by_topic.collect::<PyResult<_>>()?,
+        )));
+    }
     match (tag_codes, sql) {
         (_, Some(text)) => compile(text).map(|sql| TagFilter::Sql(Arc::new(sql))),
         (Some(codes), None) => Ok(TagFilter::Codes(codes.into())),

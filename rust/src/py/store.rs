@@ -1,6 +1,6 @@
 //! Python door of the store engine: arguments in, one call with the GIL released, results out.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -122,7 +122,9 @@ impl Store {
     }
 
     /// Reads messages of one queue from an offset on.
-    #[pyo3(signature = (topic, queue_id, offset, max_count=32, tag_codes=None, sql=None))]
+    #[pyo3(signature = (
+        topic, queue_id, offset, max_count=32, tag_codes=None, sql=None, retried=None
+    ))]
     #[expect(clippy::too_many_arguments, reason = "they are Python's")]
     fn get(
         &self,
@@ -133,8 +135,9 @@ impl Store {
         max_count: i32,
         tag_codes: Option<Vec<i32>>,
         sql: Option<&str>,
+        retried: Option<HashMap<String, String>>,
     ) -> PyResult<GetResult> {
-        let filter = filter(tag_codes, sql)?;
+        let filter = filter(tag_codes, sql, retried)?;
         let (result, body) = self.run(py, |store| {
             let request = GetRequest {
                 topic,

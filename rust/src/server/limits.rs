@@ -33,6 +33,9 @@ pub const COLD_QUEUE: usize = 4_096;
 /// Milliseconds between two looks at what waits in the queues to Python (RocketMQ's 10).
 pub const QUEUE_TICK_MS: u64 = 10;
 
+/// The same while nothing waits: an idle server is to sleep.
+pub const IDLE_TICK_MS: u64 = 100;
+
 /// Long polls at once; one more is answered at once instead of being held.
 pub const HOLDS_MAX: usize = 1_000_000;
 

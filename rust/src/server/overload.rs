@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::core::Core;
 use super::handoff::SYSTEM_BUSY;
-use super::limits::{PUT_LOCK_ABSURD_MS, PUT_LOCK_BUSY_MS, QUEUE_TICK_MS};
+use super::limits::{IDLE_TICK_MS, PUT_LOCK_ABSURD_MS, PUT_LOCK_BUSY_MS, QUEUE_TICK_MS};
 use super::route;
 use crate::format::remoting::{Frame, Head, ReplyTo, Serialize};
 
@@ -110,13 +110,11 @@ pub(super) fn clean(core: &Arc<Core>) {
 
 /// Looks after the queues for as long as the server lives.
 pub(super) async fn keep_queues(core: Arc<Core>) {
-    let mut ticks = tokio::time::interval(Duration::from_millis(QUEUE_TICK_MS));
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        ticks.tick().await;
-        if core.handoff.open() > 0 {
-            clean(&core);
-        }
+        let is_idle = core.handoff.open() == 0;
+        let pause_ms = if is_idle { IDLE_TICK_MS } else { QUEUE_TICK_MS };
+        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        clean(&core);
     }
 }
 

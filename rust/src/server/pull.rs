@@ -85,6 +85,13 @@ pub(super) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     };
     let filter =
         filter.filter(|found| broker.property_filter || !matches!(found, TagFilter::Sql(_)));
+    let filter = match filter {
+        Some(TagFilter::All) if broker.filter_retry => {
+            let retried = core.tables.retried_filter(asked.topic);
+            Some(retried.unwrap_or(TagFilter::All))
+        }
+        filter => filter,
+    };
     let (true, Some(filter)) = (asked.allowed(core, &broker), filter) else {
         return Handled::Declined;
     };

@@ -175,6 +175,7 @@ mod tests {
             start_accept_ms: 0,
             reject_transaction: false,
             property_filter: false,
+            filter_retry: false,
             store_host: "127.0.0.1:10911".parse().unwrap(),
             accepting: true,
         };

@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use super::bitmaps::FilterRow;
 use crate::filter::Sql;
+use crate::store::TagFilter;
 
 /// Shards of one table; a power of two.
 const SHARDS: usize = 16;
@@ -139,6 +140,8 @@ pub struct BrokerRow {
     pub reject_transaction: bool,
     /// `enablePropertyFilter`: SQL92 expressions are allowed.
     pub property_filter: bool,
+    /// `filterSupportRetry`: messages that come again are filtered by expressions too.
+    pub filter_retry: bool,
     /// The address clients are told, stored with every message.
     pub store_host: SocketAddr,
     /// False while the broker stops: sends are refused with 14.
@@ -228,6 +231,19 @@ impl Tables {
     /// The broker's settings; None until published (then Python decides everything).
     pub fn broker(&self) -> Option<Arc<BrokerRow>> {
         self.broker.read().1.clone()
+    }
+
+    /// Which messages of a retry topic its group wants, by the expressions for the topics they
+    /// first came from; None for other topics, and for groups without expressions.
+    pub fn retried_filter(&self, topic: &str) -> Option<TagFilter> {
+        let group = topic.strip_prefix("%RETRY%")?;
+        let by_topic = self.subscriptions.with(group, |row| {
+            let topics = row.topics.iter();
+            let known = topics.filter_map(|(topic, row)| Some((topic, row.sql.as_ref()?)));
+            let known = known.map(|(topic, sql)| (topic.clone(), Arc::clone(sql)));
+            known.collect::<HashMap<_, _>>()
+        })?;
+        (!by_topic.is_empty()).then(|| TagFilter::Retried(Arc::new(by_topic)))
     }
 
     /// Replaces the broker's settings.

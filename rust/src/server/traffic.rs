@@ -55,7 +55,8 @@ impl Sums {
     }
 }
 
-type ByQueue = HashMap<i32, Sums>;
+/// Few: looking through them costs less than hashing.
+type ByQueue = Vec<(i32, Sums)>;
 type ByTopic = HashMap<String, ByQueue>;
 
 /// Its own cache lines: neighbours belong to other threads.
@@ -100,7 +101,7 @@ impl Traffic {
         match rows.gets.get_mut(topic) {
             Some(groups) => add(groups, group, queue_id, sums),
             None => {
-                let groups = HashMap::from([(group.to_owned(), HashMap::from([(queue_id, sums)]))]);
+                let groups = HashMap::from([(group.to_owned(), vec![(queue_id, sums)])]);
                 rows.gets.insert(topic.to_owned(), groups);
             }
         }
@@ -138,9 +139,12 @@ impl Traffic {
 
 fn add(topics: &mut ByTopic, name: &str, queue_id: i32, sums: Sums) {
     match topics.get_mut(name) {
-        Some(queues) => queues.entry(queue_id).or_default().add(sums),
+        Some(queues) => match queues.iter_mut().find(|(known, _)| *known == queue_id) {
+            Some((_, known)) => known.add(sums),
+            None => queues.push((queue_id, sums)),
+        },
         None => {
-            topics.insert(name.to_owned(), HashMap::from([(queue_id, sums)]));
+            topics.insert(name.to_owned(), vec![(queue_id, sums)]);
         }
     }
 }

@@ -130,8 +130,8 @@ impl<F: Files> Reader<F> {
         request: &GetRequest<'_>,
         out: &mut Vec<u8>,
     ) -> Result<Option<(Selection, Records)>, WouldBlock> {
-        if let TagFilter::Sql(sql) = request.filter {
-            return self.select_matching(queue, request, sql, out);
+        if request.filter.reads_properties() {
+            return self.select_matching(queue, request, out);
         }
         let Some(selection) = self.select(queue, request)? else {
             return Ok(None);

@@ -1,10 +1,9 @@
-//! Reading messages of a queue whose properties decide, by an SQL92 expression.
+//! Reading messages of a queue whose properties decide, by SQL92 expressions.
 
 use super::consume_queue::ConsumeQueue;
 use super::read::{Reader, Selection};
 use super::read_records::Records;
-use super::types::{GetRequest, WouldBlock};
-use crate::filter::Sql;
+use super::types::{GetRequest, TagFilter, WouldBlock};
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use crate::format::message::{CheckCrc, RecordView};
 use crate::log::Files;
@@ -16,7 +15,6 @@ impl<F: Files> Reader<F> {
         &self,
         queue: &ConsumeQueue,
         request: &GetRequest<'_>,
-        sql: &Sql,
         out: &mut Vec<u8>,
     ) -> Result<Option<(Selection, Records)>, WouldBlock> {
         let max_count = usize::try_from(request.max_count).unwrap_or(0);
@@ -50,7 +48,7 @@ impl<F: Files> Reader<F> {
                     break;
                 }
                 Some(0) => selection.was_removing = true,
-                Some(_) if matches(sql, &out[at..]) => {
+                Some(_) if matches(request.filter, &out[at..]) => {
                     selection.bytes += out.len() - at;
                     selection.places.push(place);
                     selection.entries.push(entry);
@@ -66,6 +64,7 @@ impl<F: Files> Reader<F> {
     }
 }
 
-fn matches(sql: &Sql, bytes: &[u8]) -> bool {
-    RecordView::parse(bytes, CheckCrc::No).is_ok_and(|record| sql.matches(record.properties))
+fn matches(filter: &TagFilter, bytes: &[u8]) -> bool {
+    let record = RecordView::parse(bytes, CheckCrc::No);
+    record.is_ok_and(|record| filter.matches_properties(record.properties))
 }

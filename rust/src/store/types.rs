@@ -1,5 +1,6 @@
 //! What goes into the store and comes out of it.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::AddAssign;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::filter::Sql;
+use crate::format::properties;
 
 /// A message to append. Properties are the final stored text (`WAIT` already stripped).
 #[derive(Debug, Clone, Copy)]
@@ -126,15 +128,36 @@ pub enum TagFilter {
     Codes(Arc<[i32]>),
     /// Those whose properties satisfy an expression.
     Sql(Arc<Sql>),
+    /// Of messages that come again, those that satisfy the expression for the topic they first came
+    /// from, if it has one.
+    Retried(Arc<HashMap<String, Arc<Sql>>>),
 }
 
 impl TagFilter {
     /// Whether a message with this tags code may pass (RocketMQ compares the low 32 bits).
     pub fn matches(&self, tags_code: i64) -> bool {
         match self {
-            Self::All | Self::Sql(_) => true,
+            Self::All | Self::Sql(_) | Self::Retried(_) => true,
             #[expect(clippy::cast_possible_truncation, reason = "RocketMQ compares as int")]
             Self::Codes(codes) => codes.contains(&(tags_code as i32)),
+        }
+    }
+
+    /// Whether properties decide, so that every message has to be read.
+    pub fn reads_properties(&self) -> bool {
+        matches!(self, Self::Sql(_) | Self::Retried(_))
+    }
+
+    /// Whether a message with these properties passes.
+    pub fn matches_properties(&self, text: &[u8]) -> bool {
+        match self {
+            Self::All | Self::Codes(_) => true,
+            Self::Sql(sql) => sql.matches(text),
+            Self::Retried(by_topic) => {
+                let topic = properties::get_str(text, properties::RETRY_TOPIC);
+                let sql = topic.and_then(|topic| by_topic.get(&*topic));
+                sql.is_none_or(|sql| sql.matches(text))
+            }
         }
     }
 }
