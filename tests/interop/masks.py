@@ -11,7 +11,7 @@ _MASKS = [
     (r"Consume TPS: .*", "Consume TPS: RATE"),
     (r"\b[0-9A-F]{32,56}\b", "ID"),
     (r"(OFFLINE|CLUSTERING) +\d+ ", r"\1 RATE "),  # consumerProgress
-    (r"(AdminTopic +admin_group +\d+) +\d+\.\d\d +\d+\.\d\d", r"\1 RATES"),  # statsAll
+    (r"(StatsTopic +\d+) +\d+\.\d\d +\d+", r"\1 RATE SUM"),  # statsAll, before or after a sample
     # clusterList's last columns: page-cache wait, age of the log, share of the disk
     (r"\d+ +\d+\.\d\d +\d\.\d{4}$", "FIGURES"),
 ]
