@@ -2,12 +2,12 @@
 
 import asyncio
 import concurrent.futures
-import os
 import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from mqclient.errors import ClosedError
+from mqclient.process import process_id
 
 __all__ = ["LoopThread"]
 
@@ -22,7 +22,7 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
-        self._pid = os.getpid()
+        self._pid = process_id()
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
@@ -45,7 +45,7 @@ class LoopThread:
     @property
     def usable(self) -> bool:
         """False after stop() and in a forked child."""
-        return self._pid == os.getpid() and self._thread.is_alive() and not self._loop.is_closed()
+        return self._pid == process_id() and self._thread.is_alive() and not self._loop.is_closed()
 
     def submit(self, work: Coroutine[Any, Any, R]) -> "concurrent.futures.Future[R]":
         """Start a coroutine, return its future. Raises ClosedError after stop() or a fork."""
@@ -60,18 +60,27 @@ class LoopThread:
         Interrupting the wait (Ctrl-C) cancels the coroutine. Raises what it raises, and ClosedError
         when called on the loop's own thread, where waiting would be for ever.
         """
-        if threading.current_thread() is self._thread:
+        try:
+            self.check_caller()
+        except ClosedError:
             work.close()
-            raise ClosedError(
-                "a blocking call inside a callback of the same client would wait for itself; "
-                "use mqclient.aio there, or another thread"
-            )
+            raise
         future = self.submit(work)
         try:
             return future.result()
         except BaseException:
             future.cancel()
             raise
+
+    def check_caller(self) -> None:
+        """Raise ClosedError on the loop's own thread, after stop(), and after a fork."""
+        if threading.current_thread() is self._thread:
+            raise ClosedError(
+                "a blocking call inside a callback of the same client would wait for itself; "
+                "use mqclient.aio there, or another thread"
+            )
+        if not self.usable:
+            raise ClosedError(self._why())
 
     def call(self, function: Any, *arguments: Any) -> Any:
         """Run a plain function on the loop and return its result."""
@@ -90,9 +99,9 @@ class LoopThread:
             self._thread.join(5.0)
 
     def _why(self) -> str:
-        if self._pid != os.getpid():
+        if self._pid != process_id():
             return (
                 f"this client was started in process {self._pid} and cannot be used in the "
-                f"forked process {os.getpid()}; make a new one after the fork"
+                f"forked process {process_id()}; make a new one after the fork"
             )
         return "this client is closed; make a new one"

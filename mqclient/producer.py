@@ -1,8 +1,9 @@
 """The producer's asyncio face. How a message gets out is in sender.py."""
 
+import time
 import warnings
-from collections.abc import Iterable, Sequence
-from typing import Self, Unpack
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, Self, Unpack
 
 from mqclient.config import (
     Duration,
@@ -99,6 +100,22 @@ class Producer:
         _check_queue(queue, outgoing.topic)
         await self._sender.route(outgoing.topic, limit)
         return await self._sender.send_to(outgoing, queue, limit)
+
+    def send_from_thread(
+        self, message: Message | Sequence[Message], timeout: Duration | None
+    ) -> SendResult | Coroutine[Any, Any, SendResult]:
+        """For the blocking face: `send` in the caller's thread, past the loop.
+
+        What the loop must do, such as asking for a route, is returned as a coroutine for it.
+        """
+        self._client.check_running()
+        outgoing = self._prepare(message)
+        limit = self.settings.timeout if timeout is None else seconds(timeout)
+        started = time.monotonic()
+        outcome = self._sender.send_blocking(outgoing, limit)
+        if isinstance(outcome, SendResult):
+            return outcome
+        return self._sender.try_on(outgoing, started, limit, outcome)
 
     async def send_oneway(
         self, message: Message | Sequence[Message], *, queue: MessageQueue | None = None

@@ -115,16 +115,14 @@ class Sender:
             chooser = self._choosers[topic] = QueueChooser(self.settings.queue_index_start)
         return chooser.choose(route.publish, failed_broker)
 
-    async def send_anywhere(
-        self, outgoing: Outgoing, timeout: float, failure: Failure | None = None
-    ) -> SendResult:
+    async def send_anywhere(self, outgoing: Outgoing, timeout: float) -> SendResult:
         """Try up to 1 + retries brokers; each try may use all the time that is left.
 
-        timeout: seconds for everything. failure: of a first try that was made already.
-        Raises as Producer.send does.
+        timeout: seconds for everything. Raises as Producer.send does.
         """
         started = time.monotonic()
-        lane = self._next_lane(outgoing.topic) if failure is None else None
+        failure: Failure | None = None
+        lane = self._next_lane(outgoing.topic)
         if lane is not None:  # nothing has to be asked first: the usual case, kept short
             try:
                 result = lane.result(await lane.send(outgoing, timeout), outgoing)
@@ -134,13 +132,13 @@ class Sender:
                 if not self._too_little(result, self.settings.retries):
                     return result
                 failure = Failure(lane.queue.broker_name, None)
-        return await self._try_on(outgoing, started, timeout, failure)
+        return await self.try_on(outgoing, started, timeout, failure)
 
     def send_blocking(self, outgoing: Outgoing, timeout: float) -> SendResult | Failure | None:
         """Try once, from any thread, past the loop.
 
-        timeout: seconds. Returns the result, or why `send_anywhere` is to try on; None, having
-        done nothing, when the NameServer must be asked or the transport cannot do this.
+        timeout: seconds. Returns the result, or what failed, for `try_on`; None, having done
+        nothing, when the NameServer must be asked or the transport cannot do this.
         """
         lane = self._next_lane(outgoing.topic)
         if lane is None or not lane.blocks:
@@ -153,10 +151,13 @@ class Sender:
             return Failure(lane.queue.broker_name, None)
         return result
 
-    async def _try_on(
+    async def try_on(
         self, outgoing: Outgoing, started: float, timeout: float, failure: Failure | None
     ) -> SendResult:
-        """The tries that are left, after asking for the route if there is none."""
+        """The tries that are left, after asking for the route if there is none.
+
+        started: when the first began, on the monotonic clock. timeout: seconds from then on.
+        """
         deadline = started + timeout
         topic = outgoing.topic
         failed_broker, last_error = failure or (None, None)

@@ -121,7 +121,12 @@ class Producer(BlockingFace[AsyncProducer]):
         Raises ValueError or TypeError for what cannot be sent, NoRouteError, BrokerError,
         UnreachableError, ClientTimeout (then it may be stored nevertheless), ClosedError.
         """
-        return self._running.run(self._twin.send(message, queue=queue, timeout=timeout))
+        thread = self._running
+        if queue is not None:
+            return thread.run(self._twin.send(message, queue=queue, timeout=timeout))
+        thread.check_caller()
+        outcome = self._twin.send_from_thread(message, timeout)
+        return outcome if isinstance(outcome, SendResult) else thread.run(outcome)
 
     def send_async(
         self,

@@ -91,6 +91,26 @@ def test_the_offset_to_commit_never_skips_what_is_held():
     assert len(held) == 0
 
 
+def test_a_pull_is_let_go_of_at_once_or_bit_by_bit():
+    held = ProcessQueue(QUEUES[0], 0)
+    pulls = [messages(0, 1, 2), messages(3, 5), messages(6, 7)]
+    for pulled in pulls:
+        held.add(pulled)
+    held.next_offset = 8
+    assert (len(held), held.span, held.first_offset) == (7, 7, 0)
+    assert held.remove(pulls[1]) == 0, "a whole pull in the middle"
+    assert held.remove(pulls[0][:1]) == 1
+    assert held.remove([pulls[2][1], pulls[0][1]]) == 2, "of two pulls"
+    assert (len(held), held.span) == (2, 4)
+    assert held.bytes_held == 2 * pulls[0][0].store_size
+    assert held.first_message is pulls[0][2]
+    assert held.remove(pulls[0]) == 6, "what is gone already does not count twice"
+    assert held.remove(pulls[2]) == 8
+    assert (len(held), held.span, held.bytes_held, held.first_message) == (0, 0, 0, None)
+    assert held.remove(pulls[2]) == 8
+    assert held.remove([]) == 8
+
+
 def test_flow_control():
     settings = ConsumerSettings(group="g", queue_count_max=2, queue_span_max=5)
     held = ProcessQueue(QUEUES[0], 0)

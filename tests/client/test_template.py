@@ -1,0 +1,196 @@
+"""Requests made from a template: what goes out, and how answers come back."""
+
+import asyncio
+import contextlib
+import pickle
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from mqclient.errors import ClientTimeout, ClosedError
+from mqclient.results import SendResult, SendStatus
+from mqclient.transport import Transport
+from mqclient.wire.frame import Frame, FrameError, decode, encode
+from mqstore.message import MessageQueue
+
+DEADLINE = 20.0
+SENT = {"msgId": "7F00000100002A9F0000000000000001", "queueId": "3", "queueOffset": "41"}
+PULLED = {
+    "suggestWhichBrokerId": "1", "nextBeginOffset": "7", "minOffset": "2", "maxOffset": "9",
+}  # fmt: skip
+
+
+class Broker:
+    """Gives every request `answer`, None is silence; remembers the frames."""
+
+    def __init__(self, answer: Frame | None) -> None:
+        self.answer = answer
+        self.received: asyncio.Queue[Frame] = asyncio.Queue()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[str]:
+        server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        yield f"{host}:{port}"
+        server.close()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                word = await reader.readexactly(4)
+                frame = decode(word + await reader.readexactly(int.from_bytes(word)))
+                self.received.put_nowait(frame)
+                if self.answer is not None and not frame.is_oneway:
+                    answer = frame.reply(
+                        self.answer.code, "why", self.answer.fields, self.answer.body
+                    )
+                    writer.write(encode(answer))
+        writer.close()
+
+
+def run(answer: Frame | None, test: Callable[[Broker, str, Transport], Awaitable[None]]) -> None:
+    """Run a test coroutine against a broker, with a deadline."""
+
+    async def main() -> None:
+        broker, transport = Broker(answer), Transport()
+        async with broker.running() as address:
+            try:
+                await test(broker, address, transport)
+            finally:
+                await transport.aclose()
+
+    asyncio.run(asyncio.wait_for(main(), DEADLINE))
+
+
+def template(address: str, reply: str, serialize: int = 1):
+    fields = [("a", "group"), ("f", None), ("i", None), ("k", "false"), ("l", None)]
+    return Transport.template(address, 310, fields, serialize, reply)
+
+
+@pytest.mark.parametrize("serialize", [0, 1])
+def test_fields_go_out_in_order_and_none_is_left_out(serialize):
+    async def test(broker, address, transport):
+        made = template(address, "sent", serialize)
+        await transport.request(made, (-7, "p\x01é\x02", None), b"body", DEADLINE)
+        request = await broker.received.get()
+        assert list(request.fields.items()) == [
+            ("a", "group"), ("f", "-7"), ("i", "p\x01é\x02"), ("k", "false"),
+        ]  # fmt: skip
+        assert (request.code, request.body, request.serialize) == (310, b"body", serialize)
+        assert request.language == 3
+        assert request.version == 407
+        assert not request.is_oneway
+
+    run(Frame(0, SENT), test)
+
+
+def test_what_is_not_a_request_is_refused():
+    async def test(broker, address, transport):
+        made = template(address, "sent")
+        with pytest.raises(TypeError, match="3 open fields, 2 values"):
+            await transport.request(made, (0, ""), b"", DEADLINE)
+        with pytest.raises(FrameError, match="limit"):
+            await transport.request(made, (0, "", None), bytes(1 << 24), DEADLINE)
+        with pytest.raises(FrameError, match="bytes of text"):
+            await transport.request(made, (0, "x" * (3 << 20), None), b"", DEADLINE)
+        assert (await transport.request(made, (0, "", None), b"", DEADLINE)).queue_id == 3
+        with pytest.raises(ValueError, match="reply kind"):
+            template(address, "perhaps")
+
+    run(Frame(0, SENT), test)
+
+
+@pytest.mark.parametrize("code", [0, 10, 11, 12])
+def test_a_stored_message_is_read_without_a_frame(code):
+    async def test(broker, address, transport):
+        reply = await transport.request(template(address, "sent"), (0, "", None), b"", DEADLINE)
+        assert (reply.code, reply.queue_id, reply.queue_offset) == (code, 3, 41)
+        assert (reply.offset_msg_id, reply.transaction_id) == (SENT["msgId"], "t")
+        assert (reply.region_id, reply.trace_on) == ("R", False)
+
+    extra = {"transactionId": "t", "MSG_REGION": "R", "TRACE_ON": "false"}
+    run(Frame(code, {**SENT, **extra}), test)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Frame(2, {}),
+        Frame(0, {"msgId": "x"}),
+        Frame(0, {**SENT, "queueOffset": "many"}),
+    ],
+)
+def test_any_other_answer_is_a_frame(answer):
+    async def test(broker, address, transport):
+        reply = await transport.request(template(address, "sent"), (0, "", None), b"", DEADLINE)
+        assert (reply.code, reply.remark, reply.fields) == (answer.code, "why", answer.fields)
+
+    run(answer, test)
+
+
+@pytest.mark.parametrize("code", [0, 19, 20, 21])
+def test_a_pull_is_numbers_and_a_body(code):
+    async def test(broker, address, transport):
+        made = template(address, "pulled")
+        reply = await transport.request(made, (0, "", None), b"", DEADLINE)
+        assert reply == (code, 7, 2, 9, 1, b"records")
+
+    run(Frame(code, PULLED, b"records"), test)
+
+
+def test_timeout_oneway_and_closing():
+    async def test(broker, address, transport):
+        made = template(address, "sent")
+        values = (0, "", None)
+        with pytest.raises(ClientTimeout, match=f"no reply from {address}"):
+            await transport.request(made, values, b"", 0.05)
+        await transport.request(made, values, b"", DEADLINE, oneway=True)
+        await broker.received.get()
+        assert (await broker.received.get()).is_oneway
+        waiting = transport.request(made, values, b"", DEADLINE)
+        await broker.received.get()
+        await transport.aclose()
+        with pytest.raises(ClosedError):
+            await waiting
+        with pytest.raises(ClosedError):
+            transport.block_on(made, values, b"", DEADLINE)
+
+    run(None, test)
+
+
+def test_a_thread_waits_past_the_loop():
+    async def test(broker, address, transport):
+        made = template(address, "sent")
+        await transport.request(made, (0, "", None), b"", DEADLINE)
+
+        def send(timeout):
+            return transport.block_on(made, (0, "", None), b"x", timeout)
+
+        replies = await asyncio.gather(*(asyncio.to_thread(send, DEADLINE) for _ in range(20)))
+        assert {reply.queue_offset for reply in replies} == {41}
+        broker.answer = Frame(2)
+        assert (await asyncio.to_thread(send, DEADLINE)).code == 2
+        broker.answer = None
+        with pytest.raises(ClientTimeout):
+            await asyncio.to_thread(send, 0.05)
+
+    run(Frame(0, SENT), test)
+
+
+def test_a_result_compares_prints_and_pickles_by_its_values():
+    results = []
+
+    async def test(broker, address, transport):
+        reply = await transport.request(template(address, "sent"), (0, "", None), b"", DEADLINE)
+        results.append(SendResult(reply, "id", MessageQueue("T", "b", 0)))
+
+    run(Frame(10, SENT), test)
+    (result,) = results
+    copy = pickle.loads(pickle.dumps(result))
+    assert copy == result
+    assert copy.status is SendStatus.FLUSH_DISK_TIMEOUT
+    assert copy.message_queue == MessageQueue("T", "b", 3)
+    assert copy.region_id == "DefaultRegion"
+    assert copy.trace_on
+    assert "queue_offset=41" in repr(copy)
+    assert result != "SEND_OK"
