@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mqclient.admin.sync import Admin
     from mqclient.consumer.context import ConsumeContext, ConsumeResult
+    from mqclient.consumer.subscription import SqlFilter
     from mqclient.errors import (
         BrokerError,
         ClientTimeout,
@@ -39,12 +40,14 @@ __all__ = [
     "RocketMQError",
     "SendResult",
     "SendStatus",
+    "SqlFilter",
     "UnreachableError",
 ]
 
 _HOMES = {
     "mqclient.admin.sync": ("Admin",),
     "mqclient.consumer.context": ("ConsumeContext", "ConsumeResult"),
+    "mqclient.consumer.subscription": ("SqlFilter",),
     "mqclient.errors": (
         "BrokerError",
         "ClientTimeout",

@@ -9,6 +9,7 @@ from typing import Any, Generic, Self, TypeVar, Unpack
 from mqclient.config import ConsumerOptions, Duration, ProducerOptions
 from mqclient.consumer.context import Handler
 from mqclient.consumer.push import PushConsumer as AsyncPushConsumer
+from mqclient.consumer.subscription import SqlFilter
 from mqclient.engine import TransportLike
 from mqclient.errors import ClosedError
 from mqclient.loop_thread import LoopThread
@@ -171,12 +172,13 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
     ) -> None:
         super().__init__(AsyncPushConsumer(group, namesrv, transport=transport, **options))
 
-    def subscribe(self, topic: str, expression: str, handler: Handler) -> None:
+    def subscribe(self, topic: str, expression: str | SqlFilter, handler: Handler) -> None:
         """Read a topic; before or after the start, replacing an earlier subscription of it.
 
-        expression: tags "TagA || TagB", or "*" for every message. handler: called with a list of
-        messages and a ConsumeContext; None or ConsumeResult.SUCCESS acknowledges, an exception or
-        anything else has them delivered again later. Plain functions run in `threads` threads.
+        expression: tags "TagA || TagB", "*" for every message, or a SqlFilter. handler: called
+        with a list of messages and a ConsumeContext; None or ConsumeResult.SUCCESS acknowledges,
+        an exception or anything else has them delivered again later. Plain functions run in
+        `threads` threads.
         Every member of the group must subscribe to the same. Raises TypeError, ValueError.
         """
         self._on_loop(self._twin.subscribe, topic, expression, handler)

@@ -4,6 +4,7 @@ from mqclient.admin import Admin
 from mqclient.consumer.context import ConsumeContext, ConsumeResult
 from mqclient.consumer.push import PushConsumer
 from mqclient.consumer.reader import TopicReader
+from mqclient.consumer.subscription import SqlFilter
 from mqclient.producer import Producer
 from mqclient.results import SendResult, SendStatus
 from mqstore.message import Message, MessageQueue, ReceivedMessage
@@ -19,5 +20,6 @@ __all__ = [
     "ReceivedMessage",
     "SendResult",
     "SendStatus",
+    "SqlFilter",
     "TopicReader",
 ]

@@ -75,6 +75,7 @@ def pull_template(
     suspend_ms: int,
     subscription: str | None = None,
     sub_version: int = 0,
+    expression_type: str | None = "TAG",
 ) -> Template:
     """What the PULL_MESSAGE (11) requests for a queue share; `pull_values` has the rest."""
     fields: list[tuple[str, str | None]] = [
@@ -90,7 +91,7 @@ def pull_template(
     if subscription is not None:
         fields.append(("subscription", subscription))
     fields.append(("subVersion", str(sub_version)))
-    fields.append(("expressionType", "TAG"))
+    fields.append(("expressionType", expression_type or "TAG"))
     fields.append(("bname", queue.broker_name))
     return Template(client, address, RequestCode.PULL_MESSAGE, fields, "pulled")
 
@@ -191,6 +192,7 @@ class Puller:
                 count=self._settings.pull_batch,
                 suspend_ms=int(self._settings.suspend * 1000),
                 sub_version=subscription.data.sub_version,
+                expression_type=subscription.data.expression_type,
             )
             held.template = made_for, template
         return held.template[1]

@@ -22,12 +22,18 @@ from mqclient.consumer.context import Handler
 from mqclient.consumer.pull import Puller
 from mqclient.consumer.remote import RemoteControl
 from mqclient.consumer.retry import SendBack
-from mqclient.consumer.subscription import Subscription, tag_subscription
+from mqclient.consumer.subscription import (
+    SqlFilter,
+    Subscription,
+    subscription_of,
+    tag_subscription,
+)
 from mqclient.engine import Client, TransportLike
 from mqclient.errors import ClientTimeout, RocketMQError
 from mqclient.offsets import MemoryOffsets, RemoteOffsets
 from mqclient.signals import until_signal
-from mqclient.wire.bodies.heartbeat import ConsumerData
+from mqclient.wire import calls
+from mqclient.wire.bodies.heartbeat import SQL92, CheckClientRequestBody, ConsumerData
 from mqstore.message import MessageQueue
 
 __all__ = ["PushConsumer"]
@@ -100,13 +106,15 @@ class PushConsumer:
     async def start(self) -> None:
         """Join the group and begin to read.
 
-        Raises UnreachableError or ClientTimeout when no NameServer answers.
+        Raises UnreachableError or ClientTimeout when no NameServer answers, BrokerError when a
+        broker refuses a SqlFilter.
         """
         await self._client.start()
         client = self._client
         try:
             for topic in list(self._subscriptions):
                 await client.routes.refresh(topic)
+            await self._check_filters()
         except BaseException:
             await client.close(1.0)
             raise
@@ -175,19 +183,19 @@ class PushConsumer:
 
     # --- subscriptions
 
-    def subscribe(self, topic: str, expression: str, handler: Handler) -> None:
+    def subscribe(self, topic: str, expression: str | SqlFilter, handler: Handler) -> None:
         """Read a topic; before or after the start, replacing an earlier subscription of it.
 
-        expression: tags "TagA || TagB", or "*" for every message. handler: called with a list of
-        messages and a ConsumeContext; None or ConsumeResult.SUCCESS acknowledges, an exception or
-        anything else has them delivered again later. `async def` runs on the loop, a plain
-        function in one of `threads` threads.
+        expression: tags "TagA || TagB", "*" for every message, or a SqlFilter. handler: called
+        with a list of messages and a ConsumeContext; None or ConsumeResult.SUCCESS acknowledges,
+        an exception or anything else has them delivered again later. `async def` runs on the
+        loop, a plain function in one of `threads` threads.
         Every member of the group must subscribe to the same. Raises TypeError, ValueError.
         """
         if not callable(handler):
             raise TypeError(f"handler must be callable, not {type(handler).__name__}")
         before = self._subscriptions.get(topic)
-        subscription = tag_subscription(topic, expression, handler)
+        subscription = subscription_of(topic, expression, handler)
         if before is not None:
             subscription.initial, subscription.balanced = before.initial, before.balanced
         self._subscriptions[topic] = subscription
@@ -240,6 +248,16 @@ class PushConsumer:
             consume_from_where=where or "CONSUME_FROM_TIMESTAMP",
             subscription_data_set=[item.data for item in self._subscriptions.values()],
         )
+
+    async def _check_filters(self) -> None:
+        """Ask a broker of each topic whether it can filter as subscribed, as RocketMQ does."""
+        for topic, item in list(self._subscriptions.items()):
+            route = self._client.routes.known(topic)
+            if item.data.expression_type != SQL92 or route is None or not route.subscribe:
+                continue
+            body = CheckClientRequestBody(self.client_id, self.settings.group, item.data)
+            address = self._client.address_of(route.subscribe[0])
+            await self._client.invoke(address, calls.check_client_config(body))
 
     async def _commit(self) -> None:
         await self._offsets.commit(list(self._assignment.held))

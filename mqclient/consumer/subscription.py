@@ -1,21 +1,39 @@
-"""What a consumer takes of a topic: tag expressions "A || B" or "*". No IO."""
+"""What a consumer takes of a topic: tag expressions "A || B" or "*", or SQL92. No IO."""
 
 import time
 from dataclasses import dataclass, field
 
 from mqclient.config import check_topic
 from mqclient.consumer.context import Handler, is_async
-from mqclient.wire.bodies.heartbeat import SUBSCRIBE_ALL, SubscriptionData
+from mqclient.wire.bodies.heartbeat import SQL92, SUBSCRIBE_ALL, SubscriptionData
 from mqstore.message import MessageQueue
 
-__all__ = ["Subscription", "java_hash", "tag_subscription"]
+__all__ = ["SqlFilter", "Subscription", "java_hash", "subscription_of", "tag_subscription"]
+
+
+@dataclass(frozen=True, slots=True)
+class SqlFilter:
+    """A filter over message properties, evaluated by the broker: RocketMQ's SQL92.
+
+    text: for example "a > 5 AND region IN ('east', 'west')". The broker must allow it
+    (enablePropertyFilter); it refuses what it cannot parse when the consumer starts.
+    Raises TypeError or ValueError for what is no text.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise TypeError(f"a filter must be str, not {type(self.text).__name__}")
+        if not self.text.strip():
+            raise ValueError("the filter is empty; subscribe to '*' for every message")
 
 
 @dataclass(slots=True)
 class Subscription:
     """A subscribed topic.
 
-    tags: what the client lets through, None for all; brokers filter by hash only. on_loop: the
+    tags: what the client lets through, None for all; brokers filter tags by hash only. on_loop: the
     handler is `async def` and runs on the loop, not in a thread. initial: queues that existed when
     the subscription was first balanced, None before that; later ones begin at their minimum.
     """
@@ -52,6 +70,25 @@ def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Su
     )
     on_loop = handler is not None and is_async(handler)
     return Subscription(data, handler, frozenset(tags) or None, on_loop)
+
+
+def subscription_of(
+    topic: str, expression: str | SqlFilter, handler: Handler | None
+) -> Subscription:
+    """Read what a user subscribes with: a tag expression, or SQL92.
+
+    Raises TypeError or ValueError naming what is wrong.
+    """
+    if not isinstance(expression, SqlFilter):
+        return tag_subscription(topic, expression, handler)
+    check_topic(topic)
+    data = SubscriptionData(
+        topic=topic,
+        sub_string=expression.text,
+        sub_version=time.time_ns() // 1_000_000,
+        expression_type=SQL92,
+    )
+    return Subscription(data, handler, None, handler is not None and is_async(handler))
 
 
 def java_hash(text: str) -> int:

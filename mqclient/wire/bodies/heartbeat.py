@@ -6,6 +6,8 @@ from mqclient.wire.bodies.base import Body
 
 SUBSCRIBE_ALL = "*"
 """The tag expression that takes every message."""
+SQL92 = "SQL92"
+"""The expression type of a filter over properties; that of tags is TAG."""
 
 
 @dataclass
