@@ -8,19 +8,23 @@
 //!   in which dispatch and the next pages catch up: the rate of the median burst.
 //! - `sync_lone`: one thread waiting for each put, SYNC_FLUSH. `disk_bytes_per_flush` is what the
 //!   process sent to the disk per put.
-//! - `sync_parked`, `sync_group`: 1 and 64 parked puts in flight, SYNC_FLUSH.
+//! - `sync_parked`, `sync_group`: 1 and 64 parked puts in flight, SYNC_FLUSH; `sync_latched`: 64
+//!   threads that wait.
+
+#[path = "../benches/common/mod.rs"]
+mod common;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use mqstack_core::clock::SystemClock;
 use mqstack_core::store::{Put, PutRequest, PutStatus, Settings, Store};
 use serde_json::{Map, Value, json};
 
-const BODY: [u8; 1024] = [b'x'; 1024];
+use common::{BODY, PROPERTIES, TOPIC, flushing, message};
+
 /// Puts measured together: less than the store keeps warm.
 const BURST: u32 = 10_000;
 
@@ -40,12 +44,13 @@ fn main() -> Outcome<()> {
         }
     }
     let limit = Duration::from_secs_f64(seconds);
-    let cases: [(&str, bool, Case); 5] = [
+    let cases: [(&str, bool, Case); 6] = [
         ("async", false, append),
         ("prepared", false, bursts),
         ("sync_lone", true, flush_each),
         ("sync_parked", true, |store, limit| parked(store, limit, 1)),
         ("sync_group", true, |store, limit| parked(store, limit, 64)),
+        ("sync_latched", true, latched),
     ];
     let mut report = Map::new();
     report.insert("body_bytes".into(), BODY.len().into());
@@ -78,28 +83,10 @@ fn measure(
     Ok(figures)
 }
 
-fn request() -> Outcome<PutRequest<'static>> {
-    Ok(PutRequest {
-        topic: "BenchmarkTest",
-        queue_id: 0,
-        flag: 0,
-        sys_flag: 0,
-        born_timestamp_ms: 1,
-        born_host: "127.0.0.1:50000".parse()?,
-        store_host: "127.0.0.1:10911".parse()?,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: &BODY,
-        properties: b"TAGS\x01TagA",
-        wait_store_ok: true,
-        delay_level: 0,
-    })
-}
-
 /// One thread, nothing waited for. The best second counts beside the mean: the disk's own rate
 /// limits long runs.
 fn append(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
-    let request = request()?;
+    let request = message(TOPIC, &BODY, PROPERTIES);
     let started = Instant::now();
     let cpu_ns = thread_cpu_ns();
     let (mut count, mut best, mut slowest) = (0_u64, 0.0_f64, Duration::ZERO);
@@ -119,7 +106,7 @@ fn append(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
 
 /// One thread, nothing waited for, never ahead of what is prepared.
 fn bursts(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
-    let request = request()?;
+    let request = message(TOPIC, &BODY, PROPERTIES);
     let started = Instant::now();
     let (mut rates, mut cpu_ns) = (Vec::new(), Vec::new());
     while started.elapsed() < limit {
@@ -153,56 +140,30 @@ fn put_burst(store: &Store, request: &PutRequest<'_>) -> Outcome<Duration> {
 
 /// One thread that waits for each flush.
 fn flush_each(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
-    let request = request()?;
-    store.wait(store.put(&request));
-    settle();
-    let (started, written) = (Instant::now(), written_bytes());
-    let mut times_us = Vec::new();
-    while started.elapsed() < limit {
-        let put = Instant::now();
-        let result = store.wait(store.put(&request));
-        if result.status != PutStatus::Ok {
-            return Err(format!("{:?}", result.status).into());
-        }
-        times_us.push(put.elapsed().as_micros() as u64);
-    }
-    let count = times_us.len() as u64;
-    times_us.sort_unstable();
+    flushing::put_and_wait(store);
+    flushing::settle();
+    let lone = flushing::lone(store, limit);
     Ok(json!({
-        "flushes_per_s": rate(count, started),
-        "p50_us": times_us[times_us.len() / 2],
-        "disk_bytes_per_flush": (written_bytes() - written) / count,
+        "flushes_per_s": lone.per_s.round(),
+        "p50_us": lone.p50_us,
+        "disk_bytes_per_flush": lone.disk_bytes,
     }))
 }
 
-/// A fixed number of parked puts in flight, as a server has them.
-fn parked(store: &Arc<Store>, limit: Duration, in_flight: u64) -> Outcome<Value> {
-    let request = request()?;
-    let (sender, receiver) = mpsc::channel();
-    let put_one = || {
-        let Put::Parked(_, ticket) = store.put(&request) else {
-            return Err("it does not wait");
-        };
-        let sender = sender.clone();
-        let reply = move |outcome| {
-            // The receiver lives as long as this function.
-            let _ = sender.send(outcome);
-        };
-        store.park(ticket, Box::new(reply));
-        Ok(())
-    };
-    (0..in_flight).try_for_each(|_| put_one())?;
-    let started = Instant::now();
-    let mut count = 0;
-    while started.elapsed() < limit {
-        receiver.recv()?;
-        count += 1;
-        put_one()?;
-    }
-    for _ in 0..in_flight {
-        receiver.recv()?;
-    }
-    Ok(json!({ "in_flight": in_flight, "acknowledged_per_s": rate(count, started) }))
+/// Clients of a server, each with one put in flight.
+fn parked(store: &Arc<Store>, limit: Duration, clients: usize) -> Outcome<Value> {
+    flushing::put_and_wait(store);
+    flushing::settle();
+    let per_s = flushing::parked(store, clients, limit);
+    Ok(json!({ "in_flight": clients, "acknowledged_per_s": per_s.round() }))
+}
+
+/// Threads that each wait for their put.
+fn latched(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
+    flushing::put_and_wait(store);
+    flushing::settle();
+    let per_s = flushing::latched(store, 64, limit);
+    Ok(json!({ "threads": 64, "acknowledged_per_s": per_s.round() }))
 }
 
 fn rate(count: u64, since: Instant) -> f64 {
@@ -215,28 +176,5 @@ fn thread_cpu_ns() -> u64 {
     text.split(' ')
         .next()
         .and_then(|ns| ns.parse().ok())
-        .unwrap_or(0)
-}
-
-/// Waits for the first file's blocks to be prepared, which is not what a flush costs.
-fn settle() {
-    let mut before = u64::MAX;
-    for _ in 0..50 {
-        let now = written_bytes();
-        if now == before {
-            return;
-        }
-        before = now;
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
-/// Bytes this process sent to the disk so far, 0 where the system does not tell.
-fn written_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("write_bytes: "));
-    line.and_then(|bytes| bytes.trim().parse().ok())
         .unwrap_or(0)
 }

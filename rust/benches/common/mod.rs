@@ -7,12 +7,18 @@
     reason = "each bench uses a part; a bench that cannot go on ends"
 )]
 
+pub mod flushing;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mqstack_core::clock::SystemClock;
 use mqstack_core::store::{Put, PutRequest, PutStatus, Settings, Store};
 use tempfile::TempDir;
+
+pub const BODY: [u8; 1024] = [b'x'; 1024];
+pub const TOPIC: &str = "BenchmarkTest";
+pub const PROPERTIES: &[u8] = b"TAGS\x01TagA";
 
 /// Whether this is a measurement (`cargo bench`) and not only a look whether it runs.
 pub fn is_measured() -> bool {

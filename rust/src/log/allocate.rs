@@ -195,12 +195,12 @@ impl<F: Files> Worker<F> {
 
     fn work(&self) -> io::Result<()> {
         let Some(last) = self.segments.last() else {
-            return self.prepare(self.segments.max_offset()).map(drop);
+            return self.prepare(self.segments.appended()).map(drop);
         };
         let middle = last.end() - last.length() / 2;
         let mut next = None;
         let position = loop {
-            let position = self.segments.max_offset().max(last.start());
+            let position = self.segments.appended().max(last.start());
             // The file first, and half a file before it is needed: a disk may be slow to make one.
             if position >= middle {
                 next = self.prepare(last.end())?.or(next);
@@ -217,7 +217,7 @@ impl<F: Files> Worker<F> {
             wake_at = wake_at.min(middle);
         }
         self.ahead.wake_at.store(wake_at, Ordering::Relaxed);
-        if self.segments.max_offset() >= wake_at {
+        if self.segments.appended() >= wake_at {
             // The writer passed it before it was there to see.
             self.ahead.state.lock().is_awake = true;
         }

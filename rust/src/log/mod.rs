@@ -14,6 +14,7 @@ mod resident;
 mod segment;
 mod segments;
 mod tape;
+mod unwritten;
 mod writer;
 
 pub use allocate::Allocator;

@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 
 use super::disk::{Access, Disk, FileInfo, Files};
 use super::segment::Segment;
+use super::unwritten::Unwritten;
 
 /// The file set. Any number of readers; one [`super::Writer`] moves the end.
 #[derive(Debug)]
@@ -17,6 +18,9 @@ pub struct Segments<F: Files> {
     list: RwLock<Vec<Arc<Segment<F::Disk>>>>,
     /// Readers see only what lies below.
     max_offset: AtomicU64,
+    /// Where the writer is: further, if what it appends is written later.
+    appended: AtomicU64,
+    unwritten: Unwritten<F::Disk>,
 }
 
 impl<F: Files> Segments<F> {
@@ -39,12 +43,14 @@ impl<F: Files> Segments<F> {
             let disk = files.open(info.start, access)?;
             list.push(Arc::new(Segment::new(info.start, file_size, disk, is_last)));
         }
-        let max_offset = AtomicU64::new(list.last().map_or(0, |last| last.end()));
+        let end = list.last().map_or(0, |last| last.end());
         Ok(Self {
             files,
             file_size,
             list: RwLock::new(list),
-            max_offset,
+            max_offset: AtomicU64::new(end),
+            appended: AtomicU64::new(end),
+            unwritten: Unwritten::default(),
         })
     }
 
@@ -61,6 +67,23 @@ impl<F: Files> Segments<F> {
     /// Offset behind the last byte written.
     pub fn max_offset(&self) -> u64 {
         self.max_offset.load(Ordering::Acquire)
+    }
+
+    /// Offset behind the last byte appended, which may still have to be written.
+    pub fn appended(&self) -> u64 {
+        self.appended.load(Ordering::Acquire)
+    }
+
+    /// Writes everything appended before the call. After a failure there may be a gap, and every
+    /// later call fails.
+    pub fn write_out(&self) -> io::Result<()> {
+        self.unwritten
+            .write(|end| self.max_offset.store(end, Ordering::Release))
+    }
+
+    /// Whether so much is unwritten that it should not wait for a flush.
+    pub fn is_much_unwritten(&self) -> bool {
+        self.unwritten.is_much()
     }
 
     /// Offsets of the files' first bytes, ascending.
@@ -155,7 +178,7 @@ impl<F: Files> Segments<F> {
             }
             last.assume_written_to(offset);
         }
-        self.max_offset.store(offset, Ordering::Release);
+        self.advance_to(offset);
         Ok(())
     }
 
@@ -276,8 +299,20 @@ impl<F: Files> Segments<F> {
 
     /// Moves the end of the log; everything below is readable from now on.
     pub(super) fn advance_to(&self, offset: u64) {
-        debug_assert!(offset >= self.max_offset());
         self.max_offset.store(offset, Ordering::Release);
+        self.appended.store(offset, Ordering::Release);
+    }
+
+    /// Appends at the end, which then is `end`, to be written by [`Segments::write_out`].
+    pub(super) fn push_unwritten(
+        &self,
+        segment: &Arc<Segment<F::Disk>>,
+        offset: u64,
+        slices: &[&[u8]],
+        end: u64,
+    ) {
+        self.unwritten.push(segment, offset, slices, end);
+        self.appended.store(end, Ordering::Release);
     }
 
     fn reopen(

@@ -28,6 +28,7 @@ pub struct Writer<F: Files> {
     position: u64,
     step: u64,
     ahead: Arc<Ahead<F::Disk>>,
+    writes_later: bool,
 }
 
 impl<F: Files> Writer<F> {
@@ -42,7 +43,16 @@ impl<F: Files> Writer<F> {
             position,
             step,
             ahead: Arc::default(),
+            writes_later: false,
         }
+    }
+
+    /// Leaves writing to [`Segments::write_out`]: for a log whose readers and waiters can wait
+    /// until somebody flushes, who then writes many records at once.
+    #[must_use]
+    pub fn writing_later(mut self) -> Self {
+        self.writes_later = true;
+        self
     }
 
     /// Where the next byte goes.
@@ -75,37 +85,47 @@ impl<F: Files> Writer<F> {
     /// Writes the slices one behind the other into the current file and advances the log's end.
     /// The caller has seen that they fit [`Writer::remaining`].
     pub fn write(&mut self, slices: &[&[u8]]) -> Result<(), WriteError> {
-        let count = total(slices);
-        let position = self.position;
-        let last = self.ready_file(count).map_err(WriteError::NoRoom)?;
-        let at = position - last.start();
-        last.disk()
-            .write_at(at, slices)
-            .map_err(WriteError::Failed)?;
-        self.advance_to(position + count);
-        Ok(())
+        let (position, count) = (self.position, total(slices));
+        self.ready_file(count).map_err(WriteError::NoRoom)?;
+        let last = self.last.take();
+        let appended = last
+            .iter()
+            .try_for_each(|last| self.append_to(last, slices, position + count));
+        self.last = last;
+        appended.map_err(WriteError::Failed)
     }
 
     /// Ends the current file with `filler` and goes on in a new one.
     pub fn roll(&mut self, filler: &[&[u8]]) -> Result<(), WriteError> {
-        let position = self.position;
         let full = Arc::clone(self.ready_file(total(filler)).map_err(WriteError::NoRoom)?);
         // The new file first: if it cannot be had, nothing has happened.
         let next = self
             .publish_new_file(full.end())
             .map_err(WriteError::NoRoom)?;
-        full.disk()
-            .write_at(position - full.start(), filler)
+        self.append_to(&full, filler, full.end())
             .map_err(WriteError::Failed)?;
         self.last = Some(next);
-        self.advance_to(full.end());
         Ok(())
     }
 
-    fn advance_to(&mut self, position: u64) {
-        self.position = position;
-        self.segments.advance_to(position);
-        self.ahead.passed(position);
+    /// Writes, or has it written later, and advances the log's end.
+    fn append_to(
+        &mut self,
+        segment: &Arc<Segment<F::Disk>>,
+        slices: &[&[u8]],
+        end: u64,
+    ) -> io::Result<()> {
+        if self.writes_later {
+            self.segments
+                .push_unwritten(segment, self.position, slices, end);
+        } else {
+            let at = self.position - segment.start();
+            segment.disk().write_at(at, slices)?;
+            self.segments.advance_to(end);
+        }
+        self.position = end;
+        self.ahead.passed(end);
+        Ok(())
     }
 
     /// The current file, ready for `count` bytes behind the writer's position.

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::gate::Gate;
 use super::types::{AckOutcome, Ticket};
 use crate::clock::Clock;
 
@@ -34,8 +35,11 @@ pub(crate) struct Acks {
     state: Mutex<State>,
     /// Wakes the threads that flush.
     for_flushers: Condvar,
-    /// Wakes the threads in [`Acks::next_step`].
-    for_blocked: Condvar,
+    /// Log offset up to which the flush at work makes durable, once that is known.
+    covered: AtomicU64,
+    /// Hold the threads in [`Acks::next_step`]: one those that the flush at work serves, the
+    /// other those that the next one will.
+    gates: [Gate; 2],
 }
 
 #[derive(Default)]
@@ -43,14 +47,31 @@ struct State {
     parked: Vec<(Ticket, Reply)>,
     /// When the sleepers in [`Acks::next_turn`] will look for deadlines, monotonic milliseconds.
     looks: Vec<i64>,
-    /// Threads waiting in [`Acks::next_step`].
-    blocked: usize,
+    /// Threads waiting in [`Acks::next_step`], by gate.
+    blocked: [usize; 2],
+    /// The gate of the flush at work, or of the last one.
+    gate: usize,
     is_flushing: bool,
-    /// A flushing thread was woken and did not look yet.
+    /// There are flushing threads: who ends a flush need not see to the next one.
+    is_served: bool,
+    /// A flushing thread is on its way to look.
     is_woken: bool,
     /// Somebody wants a flush without waiting for it.
     is_wanted: bool,
     is_stopped: bool,
+}
+
+impl State {
+    fn begin(&mut self) {
+        self.is_flushing = true;
+        self.is_wanted = false;
+        self.gate = 1 - self.gate;
+    }
+
+    /// Whether somebody needs one more flush.
+    fn is_work(&self) -> bool {
+        self.is_wanted || !self.parked.is_empty() || self.blocked[1 - self.gate] > 0
+    }
 }
 
 /// What a blocked thread should do.
@@ -79,7 +100,8 @@ impl Acks {
             flushed: AtomicU64::new(flushed),
             state: Mutex::default(),
             for_flushers: Condvar::new(),
-            for_blocked: Condvar::new(),
+            covered: AtomicU64::new(flushed),
+            gates: Default::default(),
         }
     }
 
@@ -123,14 +145,41 @@ impl Acks {
                 return Step::Done(outcome);
             }
             if !state.is_flushing {
-                state.is_flushing = true;
+                state.begin();
                 return Step::Flush;
             }
-            state.blocked += 1;
+            // Who comes before the flush knows its end may wait for the next in vain, and is
+            // served a flush later.
+            let is_covered =
+                self.covered.load(Ordering::Acquire).cast_signed() >= ticket.end_offset;
+            let at = if is_covered {
+                state.gate
+            } else {
+                1 - state.gate
+            };
+            let seen = self.gates[at].opened();
+            state.blocked[at] += 1;
             let left = self.until(ticket.deadline_ms);
-            self.for_blocked.wait_for(&mut state, left);
-            state.blocked -= 1;
+            drop(state);
+            self.gates[at].wait(seen, left);
+            if let Some(outcome) = self.settled(ticket) {
+                return Step::Done(outcome);
+            }
+            state = self.state.lock();
+            if self.gates[at].opened() == seen {
+                state.blocked[at] -= 1;
+            }
         }
+    }
+
+    /// The flush at work makes everything below `offset` durable.
+    pub(crate) fn covers(&self, offset: u64) {
+        self.covered.store(offset, Ordering::Release);
+    }
+
+    /// From now on threads call [`Acks::next_turn`] until they are stopped.
+    pub(crate) fn serve(&self) {
+        self.state.lock().is_served = true;
     }
 
     /// Blocks until somebody wants a flush and nobody is at it; meanwhile fails waiters whose
@@ -139,17 +188,14 @@ impl Acks {
         let mut state = self.state.lock();
         loop {
             state = self.expire(state);
-            let is_work = state.is_wanted || !state.parked.is_empty();
-            if is_work && !state.is_flushing && self.poison().is_none() {
-                state.is_flushing = true;
-                state.is_woken = false;
-                state.is_wanted = false;
+            state.is_woken = false;
+            if state.is_work() && !state.is_flushing && self.poison().is_none() {
+                state.begin();
                 return Turn::Flush;
             }
             if state.is_stopped {
                 return Turn::Stop;
             }
-            state.is_woken = false;
             self.sleep(&mut state);
         }
     }
@@ -172,17 +218,18 @@ impl Acks {
         if state.is_flushing || self.poison().is_some() {
             return false;
         }
-        state.is_flushing = true;
+        state.begin();
         true
     }
 
-    /// Ends a turn: everything below `flushed` is durable. Releases who is covered, on this
-    /// thread, when the next flush may begin already.
-    pub(crate) fn end_flush(&self, flushed: u64) {
+    /// Ends a turn: everything below `flushed` is durable. Releases who is covered. A thread that
+    /// `comes_back` to [`Acks::next_turn`] begins the next flush itself, after the replies: who
+    /// gets one often puts again, and one flush for all costs less than two for a half each.
+    pub(crate) fn end_flush(&self, flushed: u64, comes_back: bool) {
         let mut state = self.state.lock();
         self.flushed.store(flushed, Ordering::Release);
         state.is_flushing = false;
-        self.release(state);
+        self.release(state, comes_back);
     }
 
     /// Poisons the store and releases everybody with the bad news; the first reason stays.
@@ -191,7 +238,7 @@ impl Acks {
         let mut state = self.state.lock();
         self.poison.get_or_init(|| reason);
         state.is_flushing = false;
-        self.release(state);
+        self.release(state, false);
     }
 
     /// Why the store is poisoned, None while it is well.
@@ -207,16 +254,28 @@ impl Acks {
         }
     }
 
-    fn release(&self, mut state: MutexGuard<'_, State>) {
+    fn release(&self, mut state: MutexGuard<'_, State>, comes_back: bool) {
         let is_settled = |(ticket, _): &mut (Ticket, Reply)| self.settled(ticket).is_some();
         let settled: Vec<_> = state.parked.extract_if(.., is_settled).collect();
-        if state.is_wanted || !state.parked.is_empty() {
+        let has_more = state.is_work();
+        let is_served = state.is_served && !state.is_stopped && self.poison().is_none();
+        if comes_back {
+            // Nobody else is called meanwhile.
+            state.is_woken = true;
+        } else if has_more {
             self.wake_flusher(&mut state);
         }
-        if state.blocked > 0 {
-            self.for_blocked.notify_all();
+        // Without a thread for the next flush, one of those who wait for it has to do it.
+        let now = state.gate;
+        let released = [0, 1].map(|at| (at == now || !is_served) && state.blocked[at] > 0);
+        for (at, _) in released.iter().enumerate().filter(|(_, opens)| **opens) {
+            state.blocked[at] = 0;
+            self.gates[at].open();
         }
         drop(state);
+        for (gate, _) in self.gates.iter().zip(released).filter(|(_, opens)| *opens) {
+            gate.release();
+        }
         self.settle(settled);
     }
 

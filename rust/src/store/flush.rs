@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::ack::{Acks, Step, Turn};
 use super::periodic::Periodic;
+use super::signal::Signal;
 use super::types::{AckOutcome, Ticket};
 use crate::clock::Clock;
 use crate::log::{Files, Segments};
@@ -20,6 +21,8 @@ const GROUP_COMMIT_THREADS: usize = 2;
 pub(crate) struct Flusher<F: Files> {
     pub(crate) log: Arc<Segments<F>>,
     pub(crate) acks: Arc<Acks>,
+    /// Wakes the dispatcher.
+    pub(crate) appended: Arc<Signal>,
     /// Store timestamp of a record below the log's end, at least as old as any above it.
     pub(crate) last_store_timestamp_ms: Arc<AtomicI64>,
     /// Told the store timestamp up to which the log is durable.
@@ -33,29 +36,48 @@ impl<F: Files> Flusher<F> {
         loop {
             match self.acks.next_step(ticket) {
                 Step::Done(outcome) => return outcome,
-                Step::Flush => self.run_turn(),
+                Step::Flush => self.run_turn(false),
             }
         }
     }
 
     /// Makes everything written so far durable; false if the store is poisoned.
     pub(crate) fn flush_all(&self) -> bool {
-        let end_offset = self.log.max_offset().cast_signed();
+        let end_offset = self.log.appended().cast_signed();
         self.wait(&Ticket {
             end_offset,
             deadline_ms: i64::MAX,
         }) == AckOutcome::Durable
     }
 
-    /// One sync for all that is written; this thread has the turn.
-    fn run_turn(&self) {
+    /// Writes what is appended, so that it is read; false if the store is poisoned.
+    pub(crate) fn write_out(&self) -> bool {
+        match self.log.write_out() {
+            Ok(()) => {
+                self.appended.ring();
+                true
+            }
+            Err(error) => {
+                self.acks.fail(format!("append to the commit log: {error}"));
+                false
+            }
+        }
+    }
+
+    /// One sync for all that is appended; this thread has the turn, and `comes_back` for
+    /// the next.
+    fn run_turn(&self, comes_back: bool) {
         // In this order: the timestamp's record lies below the end read after it.
         let timestamp_ms = self.last_store_timestamp_ms.load(Ordering::Acquire);
+        if !self.write_out() {
+            return;
+        }
         let to = self.log.max_offset();
+        self.acks.covers(to);
         match self.sync(self.acks.flushed(), to) {
             Ok(()) => {
                 (self.on_flushed)(timestamp_ms);
-                self.acks.end_flush(to);
+                self.acks.end_flush(to, comes_back);
             }
             Err(error) => self
                 .acks
@@ -131,7 +153,7 @@ impl<F: Files> Rounds<F> {
             self.interval.least_pages
         };
         if self.flusher.is_due(least_pages) && self.flusher.acks.try_turn() {
-            self.flusher.run_turn();
+            self.flusher.run_turn(false);
         }
     }
 }
@@ -154,11 +176,12 @@ impl FlushThreads {
     /// Starts group commit.
     pub(crate) fn group_commit<F: Files>(flusher: &Arc<Flusher<F>>) -> io::Result<Self> {
         let mut threads = Vec::new();
+        flusher.acks.serve();
         for _ in 0..GROUP_COMMIT_THREADS {
             let flusher = Arc::clone(flusher);
             let run = move || {
                 while flusher.acks.next_turn() == Turn::Flush {
-                    flusher.run_turn();
+                    flusher.run_turn(true);
                 }
             };
             threads.push(thread::Builder::new().name("mq-flush".into()).spawn(run)?);

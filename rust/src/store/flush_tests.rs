@@ -100,6 +100,27 @@ fn deadlines_are_noticed_on_time_while_a_flush_hangs() {
 }
 
 #[test]
+fn who_waits_for_the_next_flush_does_it_if_no_thread_is_there_for_that() {
+    let files = Gated::new(Memory::default());
+    let rig = rig(files.clone(), SystemClock::shared());
+    files.gates.sync.close();
+    thread::scope(|scope| {
+        let wait = || {
+            let ticket = Rig::<Memory>::ticket(&rig.put(b"x"), FAR_MS);
+            rig.flusher.wait(&ticket)
+        };
+        let mut waiting = vec![scope.spawn(wait)];
+        until("the first flush hangs", || files.gates.sync.waiting() == 1);
+        waiting.extend((0..8).map(|_| scope.spawn(wait)));
+        until("all are stored", || rig.appender.counters.messages() == 9);
+        files.gates.sync.open();
+        for thread in waiting {
+            assert_eq!(thread.join().unwrap(), AckOutcome::Durable);
+        }
+    });
+}
+
+#[test]
 fn who_does_not_wait_is_flushed_all_the_same() {
     let clock = SystemClock::shared();
     let files = Gated::new(Memory::default());
@@ -109,7 +130,6 @@ fn who_does_not_wait_is_flushed_all_the_same() {
         appender: rig.appender,
         flusher: rig.flusher,
         clock,
-        appended: Arc::default(),
         sync_flush_timeout_ms: Some(5_000),
         failures: AtomicU64::new(0),
     };

@@ -37,6 +37,7 @@ mod flush;
 #[cfg(test)]
 mod flush_tests;
 mod follow;
+mod gate;
 #[cfg(test)]
 mod golden;
 mod index;

@@ -148,7 +148,8 @@ impl Parts<'_> {
             save_delay_every: Every::new(settings.flush_delay_offsets_interval_ms),
             rates: Rates::default(),
         };
-        let dispatcher = self.dispatcher(derived, log_end, Arc::clone(&puts.appended), acks)?;
+        let dispatcher =
+            self.dispatcher(derived, log_end, Arc::clone(&puts.flusher.appended), acks)?;
         let (puts, reader, upkeep) = (Arc::new(puts), Arc::new(reader), Arc::new(upkeep));
         let (cleaner, cleaning) = self.cleaning(&reader, &upkeep)?;
         let running = self.running(&puts, &upkeep, (cleaning, allocator, lock))?;
@@ -175,6 +176,7 @@ impl Parts<'_> {
         Arc::new(Flusher {
             log: Arc::clone(&self.log),
             acks,
+            appended: Arc::default(),
             last_store_timestamp_ms: Arc::new(AtomicI64::new(newest_ms)),
             on_flushed: Box::new(move |timestamp_ms| checkpoint.set_log_timestamp(timestamp_ms)),
         })
@@ -188,7 +190,10 @@ impl Parts<'_> {
         queues: &ConsumeQueues,
     ) -> Result<(Puts<Directory>, Allocator<Directory>), StoreError> {
         let settings = &self.settings;
-        let writer = Writer::new(Arc::clone(&self.log), settings.allocate_step_bytes);
+        let mut writer = Writer::new(Arc::clone(&self.log), settings.allocate_step_bytes);
+        if settings.sync_flush {
+            writer = writer.writing_later();
+        }
         let allocator = Allocator::start(&writer).map_err(thread_error)?;
         let encoder = Encoder {
             max_message_bytes: settings.max_message_bytes,
@@ -210,7 +215,6 @@ impl Parts<'_> {
             appender,
             flusher,
             clock: self.clock(),
-            appended: Arc::default(),
             sync_flush_timeout_ms: settings
                 .sync_flush
                 .then_some(settings.sync_flush_timeout_ms),

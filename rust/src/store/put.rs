@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::append::Appender;
 use super::delay::Delivery;
 use super::flush::Flusher;
-use super::signal::Signal;
 use super::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus, Ticket};
 use crate::clock::Clock;
 use crate::log::Files;
@@ -17,8 +16,6 @@ pub(crate) struct Puts<F: Files> {
     pub(crate) appender: Appender<F>,
     pub(crate) flusher: Arc<Flusher<F>>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Wakes the dispatcher.
-    pub(crate) appended: Arc<Signal>,
     /// `syncFlushTimeout` if acknowledgements wait for the flush.
     pub(crate) sync_flush_timeout_ms: Option<i64>,
     /// Puts that were refused.
@@ -56,9 +53,16 @@ impl<F: Files> Puts<F> {
             self.failures.fetch_add(1, Ordering::Relaxed);
             return Put::Done(result);
         }
-        self.appended.ring();
+        let flusher = &self.flusher;
         match self.sync_flush_timeout_ms {
+            None => {
+                flusher.appended.ring();
+                Put::Done(result)
+            }
             Some(timeout_ms) if wait_store_ok => {
+                if flusher.log.is_much_unwritten() && !flusher.write_out() {
+                    return self.refused();
+                }
                 let ticket = Ticket {
                     end_offset: result.physical_offset + i64::from(result.size_bytes),
                     deadline_ms: self.clock.monotonic_ms() + timeout_ms,
@@ -66,11 +70,19 @@ impl<F: Files> Puts<F> {
                 Put::Parked(result, ticket)
             }
             Some(_) => {
-                self.flusher.acks.want_flush();
+                // Acknowledged now: it must not be lost if only the process ends.
+                if !flusher.write_out() {
+                    return self.refused();
+                }
+                flusher.acks.want_flush();
                 Put::Done(result)
             }
-            None => Put::Done(result),
         }
+    }
+
+    fn refused(&self) -> Put {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        Put::Done(PutResult::refused(PutStatus::ServiceNotAvailable))
     }
 }
 

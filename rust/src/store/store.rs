@@ -318,7 +318,7 @@ impl Store {
         self.puts.appender.close();
         let flushed = self.flush_log();
         drop((flush, allocator));
-        self.puts.appended.stop();
+        self.puts.flusher.appended.stop();
         self.dispatcher.join();
         drop(upkeep);
         flushed?;

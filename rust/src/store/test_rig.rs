@@ -73,6 +73,7 @@ fn rig_of<F: Files>(files: F, file_size: u64, encoder: Encoder, clock: Arc<dyn C
     let flusher = Arc::new(Flusher {
         log,
         acks,
+        appended: Arc::default(),
         last_store_timestamp_ms,
         on_flushed,
     });
