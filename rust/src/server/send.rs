@@ -209,7 +209,8 @@ impl<'a> SendHeader<'a> {
             prepared_transaction_offset: 0,
             body: context.frame.body,
             properties: &[],
-            wait_store_ok: traits.wait_store_ok,
+            // Nobody will park for a one-way message.
+            wait_store_ok: traits.wait_store_ok && !context.frame.is_oneway(),
             delay_level: traits.delay_level,
         })
     }

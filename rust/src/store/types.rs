@@ -94,7 +94,8 @@ pub enum Put {
     /// Nothing to wait for.
     Done(PutResult),
     /// Appended; hand the ticket to [`crate::store::Store::park`] or
-    /// [`crate::store::Store::wait`] to learn when it is as durable as configured.
+    /// [`crate::store::Store::wait`] to learn when it is as durable as configured. Until then it
+    /// may be in memory only, and unseen by readers.
     Parked(PutResult, Ticket),
 }
 
