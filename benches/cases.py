@@ -72,6 +72,7 @@ def measure(load: Loads, cluster: Cluster, seconds: float) -> dict[str, Any]:
     return {
         "messages_per_s": report["messages_per_second"],
         **{f"{name}_us": latency.get(name) for name in ("p50", "p99", "p999", "p9999")},
+        "refused": sum(report.get("refused", {}).values()) or None,
         "broker_cpu_us_per_message": cpu / messages * 1e6 if messages else None,
         "anonymous_mb": cluster.cost.anonymous_mb(),
         "file_mb": cluster.cost.file_mb(),
@@ -81,7 +82,10 @@ def measure(load: Loads, cluster: Cluster, seconds: float) -> dict[str, Any]:
 def make_backlog(cluster: Cluster, messages: int) -> None:
     """Fill the backlog topic, and wait until all of it can be read."""
     load: dict[str, object] = {"namesrv": cluster.namesrv, "topic": BACKLOG_TOPIC}
-    run_produce({**load, "warmup_s": 0.0, "duration_s": 600.0, "count": messages}, in_flight=64)
+    left = messages
+    while left > 0:  # a busy broker refuses some
+        count = {"warmup_s": 0.0, "duration_s": 600.0, "count": left}
+        left -= run_produce({**load, **count}, in_flight=64)["messages"]
     deadline = time.monotonic() + BACKLOG_SETTLE_SECONDS
     while (read := _readable(load)) < messages:
         if time.monotonic() > deadline:

@@ -13,10 +13,13 @@ from types import TracebackType
 from typing import Self
 
 from benches.harness import ROOT, ProcessCost
+from mqclient.wire import calls
+from mqserver.probe import Probe
 from scripts.java_rocketmq import INTEROP, OPEN_FLAGS, VERSUS, Project, fetch
 from tests.interop.java_servers import prepare_home
 from tests.interop.processes import ServerProcess, free_triple
 
+AUTO_CREATE_TOPIC = "TBW102"
 BOOTED = "boot success"
 BOOT_SECONDS_MAX = 60.0
 HEAP = ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=1g", "-XX:+UseG1GC")
@@ -44,7 +47,9 @@ class Cluster:
         self.folder.mkdir(parents=True)
         try:
             self._start()
-        except BaseException:
+            self._await_registered()
+        except BaseException as error:
+            error.add_note(f"while starting {self.name}")
             self._stop()
             raise
         return self
@@ -92,6 +97,16 @@ class Cluster:
             time.sleep(0.001)
         self.start_ms.append((time.monotonic() - started) * 1000)
         process.await_line(BOOTED)
+
+    def _await_registered(self) -> None:
+        """RocketMQ 5 says that it is up before the NameServer knows of it."""
+        call = calls.route(AUTO_CREATE_TOPIC)
+        deadline = time.monotonic() + BOOT_SECONDS_MAX
+        with Probe(self.namesrv) as namesrv:
+            while call.result(namesrv.call(call.request)) is None:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"not registered in {BOOT_SECONDS_MAX} s")
+                time.sleep(0.01)
 
     def _stop(self) -> None:
         for process in reversed(self._processes):

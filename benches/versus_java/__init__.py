@@ -22,6 +22,8 @@ from scripts import java_rocketmq
 ROUNDS = 5
 SECONDS = 4.0
 WARMUP_SECONDS = 2.0
+SCRATCH = RESULTS / "versus_java"
+"""Where results go that are not for keeping."""
 SMOKE = (0.2, 0.1, 1)
 """Seconds of a round and of a warm-up run, rounds."""
 
@@ -43,25 +45,25 @@ def run(
     rounds: int = ROUNDS,
     seconds: float = SECONDS,
     warmup_seconds: float = WARMUP_SECONDS,
+    home: Path = results.HERE,
 ) -> None:
     """Measure these rows, keep their results beside those of the others, and write RESULTS.md."""
     java_rocketmq.fetch()
     java_rocketmq.fetch(java_rocketmq.VERSUS)
     java_rocketmq.compile_drivers(java_rocketmq.VERSUS)
     for name in names:
-        _measure(row_of(name), results.HERE, (seconds, warmup_seconds, rounds))
-    results.write(ROWS, results.HERE)
+        _measure(row_of(name), home, (seconds, warmup_seconds, rounds))
+    print(f"written to {results.write(ROWS, home).relative_to(ROOT)}")
 
 
 def run_smoke() -> None:
     """A small row of ours alone, one of ours beside a Java broker; results go into artifacts."""
-    home = RESULTS / "versus_java-smoke"
-    _measure(row_of("routes-4"), home, SMOKE, (Ours,))
+    _measure(row_of("routes-4"), SCRATCH, SMOKE, (Ours,))
     if missing := java_rocketmq.missing():
         print(f"Java is skipped, {missing}")
     else:
-        _measure(row_of("java-open-loop"), home, SMOKE, (Ours, Java))
-    print(f"written to {results.write(ROWS, home).relative_to(ROOT)}")
+        _measure(row_of("java-open-loop"), SCRATCH, SMOKE, (Ours, Java))
+    print(f"written to {results.write(ROWS, SCRATCH).relative_to(ROOT)}")
 
 
 def row_of(name: str) -> Row:

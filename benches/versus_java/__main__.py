@@ -14,6 +14,7 @@ parser.add_argument("--only", nargs="+", metavar="ROW", choices=names, help=", "
 parser.add_argument("--rounds", type=int, default=versus_java.ROUNDS, help="of every broker")
 parser.add_argument("--seconds", type=float, default=versus_java.SECONDS, help="of a round")
 parser.add_argument("--warmup", type=float, default=versus_java.WARMUP_SECONDS, help="seconds")
+parser.add_argument("--try", dest="scratch", action="store_true", help="results into artifacts/")
 parser.add_argument("--render", action="store_true", help="only write RESULTS.md anew")
 parser.add_argument("--smoke", action="store_true", help="seconds only: does it run?")
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # servers are stopped, stores deleted
@@ -23,4 +24,6 @@ if chosen.smoke:
 elif chosen.render:
     print(results.write(ROWS, results.HERE))
 else:
-    versus_java.run(chosen.only or names, chosen.rounds, chosen.seconds, chosen.warmup)
+    home = versus_java.SCRATCH if chosen.scratch else results.HERE
+    lengths = (chosen.rounds, chosen.seconds, chosen.warmup)
+    versus_java.run(chosen.only or names, *lengths, home)

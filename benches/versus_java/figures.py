@@ -9,6 +9,7 @@ NAMES = {
     "p99_us": "p99 µs",
     "p999_us": "p99.9 µs",
     "p9999_us": "p99.99 µs",
+    "refused": "requests refused in a round",
     "disk_p50_us": "disk's fdatasync p50 µs",
     "added_us": "p50 over the disk's, µs",
     "broker_cpu_us_per_message": "broker CPU, s per million messages",

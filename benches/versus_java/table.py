@@ -7,7 +7,7 @@ from benches.versus_java.at_rest import Memory, Start
 from benches.versus_java.java_client import JavaConsume, JavaSend
 from benches.versus_java.routes import Routes
 from benches.versus_java.rows import Goal, Need, Row
-from benches.versus_java.under_load import SYNC, Load, NativeSend, OpenLoop, paced_java
+from benches.versus_java.under_load import ASYNC, SYNC, Load, NativeSend, OpenLoop, paced_java
 
 RATE, CPU = "messages_per_s", "broker_cpu_us_per_message"
 BATCH = 32
@@ -45,15 +45,19 @@ def routes(brokers: int, goal: float) -> Row:
     )
 
 
-def java_send(threads: int, batch: int = 1, body_bytes: int = 1024, flush: str = "") -> Load:
+def java_send(threads: int, batch: int = 1, body_bytes: int = 1024, flush: str = ASYNC) -> Load:
     """The Java client's synchronous sends."""
-    flush_type = flush or "ASYNC_FLUSH"
-    return Load(lambda session: JavaSend(session.client, threads, batch, body_bytes), flush_type)
+    return Load(
+        lambda session: JavaSend(session.client, threads, batch, body_bytes),
+        flush,
+        beside_disk=flush == SYNC and threads == 1,
+    )
 
 
-def native(case: Case, flush: str = "ASYNC_FLUSH", seconds: float | None = None) -> Load:
+def native(case: Case, flush: str = ASYNC, seconds: float | None = None) -> Load:
     """Our generator's load."""
-    return Load(lambda _: case, flush, case.consume, seconds)
+    is_lone_sync = flush == SYNC and case.threads == 1
+    return Load(lambda _: case, flush, case.consume, seconds, is_lone_sync)
 
 
 JAVA_BACKLOG = Load(lambda of: JavaConsume(of.client, of.backlog_messages), backlog=True)

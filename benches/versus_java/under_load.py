@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -23,7 +23,7 @@ WARM_GROWTH = 1.2
 """Warm is what does not get this much faster from one run to the next."""
 REWARM_SECONDS = 0.5
 DISK_FLUSHES = 500
-SYNC = "SYNC_FLUSH"
+ASYNC, SYNC = "ASYNC_FLUSH", "SYNC_FLUSH"
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,15 @@ class Load:
     """A load on every broker in turns, all of them up all the time.
 
     make: the load, when the session has what it needs. backlog: fill the topic that is read first.
-    seconds: of a round, where it is not the session's.
+    seconds: of a round, where it is not the session's. beside_disk: measure the disk's fdatasync
+    before each round as well, and what the broker adds to it.
     """
 
     make: Callable[[Session], Loads]
-    flush: str = "ASYNC_FLUSH"
+    flush: str = ASYNC
     backlog: bool = False
     seconds: float | None = None
+    beside_disk: bool = False
 
     def run(self, session: Session) -> Measured:
         """Rounds in turns."""
@@ -113,7 +115,8 @@ class _Turns:
                 cluster = stack.enter_context(kind(folder, {"flushDiskType": self.how.flush}))
                 self.clusters.append(cluster)
                 self.measured.rounds[cluster.name] = []
-                self._warm(cluster)
+                with _blaming(cluster):
+                    self._warm(cluster)
             self._stack = stack.pop_all()
         return self
 
@@ -124,7 +127,9 @@ class _Turns:
         """One round; what others left to be written is written before it."""
         os.sync()
         disk = self._disk_us()
-        figures: Figures = measure(self.load, cluster, self.how.seconds or self.session.seconds)
+        with _blaming(cluster):
+            seconds = self.how.seconds or self.session.seconds
+            figures: Figures = measure(self.load, cluster, seconds)
         p50 = figures["p50_us"]
         if disk is not None and p50 is not None:
             figures |= {"disk_p50_us": disk, "added_us": p50 - disk}
@@ -140,7 +145,7 @@ class _Turns:
             self.load.run(cluster, REWARM_SECONDS)
 
     def _disk_us(self) -> float | None:
-        if self.how.flush != SYNC:
+        if not self.how.beside_disk:
             return None
         return calibrate.fdatasync_s(self.session.folder, DISK_FLUSHES) * 1e6
 
@@ -154,7 +159,20 @@ class _Turns:
     def _until_warm(self, load: Loads, cluster: Cluster) -> None:
         last = 0.0
         for _ in range(WARM_RUNS_MAX):
-            rate = load.run(cluster, self.session.warmup_seconds)["messages_per_second"]
+            try:
+                rate = load.run(cluster, self.session.warmup_seconds)["messages_per_second"]
+            except RuntimeError:  # a JVM may be too busy compiling to take anything
+                continue
             if rate < last * WARM_GROWTH:
                 return
             last = rate
+
+
+@contextmanager
+def _blaming(cluster: Cluster) -> Iterator[None]:
+    """An error says whose broker it was."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"the broker: {cluster.name}")
+        raise

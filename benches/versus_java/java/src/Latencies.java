@@ -21,6 +21,10 @@ final class Latencies {
         count += other.count;
     }
 
+    boolean isEmpty() {
+        return count == 0;
+    }
+
     /** The report of requests of `batch` messages each; names as those of `mqclient bench`. */
     JSONObject report(int batch, double seconds) {
         Arrays.sort(nanos, 0, count);

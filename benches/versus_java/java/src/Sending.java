@@ -1,6 +1,7 @@
 import com.alibaba.fastjson.JSONObject;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
@@ -13,7 +14,8 @@ import org.apache.rocketmq.common.message.Message;
  * messages a request.
  *
  * <p>With a "rate" (messages per second of all threads) each request has its time, and its latency counts
- * from that time, sent late or not: a slow answer is not hidden by the requests it held up.
+ * from that time, sent late or not: a slow answer is not hidden by the requests it held up. Requests that a
+ * busy broker refuses are counted and have no latency; a run fails when all are refused.
  */
 final class Sending {
     private final DefaultMQProducer producer;
@@ -24,6 +26,7 @@ final class Sending {
     private final long nanos;
     private final double nanosPerRequest;
     private final AtomicReference<String> error = new AtomicReference<>();
+    private final AtomicLong refused = new AtomicLong();
     private final Latencies all = new Latencies();
     private long start;
     private long end;
@@ -50,38 +53,52 @@ final class Sending {
         for (Thread thread : running) {
             thread.join();
         }
-        if (error.get() != null) {
+        if (all.isEmpty()) {
             throw new IllegalStateException(error.get());
         }
-        return all.report(batch, (end - start) / 1e9);
+        JSONObject report = all.report(batch, (end - start) / 1e9);
+        JSONObject byReason = new JSONObject();
+        byReason.put(String.valueOf(error.get()), refused.get());
+        report.put("refused", byReason);
+        return report;
     }
 
     private void work(int number) {
         Latencies mine = new Latencies();
         long now = System.nanoTime();
-        try {
-            for (long i = 0; now - start < nanos; i++) {
-                long due = nanosPerRequest > 0 ? start + (long) ((i * threads + number) * nanosPerRequest) : now;
-                if (due - start >= nanos) {
-                    break;
-                }
-                for (long wait = due - System.nanoTime(); wait > 0; wait = due - System.nanoTime()) {
-                    LockSupport.parkNanos(wait);
-                }
-                SendResult result = send();
-                if (result.getSendStatus() != SendStatus.SEND_OK) {
-                    throw new IllegalStateException(result.toString());
-                }
-                now = System.nanoTime();
-                mine.add(now - due);
+        for (long i = 0; now - start < nanos; i++) {
+            long due = nanosPerRequest > 0 ? start + (long) ((i * threads + number) * nanosPerRequest) : now;
+            if (due - start >= nanos) {
+                break;
             }
-        } catch (Exception failed) {
-            error.compareAndSet(null, failed.toString());
+            for (long wait = due - System.nanoTime(); wait > 0; wait = due - System.nanoTime()) {
+                LockSupport.parkNanos(wait);
+            }
+            boolean isSent = isSent();
+            now = System.nanoTime();
+            if (isSent) {
+                mine.add(now - due);
+            } else {
+                refused.incrementAndGet();
+            }
         }
         synchronized (all) {
             all.addAll(mine);
             end = Math.max(end, now);
         }
+    }
+
+    private boolean isSent() {
+        try {
+            SendResult result = send();
+            if (result.getSendStatus() == SendStatus.SEND_OK) {
+                return true;
+            }
+            error.compareAndSet(null, result.toString());
+        } catch (Exception failed) {
+            error.compareAndSet(null, failed.toString());
+        }
+        return false;
     }
 
     private SendResult send() throws Exception {
