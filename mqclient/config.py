@@ -143,6 +143,14 @@ def _set_seconds(settings: object, name: str, floor: float) -> None:
     object.__setattr__(settings, name, seconds(getattr(settings, name), name, floor))
 
 
+class Credentials(TypedDict, total=False):
+    """An account's keys, as arguments of every client."""
+
+    access_key: str
+    secret_key: str
+    security_token: str
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientSettings:
     """What every client needs. All durations in seconds.
@@ -151,7 +159,9 @@ class ClientSettings:
     to the address to use, for brokers behind NAT. client_ip, instance_name: parts of the client id
     "ip@instance[@unit]"; None picks the outgoing interface and "pid#nanotime". request_timeout: of
     one request. serialize: how our headers are written; None writes those of sends and pulls in
-    RocketMQ's binary form, which costs both sides less, and the others in JSON.
+    RocketMQ's binary form, which costs both sides less, and the others in JSON. access_key,
+    secret_key, security_token: the account whose requests are signed, for brokers with access
+    control.
     """
 
     namesrv: tuple[str, ...] = (NAMESRV_DEFAULT,)
@@ -163,11 +173,25 @@ class ClientSettings:
     route_poll_interval: float = 30.0
     heartbeat_interval: float = 30.0
     serialize: SerializeType | None = None
+    access_key: str | None = None
+    secret_key: str | None = field(default=None, repr=False)
+    security_token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if bool(self.access_key) != bool(self.secret_key):
+            raise ValueError("access_key and secret_key go together: give both or neither")
         for name in ("request_timeout", "route_poll_interval", "heartbeat_interval"):
             _set_seconds(self, name, 0.001)
         object.__setattr__(self, "address_map", _frozen(self.address_map))
+
+    def credentials(self) -> Credentials:
+        """What a transport needs to sign; empty without an account."""
+        if not self.access_key or not self.secret_key:
+            return {}
+        found: Credentials = {"access_key": self.access_key, "secret_key": self.secret_key}
+        if self.security_token:
+            found["security_token"] = self.security_token
+        return found
 
     def client_id(self) -> str:
         """Make the id under which brokers know this client; call it once per client."""
@@ -277,7 +301,7 @@ def _check_range(name: str, value: int, low: int, high: int) -> None:
         raise ValueError(f"{name} must be {low} to {high}, not {value}")
 
 
-class ClientOptions(TypedDict, total=False):
+class ClientOptions(Credentials, total=False):
     """Keyword arguments of every client: the fields of ClientSettings without namesrv."""
 
     address_map: Mapping[str, str]

@@ -42,10 +42,11 @@ class Transport:
     """Calls servers by address over one connection each.
 
     May be built without a running loop; it belongs to the loop of its first call, and to this
-    process. settings: see `_core.Connector`, times in seconds.
+    process. settings: see `_core.Connector`, times in seconds; with an account every request is
+    signed.
     """
 
-    def __init__(self, **settings: float) -> None:
+    def __init__(self, **settings: float | str) -> None:
         self._settings = settings
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connector: Connector | None = None

@@ -130,6 +130,10 @@ class Listener:
         """
         return self._server.call(connection, frame, timeout)
 
+    def take_denials(self) -> tuple[int, tuple[str, str] | None]:
+        """What access control refused since the last call: how many, the newest (peer, why)."""
+        return self._server.take_denials()
+
     def connections(self) -> list[tuple[int, str, float]]:
         """Open connections: id, "ip:port", seconds since the last byte read."""
         return self._server.connections()

@@ -462,10 +462,10 @@ class Connector:
 
     Outcomes are fetched with `drain` after a byte arrives on the other end of `wake_fd`.
     settings (all optional): connect_timeout, idle_timeout (seconds), max_frame_bytes,
-    in_flight_max (requests), outbound_limit_bytes (per connection).
+    in_flight_max, outbound_limit_bytes (a connection); access_key, secret_key, security_token.
     """
 
-    def __new__(cls, wake_fd: int, settings: dict[str, float]) -> Self: ...
+    def __new__(cls, wake_fd: int, settings: dict[str, float | str]) -> Self: ...
     def submit(self, requests: list[tuple[Any, ...]]) -> None:
         """Encode and send requests from any thread, without waiting; opaques are chosen here.
 
@@ -571,11 +571,11 @@ class Server:
     ) -> None:
         """Apply changes of a table as one; None deletes a row, `replace` all others.
 
-        Versions rise per table, else ValueError. Tables and rows: "broker" ("" to a mapping),
+        ValueError unless versions rise per table. Tables and rows: "broker" ("" to a mapping),
         "topics" (perm, read_queues, write_queues, multi_tag, order), "groups" (consume_enable,
         consume_broadcast_enable, ...), "subscriptions" (broadcasting, {topic: (expression_type,
         sub_string, sub_version, [codes])}), "filters" (topic to bits, [(expression, [bit])]),
-        "answers" ("105|std|TOPIC" or "38|GROUP" to a body).
+        "answers" ("105|std|TOPIC" or "38|GROUP" to a body), "acl" ("").
         """
     def send(self, connection: int, frame: bytes) -> bool:
         """Send a one-way request to a client, without waiting; False if it is gone."""
@@ -598,6 +598,7 @@ class Server:
     def set_overload(self, busy_ms: int, patience_ms: Mapping[str, int] | None) -> None:
         """Answer 2 to sends while the log's lock is held for longer, and to requests that wait for
         longer than their family may (None: no limits). ValueError: no such family."""
+    def take_denials(self) -> tuple[int, tuple[str, str] | None]: ...
     def stop_accepting(self) -> None: ...
     def release_holds(self) -> None: ...
     def stop(self, timeout: float) -> None:

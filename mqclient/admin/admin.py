@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
+from mqclient.admin.access import Access
 from mqclient.admin.brokers import Brokers
 from mqclient.admin.channel import Channel, Engine
 from mqclient.admin.groups import Groups
@@ -20,11 +21,13 @@ TIMEOUT_DEFAULT = 5.0
 
 
 class Admin:
-    """Reads and changes a cluster: `topics`, `brokers`, `groups`, `offsets`, `messages`.
+    """Reads and changes a cluster: `topics`, `brokers`, `groups`, `offsets`, `messages`,
+    `access`.
 
     namesrv: "host:port", several by ";" or as a list; else NAMESRV_ADDR; else 127.0.0.1:9876.
     timeout: seconds or timedelta for one answer. address_map: broker address as advertised to the
-    address to use, for brokers behind NAT. engine: what to send with, made when None.
+    address to use, for brokers behind NAT. access_key, secret_key, security_token: the account that
+    signs. engine: what to send with, made when None.
 
     async with Admin("127.0.0.1:9876") as admin:
         print(await admin.topics.names())
@@ -36,14 +39,22 @@ class Admin:
         *,
         timeout: Duration = TIMEOUT_DEFAULT,
         address_map: Mapping[str, str] | None = None,
+        access_key: str | None = None,
+        secret_key: str | None = None,
+        security_token: str | None = None,
         engine: Engine | None = None,
     ) -> None:
         settings = ClientSettings(
-            namesrv=namesrv_addresses(namesrv), address_map=dict(address_map or {})
+            namesrv=namesrv_addresses(namesrv),
+            address_map=dict(address_map or {}),
+            access_key=access_key,
+            secret_key=secret_key,
+            security_token=security_token,
         )
         self._engine: Engine = engine or Client(settings)
         self._namesrv = ";".join(settings.namesrv)
         channel = Channel(self._engine, seconds(timeout), self._namesrv)
+        self.access = Access(channel)
         self.brokers = Brokers(channel)
         self.topics = Topics(channel, self.brokers)
         self.groups = Groups(channel, self.brokers)

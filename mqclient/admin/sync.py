@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from mqclient.admin import brokers, groups, messages, offsets, topics
+from mqclient.admin import access, brokers, groups, messages, offsets, topics
 from mqclient.admin.admin import TIMEOUT_DEFAULT
 from mqclient.admin.admin import Admin as AsyncAdmin
 from mqclient.admin.channel import Engine
@@ -36,6 +36,16 @@ def _blocking(
         return room._thread().run(method(room._twin, *arguments, **options))
 
     return run
+
+
+class Access(BlockingRoom):
+    """Accounts and white lists of one broker. All raise BrokerError when it refuses."""
+
+    put_account = _blocking(access.Access.put_account)
+    delete_account = _blocking(access.Access.delete_account)
+    set_white = _blocking(access.Access.set_white)
+    versions = _blocking(access.Access.versions)
+    config = _blocking(access.Access.config)
 
 
 class Brokers(BlockingRoom):
@@ -93,11 +103,13 @@ class Messages(BlockingRoom):
 
 
 class Admin(BlockingFace[AsyncAdmin]):
-    """Reads and changes a cluster: `topics`, `brokers`, `groups`, `offsets`, `messages`.
+    """Reads and changes a cluster: `topics`, `brokers`, `groups`, `offsets`, `messages`,
+    `access`.
 
     namesrv: "host:port", several by ";" or as a list; else NAMESRV_ADDR; else 127.0.0.1:9876.
     timeout: seconds or timedelta for one answer. address_map: broker address as advertised to
-    the address to use, for brokers behind NAT. engine: what to send with, made when None.
+    the address to use, for brokers behind NAT. access_key, secret_key, security_token: the
+    account that signs. engine: what to send with, made when None.
 
         with Admin("127.0.0.1:9876") as admin:
             print(admin.topics.names())
@@ -109,10 +121,22 @@ class Admin(BlockingFace[AsyncAdmin]):
         *,
         timeout: Duration = TIMEOUT_DEFAULT,
         address_map: Mapping[str, str] | None = None,
+        access_key: str | None = None,
+        secret_key: str | None = None,
+        security_token: str | None = None,
         engine: Engine | None = None,
     ) -> None:
-        twin = AsyncAdmin(namesrv, timeout=timeout, address_map=address_map, engine=engine)
+        twin = AsyncAdmin(
+            namesrv,
+            timeout=timeout,
+            address_map=address_map,
+            access_key=access_key,
+            secret_key=secret_key,
+            security_token=security_token,
+            engine=engine,
+        )
         super().__init__(twin)
+        self.access = Access(twin.access, self._where)
         self.brokers = Brokers(twin.brokers, self._where)
         self.topics = Topics(twin.topics, self._where)
         self.groups = Groups(twin.groups, self._where)

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from mqclient.config import read_address_map
+from mqclient.config import Credentials, read_address_map
+from mqclient.credentials import read_credentials
 
 __all__ = ["connection_options", "read_start", "run_async"]
 
@@ -17,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def connection_options(command: F) -> F:
-    """Add -n/--namesrv and --address-map."""
+    """Add -n/--namesrv, --address-map and --credentials."""
     options = (
         click.option(
             "-n",
@@ -32,6 +33,12 @@ def connection_options(command: F) -> F:
             callback=lambda _context, _option, text: _checked_map(text),
             help="broker addresses to replace, for brokers behind NAT",
         ),
+        click.option(
+            "--credentials",
+            metavar="FILE",
+            callback=lambda _context, _option, path: _keys(path),
+            help="tools.yml with accessKey and secretKey [that of ROCKETMQ_HOME/conf, if any]",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -42,6 +49,13 @@ def _checked_map(text: str | None) -> dict[str, str]:
     try:
         return read_address_map(text or "")
     except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _keys(path: str | None) -> Credentials:
+    try:
+        return read_credentials(path)
+    except (ValueError, OSError) as error:
         raise click.BadParameter(str(error)) from None
 
 

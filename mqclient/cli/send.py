@@ -13,6 +13,7 @@ import click
 from mqclient.aio import Message, Producer, SendResult
 from mqclient.cli.options import connection_options, run_async
 from mqclient.cli.send_file import Resend, send_file
+from mqclient.config import Credentials
 from mqstore.cli.output import chosen_format, output_option, write_rows
 
 __all__ = ["send"]
@@ -48,6 +49,7 @@ def send(
     bodies: tuple[str, ...],
     namesrv: str | None,
     address_map: dict[str, str],
+    credentials: Credentials,
     timeout: float,
     output: str | None,
     **fields: Any,
@@ -58,7 +60,7 @@ def send(
     time, tag, keys and properties they had; to the topic they had unless TOPIC is given.
     """
     if fields["file"] is not None:
-        plan = _resend(topic, bodies, fields, namesrv, address_map, timeout)
+        plan = _resend(topic, bodies, fields, namesrv, address_map, credentials, timeout)
         return run_async(send_file(plan, output))
     if topic is None:
         raise click.UsageError("name a TOPIC, or a file: mqclient send --from FILE")
@@ -67,7 +69,8 @@ def send(
             raise click.UsageError(f"--{option.replace('_', '-')} goes with --from only")
     message = partial(_message, topic, fields)
     lines: Iterable[bytes] = [body.encode() for body in bodies] or _lines()
-    return run_async(_send(message, lines, namesrv, address_map, timeout, output))
+    options = {"address_map": address_map, "timeout": timeout, **credentials}
+    return run_async(_send(message, lines, namesrv, options, output))
 
 
 def _resend(
@@ -76,6 +79,7 @@ def _resend(
     fields: dict[str, Any],
     namesrv: str | None,
     address_map: dict[str, str],
+    credentials: Credentials,
     timeout: float,
 ) -> Resend:
     """What --from asks for; the messages are as they are in the file."""
@@ -90,6 +94,7 @@ def _resend(
         count=fields["count"],
         namesrv=namesrv,
         address_map=address_map,
+        credentials=credentials,
         timeout=timeout,
     )
 
@@ -125,11 +130,13 @@ async def _send(
     message: Callable[[bytes], Message],
     bodies: Iterable[bytes],
     namesrv: str | None,
-    address_map: dict[str, str],
-    timeout: float,
+    options: dict[str, Any],
     output: str | None,
 ) -> int:
-    """Send with a window; answers are written in the order of the messages."""
+    """Send with a window; answers are written in the order of the messages.
+
+    options: arguments of the producer.
+    """
     rows: list[dict[str, Any]] = []
     at_once = chosen_format(output) == "jsonl"
     under_way: deque[asyncio.Task[SendResult]] = deque()
@@ -141,7 +148,7 @@ async def _send(
         else:
             rows.append(row)
 
-    async with Producer(namesrv, address_map=address_map, timeout=timeout) as producer:
+    async with Producer(namesrv, **options) as producer:
         try:
             for body in bodies:
                 under_way.append(asyncio.ensure_future(producer.send(message(body))))

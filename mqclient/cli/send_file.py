@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 import click
 
 from mqclient.aio import Message, Producer, SendResult
+from mqclient.config import Credentials
 from mqstore.cli.output import chosen_format, write_rows
 from mqstore.cli.progress import Report, progress
 from mqstore.message import MessageQueue
@@ -52,6 +53,8 @@ class Resend:
     """NameServers; None: the environment's, else this machine's."""
     address_map: dict[str, str]
     """Broker addresses to replace."""
+    credentials: Credentials = field(repr=False)
+    """Arguments of the producer that make it sign."""
     timeout: float
     """Seconds for each message."""
 
@@ -74,7 +77,10 @@ async def send_file(plan: Resend, output: str | None) -> int:
     try:
         with progress() as bar:
             async with Producer(
-                plan.namesrv, address_map=plan.address_map, timeout=plan.timeout
+                plan.namesrv,
+                address_map=plan.address_map,
+                timeout=plan.timeout,
+                **plan.credentials,
             ) as producer:
                 await _Sending(producer, plan, counts).run(bar)
     except BaseException:

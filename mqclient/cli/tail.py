@@ -9,6 +9,7 @@ import click
 
 from mqclient.aio import TopicReader
 from mqclient.cli.options import connection_options, read_start, run_async
+from mqclient.config import Credentials
 from mqstore.cli.output import chosen_format, output_option, write_rows
 from mqstore.message import ReceivedMessage
 from mqstore.offline.rows import message_row
@@ -47,13 +48,16 @@ def tail(
     body: str,
     namesrv: str | None,
     address_map: dict[str, str],
+    credentials: Credentials,
     output: str | None,
 ) -> int:
     """Print TOPIC's messages as they come, from all its queues, until Ctrl-C.
 
     Joins no group and commits nothing.
     """
-    reader = TopicReader(topic, namesrv, expression=tags, start=start, address_map=address_map)
+    reader = TopicReader(
+        topic, namesrv, expression=tags, start=start, address_map=address_map, **credentials
+    )
     write, finish = _writer(chosen_format(output), body)
     try:
         return run_async(_tail(reader, count, write))

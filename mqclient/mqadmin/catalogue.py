@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from mqclient.mqadmin.command import Command
+from mqclient.mqadmin.commands.acl import (
+    CLUSTER_ACL_CONFIG_VERSION,
+    DELETE_ACL_CONFIG,
+    GET_ACL_CONFIG,
+    UPDATE_ACL_CONFIG,
+    UPDATE_GLOBAL_WHITE_ADDR,
+)
 from mqclient.mqadmin.commands.cluster_list import CLUSTER_LIST
 from mqclient.mqadmin.commands.consumer_progress import CONSUMER_PROGRESS
 from mqclient.mqadmin.commands.query_msg_by_id import QUERY_MSG_BY_ID
@@ -13,11 +20,16 @@ from mqclient.mqadmin.commands.update_topic import UPDATE_TOPIC
 BUILT: dict[str, Command] = {
     command.name.lower(): command
     for command in (
+        CLUSTER_ACL_CONFIG_VERSION,
         CLUSTER_LIST,
         CONSUMER_PROGRESS,
+        DELETE_ACL_CONFIG,
+        GET_ACL_CONFIG,
         QUERY_MSG_BY_ID,
         TOPIC_LIST,
         TOPIC_ROUTE,
+        UPDATE_ACL_CONFIG,
+        UPDATE_GLOBAL_WHITE_ADDR,
         UPDATE_TOPIC,
     )
 }

@@ -24,7 +24,17 @@ AdminMaker = Callable[[str | None], Admin]
 """Makes the Admin for the -n option's value; tests pass one with a mock transport."""
 
 
-def main(argv: Sequence[str] | None = None, connect: AdminMaker = Admin) -> int:
+def _connected(namesrv: str | None) -> Admin:
+    """An Admin that signs with `conf/tools.yml` of ROCKETMQ_HOME, if there is one."""
+    from mqclient.credentials import read_credentials
+
+    try:
+        return Admin(namesrv, **read_credentials(None))
+    except OSError as error:
+        raise ValueError(f"the credentials cannot be read: {error}") from error
+
+
+def main(argv: Sequence[str] | None = None, connect: AdminMaker = _connected) -> int:
     """Run the command line and return the exit code. argv: words after the program's name."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words in (["help"], ["-h"], ["--help"]):
@@ -60,7 +70,7 @@ def _run(command: Command, words: Sequence[str], connect: AdminMaker) -> int:
     except UsageError as error:
         return _failed(command, error, EXIT_USAGE, usage(command))
     except BrokerError as error:
-        denied = error.code == ResponseCode.NO_PERMISSION
+        denied = error.code == ResponseCode.NO_PERMISSION or "AclException" in error.remark
         return _failed(command, error, EXIT_DENIED if denied else EXIT_FAILED)
     except (UnreachableError, ClientTimeout) as error:
         return _failed(command, error, EXIT_UNREACHABLE)

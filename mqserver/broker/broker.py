@@ -24,13 +24,19 @@ from mqserver.broker.transactions.checking import Checks
 from mqserver.config.load import Loaded
 from mqserver.config.online import OnlineSettings
 from mqserver.config.places import broker_override
-from mqserver.config.settings import broker_settings, changed_online, store_settings
+from mqserver.config.settings import (
+    BrokerSettings,
+    broker_settings,
+    changed_online,
+    store_settings,
+)
 from mqserver.guard import Guard, guarded
 from mqserver.listener import Listener
 from mqserver.plane import Event, Tables
 from mqstore import Settings, Store, StorePoisoned
 
 if TYPE_CHECKING:
+    from mqserver.broker.acl.control import AccessControl
     from mqserver.broker.register import Registrar
     from mqserver.health import Health
 
@@ -114,6 +120,8 @@ class Broker:
     def _serve(self, store: Store) -> None:
         context = self._built(store)
         self._context = context
+        if self.settings.acl_enable:
+            context.acl = _access_control(self.settings, self._tables)
         listener = Listener(
             self._plane_settings(),
             store,
@@ -133,6 +141,8 @@ class Broker:
         self.port, _ = listener.start()
         context.store_host = self._store_host()
         self._publish_broker()
+        if context.acl is not None:
+            context.acl.start(listener.take_denials)
         if self.settings.metrics_listen:
             self._health = _health(context)
             self._health.start()
@@ -236,6 +246,8 @@ class Broker:
         listener.release_holds()
         if self._health is not None:
             self._health.stop()
+        if context.acl is not None:
+            context.acl.stop()
         context.relay.close()
         listener.stop(timeout=DRAIN_S)
         self._scanner.join(timeout=1.0)
@@ -373,6 +385,13 @@ def _health(context: BrokerContext) -> Health:
         return context.store.refusal() if context.accepting else "the broker is stopping"
 
     return Health(context.settings.metrics_listen, BrokerMetrics(context).collect, unready)
+
+
+def _access_control(settings: BrokerSettings, tables: Tables) -> AccessControl:
+    """The accounts; the import is late because few brokers have any."""
+    from mqserver.broker.acl.control import access_control
+
+    return access_control(settings, tables)
 
 
 def _now_ms() -> int:

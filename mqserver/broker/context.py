@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mqserver.broker.relay import Relay
 from mqserver.broker.state.consumers import Consumers
@@ -20,6 +20,9 @@ from mqserver.config.online import OnlineSettings
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Queue
 from mqstore import GetResult, PutResult, QueryResult
+
+if TYPE_CHECKING:
+    from mqserver.broker.acl.control import AccessControl
 
 
 class StoreDoor(Protocol):
@@ -183,7 +186,7 @@ class BrokerContext:
     settings: replaced as a whole by an online update. store_host: "ip:port" told to clients.
     accepting: False once the broker is stopping. lock, unlock: the plane's queue locks.
     is_open: whether a connection still is. relay: requests to clients.
-    monotonic: seconds. now_ms: wall clock.
+    monotonic: seconds. now_ms: wall clock. acl: None while access control is off.
     """
 
     settings: BrokerSettings
@@ -208,6 +211,7 @@ class BrokerContext:
     boot_ms: int
     accepting: bool = True
     days: Days = field(default_factory=lambda: Days(date.today))
+    acl: AccessControl | None = None
 
     def forget(self, connection: int) -> None:
         """A connection ended: its client leaves every group."""

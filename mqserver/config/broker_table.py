@@ -33,7 +33,7 @@ _IDENTITY = (
     Setting("advertisedPort", 0, "port clients are told; 0: the listener's", ceiling=65535),
     Setting("fastPortEnable", True, "also listen on listenPort-2 (VIP), without pull"),
     Setting("namesrvAddr", "", "NameServers, host:port;host:port", important=True),
-    Setting("rocketmqHome", "", "RocketMQ's home, only shown"),
+    Setting("rocketmqHome", "", "RocketMQ's home: access files are in conf/ below it"),
     Setting("metricsListen", "", "address of /metrics, /live and /ready, host:port; empty: none"),
     Setting("regionId", "DefaultRegion", "told to producers as MSG_REGION", online=True),
 )  # fmt: skip
@@ -102,6 +102,13 @@ _OURS = (
             floor=1),
 )  # fmt: skip
 
+_ACCESS = (
+    Setting("aclEnable", False, "requests need an account and its signature: docs/acl.md"),
+    Setting("aclPlainFile", "conf/plain_acl.yml", "main access file, from rocketmqHome"),
+    Setting("aclWhiteListSkipsSignature", False, "a white address needs no signature, as in "
+            "RocketMQ"),
+)  # fmt: skip
+
 _TRANSACTIONS = (
     Setting("transactionTimeOut", 6000, "a half message older than this is asked about", unit="ms",
             online=True),
@@ -146,7 +153,6 @@ _OVERLOAD = (
 )  # fmt: skip
 
 _INERT = (
-    inert("aclEnable", False, _LATER),
     inert("disableConsumeIfConsumerReadSlowly", False, _LATER),
     inert("consumerFallbehindThreshold", 16 << 30, _LATER),
     inert("fetchNamesrvAddrByAddressServer", False, _LATER),
@@ -202,4 +208,4 @@ _INERT = (
 )
 
 BROKER = Table((*_IDENTITY, *_TOPICS, *_CONSUMERS, *_REGISTRATION, *_TRANSACTIONS, *_FILTERS,
-                *_STATISTICS, *_OVERLOAD, *_OURS, *STORE_ROWS, *_INERT))  # fmt: skip
+                *_STATISTICS, *_OVERLOAD, *_OURS, *_ACCESS, *STORE_ROWS, *_INERT))  # fmt: skip

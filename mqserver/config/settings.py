@@ -66,6 +66,10 @@ class BrokerSettings(NamedTuple):
     worker_threads: int
     handoff_threads: int
     admin_allow_addresses: str
+    rocketmq_home: str
+    acl_enable: bool
+    acl_plain_file: str
+    acl_white_list_skips_signature: bool
     max_frame_bytes: int
     max_connections: int
     server_channel_max_idle_time_seconds: int

@@ -7,6 +7,9 @@ from mqclient.wire.codes import LanguageCode, SerializeType
 
 from .golden import SESSIONS, frames
 
+DOUBLED = {"acl-rocketmq.jsonl.gz"}
+"""Java writes the fields of a signed send twice, alike, into a binary header; we do not."""
+
 
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda path: path.name.split(".")[0])
 def test_session(session):
@@ -21,7 +24,7 @@ def test_session(session):
         assert frame.remark == line.get("remark")
         assert SerializeType(frame.serialize).name == line["serialize"]
         assert LanguageCode(frame.language).name == line["language"]
-        if not recorded.hand_made:
+        if not recorded.hand_made and session.name not in DOUBLED:
             assert encode(frame) == recorded.data
         assert decode(encode(frame)) == frame
         count += 1

@@ -11,3 +11,4 @@ pub mod message_id;
 pub mod multi_dispatch;
 pub mod properties;
 pub mod remoting;
+pub mod signature;

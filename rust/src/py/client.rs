@@ -11,6 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use tokio::runtime::Runtime;
 
+use super::credentials::Credentials;
 use super::frames::{Submission, duration};
 use super::inbox::{Inbox, SEATED};
 use super::template::RequestTemplate;
@@ -31,6 +32,8 @@ pub struct Connector {
     outbox: Mutex<Vec<(String, Batch)>>,
     /// Counts requests, for their tokens.
     requests: AtomicU64,
+    /// Signs every request, if given.
+    credentials: Option<Credentials>,
     /// None once closed.
     runtime: Mutex<Option<Runtime>>,
     /// Threads do not survive a fork: only this process may use them.
@@ -41,6 +44,7 @@ pub struct Connector {
 impl Connector {
     #[new]
     fn new(wake_fd: i32, settings: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let credentials = Credentials::read(settings)?;
         let settings = read_settings(settings)?;
         let failed = |error: std::io::Error| PyOSError::new_err(error.to_string());
         // SAFETY: the descriptor is only borrowed for the duplication, which checks it.
@@ -59,6 +63,7 @@ impl Connector {
             inbox,
             outbox: Mutex::default(),
             requests: AtomicU64::new(1),
+            credentials,
             runtime: Mutex::new(Some(runtime)),
             process,
         })
@@ -87,7 +92,8 @@ impl Connector {
         });
         let batch = &mut outbox[place].1;
         batch.add(token, timeout, oneway, |opaque, out| {
-            template.encode(opaque, &values, body.as_bytes(), oneway, out)
+            let signed = self.credentials.as_ref();
+            template.encode(opaque, &values, body.as_bytes(), oneway, signed, out)
         });
         Ok((token, batch.size_bytes()))
     }
@@ -117,7 +123,8 @@ impl Connector {
         let seat = self.inbox.seat(token);
         let mut batch = self.pool.batch();
         batch.add(token, timeout, false, |opaque, out| {
-            template.encode(opaque, &values, body.as_bytes(), false, out)
+            let signed = self.credentials.as_ref();
+            template.encode(opaque, &values, body.as_bytes(), false, signed, out)
         });
         py.detach(|| self.pool.submit(&template.address, batch));
         // Signals reach the main thread only: other threads wait in one piece.
@@ -149,7 +156,7 @@ impl Connector {
         for same in readable.chunk_by(|one, next| one.address == next.address) {
             let mut batch = self.pool.batch();
             same.iter()
-                .for_each(|submission| submission.add_to(&mut batch));
+                .for_each(|submission| submission.add_to(&mut batch, self.credentials.as_ref()));
             self.pool.submit(&same[0].address, batch);
         }
         self.inbox.settled();
@@ -224,6 +231,7 @@ fn read_settings(given: &Bound<'_, PyDict>) -> PyResult<PoolSettings> {
             "max_frame_bytes" => settings.max_frame_bytes = value.extract()?,
             "in_flight_max" => settings.in_flight_max = value.extract()?,
             "outbound_limit_bytes" => settings.outbound_limit_bytes = value.extract()?,
+            name if Credentials::NAMES.contains(&name) => {}
             _ => return Err(PyValueError::new_err(format!("no setting named {name:?}"))),
         }
     }

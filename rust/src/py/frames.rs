@@ -7,8 +7,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
+use super::credentials::Credentials;
 use crate::client::batch::Batch;
 use crate::format::remoting::{FieldValue, Frame, Head, Language, MAX_FRAME_BYTES, Serialize};
+use crate::format::signature::SIGNATURE;
 
 /// The longest timeout taken; longer ones would overflow the clock.
 const TIMEOUT_MAX_S: f64 = 1e9;
@@ -65,14 +67,19 @@ impl<'py> Submission<'py> {
         })
     }
 
-    /// Encodes the request into a batch.
-    pub fn add_to(&self, batch: &mut Batch) {
+    /// Encodes the request into a batch, signed if there are credentials.
+    pub fn add_to(&self, batch: &mut Batch, credentials: Option<&Credentials>) {
         batch.add(self.token, self.timeout, self.oneway, |opaque, out| {
-            self.encode(opaque, out)
+            self.encode(opaque, credentials, out)
         });
     }
 
-    fn encode(&self, opaque: i32, out: &mut Vec<u8>) -> Result<(), String> {
+    fn encode(
+        &self,
+        opaque: i32,
+        credentials: Option<&Credentials>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
         let texts: Vec<(Bound<'_, PyString>, Bound<'_, PyString>)> = self
             .fields
             .iter()
@@ -88,6 +95,11 @@ impl<'py> Submission<'py> {
             fields.push((name, FieldValue::Text(value)));
         }
         check_text(text_bytes)?;
+        let signature;
+        if let Some(credentials) = credentials {
+            signature = credentials.sign(&mut fields, self.body.as_bytes());
+            fields.push((SIGNATURE, FieldValue::Text(&signature)));
+        }
         let head = self.head(opaque)?;
         let (start, body) = (out.len(), self.body.as_bytes());
         head.encode(&fields, body, out);

@@ -1,7 +1,9 @@
 //! The Python module `mqstore._core`: the only place that names pyo3.
 
+mod acl;
 mod bench;
 mod client;
+mod credentials;
 mod errors;
 mod fastjson;
 mod filter;

@@ -13,6 +13,7 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMapping};
 
+use super::acl;
 use super::request::{Event, Request};
 use super::server_settings::{self as convert, seconds};
 use super::store::Store;
@@ -161,6 +162,7 @@ impl Server {
         let tables = &self.core.tables;
         match table {
             "broker" => tables.publish_broker(version, convert::broker(rows)?),
+            "acl" => tables.acl.publish(version, acl::rules(rows)?),
             "topics" => {
                 let changes = convert::changes(rows, convert::topic)?;
                 tables.topics.publish(version, changes, replace)
@@ -330,6 +332,12 @@ impl Server {
         let patience_ms = patience_ms.map(by_index).transpose()?;
         self.core.overload.set(busy_ms, patience_ms);
         Ok(())
+    }
+
+    /// Requests refused by access control since the last call, and the newest: (address, why).
+    fn take_denials(&self) -> (u64, Option<(String, String)>) {
+        let denials = self.core.tables.acl.take_denials();
+        (denials.count, denials.last)
     }
 
     /// Closes the listening sockets.

@@ -5,8 +5,10 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
+use super::credentials::Credentials;
 use super::frames::{check_frame, check_text, serialization};
 use crate::format::remoting::{FLAG_ONEWAY, FieldValue, Frame, Head, Serialize};
+use crate::format::signature::SIGNATURE;
 
 /// Codes of replies to a send that say "stored": `mqclient.results.STATUS_OF_CODE`.
 const STORED: [i32; 4] = [0, 10, 11, 12];
@@ -77,13 +79,15 @@ impl RequestTemplate {
 }
 
 impl RequestTemplate {
-    /// Appends the frame of one request; `values` are its open fields, None leaves one out.
+    /// Appends the frame of one request, signed if there are credentials; `values` are its open
+    /// fields, None leaves one out.
     pub(super) fn encode(
         &self,
         opaque: i32,
         values: &Values<'_>,
         body: &[u8],
         oneway: bool,
+        credentials: Option<&Credentials>,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
         let mut given = values.0.iter();
@@ -106,6 +110,11 @@ impl RequestTemplate {
             fields.push((name.as_str(), value));
         }
         check_text(text_bytes)?;
+        let signature;
+        if let Some(credentials) = credentials {
+            signature = credentials.sign(&mut fields, body);
+            fields.push((SIGNATURE, FieldValue::Text(&signature)));
+        }
         let mut head = Head::request(self.code, opaque, self.serialize);
         if oneway {
             head.flag = FLAG_ONEWAY;

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 
 use super::core::Core;
-use super::handoff::{Job, SYSTEM_BUSY};
+use super::handoff::{Job, SYSTEM_BUSY, SYSTEM_ERROR};
 use super::native;
 use super::order::Turn;
 use super::overload;
 use super::peers::Peer;
 use super::route::{self, Family};
-use crate::format::remoting::{Frame, FrameError};
+use crate::format::remoting::{Frame, FrameError, Head, ReplyTo, Serialize};
 
 /// RocketMQ's REQUEST_CODE_NOT_SUPPORTED.
 const NOT_SUPPORTED: i32 = 3;
+
+/// How the remark of a denied request begins: clients look for the class's name.
+const ACL_EXCEPTION: &str = "org.apache.rocketmq.acl.common.AclException";
 
 /// A request being answered: where it came from and what it says.
 pub(super) struct Context<'a> {
@@ -50,7 +53,9 @@ pub(super) fn frame(
         frame: &frame,
         bytes,
     };
-    if peer.fast_port && core.routes.refused_on_fast_port(frame.code) {
+    if let Some(why) = core.tables.acl.refusal(&frame, peer.remote) {
+        context.deny(&why, out);
+    } else if peer.fast_port && core.routes.refused_on_fast_port(frame.code) {
         let remark = format!(" request type {} not supported", frame.code);
         context.reply(NOT_SUPPORTED, Some(&remark), out);
     } else if !overload::rejected(core, &frame, out) && !context.waits_for_its_turn(out) {
@@ -119,6 +124,19 @@ impl Context<'_> {
         if !self.frame.is_oneway() {
             self.frame.reply(code, remark).encode(&[], &[], out);
         }
+    }
+
+    /// Refuses as RocketMQ's dispatcher does when its access hook throws: code 1, always in JSON.
+    fn deny(&self, why: &str, out: &mut Vec<u8>) {
+        if self.frame.is_oneway() {
+            return;
+        }
+        let remark = format!("{ACL_EXCEPTION}: {why}");
+        let to = ReplyTo {
+            opaque: self.frame.opaque,
+            serialize: Serialize::Json,
+        };
+        Head::reply(to, SYSTEM_ERROR, Some(&remark)).encode(&[], &[], out);
     }
 
     /// True if the request is a send that has to wait, or cannot even wait.

@@ -6,6 +6,10 @@
 //! long, `traffic` counts what is sent and pulled. `core` is what they share, `limits` every
 //! bound, `server` starts and stops it all.
 
+mod acl;
+mod acl_needs;
+#[cfg(test)]
+mod acl_tests;
 mod answers;
 mod bitmaps;
 mod connection;
@@ -39,6 +43,7 @@ mod tables;
 mod traffic;
 mod transaction;
 
+pub use acl::{Account, AclRules, AddressPattern, Denials};
 pub use bitmaps::{FilterRow, GroupFilter};
 pub use core::{Core, UnknownFamily};
 pub use events::{Event, EventKind};

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 use thiserror::Error;
 
+use super::acl::AclTable;
 use super::bitmaps::FilterRow;
 use crate::filter::Sql;
 use crate::store::TagFilter;
@@ -225,6 +226,8 @@ pub struct Tables {
     pub subscriptions: Table<SubscriptionRow>,
     /// Topic name to the filters of its groups; empty unless bitmaps are wanted.
     pub filters: Table<FilterRow>,
+    /// Accounts and white lists; empty while access control is off.
+    pub acl: AclTable,
 }
 
 impl Tables {

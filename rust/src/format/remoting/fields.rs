@@ -50,6 +50,11 @@ impl<'a> ExtFields<'a> {
             .filter_map(|entry| self.value(entry).map(|value| (entry.0.as_ref(), value)))
     }
 
+    /// Every entry as it came, null and repeated ones too: for who must see what was sent.
+    pub fn entries(&self) -> &[Entry<'a>] {
+        &self.entries
+    }
+
     /// Whether the header had the map, even an empty one.
     pub fn is_present(&self) -> bool {
         self.present

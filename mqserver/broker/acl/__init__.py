@@ -1,0 +1,1 @@
+"""Access control: RocketMQ's account files, read, watched, published to the plane, changed."""

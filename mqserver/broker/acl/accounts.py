@@ -1,0 +1,134 @@
+"""One account of an access file: read, checked, and as the plane takes it.
+
+Rules: RocketMQ 4.9's `PlainPermissionManager`, `Permission`. Secrets are kept out of `repr`, of
+errors and of logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from mqserver.broker.acl.addresses import Pattern, patterns
+from mqserver.broker.acl.errors import AclError
+
+KEY_LENGTH_MIN = 7
+"""Characters an access key and a secret key must have."""
+MASK = "******"
+"""What is shown instead of a secret."""
+DENY, PUB, SUB = 1, 4, 8
+"""Permission bits; a DENY bit always loses."""
+RETRY_PREFIX = "%RETRY%"
+
+_WORDS = {"PUB": PUB, "SUB": SUB, "PUB|SUB": PUB | SUB, "SUB|PUB": PUB | SUB, "DENY": DENY}
+
+
+def bits(word: object) -> int:
+    """The bits of a permission word; anything unknown, None too, is DENY."""
+    return _WORDS.get(word.strip(), DENY) if isinstance(word, str) else DENY
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account. topics, groups: name to bits. white: addresses excused from permissions."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    white: tuple[Pattern, ...] = ()
+    admin: bool = False
+    default_topic: int = DENY
+    default_group: int = DENY
+    topics: Mapping[str, int] = field(default_factory=dict)
+    groups: Mapping[str, int] = field(default_factory=dict)
+
+    def row(self) -> tuple[object, ...]:
+        """The account as the table "acl" takes it."""
+        return (
+            self.secret_key,
+            self.admin,
+            [list(pattern) for pattern in self.white],
+            self.default_topic,
+            self.default_group,
+            dict(self.topics),
+            dict(self.groups),
+        )
+
+
+def read_account(entry: object) -> Account:
+    """Read one entry of `accounts`; AclError says what is wrong with it."""
+    if not isinstance(entry, Mapping):
+        raise AclError(f"an account must be a mapping, not {type(entry).__name__}")
+    access, secret = scalar(entry, "accessKey"), scalar(entry, "secretKey")
+    check_keys(access, secret)
+    assert access is not None and secret is not None
+    topics, groups = _permissions(entry, "topicPerms"), _permissions(entry, "groupPerms")
+    for name in [name for name in topics if name.startswith(RETRY_PREFIX)]:
+        # To RocketMQ a retry topic is its group.
+        groups[name.removeprefix(RETRY_PREFIX)] = topics.pop(name)
+    return Account(
+        access,
+        secret,
+        tuple(patterns(scalar(entry, "whiteRemoteAddress"))),
+        truth(entry.get("admin")),
+        bits(entry.get("defaultTopicPerm")),
+        bits(entry.get("defaultGroupPerm")),
+        topics,
+        groups,
+    )
+
+
+def check_keys(access: str | None, secret: str | None) -> None:
+    """Both keys must be there and long enough; AclError in RocketMQ's words, but no secret."""
+    if not all(key is not None and len(key) >= KEY_LENGTH_MIN for key in (access, secret)):
+        shown = "null" if secret is None else MASK
+        raise AclError(
+            f"The accessKey={'null' if access is None else access[:255]} and secretKey={shown} "
+            "cannot be null and length should longer than 6"
+        )
+
+
+def check_permissions(entries: Iterable[str]) -> None:
+    """What an administrator gives must be `NAME=WORD`; AclError in RocketMQ's words."""
+    for entry in entries:
+        parts = [part for part in entry.split("=") if part]
+        if len(parts) != 2:
+            raise AclError(
+                f"Parse Resource format error for {entry[:255]}.\nThe expected resource format is "
+                "'Res=Perm'. For example: topicA=SUB"
+            )
+        if parts[1].strip() not in _WORDS:
+            raise AclError(
+                f"Parse resource permission error for {entry[:255]}.\n"
+                "The expected permissions are 'SUB' or 'PUB' or 'SUB|PUB' or 'PUB|SUB'."
+            )
+
+
+def scalar(entry: Mapping[object, object], name: str) -> str | None:
+    """A text value; a number that YAML made of unquoted digits is its digits again."""
+    value = entry.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise AclError(f"{name} is a {type(value).__name__} to YAML; put it in quotes")
+
+
+def truth(value: object) -> bool:
+    """A boolean, or its text."""
+    return value is True or (isinstance(value, str) and value.strip().lower() == "true")
+
+
+def _permissions(entry: Mapping[object, object], name: str) -> dict[str, int]:
+    """`topicPerms` or `groupPerms`: a list of NAME=WORD."""
+    listed = entry.get(name)
+    if listed is None:
+        return {}
+    if not isinstance(listed, list):
+        raise AclError(f"{name} must be a list, not {type(listed).__name__}")
+    kind, found = name.removesuffix("Perms"), {}
+    for item in listed:
+        parts = [part for part in item.split("=") if part] if isinstance(item, str) else []
+        if len(parts) != 2:
+            raise AclError(f"Parse resource permission failed for {kind}:{str(item)[:255]}")
+        found[parts[0].strip()] = bits(parts[1])
+    return found

@@ -1,0 +1,227 @@
+"""The access files on the disk: which they are, how they are read, how they are written.
+
+RocketMQ's layout: `conf/plain_acl.yml` under its home, and every `.yml` and `.yaml` below
+`conf/acl`. Reading is `yaml.safe_load` of a bounded file; writing is atomic, and in the form that
+RocketMQ's own YAML writer has.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mqserver.broker.acl.accounts import Account, read_account, scalar
+from mqserver.broker.acl.addresses import Pattern, patterns
+from mqserver.broker.acl.errors import AclError
+
+FILE_BYTES_MAX = 4 << 20
+"""A larger access file is refused."""
+FILES_MAX = 256
+"""More access files than this are refused."""
+_DEPTH_MAX = 8
+_SECRET_MODE = 0o600
+_TOOLS = "tools.yml"
+"""The administrator's own credentials, which RocketMQ passes over."""
+
+Stamp = tuple[int, int, int, int]
+"""What changes when a file does: modification time in ns, size, inode, device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """RocketMQ's DataVersion of a file. timestamp: ms since the epoch."""
+
+    counter: int = 0
+    timestamp: int = 0
+
+    def plain(self) -> dict[str, int]:
+        """As it is written into the file and into replies."""
+        return {"counter": self.counter, "timestamp": self.timestamp}
+
+
+@dataclass(frozen=True, slots=True)
+class AclFile:
+    """What one file says. data: its whole content, for rewriting."""
+
+    path: Path
+    accounts: tuple[Account, ...] = ()
+    white: tuple[Pattern, ...] = ()
+    version: Version = Version()
+    data: dict[str, Any] = field(default_factory=dict, repr=False)
+
+
+class Places:
+    """Where the access files of a broker are.
+
+    home: RocketMQ's home directory. plain: path of the main file, from there.
+    """
+
+    def __init__(self, home: Path, plain: str) -> None:
+        self.home = home.absolute()
+        self.plain = self.home / plain
+        self.folder = self.home / "conf" / "acl"
+
+    def paths(self) -> list[Path]:
+        """Every access file, those of the folder first, as RocketMQ reads them."""
+        found = sorted(self._below(self.folder, 0))
+        if self.plain.exists() and self.plain not in found:
+            found.append(self.plain)
+        if len(found) > FILES_MAX:
+            raise AclError(f"{len(found)} access files in {self.folder}, at most {FILES_MAX}")
+        return found
+
+    def stamps(self) -> dict[Path, Stamp]:
+        """Each file's stamp: equal as long as nothing changed."""
+        stamps = {}
+        for path in self.paths():
+            try:
+                found = path.stat()
+            except FileNotFoundError:
+                continue
+            stamps[path] = (found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev)
+        return stamps
+
+    def ensure(self) -> None:
+        """Create the main file, empty, if it is missing, as RocketMQ does."""
+        if not self.plain.exists():
+            self.plain.parent.mkdir(parents=True, exist_ok=True)
+            self.plain.touch(_SECRET_MODE)
+
+    def owns(self, path: Path) -> bool:
+        """Whether a path, however it is spelled, is one of these files."""
+        try:
+            resolved = path.resolve()
+        except (OSError, RuntimeError, ValueError):  # a loop of links, a NUL in the name
+            return False
+        return any(resolved == known.resolve() for known in self.paths())
+
+    def _below(self, folder: Path, depth: int) -> Iterator[Path]:
+        if depth > _DEPTH_MAX or not folder.is_dir():
+            return
+        for entry in folder.iterdir():
+            if entry.name.endswith((".yml", ".yaml")):
+                if entry.name != _TOOLS and entry.is_file():
+                    yield entry
+            elif entry.is_dir():
+                yield from self._below(entry, depth + 1)
+
+
+def read(path: Path, now_ms: int) -> AclFile:
+    """Read one file; AclError names the file and what is wrong. An empty one says nothing.
+
+    now_ms: the version's time of a file that has none.
+    """
+    try:
+        return parse(path, _loaded(path), now_ms)
+    except AclError as error:
+        raise AclError(f"{path}: {error}") from None
+
+
+def write(path: Path, data: dict[str, Any]) -> None:
+    """Replace a file as a whole: nobody ever reads half of it. Raises AclError, OSError."""
+    import yaml
+
+    text = yaml.safe_dump(data, default_flow_style=False, sort_keys=False, allow_unicode=True)
+    if len(text.encode()) > FILE_BYTES_MAX:
+        raise AclError(f"{path} would be over {FILE_BYTES_MAX} bytes")
+    path = path.resolve()  # a link stays a link
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(handle, "wb") as file:
+            if path.exists():
+                kept = path.stat()
+                os.fchmod(file.fileno(), kept.st_mode & 0o7777)
+                if os.geteuid() == 0:
+                    os.fchown(file.fileno(), kept.st_uid, kept.st_gid)
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _loaded(path: Path) -> dict[str, Any]:
+    try:
+        import yaml
+    except ImportError:
+        raise AclError("access control needs PyYAML: pip install 'pyyaml>=6'") from None
+
+    with path.open("rb") as file:
+        text = file.read(FILE_BYTES_MAX + 1)
+    if len(text) > FILE_BYTES_MAX:
+        raise AclError(f"over {FILE_BYTES_MAX} bytes")
+    if b"&" in text and any(isinstance(t, yaml.AliasToken) for t in _tokens(text)):
+        raise AclError("YAML aliases (*name) are not taken: a few of them make gigabytes")
+    try:
+        data = yaml.safe_load(text)
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise AclError(f"no YAML: {_where(error)}") from None
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise AclError(f"a mapping is expected, not a {type(data).__name__}")
+    return data
+
+
+def _tokens(text: bytes) -> Iterator[object]:
+    import yaml
+
+    try:
+        yield from yaml.scan(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError):
+        return  # safe_load says it better
+
+
+def _where(error: BaseException) -> str:
+    """Where YAML went wrong; never the text there, which may be a secret."""
+    mark = getattr(error, "problem_mark", None)
+    place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else type(error).__name__
+    problem = getattr(error, "problem", None)
+    words = problem if isinstance(problem, str) and "'" not in problem else ""
+    return f"{place} {words}".strip()
+
+
+def parse(path: Path, data: dict[str, Any], now_ms: int) -> AclFile:
+    """What a file with this data says; AclError if RocketMQ or we could not take it."""
+    white = [pattern for entry in _list(data, "globalWhiteRemoteAddresses")
+             for pattern in patterns(scalar({"address": entry}, "address"))]  # fmt: skip
+    accounts = []
+    for number, entry in enumerate(_list(data, "accounts"), 1):
+        try:
+            accounts.append(read_account(entry))
+        except AclError as error:
+            raise AclError(f"account {number}: {error}") from None
+    return AclFile(path, tuple(accounts), tuple(white), _version(data, now_ms), data)
+
+
+def _version(data: dict[str, Any], now_ms: int) -> Version:
+    versions = _list(data, "dataVersion")
+    if not versions:
+        return Version(0, now_ms)
+    first = versions[0]
+    if not isinstance(first, dict):
+        raise AclError("dataVersion must be a list of mappings")
+    counter, timestamp = first.get("counter", 0), first.get("timestamp", 0)
+    if not isinstance(counter, int) or not isinstance(timestamp, int):
+        raise AclError("dataVersion needs a whole counter and a whole timestamp")
+    return Version(counter, timestamp)
+
+
+def _list(data: dict[str, Any], name: str) -> list[Any]:
+    value = data.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise AclError(f"{name} must be a list, not a {type(value).__name__}")
+    return value

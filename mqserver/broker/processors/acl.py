@@ -1,0 +1,163 @@
+"""Access control: 50 to 54 (server.md B.7, B.12). Secrets are masked in every answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mqclient.wire.bodies.acl import AclConfig, PlainAccessConfig
+from mqclient.wire.codes import ResponseCode
+from mqclient.wire.headers.admin import (
+    CreateAccessConfigRequestHeader,
+    DeleteAccessConfigRequestHeader,
+    GetBrokerAclConfigResponseHeader,
+    UpdateGlobalWhiteAddrsConfigRequestHeader,
+)
+from mqserver.broker.acl.accounts import MASK, check_keys, check_permissions, scalar, truth
+from mqserver.broker.acl.control import AccessControl
+from mqserver.broker.acl.errors import AclError
+from mqserver.broker.context import BrokerContext
+from mqserver.replies import NO_REPLY, Reply, Request, Response
+from mqstore import fastjson
+
+log = logging.getLogger("mqserver.broker.acl")
+OFF = "access control is off: set aclEnable=true in broker.conf and start the broker again"
+
+
+def update_account(broker: BrokerContext, request: Request) -> Reply:
+    """UPDATE_AND_CREATE_ACL_CONFIG (50): what the request leaves out stays, but `admin`."""
+    header = CreateAccessConfigRequestHeader.from_fields(request.fields)
+
+    def change(acl: AccessControl) -> bool:
+        topics, groups = _split(header.topic_perms), _split(header.group_perms)
+        check_keys(header.access_key, header.secret_key)
+        check_permissions([*(topics or ()), *(groups or ())])
+        given: dict[str, Any] = {
+            "accessKey": header.access_key,
+            "secretKey": header.secret_key,
+            "whiteRemoteAddress": header.white_remote_address,
+            "admin": bool(header.admin),
+            "defaultTopicPerm": header.default_topic_perm or None,
+            "defaultGroupPerm": header.default_group_perm or None,
+            "topicPerms": topics,
+            "groupPerms": groups,
+        }
+        acl.put_account({key: value for key, value in given.items() if value is not None})
+        return True
+
+    return _changed(
+        broker,
+        request,
+        change,
+        ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED,
+        f"The accesskey[{header.access_key}] corresponding to accessConfig has been updated "
+        "failed.",
+    )
+
+
+def delete_account(broker: BrokerContext, request: Request) -> Reply:
+    """DELETE_ACL_CONFIG (51)."""
+    key = DeleteAccessConfigRequestHeader.from_fields(request.fields).access_key
+    return _changed(
+        broker,
+        request,
+        lambda acl: acl.delete_account(key),
+        ResponseCode.DELETE_ACL_CONFIG_FAILED,
+        f"The accesskey[{key}] corresponding to accessConfig has been deleted failed.",
+    )
+
+
+def update_white(broker: BrokerContext, request: Request) -> Reply:
+    """UPDATE_GLOBAL_WHITE_ADDRS_CONFIG (53): of one of the access files, else of the main one."""
+    header = UpdateGlobalWhiteAddrsConfigRequestHeader.from_fields(request.fields)
+    addresses = _split(header.global_white_addrs) or []
+
+    def change(acl: AccessControl) -> bool:
+        path = header.acl_file_full_path
+        return acl.set_white(addresses, Path(path) if path else acl.places.plain)
+
+    return _changed(
+        broker,
+        request,
+        change,
+        ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED,
+        f"The globalWhiteAddresses[{header.global_white_addrs}] has been updated failed.",
+    )
+
+
+def versions(broker: BrokerContext, request: Request) -> Reply:
+    """GET_BROKER_CLUSTER_ACL_INFO (52); silence while access control is off, as RocketMQ."""
+    acl, settings = broker.acl, broker.settings
+    if acl is None:
+        return NO_REPLY
+    by_file = {str(file.path): file.version.plain() for file in acl.files()}
+    header = GetBrokerAclConfigResponseHeader(
+        version=fastjson.dumps(acl.version().plain()),
+        all_acl_file_version=fastjson.dumps(by_file),
+        broker_name=settings.broker_name,
+        broker_addr=broker.store_host,
+        cluster_name=settings.broker_cluster_name,
+    )
+    return Response(fields=header.to_fields())
+
+
+def config(broker: BrokerContext, request: Request) -> Reply:
+    """GET_BROKER_CLUSTER_ACL_CONFIG (54); silence while access control is off."""
+    if broker.acl is None:
+        return NO_REPLY
+    white: list[str] = []
+    accounts: dict[str, PlainAccessConfig] = {}
+    for file in broker.acl.files():
+        white += map(str, file.data.get("globalWhiteRemoteAddresses") or [])
+        for entry in file.data.get("accounts") or []:
+            shown = _shown(entry)
+            accounts.setdefault(shown.access_key, shown)
+    return Response(fields={}, body=AclConfig(white, list(accounts.values())).to_json())
+
+
+def _shown(entry: dict[object, object]) -> PlainAccessConfig:
+    def names(key: str) -> list[str] | None:
+        listed = entry.get(key)
+        return [str(item) for item in listed] if isinstance(listed, list) else None
+
+    return PlainAccessConfig(
+        scalar(entry, "accessKey") or "",
+        MASK,
+        scalar(entry, "whiteRemoteAddress"),
+        truth(entry.get("admin")),
+        scalar(entry, "defaultTopicPerm"),
+        scalar(entry, "defaultGroupPerm"),
+        names("topicPerms"),
+        names("groupPerms"),
+    )
+
+
+def _changed(
+    broker: BrokerContext,
+    request: Request,
+    change: Callable[[AccessControl], bool],
+    failure: int,
+    refusal: str,
+) -> Reply:
+    """Make a change and answer as RocketMQ does."""
+    if broker.acl is None:
+        return Response(failure, OFF)
+    try:
+        if not change(broker.acl):
+            return Response(failure, refusal)
+    except AclError as error:
+        return Response(failure, str(error))
+    except OSError as error:
+        log.error("the access file cannot be written: %s", error)
+        return Response(failure, "the access file cannot be written; the broker's log says why")
+    log.warning("access control changed by request %d of %s", request.code, request.remote)
+    return Response()
+
+
+def _split(text: str | None) -> list[str] | None:
+    """A comma list as RocketMQ splits it; None stays None."""
+    if text is None:
+        return None
+    return [part for part in text.split(",") if part] if text else []

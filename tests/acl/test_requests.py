@@ -1,0 +1,158 @@
+"""What the broker serves and refuses, in both planes: RocketMQ's table, its order and its words."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from mqclient.wire.codes import FrameFlag
+from mqclient.wire.frame import Frame, encode
+from mqserver.pair import Pair
+from mqserver.probe import Probe
+from tests.acl.signing import ADMIN, USER, send, signed
+
+PREFIX = "org.apache.rocketmq.acl.common.AclException: "
+PULL = {"queueId": "0", "queueOffset": "0", "maxMsgNums": "1", "sysFlag": "0",
+        "commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0"}  # fmt: skip
+OFFSET = {"consumerGroup": "g", "queueId": "0", "commitOffset": "0"}
+
+
+def heartbeat(group: str, *topics: str) -> bytes:
+    subscriptions = [{"topic": topic, "subString": "*"} for topic in topics]
+    consumer = {"groupName": group, "subscriptionDataSet": subscriptions}
+    return json.dumps({"clientID": "c", "consumerDataSet": [consumer]}).encode()
+
+
+def refusal(reply: Frame) -> str:
+    """Why, "" if it was not access control."""
+    remark = reply.remark or ""
+    if not remark.startswith(PREFIX):
+        return ""
+    assert reply.code == 1 and reply.serialize == 0 and not reply.fields and not reply.body
+    return remark.removeprefix(PREFIX)
+
+
+TOPIC, GROUP = "No default permission for topic:", "No default permission for group:"
+CASES: list[tuple[int, dict[str, str], bytes, str]] = [
+    (310, send("AclPub"), b"x", ""),
+    (310, send("AclSub"), b"x", TOPIC + "AclSub"),
+    (310, send("AclDeny"), b"x", TOPIC + "AclDeny"),
+    (310, send("AclOther"), b"x", TOPIC + "AclOther"),
+    (310, send("RMQ_SYS_TRACE_TOPIC"), b"x", ""),
+    (10, send("AclPub", 10), b"x", ""),
+    (10, send("AclSub", 10), b"x", TOPIC + "AclSub"),
+    (320, send("AclDeny"), b"x", ""),  # RocketMQ 4.9 does not look at batches
+    (11, {**PULL, "topic": "AclSub", "consumerGroup": "g"}, b"", ""),
+    (11, {**PULL, "topic": "AclPub", "consumerGroup": "g"}, b"", TOPIC + "AclPub"),
+    (12, {"topic": "AclPub", "key": "k", "maxNum": "1"}, b"", TOPIC + "AclPub"),
+    (34, {}, heartbeat("g", "AclSub", "%RETRY%g"), ""),
+    (34, {}, heartbeat("g", "AclSub", "AclPub"), TOPIC + "AclPub"),
+    (34, {}, heartbeat("shut"), GROUP + "shut"),
+    (34, {}, b"{", "the heartbeat cannot be read"),
+    (35, {"clientID": "c", "producerGroup": "p"}, b"", ""),
+    (35, {"clientID": "c", "consumerGroup": "shut"}, b"", GROUP + "shut"),
+    (36, {"group": "shut", "offset": "0", "delayLevel": "0"}, b"", GROUP + "shut"),
+    (38, {"consumerGroup": "shut"}, b"", GROUP + "shut"),
+    (38, {"consumerGroup": "g"}, b"", ""),
+    (15, {**OFFSET, "topic": "AclSub"}, b"", ""),
+    (15, {**OFFSET, "topic": "AclPub"}, b"", TOPIC + "AclPub"),
+    (14, {"consumerGroup": "g", "topic": "AclDeny", "queueId": "0"}, b"", ""),
+    (30, {"topic": "AclDeny", "queueId": "0"}, b"", ""),
+    (999, {}, b"", ""),
+    *(
+        (code, {}, b"", f"Need admin permission for request code={code}, "
+                        "but accessKey=rocketuser is not")
+        for code in (17, 25, 200, 207, 215)
+    ),
+]  # fmt: skip
+
+
+def test_each_code_asks_for_its_permissions(pair: Pair, probe: Probe) -> None:
+    acl = pair_acl(pair)
+    acl.put_account({"accessKey": "rocketuser", "groupPerms": ["shut=DENY"]})
+    found = [refusal(probe.call(signed(code, fields, body))) for code, fields, body, _ in CASES]
+    assert found == [wanted for *_, wanted in CASES]
+    admin = [refusal(probe.call(signed(code, fields, body, ADMIN))) for code, fields, body, _ in
+             CASES if body != b"{"]  # fmt: skip
+    assert set(admin) == {""}
+
+
+@pytest.mark.parametrize("serialize", [0, 1])
+def test_who_is_not_who_he_says(probe: Probe, serialize: int) -> None:
+    def ask(fields: dict[str, str], body: bytes = b"x") -> str:
+        return refusal(probe.call(Frame(310, fields, body, serialize=serialize)))
+
+    good = signed(310, send("AclPub"), b"x").fields
+    assert ask(good) == ""
+    assert ask(send("AclPub")) == "No accessKey is configured"
+    assert ask({**good, "AccessKey": "nosuchuser"}) == "No acl config for nosuchuser"
+    failed = "Check signature failed for accessKey=rocketuser"
+    assert ask({name: good[name] for name in good if name != "Signature"}) == failed
+    assert ask(signed(310, send("AclPub"), b"x", (USER[0], "wrongsecret")).fields) == failed
+    assert ask(good, b"y") == failed
+    assert ask({**good, "b": "AclDeny"}) == failed
+    assert ask({**good, "extra": "1"}) == failed
+    assert ask({**good, "Signature": good["Signature"].rstrip("=")}) == failed
+    # Another account's name with our signature.
+    assert ask({**good, "AccessKey": "rocketadmin"}).endswith("accessKey=rocketadmin")
+    huge = ask({**good, "AccessKey": "k" * 1_000_000})
+    assert huge == "No acl config for " + "k" * 255
+
+
+def test_a_field_given_twice_is_no_way_around(probe: Probe) -> None:
+    """The binary header's reader would take the last, an empty one, and check no topic."""
+    full = signed(310, send("AclDeny"), b"x", serialize=1)
+    data = bytearray(encode(full))
+    twice = b"\x00\x01b" + (0).to_bytes(4, "big")
+    ext_at = 8 + 17
+    ext = int.from_bytes(data[ext_at : ext_at + 4], "big")
+    data[ext_at : ext_at + 4] = (ext + len(twice)).to_bytes(4, "big")
+    end = ext_at + 4 + ext
+    data[end:end] = twice
+    data[:4] = (len(data) - 4).to_bytes(4, "big")
+    data[5:8] = (int.from_bytes(data[5:8], "big") + len(twice)).to_bytes(3, "big")
+    probe.write(bytes(data))
+    assert refusal(probe.read()) == "Check signature failed for accessKey=rocketuser"
+
+
+def test_one_way_requests_are_refused_in_silence(probe: Probe) -> None:
+    probe.write(encode(Frame(310, send("AclPub"), b"x", flag=FrameFlag.ONEWAY, opaque=1)))
+    reply = probe.call(signed(30, {"topic": "AclPub", "queueId": "0"}, account=ADMIN))
+    assert not refusal(reply)
+    assert reply.fields.get("offset", "0") == "0"
+
+
+def test_nothing_is_stored_for_the_refused(pair: Pair, probe: Probe) -> None:
+    context = pair_context(pair)
+    before = context.store.max_physical_offset()
+    for fields in (send("AclDeny"), send("AclOther")):
+        assert refusal(probe.call(signed(310, fields, b"x")))
+    assert context.store.max_physical_offset() == before
+    assert "AclOther" not in context.topics.wrapper().topic_config_table
+
+
+def test_refusals_are_one_line_in_the_log(
+    pair: Pair, probe: Probe, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(50):
+        probe.call(signed(310, {**send("AclPub"), "AccessKey": "x\nERROR forged"}, b"x"))
+        probe.call(signed(310, send("AclPub"), b"x", ("evil\nname", "s3cret-words")))
+    with caplog.at_level(logging.WARNING, logger="mqserver.broker.acl"):
+        pair_acl(pair).look()
+        pair_acl(pair).look()
+    (record,) = caplog.records
+    text = record.getMessage()
+    assert "refused 50 requests" in text and "\n" not in text and "s3cret" not in text
+
+
+def pair_context(pair: Pair):  # type: ignore[no-untyped-def]
+    assert pair.server is not None
+    return pair.server.context
+
+
+def pair_acl(pair: Pair):  # type: ignore[no-untyped-def]
+    acl = pair_context(pair).acl
+    assert acl is not None
+    return acl
