@@ -138,7 +138,7 @@ def test_bad_files_are_named_with_what_is_wrong(tmp_path: Path, text: str, wante
 
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     path = at(tmp_path / "plain_acl.yml", "#" * (FILE_BYTES_MAX + 1))
-    with pytest.raises(AclError, match="over 4194304 bytes"):
+    with pytest.raises(AclError, match="over 1048576 bytes"):
         read(path, 1)
 
 

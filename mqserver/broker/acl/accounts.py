@@ -14,6 +14,8 @@ from mqserver.broker.acl.errors import AclError
 
 KEY_LENGTH_MIN = 7
 """Characters an access key and a secret key must have."""
+TEXT_LENGTH_MAX = 64 << 10
+"""Characters of one value that an administrator may give."""
 MASK = "******"
 """What is shown instead of a secret."""
 DENY, PUB, SUB = 1, 4, 8
@@ -85,6 +87,13 @@ def check_keys(access: str | None, secret: str | None) -> None:
             f"The accessKey={'null' if access is None else access[:255]} and secretKey={shown} "
             "cannot be null and length should longer than 6"
         )
+
+
+def check_lengths(values: Iterable[str | None]) -> None:
+    """What an administrator gives must be of sane length; AclError."""
+    longest = max((len(value) for value in values if value is not None), default=0)
+    if longest > TEXT_LENGTH_MAX:
+        raise AclError(f"a value of {longest} characters, at most {TEXT_LENGTH_MAX} are taken")
 
 
 def check_permissions(entries: Iterable[str]) -> None:

@@ -15,7 +15,14 @@ from mqclient.wire.headers.admin import (
     GetBrokerAclConfigResponseHeader,
     UpdateGlobalWhiteAddrsConfigRequestHeader,
 )
-from mqserver.broker.acl.accounts import MASK, check_keys, check_permissions, scalar, truth
+from mqserver.broker.acl.accounts import (
+    MASK,
+    check_keys,
+    check_lengths,
+    check_permissions,
+    scalar,
+    truth,
+)
 from mqserver.broker.acl.control import AccessControl
 from mqserver.broker.acl.errors import AclError
 from mqserver.broker.context import BrokerContext
@@ -32,6 +39,7 @@ def update_account(broker: BrokerContext, request: Request) -> Reply:
 
     def change(acl: AccessControl) -> bool:
         topics, groups = _split(header.topic_perms), _split(header.group_perms)
+        check_lengths(request.fields.values())
         check_keys(header.access_key, header.secret_key)
         check_permissions([*(topics or ()), *(groups or ())])
         given: dict[str, Any] = {
@@ -52,7 +60,7 @@ def update_account(broker: BrokerContext, request: Request) -> Reply:
         request,
         change,
         ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED,
-        f"The accesskey[{header.access_key}] corresponding to accessConfig has been updated "
+        f"The accesskey[{header.access_key[:255]}] corresponding to accessConfig has been updated "
         "failed.",
     )
 
@@ -65,7 +73,7 @@ def delete_account(broker: BrokerContext, request: Request) -> Reply:
         request,
         lambda acl: acl.delete_account(key),
         ResponseCode.DELETE_ACL_CONFIG_FAILED,
-        f"The accesskey[{key}] corresponding to accessConfig has been deleted failed.",
+        f"The accesskey[{key[:255]}] corresponding to accessConfig has been deleted failed.",
     )
 
 
@@ -75,6 +83,7 @@ def update_white(broker: BrokerContext, request: Request) -> Reply:
     addresses = _split(header.global_white_addrs) or []
 
     def change(acl: AccessControl) -> bool:
+        check_lengths(request.fields.values())
         path = header.acl_file_full_path
         return acl.set_white(addresses, Path(path) if path else acl.places.plain)
 
@@ -83,7 +92,7 @@ def update_white(broker: BrokerContext, request: Request) -> Reply:
         request,
         change,
         ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED,
-        f"The globalWhiteAddresses[{header.global_white_addrs}] has been updated failed.",
+        f"The globalWhiteAddresses[{header.global_white_addrs[:255]}] has been updated failed.",
     )
 
 

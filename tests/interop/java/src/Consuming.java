@@ -7,6 +7,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyContext;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyContext;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
@@ -27,9 +28,10 @@ final class Consuming {
         id = command.getString("id");
         failures = command.getIntValue("failures");
         answer = command.getString("answer");
-        consumer = new DefaultMQPushConsumer(command.getString("group"));
+        consumer = new DefaultMQPushConsumer(command.getString("group"), Account.hook(command),
+                new AllocateMessageQueueAveragely());
         consumer.setNamesrvAddr(command.getString("namesrv"));
-        consumer.setInstanceName("consumer" + id);
+        consumer.setInstanceName(Account.instance("consumer" + id, command));
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         if (command.getBooleanValue("broadcast")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);

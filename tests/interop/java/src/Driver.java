@@ -53,7 +53,7 @@ public final class Driver {
     private JSONObject answer(JSONObject command) throws Exception {
         switch (command.getString("do")) {
             case "produce":
-                return Producing.run(producer(command.getString("namesrv"), "sends"), command);
+                return Producing.run(producer(command, "sends"), command);
             case "consume":
                 consumers.put(command.getString("id"), new Consuming(command));
                 return new JSONObject();
@@ -62,7 +62,7 @@ public final class Driver {
                 return new JSONObject();
             case "request":
                 // A producer of its own: it tells brokers of itself when it asks about a topic it does not know.
-                return Producing.request(producer(command.getString("namesrv"), "requests"), command);
+                return Producing.request(producer(command, "requests"), command);
             case "transact":
                 Transacting transacting = new Transacting(command);
                 transactions.put(command.getString("id"), transacting);
@@ -77,17 +77,19 @@ public final class Driver {
         }
     }
 
-    private DefaultMQProducer producer(String namesrv, String purpose) throws Exception {
-        DefaultMQProducer known = producers.get(purpose + namesrv);
+    private DefaultMQProducer producer(JSONObject command, String purpose) throws Exception {
+        String namesrv = command.getString("namesrv");
+        String instance = Account.instance(purpose + "@" + namesrv.replace(':', '_'), command);
+        DefaultMQProducer known = producers.get(instance);
         if (known != null) {
             return known;
         }
-        DefaultMQProducer producer = new DefaultMQProducer("interop_" + purpose);
+        DefaultMQProducer producer = new DefaultMQProducer("interop_" + purpose, Account.hook(command));
         producer.setNamesrvAddr(namesrv);
-        producer.setInstanceName(purpose + "@" + namesrv.replace(':', '_'));
+        producer.setInstanceName(instance);
         producer.setSendMsgTimeout(10_000);
         producer.start();
-        producers.put(purpose + namesrv, producer);
+        producers.put(instance, producer);
         return producer;
     }
 }
