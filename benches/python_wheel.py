@@ -19,7 +19,7 @@ from rocketmq.client import Message, Producer, PushConsumer
 
 def message(topic):
     made = Message(topic)
-    made.set_body(bytes(1024))
+    made.set_body(b"x" * 1024)  # it is a C string to the wheel
     return made
 
 def send(namesrv, topic, threads, seconds):

@@ -112,7 +112,7 @@ class ProcessQueue:
         Returns the offset to commit: the first one still held, else the one after the last pulled.
         """
         if messages and self._pulls:
-            at = bisect_right(self._starts, messages[0].queue_offset) - 1
+            at = self._find(messages[0].queue_offset)
             if at >= 0 and self._pulls[at].messages is messages and not self._pulls[at].gone:
                 self._drop(at)  # all of a pull at once: nothing to do for each message
             else:
@@ -122,19 +122,27 @@ class ProcessQueue:
 
     def _remove_one(self, message: ReceivedMessage) -> None:
         offset = message.queue_offset
-        at = bisect_right(self._starts, offset) - 1
+        at = self._find(offset)
         if at < 0:
             return
         pull = self._pulls[at]
-        if offset in pull.gone or offset > pull.messages[-1].queue_offset:
+        gone = pull.gone
+        if offset in gone or offset > pull.messages[-1].queue_offset:
             return
-        if len(pull) == 1:
+        if len(gone) + 1 == len(pull.messages):
             self._drop(at)
             return
-        pull.gone.add(offset)
+        gone.add(offset)
         pull.size -= message.store_size
         self._count -= 1
         self.bytes_held -= message.store_size
+
+    def _find(self, offset: int) -> int:
+        """Where the pull is that holds an offset if any does; -1 if it is before all of them."""
+        starts = self._starts
+        if len(starts) > 1:
+            return bisect_right(starts, offset) - 1
+        return 0 if starts and starts[0] <= offset else -1
 
     def _drop(self, at: int) -> None:
         pull = self._pulls[at]

@@ -95,7 +95,7 @@ class Workers:
 
     def _finished(self, request: ConsumeRequest, outcome: Any) -> None:
         """On the loop: a plain function may have returned a coroutine, which is awaited now."""
-        if inspect.isawaitable(outcome):
+        if outcome is not None and inspect.isawaitable(outcome):
             self._tasks.submit(request, outcome)
             return
         self._in_flight -= 1

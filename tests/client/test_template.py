@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import pickle
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
 from mqclient.errors import ClientTimeout, ClosedError
+from mqclient.loop_thread import LoopThread
 from mqclient.results import SendResult, SendStatus
 from mqclient.transport import Transport
 from mqclient.wire.frame import Frame, FrameError, decode, encode
@@ -175,6 +177,40 @@ def test_a_thread_waits_past_the_loop():
             await asyncio.to_thread(send, 0.05)
 
     run(Frame(0, SENT), test)
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_a_signal_ends_the_wait_of_the_main_thread():
+    def interrupt(*_):
+        raise Interrupted
+
+    thread, broker, stack = LoopThread("test"), Broker(None), contextlib.AsyncExitStack()
+
+    async def start() -> tuple[Transport, str]:
+        address = await stack.enter_async_context(broker.running())
+        transport = Transport()
+        await transport.request(
+            template(address, "sent"), (0, "", None), b"", DEADLINE, oneway=True
+        )
+        return transport, address
+
+    transport, address = thread.run(start())
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Interrupted):
+            transport.block_on(template(address, "sent"), (0, "", None), b"", DEADLINE)
+        broker.answer = Frame(0, SENT)
+        reply = transport.block_on(template(address, "sent"), (0, "", None), b"", DEADLINE)
+        assert reply.queue_offset == 41
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        thread.run(transport.aclose())
+        thread.run(stack.aclose())
+        thread.stop()
 
 
 def test_a_result_compares_prints_and_pickles_by_its_values():
