@@ -11,8 +11,8 @@ __all__ = [
     "RepairReport", "Report", "Request", "RequestTemplate", "Scan", "SentReply", "Server",
     "ServerStopped", "SettingError",
     "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout",
-    "bench_consume", "bench_produce", "bloom_bits", "check_sql", "fastjson_dumps",
-    "fastjson_to_strict", "json_lines", "next_log", "rebuild", "repair",
+    "bench", "bloom_bits", "check_sql", "fastjson_dumps", "fastjson_to_strict", "json_lines",
+    "next_log", "rebuild", "repair",
 ]  # fmt: skip
 
 OPTIMISED: Final[bool]
@@ -658,8 +658,5 @@ class Event:
 
 # --- the load generator (see mqclient/cli/bench.py)
 
-def bench_produce(settings: str) -> str:
-    """Run a produce load: JSON of `client::bench::Produce` in, of `Report` out. Detached."""
-
-def bench_consume(settings: str) -> str:
-    """Run a consume load: JSON of `client::bench::Consume` in, of `Report` out. Detached."""
+def bench(kind: str, settings: str) -> str:
+    """Run a "produce", "consume", "latency" or "connect" load, settings and report in JSON."""

@@ -1,46 +1,99 @@
-"""`mqclient bench produce|consume`: load any RocketMQ broker and say what it did.
+"""`mqclient bench`: load any RocketMQ broker and say what it did.
 
 The load generator is compiled (rust/src/client/bench): threads with a connection each, and up to
-`--in-flight` requests on it; latencies go into an HDR histogram.
+`--in-flight` requests on it; latencies go into HDR histograms.
 """
+
+from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from mqclient.cli.bench_compare import compare
+from mqclient.cli.bench_options import (
+    FINITE,
+    load_of,
+    load_options,
+    send_options,
+    send_settings,
+    topic_options,
+)
 from mqstore import _core
-from mqstore.cli.output import chosen_format, output_option, write_rows
+from mqstore.cli.output import chosen_format, write_rows
 
-__all__ = ["bench", "run_consume", "run_produce"]
+__all__ = ["bench", "run_connect", "run_consume", "run_latency", "run_produce"]
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_COLUMNS = ("messages_per_second", "megabytes_per_second", "p50_us", "p99_us", "p99.9_us", "max_us")
+COLUMNS = (
+    "messages",
+    "seconds",
+    "messages_per_second",
+    "megabytes_per_second",
+    "p50_us",
+    "p99_us",
+    "p99.9_us",
+    "p99.99_us",
+    "max_us",
+)
+PERCENTILES = {
+    "p50": "p50_us",
+    "p99": "p99_us",
+    "p999": "p99.9_us",
+    "p9999": "p99.99_us",
+    "max": "max_us",
+}
+FAILED = 1
 
 
 def run_produce(load: dict[str, object], **settings: object) -> dict[str, Any]:
-    """Send messages as fast as the window allows.
+    """Send messages as fast as the window allows, or at a rate.
 
-    load: namesrv, topic, threads, warmup_s, duration_s, count, headers ("json" | "rocketmq"),
-    timeout_s; settings: in_flight (per thread), body_bytes, batch, tag. All have defaults.
-    Returns the report: messages, requests, refused, bytes, seconds, messages_per_second,
-    megabytes_per_second, latency_us, each_second. Raises ConnectionError, ValueError,
-    RuntimeError with the broker's code and remark. Releases the GIL; Ctrl-C ends the load early.
+    load: namesrv, address_map, topic, topics, queues, threads, warmup_s, duration_s, count,
+    headers ("json" | "rocketmq"), timeout_s; settings: in_flight (per thread), rate (messages per
+    second, 0 for as fast as it goes), oneway, wait, body_bytes, batch, tag. All have defaults.
+    Returns the report: messages, requests, refused, errors, bytes, seconds, messages_per_second,
+    megabytes_per_second, latency_us, each_second, totals, problems (docs/bench.md says what each
+    means). Raises ConnectionError, ValueError, RuntimeError with the broker's code and remark.
+    Releases the GIL; Ctrl-C ends the load early.
     """
-    report: dict[str, Any] = json.loads(_core.bench_produce(json.dumps({"load": load, **settings})))
-    return report
+    return _run("produce", {"load": load, **settings})
 
 
 def run_consume(load: dict[str, object], **settings: object) -> dict[str, Any]:
-    """Read the backlog of all queues of a topic, committing nothing.
+    """Read the backlog of all queues of a topic, or what arrives.
 
-    load: as `run_produce`, threads count per broker. settings: group, pull_max, expression,
-    repeat (begin again at the end). Returns and raises as `run_produce`.
+    load: as `run_produce`, threads count per broker and group. settings: group, groups, pull_max,
+    expression, repeat (begin again at the end), tail (wait for new messages), commit (the group's
+    offsets). Returns and raises as `run_produce`.
     """
-    report: dict[str, Any] = json.loads(_core.bench_consume(json.dumps({"load": load, **settings})))
+    return _run("consume", {"load": load, **settings})
+
+
+def run_latency(produce: dict[str, object], **settings: object) -> dict[str, Any]:
+    """Send and read at the same time; `latency_us` is from when a message was due to its reader.
+
+    produce: `load` and the settings of `run_produce`; settings: readers (per broker), group,
+    pull_max. Returns and raises as `run_produce`.
+    """
+    return _run("latency", {"produce": produce, **settings})
+
+
+def run_connect(load: dict[str, object], **settings: object) -> dict[str, Any]:
+    """Open connections to the brokers of a topic, and hold them for duration_s.
+
+    load: as `run_produce`. settings: connections, rate (per second, 0 for all at once), role
+    ("silent" | "producer" | "consumer"), group, groups, heartbeat_s. Returns and raises as
+    `run_produce`; its messages are connections.
+    """
+    return _run("connect", {"load": load, **settings})
+
+
+def _run(kind: str, settings: dict[str, object]) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(_core.bench(kind, json.dumps(settings)))
     return report
 
 
@@ -50,82 +103,177 @@ class _Unreachable(click.ClickException):
     exit_code = 3
 
 
-@click.group()
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def bench() -> None:
-    """Measure a broker: throughput and latency of sends or of reading a backlog."""
+    """Measure a broker, ours or Java's: throughput, latency, and whether messages are lost.
+
+    Begin with `mqclient bench produce` beside `mqserver standalone`. Latencies are in
+    microseconds (us). A run in which messages were refused or lost says so and exits 1; so does
+    one that could not keep its --rate. docs/bench.md explains every figure.
+    """
 
 
-def _load_options(command: F) -> F:
-    """Add the options that both kinds of load have."""
-    for option in reversed(
-        (
-            click.option("-n", "--namesrv", envvar="NAMESRV_ADDR", default="127.0.0.1:9876"),
-            click.option("-t", "--topic", default="BenchmarkTest", show_default=True),
-            click.option("--threads", default=1, show_default=True, help="a connection each"),
-            click.option("--warmup", default=None, type=float, help="seconds not counted"),
-            click.option("--duration", default=10.0, show_default=True, help="seconds counted"),
-            click.option("--count", default=0, help="stop after so many messages"),
-            click.option("--headers", type=click.Choice(("json", "rocketmq")), default="json"),
-        )
-    ):
-        command = option(command)
-    return output_option(command)
+bench.add_command(compare)
 
 
 @bench.command()
-@_load_options
-@click.option("--in-flight", default=1, show_default=True, help="requests per thread")
-@click.option("--body-bytes", default=1024, show_default=True)
-@click.option("--batch", default=1, show_default=True, help="messages per request")
-@click.option("--tag", default="", help="TAGS of every message")
-def produce(
-    in_flight: int, body_bytes: int, batch: int, tag: str, output: str | None, **load: Any
-) -> None:
+@load_options()
+@send_options
+@click.option(
+    "--rate",
+    type=FINITE,
+    default=0.0,
+    help="messages per second, each sent when it is due; latency counts from then [no limit]",
+)
+def produce(rate: float, name: str | None, save: str | None, output: str | None, **o: Any) -> None:
     """Send messages; an unknown topic is created if the broker allows it.
 
     64 synchronous senders: --threads 64. 64 requests in flight on one connection: --in-flight 64.
+    SYNC_FLUSH is the broker's setting (flushDiskType).
     """
-    run = partial(run_produce, in_flight=in_flight, body_bytes=body_bytes, batch=batch, tag=tag)
-    _report(run, _load(load, warmup=1.0), output)
+    settings = send_settings(o, rate)
+    load = load_of(o, warmup=1.0)
+    run = partial(run_produce, load, **settings)
+    _report("produce", run, {"load": load, **settings}, (name, save, output))
 
 
 @bench.command()
-@_load_options
-@click.option("-g", "--group", default="mqclient_bench", show_default=True)
+@load_options()
+@topic_options
+@click.option("-g", "--group", default="mqclient_bench", show_default=True, help="who reads")
+@click.option("--groups", default=1, show_default=True, help="groups that each read everything")
 @click.option("--pull-max", default=32, show_default=True, help="messages per request")
 @click.option("--expression", default="*", show_default=True, help="tags to read")
 @click.option("--repeat", is_flag=True, help="begin again at the end of the backlog")
-def consume(
-    group: str, pull_max: int, expression: str, repeat: bool, output: str | None, **load: Any
-) -> None:
-    """Read all queues of a topic from their first message to the last one there now."""
-    run = partial(run_consume, group=group, pull_max=pull_max, expression=expression, repeat=repeat)
-    _report(run, _load(load, warmup=1.0 if repeat else 0.0), output)
+@click.option("--tail", is_flag=True, help="begin at the end and wait for new messages")
+@click.option("--commit", is_flag=True, help="commit the groups' offsets, as consumers do")
+def consume(name: str | None, save: str | None, output: str | None, **o: Any) -> None:
+    """Read all queues of a topic from their first message to the last one there now.
+
+    With --tail, latency is from a message's birth (a millisecond on its sender's clock) to here.
+    """
+    names = ("group", "groups", "pull_max", "expression", "repeat", "tail", "commit")
+    settings = {option: o.pop(option) for option in names}
+    load = load_of(o, warmup=1.0 if settings["repeat"] else 0.0)
+    run = partial(run_consume, load, **settings)
+    _report("consume", run, {"load": load, **settings}, (name, save, output))
 
 
-def _load(options: dict[str, Any], warmup: float) -> dict[str, object]:
-    """Turn command-line options into load settings."""
-    given = options.pop("warmup")
-    duration = options.pop("duration")
-    return {**options, "warmup_s": warmup if given is None else given, "duration_s": duration}
+@bench.command()
+@load_options()
+@send_options
+@click.option(
+    "--rate",
+    type=FINITE,
+    default=1000.0,
+    show_default=True,
+    help="messages per second; 0 for no limit",
+)
+@click.option("--readers", default=1, show_default=True, help="connections that read, per broker")
+@click.option("-g", "--group", default="mqclient_bench", show_default=True, help="who reads")
+@click.option("--pull-max", default=32, show_default=True, help="messages per pull")
+def latency(rate: float, name: str | None, save: str | None, output: str | None, **o: Any) -> None:
+    """Send and read at the same time: how long a message takes from its sender to its reader.
+
+    Looks for every message: what was acknowledged and does not arrive is lost, and the run fails.
+    """
+    readers = {option: o.pop(option) for option in ("readers", "group", "pull_max")}
+    sending = send_settings(o, rate)
+    produce = {"load": load_of(o, warmup=1.0), **sending}
+    run = partial(run_latency, produce, **readers)
+    _report("latency", run, {**produce, **readers}, (name, save, output))
+
+
+@bench.command()
+@load_options(duration="seconds to hold all connections, once they are up", threads=2)
+@click.option("--connections", default=1000, show_default=True, help="connections to open")
+@click.option(
+    "--rate",
+    type=FINITE,
+    default=1000.0,
+    show_default=True,
+    help="connections per second; 0 for all at once",
+)
+@click.option(
+    "--role",
+    type=click.Choice(("silent", "producer", "consumer")),
+    default="producer",
+    show_default=True,
+    help="what they say they are; silent ones send no heartbeats",
+)
+@click.option("-g", "--group", default="mqclient_bench", show_default=True, help="their group")
+@click.option("--groups", default=1, show_default=True, help="groups to spread them over")
+@click.option(
+    "--heartbeat", type=FINITE, default=30.0, show_default=True, help="seconds between heartbeats"
+)
+def connect(name: str | None, save: str | None, output: str | None, **o: Any) -> None:
+    """Open many connections to the brokers of a topic, send heartbeats, hold them idle.
+
+    Latency is from when a connection was due to when it was open.
+    """
+    names = ("connections", "rate", "role", "group", "groups")
+    settings = {option: o.pop(option) for option in names}
+    settings["heartbeat_s"] = o.pop("heartbeat")
+    load = load_of(o)
+    run = partial(run_connect, load, **settings)
+    _report("connect", run, {"load": load, **settings}, (name, save, output))
 
 
 def _report(
-    run: Callable[[dict[str, object]], dict[str, Any]], load: dict[str, object], output: str | None
+    kind: str,
+    run: Callable[[], dict[str, Any]],
+    settings: dict[str, Any],
+    wishes: tuple[str | None, str | None, str | None],
 ) -> None:
+    """Run, write the report, end with 1 if the run has problems.
+
+    wishes: --name, --save, --output.
+    """
+    name, save, output = wishes
+    started_at = datetime.now(UTC).isoformat(timespec="seconds")
     try:
-        report = run(load)
+        figures = run()
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except ConnectionError as error:
         raise _Unreachable(str(error)) from error
     except RuntimeError as error:
         raise click.ClickException(str(error)) from error
-    latency = report["latency_us"]
-    names = {"p50": "p50_us", "p99": "p99_us", "p999": "p99.9_us", "max": "max_us"}
-    row = {**report, **{name: round(latency[key], 1) for key, name in names.items()}}
-    row = {name: round(v, 1) if isinstance(v, float) else v for name, v in row.items()}
+    head = {"kind": kind, "name": name or _name(kind, settings), "started_at": started_at}
+    report = {**head, "settings": settings, **figures}
+    if save:
+        with open(save, "a", encoding="utf-8") as file:
+            file.write(json.dumps(report) + "\n")
     whole = chosen_format(output) in ("json", "jsonl")
-    write_rows([report if whole else row], ("messages", "seconds", *_COLUMNS), output)
-    if report["refused"]:
-        click.echo(f"refused, by code: {report['refused']}: {report['first_refusal']}", err=True)
+    write_rows([report if whole else _row(report)], COLUMNS, output)
+    if not figures["messages"] and not figures["problems"]:
+        click.echo("mqclient: nothing was counted: no message came after the warm-up", err=True)
+    for code, count in figures["lesser_durability"].items():
+        click.echo(f"mqclient: {count} sends stored with less durability: code {code}", err=True)
+    for problem in figures["problems"]:
+        click.echo(f"mqclient: {problem}", err=True)
+    if figures["problems"]:
+        click.get_current_context().exit(FAILED)
+
+
+def _row(report: dict[str, Any]) -> dict[str, Any]:
+    latency = report["latency_us"]
+    row = {**report, **{name: latency[key] for key, name in PERCENTILES.items()}}
+    return {name: round(v, 1) if isinstance(v, float) else v for name, v in row.items()}
+
+
+def _name(kind: str, settings: dict[str, Any]) -> str:
+    """What a run does, in a few words: equal for runs that do the same."""
+    load = settings["load"]
+    usual = {"rate": 0.0, "topics": 1, "batch": 1, "groups": 1, "headers": "json"}
+    flags = [flag for flag in ("oneway", "tail", "repeat", "commit") if settings.get(flag)]
+    words = [kind, f"{load['threads']} threads"]
+    if "in_flight" in settings:
+        words += [f"{settings['in_flight']} in flight", f"{settings['body_bytes']} B"]
+    if "connections" in settings:
+        words += [f"{settings['connections']} connections", settings["role"]]
+    for option, value in usual.items():
+        given = settings.get(option, load.get(option, value))
+        if given != value:
+            words.append(f"{option} {given:g}" if isinstance(given, float) else f"{option} {given}")
+    return ", ".join([*words, *flags])

@@ -10,13 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from zlib import crc32
 
 from mqclient.transport import Transport
 from mqclient.wire.bodies.common import DataVersion, KVTable
-from mqclient.wire.bodies.topics import RegisterBrokerBody, TopicConfigSerializeWrapper
+from mqclient.wire.bodies.topics import (
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
 from mqclient.wire.codes import FrameFlag, RequestCode
 from mqclient.wire.frame import Frame
 from mqclient.wire.headers.namesrv import (
@@ -78,6 +82,7 @@ class Registrar:
         self._announced = False
         self._stopping = False
         self._away: dict[str, str] = {}
+        self._registered: Mapping[str, TopicConfig] = {}
 
     @property
     def away(self) -> dict[str, str]:
@@ -108,13 +113,20 @@ class Registrar:
             self._wake.set()
 
     def register_topics(self, names: Iterable[str]) -> None:
-        """Register these topics with every NameServer and wait for the answers."""
+        """Register these topics with every NameServer and wait for the answers.
+
+        With them goes what else has changed: a NameServer takes nothing of a version it has, so a
+        registration must hold everything up to its version.
+        """
         if self._loop is None:
             return
         wrapper = self._topics.wrapper()
-        rows = {name: wrapper.topic_config_table[name] for name in names}
+        table, known = wrapper.topic_config_table, self._registered
+        rows = {name: row for name, row in table.items() if known.get(name) is not row}
+        rows |= {name: table[name] for name in names if name in table}
         some = TopicConfigSerializeWrapper(rows, wrapper.data_version)
         asyncio.run_coroutine_threadsafe(self._register(some), self._loop).result()
+        self._registered = table
 
     def stop(self) -> None:
         """Unregister everywhere, close the connections, end the thread."""

@@ -9,23 +9,34 @@ use pyo3::exceptions::{PyConnectionError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 
-use crate::client::bench::{self, BenchError, Report};
+use crate::client::bench::{self as load, BenchError, Report};
 
 /// How long Ctrl-C may go unnoticed.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Runs a produce load; settings and report are JSON.
+/// Runs a load of this kind: "produce", "consume", "latency" or "connect"; settings and report
+/// are JSON.
 #[pyfunction]
-pub fn bench_produce(py: Python<'_>, settings: &str) -> PyResult<String> {
-    let settings = read(settings)?;
-    run(py, move |stop| bench::produce(&settings, stop))
-}
-
-/// Runs a consume load; settings and report are JSON.
-#[pyfunction]
-pub fn bench_consume(py: Python<'_>, settings: &str) -> PyResult<String> {
-    let settings = read(settings)?;
-    run(py, move |stop| bench::consume(&settings, stop))
+pub fn bench(py: Python<'_>, kind: &str, settings: &str) -> PyResult<String> {
+    match kind {
+        "produce" => {
+            let settings = read(settings)?;
+            run(py, move |stop| load::produce(&settings, stop))
+        }
+        "consume" => {
+            let settings = read(settings)?;
+            run(py, move |stop| load::consume(&settings, stop))
+        }
+        "latency" => {
+            let settings = read(settings)?;
+            run(py, move |stop| load::latency(&settings, stop))
+        }
+        "connect" => {
+            let settings = read(settings)?;
+            run(py, move |stop| load::connect(&settings, stop))
+        }
+        other => Err(PyValueError::new_err(format!("no load is called {other}"))),
+    }
 }
 
 fn read<T: DeserializeOwned>(settings: &str) -> PyResult<T> {
@@ -68,7 +79,11 @@ fn to_json(report: Report) -> PyResult<String> {
 fn to_python(error: BenchError) -> PyErr {
     let text = error.to_string();
     match error {
-        BenchError::Setting { .. } => PyValueError::new_err(text),
+        BenchError::Setting { .. }
+        | BenchError::Name { .. }
+        | BenchError::Both(..)
+        | BenchError::NoNamesrv
+        | BenchError::OpenFiles { .. } => PyValueError::new_err(text),
         BenchError::Io { .. } => PyConnectionError::new_err(text),
         _ => PyRuntimeError::new_err(text),
     }

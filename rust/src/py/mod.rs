@@ -27,7 +27,7 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
-    use super::bench::{bench_consume, bench_produce};
+    use super::bench::bench;
     #[pymodule_export]
     use super::client::Connector;
     #[pymodule_export]

@@ -1,28 +1,48 @@
 //! A blocking connection of one worker.
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::io::{self, Read};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::SockRef;
 
 use super::BenchError;
 use crate::format::remoting::{FieldValue, Frame, Head, MAX_FRAME_BYTES, Serialize};
 use crate::net::frame::FrameSplitter;
 
-/// A socket, and what was received from it and not read yet.
+/// Requests of `call_all` on the wire at a time: their replies fit in the socket's buffers.
+const CALLS_AT_ONCE: usize = 128;
+/// The number of the first of them: pulls may be on their way too, with smaller ones.
+const FIRST_CALL: i32 = 1 << 30;
+
+/// A socket, what was received from it and not read yet, and what is not written yet.
 pub(super) struct Exchange {
     pub address: String,
     stream: TcpStream,
     splitter: FrameSplitter,
+    /// Bytes to write; those before `written` are gone.
+    outgoing: Vec<u8>,
+    written: usize,
+    heard_at: Instant,
+    timeout: Duration,
 }
 
 impl Exchange {
     pub fn connect(address: &str, timeout: Duration) -> Result<Self, BenchError> {
         let open = || {
-            let stream = TcpStream::connect(address)?;
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(timeout))?;
-            stream.set_write_timeout(Some(timeout))?;
-            Ok(stream)
+            let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+            for place in address.to_socket_addrs()? {
+                match TcpStream::connect_timeout(&place, timeout) {
+                    Ok(stream) => {
+                        stream.set_nodelay(true)?;
+                        stream.set_read_timeout(Some(timeout))?;
+                        return Ok(stream);
+                    }
+                    Err(error) => last = error,
+                }
+            }
+            Err(last)
         };
         let address = address.to_owned();
         match open() {
@@ -30,31 +50,87 @@ impl Exchange {
                 address,
                 stream,
                 splitter: FrameSplitter::new(MAX_FRAME_BYTES),
+                outgoing: Vec::new(),
+                written: 0,
+                heard_at: Instant::now(),
+                timeout,
             }),
             Err(cause) => Err(BenchError::Io { address, cause }),
         }
     }
 
-    pub fn send(&mut self, bytes: &[u8]) -> Result<(), BenchError> {
-        self.stream
-            .write_all(bytes)
-            .map_err(|cause| self.io_error(cause))
+    /// Where requests are encoded to; `flush` writes them.
+    pub fn outgoing(&mut self) -> &mut Vec<u8> {
+        &mut self.outgoing
     }
 
-    /// Waits for bytes. Frames are then taken with `next_frame`.
-    pub fn receive(&mut self) -> Result<(), BenchError> {
+    /// Whether something is not written yet.
+    pub fn is_writing(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
+    /// Writes what the socket takes now: a broker that waits for us to read must not stop us.
+    pub fn flush(&mut self) -> Result<(), BenchError> {
+        while self.written < self.outgoing.len() {
+            let left = &self.outgoing[self.written..];
+            // As the standard library does, so that a closed connection is an error, no signal.
+            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            match SockRef::from(&self.stream).send_with_flags(left, flags) {
+                Ok(count) => self.written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(self.io_error(error)),
+            }
+        }
+        self.outgoing.clear();
+        self.written = 0;
+        Ok(())
+    }
+
+    /// Waits for bytes; true if some came. Frames are then taken with `next_frame`.
+    pub fn receive(&mut self) -> Result<bool, BenchError> {
         match self.stream.read(self.splitter.spare()) {
             Ok(0) => Err(self.io_error(io::ErrorKind::UnexpectedEof.into())),
             Ok(count) => {
                 self.splitter.filled(count);
-                Ok(())
+                self.heard_at = Instant::now();
+                Ok(true)
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 Err(self.io_error(io::ErrorKind::TimedOut.into()))
             }
             Err(error) => Err(self.io_error(error)),
         }
+    }
+
+    /// Waits for bytes until `until` at most; room to write ends the wait too, where it is wanted.
+    pub fn receive_until(&mut self, until: Instant) -> Result<bool, BenchError> {
+        let left = until.saturating_duration_since(Instant::now());
+        let mut wanted = PollFlags::IN;
+        wanted.set(PollFlags::OUT, self.is_writing());
+        let mut sockets = [PollFd::new(&self.stream, wanted)];
+        let timespec = Timespec {
+            tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        match poll(&mut sockets, Some(&timespec)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(self.io_error(error.into())),
+        }
+        let ready = sockets[0].revents();
+        if ready.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
+            return self.receive();
+        }
+        Ok(false)
+    }
+
+    /// An error if nothing was heard for the timeout, counted from `since` if that is later.
+    pub fn check_alive(&self, now: Instant, since: Instant) -> Result<(), BenchError> {
+        if now.saturating_duration_since(self.heard_at.max(since)) < self.timeout {
+            return Ok(());
+        }
+        Err(self.io_error(io::ErrorKind::TimedOut.into()))
     }
 
     /// The next whole frame that is here already; a server's own requests come out too.
@@ -69,23 +145,50 @@ impl Exchange {
         })
     }
 
-    /// Sends one request and waits for its reply's code, remark, fields and body.
+    /// Sends one request and waits for its reply.
     pub fn call(
         &mut self,
         code: i32,
         fields: &[(&str, FieldValue<'_>)],
     ) -> Result<Answer, BenchError> {
-        let mut request = Vec::new();
-        Head::request(code, 1, Serialize::Json).encode(fields, b"", &mut request);
-        self.send(&request)?;
-        loop {
-            self.receive()?;
-            while let Some(frame) = self.next_frame()? {
-                if frame.is_response() {
-                    return Ok(Answer::of(&frame));
+        let encode = |_, opaque, out: &mut Vec<u8>| {
+            Head::request(code, opaque, Serialize::Json).encode(fields, b"", out);
+        };
+        let mut answers = self.call_all(1, encode)?;
+        answers.pop().ok_or(BenchError::Worker)
+    }
+
+    /// Sends `count` requests, many at a time, and gives their replies in the same order.
+    pub fn call_all(
+        &mut self,
+        count: usize,
+        encode: impl Fn(usize, i32, &mut Vec<u8>),
+    ) -> Result<Vec<Answer>, BenchError> {
+        let mut answers: Vec<Option<Answer>> = Vec::new();
+        answers.resize_with(count, || None);
+        for first in (0..count).step_by(CALLS_AT_ONCE) {
+            let chunk = first..(first + CALLS_AT_ONCE).min(count);
+            let sent_at = Instant::now();
+            chunk
+                .clone()
+                .for_each(|index| encode(index, FIRST_CALL + index as i32, &mut self.outgoing));
+            self.flush()?;
+            let mut waiting = chunk.len();
+            while waiting > 0 {
+                self.receive_until(sent_at + self.timeout)?;
+                self.flush()?;
+                self.check_alive(Instant::now(), sent_at)?;
+                while let Some(frame) = self.next_frame()? {
+                    let place = frame.opaque.wrapping_sub(FIRST_CALL) as usize;
+                    let place = answers.get_mut(place);
+                    if let (Some(place @ None), true) = (place, frame.is_response()) {
+                        *place = Some(Answer::of(&frame, sent_at.elapsed()));
+                        waiting -= 1;
+                    }
                 }
             }
         }
+        Ok(answers.into_iter().flatten().collect())
     }
 
     fn io_error(&self, cause: io::Error) -> BenchError {
@@ -101,15 +204,18 @@ pub(super) struct Answer {
     pub code: i32,
     pub remark: String,
     pub body: Vec<u8>,
+    /// Time from the request to this.
+    pub took: Duration,
     offset: Option<i64>,
 }
 
 impl Answer {
-    fn of(frame: &Frame<'_>) -> Self {
+    fn of(frame: &Frame<'_>, took: Duration) -> Self {
         Self {
             code: frame.code,
             remark: frame.remark.as_deref().unwrap_or_default().to_owned(),
             body: frame.body.to_vec(),
+            took,
             offset: frame.ext.get("offset").and_then(|text| text.parse().ok()),
         }
     }

@@ -1,75 +1,178 @@
-//! Where a topic's queues are.
+//! Where the queues of the run's topics are.
 
 use serde_json::Value;
 
-use super::exchange::Exchange;
-use super::{BenchError, Load};
+use super::exchange::{Answer, Exchange};
+use super::{BenchError, Load, topics};
 use crate::format::fastjson;
+use crate::format::remoting::{Head, Serialize};
 
 const GET_ROUTEINFO_BY_TOPIC: i32 = 105;
-const TOPIC_NOT_EXIST: i32 = 17;
+pub(super) const TOPIC_NOT_EXIST: i32 = 17;
 /// The template from which brokers create unknown topics at their first message.
-const TEMPLATE_TOPIC: &str = "TBW102";
+pub(super) const TEMPLATE_TOPIC: &str = "TBW102";
 /// Queues a client asks for in a topic that is created so.
-const NEW_TOPIC_QUEUES: i64 = 4;
+pub(super) const NEW_TOPIC_QUEUES: i32 = 4;
 const MASTER_ID: &str = "0";
+/// Queues of a run, of all topics and brokers.
+const QUEUES_MAX: usize = 2_000_000;
 
 const READABLE: i64 = 4;
 const WRITABLE: i64 = 2;
 
-/// A broker's master and how many of its queues can be used.
+/// A queue of one of the run's topics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct QueueAt {
+    /// The topic's number, see `Load::topic_name`.
+    pub topic: u32,
+    pub id: i32,
+}
+
+/// A master, and its queues that can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct Broker {
     pub address: String,
-    pub queues: i32,
+    pub queues: Vec<QueueAt>,
+    /// The topic does not exist yet: its first message creates it.
+    pub is_template: bool,
 }
 
 /// What the queues are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
+    /// Sending; one topic may be left to the broker to create.
     Write,
+    /// Sending into topics that have to exist before.
+    WriteExisting,
     Read,
 }
 
-/// Asks the NameServer for the masters that have queues of the topic.
-///
-/// To write into an unknown topic, the template's brokers are taken: they create it.
-pub(super) fn targets(load: &Load, purpose: Purpose) -> Result<Vec<Target>, BenchError> {
-    let mut namesrv = Exchange::connect(&load.namesrv, load.timeout())?;
-    let mut limit = i64::MAX;
-    let ask = |namesrv: &mut Exchange, topic: &str| {
-        namesrv.call(GET_ROUTEINFO_BY_TOPIC, &[("topic", topic.into())])
-    };
-    let mut answer = ask(&mut namesrv, &load.topic)?;
-    if answer.code == TOPIC_NOT_EXIST && purpose == Purpose::Write {
-        answer = ask(&mut namesrv, TEMPLATE_TOPIC)?;
-        limit = NEW_TOPIC_QUEUES;
+/// A connection to the first NameServer of the list that answers.
+pub(super) fn namesrv(load: &Load) -> Result<Exchange, BenchError> {
+    let mut last = BenchError::NoNamesrv;
+    let addresses = load.namesrv.split([';', ',']).map(str::trim);
+    for address in addresses.filter(|address| !address.is_empty()) {
+        match Exchange::connect(address, load.timeout()) {
+            Ok(exchange) => return Ok(exchange),
+            Err(error) => last = error,
+        }
     }
-    let answer = answer.accepted(&load.namesrv)?;
-    let unreadable = |cause| BenchError::Wire {
-        address: load.namesrv.clone(),
-        cause,
-    };
-    let found = parse(&answer.body, purpose, limit).map_err(unreadable)?;
-    if found.is_empty() {
-        return Err(BenchError::NoQueue {
-            topic: load.topic.clone(),
-            purpose: if purpose == Purpose::Write {
-                "writable"
-            } else {
-                "readable"
-            },
-            namesrv: load.namesrv.clone(),
-        });
+    Err(last)
+}
+
+/// Asks for the masters that have queues of the topics; creates topics that a run needs and that
+/// do not exist. `created` gets the time each creation took.
+///
+/// To write into one unknown topic, the template's brokers are taken: they create it.
+pub(super) fn brokers(
+    load: &Load,
+    purpose: Purpose,
+    created: &mut Vec<std::time::Duration>,
+) -> Result<Vec<Broker>, BenchError> {
+    let mut namesrv = namesrv(load)?;
+    let mut answers = ask(&mut namesrv, load)?;
+    let is_unknown = |answer: &Answer| answer.code == TOPIC_NOT_EXIST;
+    let is_left_to_broker = purpose == Purpose::Write && load.topics == 1 && load.queues == 0;
+    if purpose != Purpose::Read && answers.iter().any(is_unknown) {
+        if is_left_to_broker {
+            return template(&mut namesrv, load);
+        }
+        (*created, answers) = topics::create(&mut namesrv, load, &answers)?;
+    }
+    let mut found = Vec::new();
+    for (topic, answer) in answers.into_iter().enumerate() {
+        let topic = u32::try_from(topic).unwrap_or(u32::MAX);
+        add(
+            &mut found,
+            topic,
+            (&namesrv.address, load),
+            (purpose, answer),
+        )?;
     }
     Ok(found)
 }
 
-fn parse(body: &[u8], purpose: Purpose, limit: i64) -> Result<Vec<Target>, String> {
+/// The routes of all topics, as answered.
+pub(super) fn ask(namesrv: &mut Exchange, load: &Load) -> Result<Vec<Answer>, BenchError> {
+    namesrv.call_all(load.topics, |index, opaque, out| {
+        let topic = load.topic_name(index as u32);
+        let fields = [("topic", topic.as_str().into())];
+        Head::request(GET_ROUTEINFO_BY_TOPIC, opaque, Serialize::Json).encode(&fields, b"", out);
+    })
+}
+
+/// The brokers that create an unknown topic at its first message.
+pub(super) fn template(namesrv: &mut Exchange, load: &Load) -> Result<Vec<Broker>, BenchError> {
+    let answer = namesrv.call(GET_ROUTEINFO_BY_TOPIC, &[("topic", TEMPLATE_TOPIC.into())])?;
+    let mut found = Vec::new();
+    add(
+        &mut found,
+        0,
+        (&namesrv.address, load),
+        (Purpose::Write, answer),
+    )?;
+    for broker in &mut found {
+        broker.is_template = true;
+        broker.queues.truncate(NEW_TOPIC_QUEUES as usize);
+    }
+    Ok(found)
+}
+
+/// Adds the queues of one topic's route.
+fn add(
+    found: &mut Vec<Broker>,
+    topic: u32,
+    (namesrv, load): (&str, &Load),
+    (purpose, answer): (Purpose, Answer),
+) -> Result<(), BenchError> {
+    let answer = answer.accepted(namesrv)?;
+    let masters = parse(&answer.body, purpose).map_err(|cause| BenchError::Wire {
+        address: namesrv.to_owned(),
+        cause,
+    })?;
+    if masters.is_empty() {
+        return Err(BenchError::NoQueue {
+            topic: load.topic_name(topic),
+            purpose: if purpose == Purpose::Read {
+                "readable"
+            } else {
+                "writable"
+            },
+            namesrv: namesrv.to_owned(),
+        });
+    }
+    for (address, queues) in masters {
+        let address = load.address_map.get(&address).cloned().unwrap_or(address);
+        let place = found.iter().position(|broker| broker.address == address);
+        let place = place.unwrap_or_else(|| {
+            found.push(Broker {
+                address,
+                queues: Vec::new(),
+                is_template: false,
+            });
+            found.len() - 1
+        });
+        let held: usize = found.iter().map(|broker| broker.queues.len()).sum();
+        if held + queues as usize > QUEUES_MAX {
+            return Err(BenchError::Setting {
+                name: "queues of all topics",
+                value: (held + queues as usize).to_string(),
+                min: "1".to_owned(),
+                max: QUEUES_MAX.to_string(),
+            });
+        }
+        let queues = (0..queues).map(|id| QueueAt { topic, id });
+        found[place].queues.extend(queues);
+    }
+    Ok(())
+}
+
+/// Each master's address and its number of queues.
+fn parse(body: &[u8], purpose: Purpose) -> Result<Vec<(String, i32)>, String> {
     let strict = fastjson::to_strict(&String::from_utf8_lossy(body)).map_err(|e| e.to_string())?;
     let route: Value = serde_json::from_str(&strict).map_err(|error| error.to_string())?;
     let (needed, queues_field) = match purpose {
-        Purpose::Write => (WRITABLE, "writeQueueNums"),
+        Purpose::Write | Purpose::WriteExisting => (WRITABLE, "writeQueueNums"),
         Purpose::Read => (READABLE, "readQueueNums"),
     };
     let array = |name: &str| {
@@ -78,10 +181,10 @@ fn parse(body: &[u8], purpose: Purpose, limit: i64) -> Result<Vec<Target>, Strin
             .map(Vec::as_slice)
             .unwrap_or_default()
     };
-    let mut targets = Vec::new();
+    let mut masters = Vec::new();
     for queue_data in array("queueDatas") {
         let perm = queue_data["perm"].as_i64().unwrap_or(0);
-        let queues = queue_data[queues_field].as_i64().unwrap_or(0).min(limit);
+        let queues = queue_data[queues_field].as_i64().unwrap_or(0);
         let broker = array("brokerDatas")
             .iter()
             .find(|b| b["brokerName"] == queue_data["brokerName"]);
@@ -89,13 +192,10 @@ fn parse(body: &[u8], purpose: Purpose, limit: i64) -> Result<Vec<Target>, Strin
         if let (true, Some(address), Ok(queues @ 1..)) =
             (perm & needed != 0, master, i32::try_from(queues))
         {
-            targets.push(Target {
-                address: address.to_owned(),
-                queues,
-            });
+            masters.push((address.to_owned(), queues));
         }
     }
-    Ok(targets)
+    Ok(masters)
 }
 
 #[cfg(test)]
@@ -110,12 +210,9 @@ mod tests {
             "queueDatas":[{"brokerName":"a","perm":6,"readQueueNums":8,"writeQueueNums":5},
             {"brokerName":"b","perm":6,"readQueueNums":1,"writeQueueNums":1},
             {"brokerName":"c","perm":4,"readQueueNums":3,"writeQueueNums":3}]}"#;
-        let target = |address: &str, queues| Target {
-            address: address.to_owned(),
-            queues,
-        };
-        assert_eq!(parse(body, Purpose::Write, 4), Ok(vec![target("h:1", 4)]));
-        let readable = vec![target("h:1", 8), target("h:4", 3)];
-        assert_eq!(parse(body, Purpose::Read, i64::MAX), Ok(readable));
+        let master = |address: &str, queues| (address.to_owned(), queues);
+        assert_eq!(parse(body, Purpose::Write), Ok(vec![master("h:1", 5)]));
+        let readable = vec![master("h:1", 8), master("h:4", 3)];
+        assert_eq!(parse(body, Purpose::Read), Ok(readable));
     }
 }

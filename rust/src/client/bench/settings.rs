@@ -1,11 +1,31 @@
 //! What to load the broker with.
 
+mod connect;
+mod consume;
+mod latency;
+mod produce;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::BenchError;
 use crate::format::remoting;
+
+pub use connect::{Connect, Role};
+pub use consume::Consume;
+pub use latency::Latency;
+pub use produce::Produce;
+
+/// Threads, and connections that threads own, of one run.
+pub(super) const WORKERS_MAX: usize = 4096;
+/// The longest time a setting may ask for, seconds: eleven days.
+const SECONDS_MAX: f64 = 1e6;
+/// Topics of one run; six digits name them.
+const TOPICS_MAX: usize = 100_000;
+/// RocketMQ's limit on the length of a topic's name.
+const NAME_BYTES_MAX: usize = 127;
 
 /// The header serialisation of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -27,14 +47,21 @@ impl From<Headers> for remoting::Serialize {
     }
 }
 
-/// What both kinds of load have in common.
+/// What all kinds of load have in common.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Load {
-    /// "host:port" of a NameServer.
+    /// "host:port" of NameServers, several by ';': the first that answers is asked.
     pub namesrv: String,
-    /// The topic.
+    /// Broker addresses to replace, for brokers behind NAT.
+    pub address_map: BTreeMap<String, String>,
+    /// The topic; of several topics, the beginning of their names.
     pub topic: String,
+    /// Topics to spread the load over; above 1 they are called `{topic}-000000` and so on.
+    pub topics: usize,
+    /// Queues per broker of topics that the run creates; 0 leaves creation to the broker, or
+    /// takes a client's usual 4 where the run has to create them.
+    pub queues: i32,
     /// Threads, each with a connection of its own.
     pub threads: usize,
     /// Load before anything is counted, seconds.
@@ -45,7 +72,7 @@ pub struct Load {
     pub count: u64,
     /// The serialisation of request headers.
     pub headers: Headers,
-    /// A request is given up, and the run with it, after this many seconds.
+    /// A connection that owes a reply this long is given up, seconds.
     pub timeout_s: f64,
 }
 
@@ -53,70 +80,16 @@ impl Default for Load {
     fn default() -> Self {
         Self {
             namesrv: "127.0.0.1:9876".to_owned(),
+            address_map: BTreeMap::new(),
             topic: "BenchmarkTest".to_owned(),
+            topics: 1,
+            queues: 0,
             threads: 1,
             warmup_s: 1.0,
             duration_s: 10.0,
             count: 0,
             headers: Headers::Json,
             timeout_s: 10.0,
-        }
-    }
-}
-
-/// Settings of a produce run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Produce {
-    /// The common part.
-    pub load: Load,
-    /// Requests in flight per thread; 1 is a synchronous send.
-    pub in_flight: usize,
-    /// Bytes of a message's body.
-    pub body_bytes: usize,
-    /// Messages in a request; above 1 it is a batch.
-    pub batch: usize,
-    /// TAGS of every message; empty for none.
-    pub tag: String,
-}
-
-impl Default for Produce {
-    fn default() -> Self {
-        let load = Load::default();
-        Self {
-            load,
-            in_flight: 1,
-            body_bytes: 1024,
-            batch: 1,
-            tag: String::new(),
-        }
-    }
-}
-
-/// Settings of a consume run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Consume {
-    /// The common part.
-    pub load: Load,
-    /// The group named in the pulls; nothing is committed for it.
-    pub group: String,
-    /// Messages asked for in a pull.
-    pub pull_max: usize,
-    /// The inline subscription: tags, or `*`.
-    pub expression: String,
-    /// Begin again at the end of the backlog, until the time is over.
-    pub repeat: bool,
-}
-
-impl Default for Consume {
-    fn default() -> Self {
-        Self {
-            load: Load::default(),
-            group: "mqclient_bench".to_owned(),
-            pull_max: 32,
-            expression: "*".to_owned(),
-            repeat: false,
         }
     }
 }
@@ -136,29 +109,35 @@ impl Load {
         Duration::from_secs_f64(self.timeout_s)
     }
 
+    /// The name of the topic with this number.
+    pub(super) fn topic_name(&self, number: u32) -> String {
+        if self.topics == 1 {
+            return self.topic.clone();
+        }
+        format!("{}-{number:06}", self.topic)
+    }
+
     fn check(&self) -> Result<(), BenchError> {
-        in_range("threads", self.threads, 1, 4096)?;
-        in_range("warmup_s", self.warmup_s, 0.0, 1e6)?;
-        in_range("duration_s", self.duration_s, 0.0, 1e6)?;
-        in_range("timeout_s", self.timeout_s, 0.001, 1e6)
+        in_range("threads", self.threads, 1, WORKERS_MAX)?;
+        in_range("topics", self.topics, 1, TOPICS_MAX)?;
+        in_range("queues", self.queues, 0, 65_535)?;
+        in_range("warmup_s", self.warmup_s, 0.0, SECONDS_MAX)?;
+        in_range("duration_s", self.duration_s, 0.0, SECONDS_MAX)?;
+        in_range("timeout_s", self.timeout_s, 0.001, SECONDS_MAX)?;
+        check_name("topic", &self.topic_name(0))
     }
 }
 
-impl Produce {
-    pub(super) fn check(&self) -> Result<(), BenchError> {
-        self.load.check()?;
-        in_range("in_flight", self.in_flight, 1, 1 << 20)?;
-        in_range("batch", self.batch, 1, 1 << 20)?;
-        in_range("body_bytes", self.body_bytes, 1, 4 << 20)?;
-        in_range("bytes of a batch", self.body_bytes * self.batch, 1, 4 << 20)
+/// A topic or a group: RocketMQ's rule for their names, which keeps them free of JSON's escapes.
+fn check_name(what: &'static str, name: &str) -> Result<(), BenchError> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"%|-_".contains(&byte);
+    if !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.bytes().all(is_allowed) {
+        return Ok(());
     }
-}
-
-impl Consume {
-    pub(super) fn check(&self) -> Result<(), BenchError> {
-        self.load.check()?;
-        in_range("pull_max", self.pull_max, 1, 1 << 20)
-    }
+    Err(BenchError::Name {
+        what,
+        name: name.to_owned(),
+    })
 }
 
 fn in_range<T: PartialOrd + ToString>(

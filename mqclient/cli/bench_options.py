@@ -1,0 +1,167 @@
+"""The options that the commands of `mqclient bench` share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from mqclient.cli.options import connection_options
+from mqstore.cli.output import output_option
+
+__all__ = ["FINITE", "load_of", "load_options", "send_options", "send_settings", "topic_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Finite(click.types.FloatParamType):
+    """A number that JSON can say."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read it; fails on text, infinity and nan."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a number of seconds or messages", param, ctx)
+        return number
+
+
+FINITE = _Finite()
+
+RATE_IN_FLIGHT = 1024
+"""Requests that may wait for replies in an open loop unless --in-flight says otherwise."""
+
+
+def _add(command: F, options: tuple[Callable[[F], F], ...]) -> F:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def load_options(duration: str = "seconds that count", threads: int = 1) -> Callable[[F], F]:
+    """Add what every load has; duration: what --duration means for this one."""
+
+    def add(command: F) -> F:
+        seconds = click.option(
+            "--duration", type=FINITE, default=10.0, show_default=True, help=duration
+        )
+        options: tuple[Callable[[F], F], ...] = (
+            connection_options,
+            click.option(
+                "-t",
+                "--topic",
+                default="BenchmarkTest",
+                show_default=True,
+                help="topic; of several, the beginning of their names",
+            ),
+            click.option(
+                "--threads",
+                default=threads,
+                show_default=True,
+                help="threads, with a connection each where they send or read",
+            ),
+            seconds,
+            click.option(
+                "--timeout",
+                type=FINITE,
+                default=10.0,
+                show_default=True,
+                help="seconds after which a silent connection is given up",
+            ),
+            click.option(
+                "--headers",
+                type=click.Choice(("json", "rocketmq")),
+                default="json",
+                show_default=True,
+                help="how request headers are written",
+            ),
+            click.option("--name", help="what `bench compare` calls this run [what it does]"),
+            click.option(
+                "--save",
+                type=click.Path(dir_okay=False, writable=True),
+                help="append the whole report to this file, a line of JSON",
+            ),
+            output_option,
+        )
+        return _add(command, options)
+
+    return add
+
+
+def topic_options(command: F) -> F:
+    """Add what loads have that send or read messages."""
+    options = (
+        click.option(
+            "--topics",
+            default=1,
+            show_default=True,
+            help="topics to use, TOPIC-000000 and so on; loads that send create missing ones",
+        ),
+        click.option(
+            "--warmup",
+            type=FINITE,
+            help="seconds of load before those that count [1; 0 with --count or for a backlog]",
+        ),
+        click.option(
+            "--count", default=0, help="end after so many messages, warm-up included [no limit]"
+        ),
+    )
+    return _add(command, options)
+
+
+def send_options(command: F) -> F:
+    """Add what loads have that send."""
+    options = (
+        click.option(
+            "--in-flight",
+            type=int,
+            help="requests per thread that may wait for replies; 1 is a synchronous send "
+            f"[1, with --rate {RATE_IN_FLIGHT}]",
+        ),
+        click.option("--body-bytes", default=1024, show_default=True, help="bytes of a body"),
+        click.option("--batch", default=1, show_default=True, help="messages per request"),
+        click.option("--tag", default="", help="TAGS of every message"),
+        click.option("--oneway", is_flag=True, help="ask for no replies"),
+        click.option(
+            "--wait/--no-wait",
+            default=True,
+            show_default=True,
+            help="the property WAIT: whether a reply waits for flush and replication",
+        ),
+        click.option(
+            "--queues",
+            default=0,
+            help="queues per broker of topics that this run creates [4]",
+        ),
+    )
+    return topic_options(_add(command, options))
+
+
+def load_of(options: dict[str, Any], warmup: float = 0.0) -> dict[str, object]:
+    """Turn the options that every load has into settings.
+
+    warmup: seconds, unless --warmup says otherwise, or --count says how much to do.
+    """
+    options.pop("credentials", None)
+    source = click.get_current_context().get_parameter_source("credentials")
+    if source is click.core.ParameterSource.COMMANDLINE:
+        raise click.UsageError("the load generator does not sign requests yet: no --credentials")
+    given = options.pop("warmup", None)
+    if options.get("count"):
+        warmup = 0.0
+    for option in ("duration", "timeout"):
+        options[f"{option}_s"] = options.pop(option)
+    options["namesrv"] = options["namesrv"] or "127.0.0.1:9876"
+    return {**options, "warmup_s": warmup if given is None else given}
+
+
+def send_settings(options: dict[str, Any], rate: float) -> dict[str, object]:
+    """Take the options of sending out of all options; what is left is the load's."""
+    names = ("in_flight", "body_bytes", "batch", "tag", "oneway", "wait")
+    settings = {name: options.pop(name) for name in names}
+    if settings["in_flight"] is None:
+        settings["in_flight"] = RATE_IN_FLIGHT if rate else 1
+    return {**settings, "rate": rate}

@@ -1,0 +1,88 @@
+//! What can go wrong.
+
+use std::io;
+
+use thiserror::Error;
+
+/// Why a run ended without a result.
+#[derive(Debug, Error)]
+pub enum BenchError {
+    /// A setting is out of its range.
+    #[error("{name} {value} is not between {min} and {max}")]
+    Setting {
+        /// The setting.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// The smallest.
+        min: String,
+        /// The largest.
+        max: String,
+    },
+    /// A name that RocketMQ does not allow.
+    #[error("{what} {name:?} is not 1 to 127 of the characters A-Z a-z 0-9 % | - _")]
+    Name {
+        /// "topic" or "group".
+        what: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// Two settings that exclude each other.
+    #[error("{0} and {1} exclude each other")]
+    Both(&'static str, &'static str),
+    /// The list of NameServers is empty.
+    #[error("no NameServer is given")]
+    NoNamesrv,
+    /// This process may not open that many connections.
+    #[error(
+        "{connections} connections need {needed} open files, this process may have {allowed}; \
+         raise the limit: ulimit -n {needed}"
+    )]
+    OpenFiles {
+        /// Connections asked for.
+        connections: usize,
+        /// Open files that takes.
+        needed: u64,
+        /// The hard limit.
+        allowed: u64,
+    },
+    /// No connection, or it broke.
+    #[error("{address}: {cause}")]
+    Io {
+        /// "host:port".
+        address: String,
+        /// The system's words.
+        cause: io::Error,
+    },
+    /// What a server sent cannot be read.
+    #[error("{address} sent what cannot be read: {cause}")]
+    Wire {
+        /// "host:port".
+        address: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// A server refused.
+    #[error("{address} answered code {code}: {remark}")]
+    Refused {
+        /// "host:port".
+        address: String,
+        /// Its response code.
+        code: i32,
+        /// Its words.
+        remark: String,
+    },
+    /// The topic has no queue to use.
+    #[error("topic {topic} has no {purpose} queue at {namesrv}")]
+    NoQueue {
+        /// The topic.
+        topic: String,
+        /// "writable" or "readable".
+        purpose: &'static str,
+        /// The NameServer asked.
+        namesrv: String,
+    },
+    /// A worker thread panicked.
+    #[error("a worker ended unexpectedly")]
+    Worker,
+}
