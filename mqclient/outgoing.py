@@ -53,15 +53,7 @@ def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
     if not 0 < size <= settings.body_bytes_max:
         _check_body(size, settings.body_bytes_max)
     properties = message.properties
-    msg_id = properties.get("UNIQ_KEY")
-    if msg_id is not None:
-        text = _properties_text(properties)
-    elif properties == _PLAIN:  # no tag, no key: nothing to encode
-        msg_id = unique_id()
-        text = f"WAIT\x01true\x02UNIQ_KEY\x01{msg_id}"
-    else:
-        msg_id = unique_id()
-        text = _properties_text({**properties, "UNIQ_KEY": msg_id})
+    msg_id, text = _identified(properties)
     result = Outgoing(topic, body, text, msg_id, message.flag)
     result.born_timestamp_ms = message.born_timestamp_ms
     if 0 < settings.compress_from <= size:
@@ -86,37 +78,49 @@ def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> Ou
     check_sendable(first.topic)
     if first.topic.startswith(RETRY_PREFIX):
         raise ValueError(f"a batch cannot be sent to the retry topic {first.topic!r}")
-    items, ids = [], []
+    parts: list[bytes] = []
+    ids = []
+    wait_store_ok = first.wait_store_ok
     for message in messages:
-        _check_item(message, first)
-        msg_id = message.properties.get("UNIQ_KEY") or unique_id()
+        _check_item(message, first, wait_store_ok)
+        msg_id, text = _identified(message.properties)
         ids.append(msg_id)
-        items.append(_batch_item(message, msg_id))
-    body = b"".join(items)
+        body, properties = message.body, text.encode()
+        total = _ITEM_HEAD.size + len(body) + 2 + len(properties)
+        parts += (
+            _ITEM_HEAD.pack(total, 0, 0, message.flag, len(body)),
+            body,
+            _PROPERTIES_LENGTH.pack(len(properties)),
+            properties,
+        )
+    body = b"".join(parts)
     _check_body(len(body), settings.body_bytes_max, "batch")
-    wait = "true" if first.wait_store_ok else "false"
+    wait = "true" if wait_store_ok else "false"
     return Outgoing(first.topic, body, f"WAIT\x01{wait}", ",".join(ids), batch=True)
 
 
-def _check_item(message: Message, first: Message) -> None:
+def _identified(properties: dict[str, str]) -> tuple[str, str]:
+    """A message's unique id, made if it has none, and its properties with it as text."""
+    msg_id = properties.get("UNIQ_KEY")
+    if msg_id:
+        return msg_id, _properties_text(properties)
+    msg_id = unique_id()
+    if properties == _PLAIN:  # no tag, no key: nothing to encode
+        return msg_id, f"WAIT\x01true\x02UNIQ_KEY\x01{msg_id}"
+    return msg_id, _properties_text({**properties, "UNIQ_KEY": msg_id})
+
+
+def _check_item(message: Message, first: Message, wait_store_ok: bool) -> None:
     if not isinstance(message, Message):
         raise TypeError(f"a batch holds Message objects, not {type(message).__name__}")
     if message.topic != first.topic:
         raise ValueError(f"a batch has one topic, not {first.topic!r} and {message.topic!r}")
-    if message.wait_store_ok != first.wait_store_ok:
+    if message.wait_store_ok != wait_store_ok:
         raise ValueError("all messages of a batch need the same wait_store_ok")
-    if message.delay_level:
+    if "DELAY" in message.properties and message.delay_level:
         raise ValueError("a batch cannot be delayed; send delayed messages one by one")
     if not message.body:
         raise ValueError("the body is empty; a broker refuses that")
-
-
-def _batch_item(message: Message, msg_id: str) -> bytes:
-    properties = _properties_text({**message.properties, "UNIQ_KEY": msg_id}).encode()
-    body = message.body
-    total = _ITEM_HEAD.size + len(body) + 2 + len(properties)
-    head = _ITEM_HEAD.pack(total, 0, 0, message.flag, len(body))
-    return b"".join((head, body, _PROPERTIES_LENGTH.pack(len(properties)), properties))
 
 
 def _check_body(size: int, limit: int, what: str = "body") -> None:

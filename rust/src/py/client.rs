@@ -132,7 +132,7 @@ impl Connector {
         let slice = if is_main { POLL } else { Duration::MAX };
         loop {
             if let Some(outcome) = py.detach(|| seat.wait(slice)) {
-                return outcome.to_python(py);
+                return outcome.into_python(py);
             }
             py.check_signals()
                 .inspect_err(|_| self.inbox.leave(token))?;
@@ -170,7 +170,7 @@ impl Connector {
             py,
             events
                 .into_iter()
-                .map(|event| event.to_python(py))
+                .map(|event| event.into_python(py))
                 .collect::<PyResult<Vec<_>>>()?,
         )
     }

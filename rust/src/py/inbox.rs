@@ -65,7 +65,7 @@ pub(super) enum Event {
 
 impl Event {
     /// `(token, kind, payload)` as the stub describes it.
-    pub fn to_python<'py>(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    pub fn into_python<'py>(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self {
             Self::Reply(token, frame) => {
                 (token, 0, frame_to_python(py, &frame)?).into_bound_py_any(py)
