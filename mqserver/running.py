@@ -97,8 +97,12 @@ def check_broker(file: str | None, settings: Mapping[str, str]) -> None:
 
     loaded = load_broker(file, None, settings)
     with clear_errors(loaded):
-        broker_settings(loaded)
+        settings_read = broker_settings(loaded)
         store_settings(loaded)
+        if settings_read.acl_enable:
+            from mqserver.broker.acl.control import check_files
+
+            check_files(settings_read)
     _warn(loaded)
     chosen = sum(1 for key in loaded.table if loaded.is_set(key))
     say(f"{file or 'the defaults'}: fine, {chosen} keys set, {len(loaded.warnings)} warnings")

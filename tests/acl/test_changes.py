@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from mqclient.wire.frame import Frame
-from mqserver.broker.acl.control import AccessControl
+from mqserver.broker.acl.control import AccessControl, check_files
 from mqserver.broker.acl.files import Places
 from mqserver.broker.broker import Broker
 from mqserver.config.broker_table import BROKER
@@ -193,6 +193,8 @@ def test_a_broker_with_bad_accounts_does_not_start(
     broker = Broker(load(BROKER, flags=pairs(both.broker_settings, "test")))
     with pytest.raises(SettingsError, match=wanted):
         broker.start()
+    with pytest.raises(SettingsError, match=wanted):
+        check_files(broker.settings)
 
 
 def test_without_access_control_changes_fail_and_questions_are_not_answered() -> None:

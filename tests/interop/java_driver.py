@@ -47,6 +47,7 @@ class JavaDriver(ServerProcess):
     """A JVM running `Driver.java`; `serialize` is the header form its client speaks."""
 
     def __init__(self, home: Path, serialize: str = "JSON") -> None:
+        self.home = home
         self.serialize = serialize
         self._events: list[Event] = []
         self._ids = itertools.count(1)

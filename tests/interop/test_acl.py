@@ -120,13 +120,21 @@ def test_our_clients_with_an_account(guarded: Guarded) -> None:
 
 
 def test_javas_admin_commands(guarded: Guarded, java_driver: JavaDriver) -> None:
+    tools = java_driver.home / "conf" / "tools.yml"
+    tools.write_text("".join(f"{name}: {value}\n" for name, value in ADMIN.items()))
+    try:
+        _javas_admin_commands(guarded, java_driver)
+    finally:
+        tools.unlink()
+
+
+def _javas_admin_commands(guarded: Guarded, java_driver: JavaDriver) -> None:
     def admin(*words: str) -> str:
-        call = java_driver.call("admin", arguments=[*words, "-b", guarded.broker], **ADMIN)
-        return str(call["printed"])
+        return java_driver.admin(*words, "-b", guarded.broker)
 
     created = admin("updateAclConfig", "-a", "newaccount", "-s", "new-secret-words", "-t",
                     "AclPub=PUB")  # fmt: skip
-    assert f"create or update plain access config to {guarded.broker} success." in created
+    assert f"create or update plain access config to {guarded.broker} success." in created, created
     account = {"accessKey": "newaccount", "secretKey": "new-secret-words"}
     (sent,) = java_driver.produce(guarded.namesrv, "AclPub", 1, **account)
     assert sent["status"] == "SEND_OK"

@@ -43,13 +43,8 @@ def access_control(settings: BrokerSettings, tables: Tables) -> AccessControl:
 
     Raises SettingsError for a missing home or a bad file, naming it.
     """
-    if not settings.rocketmq_home:
-        raise SettingsError(
-            "aclEnable=true needs rocketmqHome (or ROCKETMQ_HOME in the environment): the "
-            f"directory with {settings.acl_plain_file}"
-        )
     made = AccessControl(
-        Places(Path(settings.rocketmq_home).expanduser(), settings.acl_plain_file),
+        _places(settings),
         tables,
         lambda: time.time_ns() // 1_000_000,
         white_skips_signature=settings.acl_white_list_skips_signature,
@@ -59,6 +54,24 @@ def access_control(settings: BrokerSettings, tables: Tables) -> AccessControl:
     except AclError as error:
         raise SettingsError(str(error)) from error
     return made
+
+
+def check_files(settings: BrokerSettings) -> None:
+    """Read every access file and change nothing; SettingsError names a bad one."""
+    try:
+        for path in _places(settings).paths():
+            read(path, 0)
+    except AclError as error:
+        raise SettingsError(str(error)) from error
+
+
+def _places(settings: BrokerSettings) -> Places:
+    if not settings.rocketmq_home:
+        raise SettingsError(
+            "aclEnable=true needs rocketmqHome (or ROCKETMQ_HOME in the environment): the "
+            f"directory with {settings.acl_plain_file}"
+        )
+    return Places(Path(settings.rocketmq_home).expanduser(), settings.acl_plain_file)
 
 
 class AccessControl:

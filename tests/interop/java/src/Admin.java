@@ -18,7 +18,7 @@ final class Admin {
         System.setOut(capture);
         System.setErr(capture);
         try {
-            MQAdminStartup.main0(arguments, Account.hook(command));
+            MQAdminStartup.main0(arguments, null);
         } finally {
             System.setOut(out);
             System.setErr(err);
