@@ -11,8 +11,8 @@ const UPDATE_AND_CREATE_TOPIC: i32 = 17;
 const PERM_READ_WRITE: i32 = 6;
 /// Time between two questions whether the NameServer knows the new topics.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
-/// Topics still unknown after this are created again, one after another: a broker that registers
-/// two at the same time may leave one out (Java 4.9.7 does, both say the newest version).
+/// Topics still unknown after this are created again, one after another: where a broker registers
+/// two at the same time with the newest version, a NameServer takes the first only.
 const CREATE_AGAIN: Duration = Duration::from_secs(1);
 
 /// Creates every topic whose route is unknown; returns how long each request took, and the
