@@ -10,10 +10,11 @@ Queue = tuple[str, str, int]
 """A queue as the lock table knows it: topic, broker name, queue id."""
 
 
-Traffic = tuple[str, str, str, int, int, int, int, int]
+Traffic = tuple[str, str, str, int, list[int]]
 """What the plane served: "put", "get" or "delivery" (of delayed messages), topic, group (of a get),
-queue (-1: any; of the schedule topic for a delivery), requests, messages, bytes, milliseconds of
-waiting for the disk."""
+queue (-1: any; of the schedule topic for a delivery); requests, messages, bytes, milliseconds of
+waiting for the disk, and bytes of the log behind the last message read. A row may come several
+times."""
 
 
 class Event(Protocol):

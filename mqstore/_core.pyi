@@ -86,6 +86,9 @@ class GetResult:
     def suggest_slave(self) -> bool:
         """The reader is so far behind that a slave should serve it."""
     @property
+    def behind_bytes(self) -> int:
+        """Bytes of the log behind the last message that was looked at, 0 without one."""
+    @property
     def body(self) -> bytes:
         """Whole records one after another; see `decode_messages`."""
 
@@ -542,7 +545,7 @@ class SentReply:
 # --- the server (see mqserver/listener.py)
 
 _Queue = tuple[str, str, int]  # topic, broker name, queue id
-_Traffic = tuple[str, str, str, int, int, int, int, int]
+_Traffic = tuple[str, str, str, int, list[int]]
 
 class ServerStopped(Exception):
     """The server was stopped: no request will come any more."""
@@ -594,7 +597,8 @@ class Server:
         ("waiting.FAMILY", "head_wait_ms.FAMILY", "connections", "held")."""
     def take_traffic(self) -> list[_Traffic]:
         """Served natively since the last call: "put", "get" or "delivery", topic, group ("" unless
-        a get), queue (-1: any), requests, messages, bytes, ms of waiting for the disk."""
+        a get), queue (-1: any); requests, messages, bytes, ms of waiting for the disk, bytes of
+        the log behind the last one read. A row may come several times."""
     def set_overload(self, busy_ms: int, patience_ms: Mapping[str, int] | None) -> None:
         """Answer 2 to sends while the log's lock is held for longer, and to requests that wait for
         longer than their family may (None: no limits). ValueError: no such family."""

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING
 
 from mqclient.wire.codes import RequestCode
@@ -14,6 +15,7 @@ from mqserver.addresses import Advertised, advertised
 from mqserver.broker import table
 from mqserver.broker.context import BrokerContext, NoNameServers
 from mqserver.broker.relay import Relay
+from mqserver.broker.slow_groups import stop_slow_groups
 from mqserver.broker.state import filters, groups, topics
 from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.filters import BloomShape, Filters
@@ -46,6 +48,8 @@ SWITCH_INTERVAL_S = 0.0005
 """Python threads change hands this often, so that hand-off threads do not starve the loop."""
 CLIENT_SCAN_S = 10.0
 CLIENT_EXPIRY_S = 120.0
+PROTECT_TURNS = 18
+"""Three minutes, in scans."""
 DRAIN_S = 5.0
 
 
@@ -347,6 +351,7 @@ class Broker:
     def _scan(self) -> None:
         """Close connections of clients that stopped sending heartbeats; note the midnights."""
         refusal: str | None = None
+        turns = count(1)
         due = time.monotonic()
         # At a fixed rate: the statistics take their samples here.
         while not self._stopping.wait(max(0.0, due - time.monotonic())):
@@ -363,6 +368,8 @@ class Broker:
             for connection in silent:
                 log.warning("connection %d sent no heartbeat for 120 s: closed", connection)
                 listener.close_connection(connection)
+            if next(turns) % PROTECT_TURNS == 0:
+                stop_slow_groups(context)
 
     def _told_refusal(self, before: str | None) -> str | None:
         """Log when the store begins or ceases to refuse messages, and why."""

@@ -140,6 +140,10 @@ _STATISTICS = (
 )  # fmt: skip
 
 _OVERLOAD = (
+    Setting("disableConsumeIfConsumerReadSlowly", False, "groups that are too far behind may not "
+            "consume any more", online=True),
+    Setting("consumerFallbehindThreshold", 16 << 30, "too far, of the log", unit="bytes", floor=1,
+            ceiling=LONG_MAX, online=True),
     Setting("brokerFastFailureEnable", True, "refuse requests that waited for too long",
             online=True),
     Setting("waitTimeMillsInSendQueue", 200, "a send may wait so long", unit="ms", floor=1,
@@ -153,8 +157,6 @@ _OVERLOAD = (
 )  # fmt: skip
 
 _INERT = (
-    inert("disableConsumeIfConsumerReadSlowly", False, _LATER),
-    inert("consumerFallbehindThreshold", 16 << 30, _LATER),
     inert("fetchNamesrvAddrByAddressServer", False, _LATER),
     inert("rmqAddressServerDomain", "", _LATER),
     inert("rmqAddressServerSubGroup", "", _LATER),

@@ -87,6 +87,8 @@ class BrokerSettings(NamedTuple):
     default_query_max_num: int
     max_msgs_num_batch: int
     os_page_cache_busy_time_out_mills: int
+    disable_consume_if_consumer_read_slowly: bool
+    consumer_fallbehind_threshold: int
     broker_fast_failure_enable: bool
     wait_time_mills_in_send_queue: int
     wait_time_mills_in_pull_queue: int

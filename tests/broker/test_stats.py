@@ -187,9 +187,9 @@ class Room:
 def test_what_the_plane_served_is_counted_under_rocketmqs_keys() -> None:
     room = Room()
     room.rows = [
-        ("put", "T", "", -1, 2, 5, 500, 0),
-        ("put", "T", "", -1, 1, 1, 100, 0),
-        ("get", "T", "G", 3, 2, 6, 600, 8),
+        ("put", "T", "", -1, [2, 5, 500, 0, 0]),
+        ("put", "T", "", -1, [1, 1, 100, 0, 0]),
+        ("get", "T", "G", 3, [2, 6, 600, 8, 0]),
     ]
     assert room.sums("TOPIC_PUT_NUMS T", "TOPIC_PUT_SIZE T") == [(6, 2.0), (600, 200.0)]
     names = ("GROUP_GET_NUMS T@G", "GROUP_GET_SIZE T@G", "GROUP_GET_LATENCY 3@T@G")
@@ -202,8 +202,8 @@ def test_what_the_plane_served_is_counted_under_rocketmqs_keys() -> None:
 def test_delayed_messages_are_counted_where_they_wait_and_where_they_go() -> None:
     room = Room()
     room.rows = [
-        ("put", "SCHEDULE_TOPIC_XXXX", "", 2, 1, 1, 100, 0),
-        ("delivery", "T", "", 2, 1, 1, 90, 0),
+        ("put", "SCHEDULE_TOPIC_XXXX", "", 2, [1, 1, 100, 0, 0]),
+        ("delivery", "T", "", 2, [1, 1, 90, 0, 0]),
     ]
     room.stats.put("T", 1, 100, delay_level=99)
     assert room.sums(
@@ -221,8 +221,8 @@ def test_delayed_messages_are_counted_where_they_wait_and_where_they_go() -> Non
 def test_what_is_switched_off_is_not_counted() -> None:
     room = Room(Counted("C", queues=False, deliveries=False))
     room.rows = [
-        ("put", "SCHEDULE_TOPIC_XXXX", "", 2, 1, 1, 100, 0),
-        ("delivery", "T", "", 2, 1, 1, 90, 0),
+        ("put", "SCHEDULE_TOPIC_XXXX", "", 2, [1, 1, 100, 0, 0]),
+        ("delivery", "T", "", 2, [1, 1, 90, 0, 0]),
     ]
     names = ("QUEUE_PUT_NUMS SCHEDULE_TOPIC_XXXX@2", "TOPIC_PUT_NUMS T")
     assert room.sums(*names, "TOPIC_PUT_NUMS SCHEDULE_TOPIC_XXXX") == [None, None, (1, 1.0)]
@@ -242,6 +242,22 @@ def test_light_queues_share_their_items() -> None:
     room.stats.got("%LMQ%b", "%LMQ%b", 3, 30, 0)
     assert room.sums("GROUP_GET_NUMS %LMQ%@%LMQ%") == [(5, 2.5)]
     assert room.stats.consume_tps("%LMQ%c", "%LMQ%d") == 0.5
+
+
+def test_groups_that_are_too_far_behind() -> None:
+    room = Room()
+    room.rows = [
+        ("get", "T", "slow", 0, [1, 1, 1, 0, 500]),
+        ("get", "T", "slow", 0, [1, 1, 1, 0, 10]),
+        ("get", "T", "slow", 1, [1, 1, 1, 0, 700]),
+        ("get", "T", "fast", 0, [1, 1, 1, 0, 400]),
+    ]
+    assert room.stats.slow_groups(400) == {"slow": 700}
+    room.stats.got("T", "slow", 1, 1, 1, behind_bytes=0)
+    assert room.stats.slow_groups(400) == {"slow": 500}
+    assert room.sums("GROUP_GET_FALL_SIZE 0@T@slow") == [None], "nobody can ask for it"
+    room.stats.forget_group("slow")
+    assert room.stats.slow_groups(0) == {"fast": 400}
 
 
 def test_items_go_with_their_topic_or_group() -> None:

@@ -11,6 +11,7 @@ from mqclient.wire.bodies.common import KVTable
 from mqclient.wire.bodies.groups import BrokerStatsData, ConsumeStats, ConsumeStatsList
 from mqclient.wire.frame import Frame
 from mqserver.broker.context import BrokerContext
+from mqserver.broker.slow_groups import stop_slow_groups
 from mqserver.pair import Pair
 from mqserver.probe import Probe
 from mqserver.standalone import Standalone
@@ -180,3 +181,22 @@ def test_statistics_go_with_their_topic_if_that_is_set(mq: Standalone, probe: Pr
         assert stats(probe, "TOPIC_PUT_NUMS", topic).code == 0
         assert probe.call(Frame(215, {"topic": topic})).code == 0
         assert stats(probe, "TOPIC_PUT_NUMS", topic).code == code
+
+
+def test_a_group_that_is_too_far_behind_may_not_consume(mq: Standalone, probe: Probe) -> None:
+    topic, group = mq.topic(queues=1), "slow_group"
+    probe.call(Frame(200, {}, json.dumps({"groupName": group}).encode()))
+    for _ in range(40):
+        send(probe, topic)
+    mq.wait_dispatched()
+    assert pull(probe, topic, group).code == 0
+    for settings, code in (
+        ("consumerFallbehindThreshold=100\n", 0),
+        ("disableConsumeIfConsumerReadSlowly=true\n", 16),
+        ("disableConsumeIfConsumerReadSlowly=false\n", 0),
+    ):
+        assert probe.call(Frame(25, {}, settings.encode())).code == 0
+        stop_slow_groups(context(mq))
+        reply = pull(probe, topic, group)
+        assert reply.code == code
+        probe.call(Frame(200, {}, json.dumps({"groupName": group}).encode()))

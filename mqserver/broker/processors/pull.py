@@ -77,7 +77,7 @@ def _pull(broker: BrokerContext, request: Request) -> Reply:
         note_moved(broker, header, found.next_begin_offset)
     elif code == ResponseCode.SUCCESS:
         count, size = found.message_count, len(found.body)
-        broker.stats.got(topic, header.consumer_group, count, size, queue_id)
+        broker.stats.got(topic, header.consumer_group, count, size, queue_id, found.behind_bytes)
     return _answer(broker, group, code, found)
 
 

@@ -74,6 +74,16 @@ class Groups:
         with self._lock:
             return SubscriptionGroupWrapper(dict(self._rows), replace(self.version))
 
+    def stop_consuming(self, group: str) -> bool:
+        """Clear `consumeEnable` of a group until somebody sets it; False if it was clear, or there
+        is no such group. Not saved, as in RocketMQ."""
+        with self._lock:
+            config = self._rows.get(group)
+            if config is None or not config.consume_enable:
+                return False
+            self._change(replace(config, consume_enable=False))
+            return True
+
     def remove(self, group: str) -> None:
         """Delete a group (code 207); the caller saves."""
         with self._lock:

@@ -78,6 +78,7 @@ class Items:
         self._values = array("q")
         self._times = array("q")
         self._minute, self._hour, self._day = Window(*MINUTE), Window(*HOUR), Window(*DAY)
+        self._moments: dict[tuple[str, str], int] = {}
 
     def add(self, name: str, key: str, value: int, times: int = 1) -> None:
         """Count `value` in `times` requests; the first time makes the item."""
@@ -89,6 +90,16 @@ class Items:
             else:
                 self._values[row] += value
                 self._times[row] += times
+
+    def set(self, name: str, key: str, value: int) -> None:
+        """Note a moment: only its last value counts, and it is no item."""
+        with self._lock:
+            self._moments[name, key] = value
+
+    def moments(self, name: str) -> dict[str, int]:
+        """The moments of a name, by key."""
+        with self._lock:
+            return {key: value for (known, key), value in self._moments.items() if known == name}
 
     def sample(self) -> None:
         """Take the samples that are due; call it every 10 s."""
@@ -118,8 +129,10 @@ class Items:
             return {key: self._values[row] for key, row in rows}
 
     def forget(self, is_over: Callable[[str, str], bool]) -> None:
-        """Drop the items whose name and key `is_over` says so of."""
+        """Drop the items and moments whose name and key `is_over` says so of."""
         with self._lock:
+            for moment in [moment for moment in self._moments if is_over(*moment)]:
+                del self._moments[moment]
             for item in [item for item in self._rows if is_over(*item)]:
                 del self._rows[item]
             # Renumbering costs a pass over all samples.

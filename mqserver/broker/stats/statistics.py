@@ -2,8 +2,9 @@
 
 The plane counts what it serves natively and is asked for it before every sample and every look;
 processors count here what they serve themselves. RocketMQ also has items that nothing in its open
-source counts (COMMERCIAL_*, *_FROM_DISK_*), and moments (GROUP_GET_FALL_*) that it only logs: both
-are answered "not exist", as by RocketMQ.
+source counts (COMMERCIAL_*, *_FROM_DISK_*), and moments (GROUP_GET_FALL_SIZE, _TIME) that nobody
+can ask for: both are answered "not exist", as by RocketMQ. The first of the moments is kept, to
+stop groups that read too slowly.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ QUEUE_PUT_NUMS, QUEUE_PUT_SIZE = "QUEUE_PUT_NUMS", "QUEUE_PUT_SIZE"
 GROUP_GET_NUMS, GROUP_GET_SIZE = "GROUP_GET_NUMS", "GROUP_GET_SIZE"
 QUEUE_GET_NUMS, QUEUE_GET_SIZE = "QUEUE_GET_NUMS", "QUEUE_GET_SIZE"
 GROUP_GET_LATENCY, SNDBCK_PUT_NUMS = "GROUP_GET_LATENCY", "SNDBCK_PUT_NUMS"
+GROUP_GET_FALL_SIZE = "GROUP_GET_FALL_SIZE"
 BROKER_PUT_NUMS, BROKER_GET_NUMS = "BROKER_PUT_NUMS", "BROKER_GET_NUMS"
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 SCHEDULE_GROUP = "SCHEDULE_CONSUMER"
 _LIGHT = "%LMQ%"
-_QUEUE_FIRST = frozenset({GROUP_GET_LATENCY})
+_QUEUE_FIRST = frozenset({GROUP_GET_LATENCY, GROUP_GET_FALL_SIZE})
 """Items whose key begins with the queue."""
 
 
@@ -68,9 +70,21 @@ class Statistics:
         else:
             self._put(topic, -1, (1, messages, size))
 
-    def got(self, topic: str, group: str, messages: int, size: int, queue_id: int = -1) -> None:
-        """A read found messages. queue_id: of a pull; -1 when no client waited for it."""
-        self._get(topic, group, queue_id, (1, messages, size, 0))
+    def got(
+        self,
+        topic: str,
+        group: str,
+        messages: int,
+        size: int,
+        queue_id: int = -1,
+        behind_bytes: int = 0,
+    ) -> None:
+        """A read found messages.
+
+        queue_id: of a pull; -1 when no client waited for it. behind_bytes: of the log, behind the
+        last message read.
+        """
+        self._get(topic, group, queue_id, (1, messages, size, 0, behind_bytes))
 
     def sent_back(self, group: str, topic: str, size: int, delay_level: int) -> None:
         """A consumer sent a message of a topic back; size: bytes of its new record."""
@@ -100,6 +114,17 @@ class Statistics:
         """Messages a second that a group read of a topic in the last minute."""
         return self._items.tps(GROUP_GET_NUMS, self._key(topic, group))
 
+    def slow_groups(self, threshold: int) -> dict[str, int]:
+        """Groups whose last pull of some queue left more than so many bytes of the log behind it,
+        and how many."""
+        found: dict[str, int] = {}
+        self._collect()
+        for key, behind in self._items.moments(GROUP_GET_FALL_SIZE).items():
+            group = key.rpartition("@")[2]
+            if behind > threshold:
+                found[group] = max(behind, found.get(group, 0))
+        return found
+
     def forget_topic(self, topic: str) -> None:
         """Drop the items of a topic that is gone (`autoDeleteUnusedStats`)."""
 
@@ -119,9 +144,13 @@ class Statistics:
     def _collect(self) -> None:
         if self._take is None:
             return
-        for kind, topic, group, queue_id, times, messages, size, wait_ms in self._take():
+        fallen: dict[tuple[str, str, int], int] = {}
+        for kind, topic, group, queue_id, sums in self._take():
+            times, messages, size, wait_ms, behind = sums
             if kind == "get":
-                self._get(topic, group, queue_id, (times, messages, size, wait_ms))
+                key = topic, group, queue_id
+                fallen[key] = max(behind, fallen.get(key, 0))
+                self._get(*key, (times, messages, size, wait_ms, fallen[key]))
             elif kind == "put":
                 self._put(topic, queue_id, (times, messages, size))
             elif self._counted.deliveries:
@@ -142,13 +171,17 @@ class Statistics:
             add(QUEUE_PUT_NUMS, f"{topic}@{queue_id}", messages, times)
             add(QUEUE_PUT_SIZE, f"{topic}@{queue_id}", size, times)
 
-    def _get(self, topic: str, group: str, queue_id: int, sums: tuple[int, int, int, int]) -> None:
-        times, messages, size, wait_ms = sums
+    def _get(
+        self, topic: str, group: str, queue_id: int, sums: tuple[int, int, int, int, int]
+    ) -> None:
+        times, messages, size, wait_ms, behind = sums
         self._group_got(topic, group, times, messages, size)
         add = self._items.add
         add(BROKER_GET_NUMS, self._counted.cluster, messages, 0)
         if queue_id >= 0:
-            add(GROUP_GET_LATENCY, f"{queue_id}@{self._key(topic, group)}", wait_ms, times)
+            key = f"{queue_id}@{self._key(topic, group)}"
+            add(GROUP_GET_LATENCY, key, wait_ms, times)
+            self._items.set(GROUP_GET_FALL_SIZE, key, behind)
 
     def _delivered(self, queue_id: int, times: int, messages: int, size: int) -> None:
         self._group_got(SCHEDULE_TOPIC, SCHEDULE_GROUP, times, messages, size)

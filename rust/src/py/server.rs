@@ -35,8 +35,8 @@ const EVENTS: &str = "events";
 
 /// A queue in Python's hands: topic, broker name, queue id.
 type QueueTuple = (String, String, i32);
-/// Kind, topic, group, queue, requests, messages, bytes, milliseconds of waiting.
-type TrafficRow = (&'static str, String, String, i32, u64, u64, u64, u64);
+/// Kind, topic, group, queue; requests, messages, bytes, milliseconds of waiting, bytes behind.
+type TrafficRow = (&'static str, String, String, i32, [u64; 5]);
 
 /// One listening server: a broker's or a NameServer's sockets.
 #[pyclass(frozen, module = "mqstore._core")]
@@ -289,17 +289,15 @@ impl Server {
     fn take_traffic(&self) -> Vec<TrafficRow> {
         let taken = self.core.traffic.take();
         let row = |kind, topic, group, queue_id, sums: server::Sums| {
-            let (messages, bytes) = (sums.messages, sums.bytes);
-            (
-                kind,
-                topic,
-                group,
-                queue_id,
-                sums.times,
+            let server::Sums {
+                times,
                 messages,
                 bytes,
-                sums.wait_ms,
-            )
+                wait_ms,
+                behind_bytes,
+            } = sums;
+            let sums = [times, messages, bytes, wait_ms, behind_bytes];
+            (kind, topic, group, queue_id, sums)
         };
         let puts = taken.puts.into_iter();
         let puts = puts.map(|(topic, queue, sums)| row("put", topic, String::new(), queue, sums));

@@ -137,19 +137,16 @@ impl Store {
         sql: Option<&str>,
         retried: Option<HashMap<String, String>>,
     ) -> PyResult<GetResult> {
-        let filter = filter(tag_codes, sql, retried)?;
-        let (result, body) = self.run(py, |store| {
-            let request = GetRequest {
-                topic,
-                queue_id,
-                offset,
-                max_count,
-                filter: &filter,
-                mode: ReadMode::Wait,
-            };
-            let mut body = Vec::new();
-            (store.get(&request, &mut body), body)
-        })?;
+        let request = GetRequest {
+            topic,
+            queue_id,
+            offset,
+            max_count,
+            filter: &filter(tag_codes, sql, retried)?,
+            mode: ReadMode::Wait,
+        };
+        let mut body = Vec::new();
+        let result = self.run(py, |store| store.get(&request, &mut body))?;
         Ok(GetResult::new(py, &waited(result)?, &body))
     }
 

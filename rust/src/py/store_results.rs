@@ -77,6 +77,8 @@ pub struct GetResult {
     message_count: i32,
     /// The reader is so far behind that a slave should serve it.
     suggest_slave: bool,
+    /// Bytes of the log behind the last message that was looked at.
+    behind_bytes: i64,
     /// Whole records one after another; see `decode_messages`.
     body: Py<PyBytes>,
 }
@@ -90,6 +92,7 @@ impl GetResult {
             max_offset: result.max_offset,
             message_count: result.message_count,
             suggest_slave: result.suggest_slave,
+            behind_bytes: result.behind_bytes,
             body: PyBytes::new(py, body).unbind(),
         }
     }

@@ -146,6 +146,7 @@ pub(super) fn rerun(core: &Arc<Core>, mut task: PullTask) {
             max_offset: store.max_offset(&task.topic, task.queue_id),
             message_count: 0,
             suggest_slave: false,
+            behind_bytes: 0,
         };
         task.reply(PULL_RETRY_IMMEDIATELY, &result, &[], &mut out);
         write(core, &task.peer, &out);
@@ -221,7 +222,10 @@ impl PullTask {
     fn count(&self, core: &Core, result: &GetResult, bytes: usize, took_ms: i64) {
         if result.status == GetStatus::Found {
             let messages = usize::try_from(result.message_count).unwrap_or(0);
-            let sums = Sums::one(messages, bytes, took_ms.unsigned_abs());
+            let sums = Sums {
+                behind_bytes: result.behind_bytes.max(0).unsigned_abs(),
+                ..Sums::one(messages, bytes, took_ms.unsigned_abs())
+            };
             core.traffic
                 .get(&self.topic, &self.group, self.queue_id, sums);
         }

@@ -34,6 +34,9 @@ pub struct Sums {
     pub bytes: u64,
     /// Milliseconds they waited for the disk.
     pub wait_ms: u64,
+    /// Bytes of the log behind what the last one read. Of several threads, the most: a reader that
+    /// has caught up has done so in all of them by the next taking.
+    pub behind_bytes: u64,
 }
 
 impl Sums {
@@ -44,6 +47,7 @@ impl Sums {
             messages: messages as u64,
             bytes: bytes as u64,
             wait_ms,
+            behind_bytes: 0,
         }
     }
 
@@ -52,6 +56,7 @@ impl Sums {
         self.messages += more.messages;
         self.bytes += more.bytes;
         self.wait_ms += more.wait_ms;
+        self.behind_bytes = more.behind_bytes;
     }
 }
 

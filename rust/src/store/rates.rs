@@ -128,6 +128,7 @@ mod tests {
             max_offset: 3,
             message_count: 3,
             suggest_slave: false,
+            behind_bytes: 0,
         };
         rates.count(&result);
         result.status = GetStatus::OffsetOverflowOne;

@@ -110,6 +110,7 @@ impl<F: Files> Reader<F> {
         Ok(GetResult {
             message_count: read.count,
             suggest_slave: behind > self.limits.hot_bytes,
+            behind_bytes: behind,
             ..answer(status, request.offset + scanned, bounds)
         })
     }
@@ -297,6 +298,7 @@ fn answer(status: GetStatus, next_begin_offset: i64, (min, max): (i64, i64)) -> 
         max_offset: max,
         message_count: 0,
         suggest_slave: false,
+        behind_bytes: 0,
     }
 }
 

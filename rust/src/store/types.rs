@@ -242,6 +242,8 @@ pub struct GetResult {
     pub message_count: i32,
     /// The reader is so far behind that a slave should serve it.
     pub suggest_slave: bool,
+    /// Bytes of the log behind the last message that was looked at, 0 without one.
+    pub behind_bytes: i64,
 }
 
 /// Records found by key, appended to the caller's buffer.
