@@ -22,6 +22,7 @@ from mqserver.broker.state.filters import BloomShape, Filters
 from mqserver.broker.state.producers import Producers
 from mqserver.broker.state.saving import Saver
 from mqserver.broker.stats.statistics import statistics_of
+from mqserver.broker.told import broker_row, plane_settings
 from mqserver.broker.transactions.checking import Checks
 from mqserver.config.load import Loaded
 from mqserver.config.online import OnlineSettings
@@ -127,7 +128,7 @@ class Broker:
         if self.settings.acl_enable:
             context.acl = _access_control(self.settings, self._tables)
         listener = Listener(
-            self._plane_settings(),
+            plane_settings(self.settings, self._store_host()),
             store,
             processors=guarded(table.processors_of(context), self._admin),
             families=table.families_of(self.settings),
@@ -271,46 +272,12 @@ class Broker:
         return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
 
     def _publish_broker(self) -> None:
-        settings, context = self.context.settings, self.context
-        row = {
-            "permission": settings.broker_permission,
-            "region_id": settings.region_id,
-            "trace_on": settings.trace_on,
-            "cluster_name": settings.broker_cluster_name,
-            "broker_name": settings.broker_name,
-            "long_polling": settings.long_polling_enable,
-            "short_polling_ms": settings.short_polling_time_mills,
-            "max_message_bytes": settings.max_message_size,
-            "start_accept_ms": settings.start_accept_send_request_time_stamp,
-            "property_filter": settings.enable_property_filter,
-            "filter_retry": settings.filter_support_retry,
-            "reject_transaction": settings.reject_transaction_message,
-            "store_host": context.store_host,
-            "accepting": context.accepting,
-        }
-        self._tables.publish("broker", {"": row})
+        self._tables.publish("broker", {"": broker_row(self.context)})
 
     def _limit_waiting(self) -> None:
         if self._listener is not None:
             busy_ms = self.settings.os_page_cache_busy_time_out_mills
             self._listener.set_overload(busy_ms, table.patience_of(self.settings))
-
-    def _plane_settings(self) -> dict[str, object]:
-        settings = self.settings
-        port = settings.listen_port
-        fast = port - 2 if port > 2 else 0
-        return {
-            "kind": "broker",
-            "host": settings.bind_address,
-            "port": port,
-            "fast_port": fast if settings.fast_port_enable else None,
-            "worker_threads": settings.worker_threads or None,
-            "data_plane": settings.data_plane,
-            "max_frame_bytes": settings.max_frame_bytes,
-            "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
-            "max_connections": settings.max_connections,
-            "store_host": self._store_host(),
-        }
 
     def _changed(self, loaded: Loaded) -> None:
         """Take an online update; a new permission is registered (server.md B.7)."""

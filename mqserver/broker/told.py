@@ -1,0 +1,45 @@
+"""What the compiled plane is told of a broker: at its start, and whenever it changes."""
+
+from __future__ import annotations
+
+from mqserver.broker.context import BrokerContext
+from mqserver.config.settings import BrokerSettings
+
+
+def plane_settings(settings: BrokerSettings, store_host: str) -> dict[str, object]:
+    """What the listener is started with. store_host: "ip:port" told to clients."""
+    port = settings.listen_port
+    fast = port - 2 if port > 2 else 0
+    return {
+        "kind": "broker",
+        "host": settings.bind_address,
+        "port": port,
+        "fast_port": fast if settings.fast_port_enable else None,
+        "worker_threads": settings.worker_threads or None,
+        "data_plane": settings.data_plane,
+        "max_frame_bytes": settings.max_frame_bytes,
+        "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
+        "max_connections": settings.max_connections,
+        "store_host": store_host,
+    }
+
+
+def broker_row(context: BrokerContext) -> dict[str, object]:
+    """The one row of the published table "broker"."""
+    settings = context.settings
+    return {
+        "permission": settings.broker_permission,
+        "region_id": settings.region_id,
+        "trace_on": settings.trace_on,
+        "cluster_name": settings.broker_cluster_name,
+        "broker_name": settings.broker_name,
+        "long_polling": settings.long_polling_enable,
+        "short_polling_ms": settings.short_polling_time_mills,
+        "max_message_bytes": settings.max_message_size,
+        "start_accept_ms": settings.start_accept_send_request_time_stamp,
+        "property_filter": settings.enable_property_filter,
+        "filter_retry": settings.filter_support_retry,
+        "reject_transaction": settings.reject_transaction_message,
+        "store_host": context.store_host,
+        "accepting": context.accepting,
+    }
