@@ -6,13 +6,15 @@ from typing import Any, Final, Self, final
 
 from typing_extensions import disjoint_base
 
+from mqstore.offline.walk import Wanted
+
 __all__ = [
-    "OPTIMISED", "Connector", "Event", "GetResult", "PutResult", "QueryResult",
-    "RepairReport", "Report", "Request", "RequestTemplate", "Scan", "SentReply", "Server",
-    "ServerStopped", "SettingError",
+    "OPTIMISED", "Connector", "Event",
+    "GetResult", "LinesAhead", "Memory", "PutResult", "QueryResult", "RepairReport", "Report",
+    "Request", "RequestTemplate", "Scan", "SentReply", "Server", "ServerStopped", "SettingError",
     "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout",
-    "bench", "bloom_bits", "check_sql", "fastjson_dumps", "fastjson_to_strict", "json_lines",
-    "next_log", "rebuild", "repair",
+    "bench", "bloom_bits", "check_sql", "fastjson_dumps",
+    "fastjson_to_strict", "json_lines", "next_log", "rebuild",
 ]  # fmt: skip
 
 OPTIMISED: Final[bool]
@@ -384,39 +386,57 @@ def json_lines(records: bytes, body: str) -> bytes:
     `mqstore.offline.rows.message_row`. body: "none", "text", "hex" or "base64". ValueError for
     bytes that are no record. Releases the GIL."""
 
+# --- the log as JSON lines (see mqstore/offline/reader.py)
+
+@final
+class Memory:
+    """Bytes that native code made, by the buffer protocol; read-only."""
+
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class LinesAhead:
+    """The wanted records from `offset` on as JSON lines, rendered ahead by threads.
+
+    chunk_bytes: about how many bytes of records to take at once. body: as in `json_lines`.
+    """
+
+    def __new__(
+        cls, scan: Scan, offset: int, chunk_bytes: int, wanted: Wanted, body: str
+    ) -> Self: ...
+    def step(self) -> tuple[Memory, int, str]:
+        """The next lines, where they go on, why they ended there (see `Scan.select`; unless it
+        is "more", this was the last step)."""
+
+# --- mending (see mqstore/offline/mend.py)
+
 def rebuild(
     root: str | PathLike[str],
     to: str | PathLike[str] | None,
     progress: Callable[[str, int, int], None] | None = None,
     *,
+    repairs: bool,
     delay_levels: str | None = None,
 ) -> RepairReport:
     """Make consume queues, their extension if there is one, index and checkpoint anew from the
     log. to: None does it in place, under the store's lock; else a directory that does not exist
     yet or is empty gets a complete store and `root` stays as it is. The log is not changed: a
-    damaged one raises StoreDamaged (repair it).
+    damaged one raises StoreDamaged.
 
+    repairs: before it, heal the log from its first byte on: a damaged range before good records
+    is saved to mqstack/quarantine and overwritten with records that no consumer sees, a torn
+    tail is cut; unreadable state files are replaced by their .bak, committed offsets beyond a
+    queue's end are set back to it.
     progress: called with a step ("copy", "check", "build"), bytes done and bytes in all; Ctrl-C
     and its exceptions stop the work; `root` is then as before, or in place a store that the next
     open completes. delay_levels: messageDelayLevel, when not RocketMQ's.
     Raises StoreLocked in place while a broker runs, FileExistsError for a `to` with content.
     """
 
-def repair(
-    root: str | PathLike[str],
-    to: str | PathLike[str] | None,
-    progress: Callable[[str, int, int], None] | None = None,
-    *,
-    delay_levels: str | None = None,
-) -> RepairReport:
-    """`rebuild`, and before it heal the log from its first byte on: a damaged range before good
-    records is saved to mqstack/quarantine and overwritten with records that no consumer sees, a
-    torn tail is cut; unreadable state files are replaced by their .bak, committed offsets beyond
-    a queue's end are set back to it."""
-
 @final
 class RepairReport:
-    """What `rebuild` or `repair` did."""
+    """What `rebuild` did."""
 
     @property
     def root(self) -> str:

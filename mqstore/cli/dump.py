@@ -73,6 +73,10 @@ def dump(
         write_rows((message_row(m, body) for m in islice(rows, chosen["count"])), COLUMNS, output)
         return
     gaps = _Gaps(directory)
+    if chosen["count"] is None and not follow and chosen_format(output) == "jsonl":
+        for lines in reader.lines(body, start, wanted, gaps.say):
+            write_bytes(lines)
+        context.exit(EXIT_DAMAGED if gaps.found else 0)
     if follow:
         stretches = reader.follow(_follow_start(reader, chosen), wanted, gaps.say)
     else:

@@ -13,6 +13,7 @@ import click
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from typing_extensions import Buffer
 
 __all__ = [
     "EXIT_DAMAGED",
@@ -79,11 +80,11 @@ def _csv(rows: Iterable[Row], columns: Sequence[str]) -> None:
     writer.writerows(rows)
 
 
-def write_bytes(text: bytes) -> None:
+def write_bytes(text: Buffer) -> None:
     """Write UTF-8 text to standard output as it is, in order with what was written before."""
     raw = getattr(sys.stdout, "buffer", None)
     if raw is None:  # standard output was replaced by something that takes text only
-        sys.stdout.write(text.decode())
+        sys.stdout.write(bytes(text).decode())
         return
     sys.stdout.flush()
     raw.write(text)

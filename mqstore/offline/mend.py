@@ -32,7 +32,7 @@ def rebuild(
     `repair`), FileExistsError for a `to` with content.
     """
     _check_target(to, in_place)
-    return _report(_core.rebuild(path, to, progress, delay_levels=delay_levels))
+    return _report(_core.rebuild(path, to, progress, repairs=False, delay_levels=delay_levels))
 
 
 def repair(
@@ -50,7 +50,7 @@ def repair(
     their .bak, committed offsets beyond a queue's end are set back to it.
     """
     _check_target(to, in_place)
-    return _report(_core.repair(path, to, progress, delay_levels=delay_levels))
+    return _report(_core.rebuild(path, to, progress, repairs=True, delay_levels=delay_levels))
 
 
 def _check_target(to: Path | None, in_place: bool) -> None:

@@ -35,7 +35,7 @@ from mqstore.offline.views import (
     index_views,
     queue_views,
 )
-from mqstore.offline.walk import LogWalk, Wanted, follow
+from mqstore.offline.walk import AheadWalk, LogWalk, Wanted, follow
 
 if TYPE_CHECKING:
     import numpy
@@ -46,6 +46,8 @@ log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1 << 20
 """How much of the log one read takes."""
+LINES_BYTES = 256 << 10
+"""How much of the log becomes JSON lines at once: the lines stay in the cache."""
 UNITS_AT_ONCE = 10_000
 """How many queue units one read takes."""
 _TIME_MAX_MS = 2**63 - 1
@@ -135,8 +137,13 @@ class StoreReader:
         start: physical offset of a record; None for the first that can be wanted. on_gap: told
         of each unreadable range with records behind it; by default it is logged as a warning.
         """
+        return LogWalk(*self._walk_words(start, wanted, on_gap))
+
+    def _walk_words(
+        self, start: int | None, wanted: Wanted | None, on_gap: Callable[[Gap], None] | None
+    ) -> tuple[_core.Scan, int, Wanted, Callable[[Gap], None]]:
         at = self.min_physical_offset if start is None else start
-        return LogWalk(self._scan, at, wanted or Wanted(), on_gap or self._warn_of_gap)
+        return self._scan, at, wanted or Wanted(), on_gap or self._warn_of_gap
 
     def _warn_of_gap(self, gap: Gap) -> None:
         log.warning(
@@ -317,6 +324,22 @@ class StoreReader:
                 yield builder.take()
         if builder.rows:
             yield builder.take()
+
+    def lines(
+        self,
+        body: str = "text",
+        start: int | None = None,
+        wanted: Wanted | None = None,
+        on_gap: Callable[[Gap], None] | None = None,
+    ) -> AheadWalk[_core.Memory]:
+        """The records as JSON lines, rendered ahead: bytes to be written as they are.
+
+        body: as in `json_lines`; the rest is as in `walk`.
+        """
+        words = self._walk_words(start, wanted, on_gap)
+        return AheadWalk(
+            *words, begin=lambda at: _core.LinesAhead(self._scan, at, LINES_BYTES, words[2], body)
+        )
 
     def condition(self) -> Condition:
         """Whether a broker has it open, and whether the last one stopped cleanly."""

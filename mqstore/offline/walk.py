@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from mqstore.message import ReceivedMessage
 from mqstore.offline.report import Gap
 
-__all__ = ["LogWalk", "Scanner", "Wanted", "follow"]
+__all__ = ["Ahead", "AheadWalk", "LogWalk", "Scanner", "Walk", "Wanted", "follow"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 CHUNK_BYTES = 1 << 20
 """How much of the log one read takes."""
@@ -76,11 +79,18 @@ class Scanner(Protocol):
         """Where records go on behind damage, or None."""
 
 
-class LogWalk:
-    """Records in the order they were written, some at a time, and where the walk has come to.
+class Ahead(Protocol[T_co]):
+    """Native work that goes through the log by itself, some steps ahead."""
+
+    def step(self) -> tuple[T_co, int, str]:
+        """What was made, where it goes on, and why it ended there."""
+
+
+class Walk(Generic[T]):
+    """What is wanted of the log in the order it was written, and where the walk has come to.
 
     start: physical offset of a record. on_gap: told of each range that holds no readable
-    record and lies before others that do.
+    record and lies before others that do. A subclass says what a step gives.
     """
 
     def __init__(
@@ -90,21 +100,15 @@ class LogWalk:
         self.offset = start
         """Where it goes on, bytes from the start of the log."""
         self._wanted = wanted
-        self._fields = {f.name: getattr(wanted, f.name) for f in dataclasses.fields(wanted)}
         self._on_gap = on_gap
-        self._stopped = False
 
-    def step(self) -> tuple[bytes, str]:
-        """The next records, perhaps none, and why there are no more of them.
+    def step(self) -> tuple[T, str]:
+        """What comes next, perhaps nothing, and why there is no more of it.
 
         "more": go on. "stop": nothing beyond can be wanted. "unreadable": no record starts at
         `offset`; `skip` goes on behind it.
         """
-        if self._stopped:
-            return b"", "stop"
-        body, _, self.offset, why = self.scan.select(self.offset, CHUNK_BYTES, **self._fields)
-        self._stopped = why == "stop"
-        return body, why
+        raise NotImplementedError
 
     def skip(self) -> bool:
         """Go behind what is unreadable; False when no record follows."""
@@ -119,14 +123,54 @@ class LogWalk:
         self.offset = after
         return True
 
-    def __iter__(self) -> Iterator[bytes]:
-        """Whole records one after another, about a mebibyte at a time, to the log's end."""
+    def __iter__(self) -> Iterator[T]:
+        """What the steps give, to the log's end."""
         while True:
-            body, why = self.step()
-            if body:
-                yield body
+            found, why = self.step()
+            if found:
+                yield found
             if why == "stop" or (why == "unreadable" and not self.skip()):
                 return
+
+
+class LogWalk(Walk[bytes]):
+    """Whole records one after another, about a mebibyte at a time."""
+
+    def __init__(
+        self, scan: Scanner, start: int, wanted: Wanted, on_gap: Callable[[Gap], None]
+    ) -> None:
+        super().__init__(scan, start, wanted, on_gap)
+        self._fields = {f.name: getattr(wanted, f.name) for f in dataclasses.fields(wanted)}
+        self._stopped = False
+
+    def step(self) -> tuple[bytes, str]:
+        """The next records, perhaps none, and why there are no more of them: see Walk."""
+        if self._stopped:
+            return b"", "stop"
+        body, _, self.offset, why = self.scan.select(self.offset, CHUNK_BYTES, **self._fields)
+        self._stopped = why == "stop"
+        return body, why
+
+
+class AheadWalk(Walk[T]):
+    """What native work makes of the records, in threads that run ahead.
+
+    begin: starts the work at a physical offset.
+    """
+
+    def __init__(self, *words: Any, begin: Callable[[int], Ahead[T]]) -> None:
+        super().__init__(*words)
+        self._begin = begin
+        self._ahead: Ahead[T] | None = None
+
+    def step(self) -> tuple[T, str]:
+        """The next result, and why there are no more: see Walk."""
+        if self._ahead is None:
+            self._ahead = self._begin(self.offset)
+        made, self.offset, why = self._ahead.step()
+        if why != "more":
+            self._ahead = None
+        return made, why
 
 
 def follow(walk: LogWalk, commit_log: Path, reopen: Callable[[], Scanner]) -> Iterator[bytes]:

@@ -1,6 +1,7 @@
 //! The Python module `mqstore._core`: the only place that names pyo3.
 
 mod acl;
+mod ahead;
 mod bench;
 mod client;
 mod credentials;
@@ -27,6 +28,8 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
+    use super::ahead::{LinesAhead, Memory};
+    #[pymodule_export]
     use super::bench::bench;
     #[pymodule_export]
     use super::client::Connector;
@@ -43,7 +46,7 @@ mod _core {
     #[pymodule_export]
     use super::offline::{Report, Scan, json_lines};
     #[pymodule_export]
-    use super::rebuild::{RepairReport, rebuild, repair};
+    use super::rebuild::{RepairReport, rebuild};
     #[pymodule_export]
     use super::request::{Event, Request};
     #[pymodule_export]

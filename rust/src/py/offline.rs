@@ -1,6 +1,7 @@
 //! Python door of the read-only scanner over a store directory.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
@@ -18,7 +19,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// A store directory, read as it is: no lock, no recovery, nothing created.
 #[pyclass(frozen, module = "mqstore._core")]
 pub struct Scan {
-    inner: scan::Scan,
+    inner: Arc<scan::Scan>,
 }
 
 type Chunk<'py> = (Bound<'py, PyBytes>, Vec<i64>, i64);
@@ -34,6 +35,7 @@ impl Scan {
     #[new]
     fn new(py: Python<'_>, root: PathBuf) -> PyResult<Self> {
         let inner = py.detach(|| scan::Scan::open(&root)).map_err(raise)?;
+        let inner = Arc::new(inner);
         Ok(Self { inner })
     }
 
@@ -276,7 +278,14 @@ impl Scan {
     }
 }
 
-fn check_of(check_crc: bool) -> CheckCrc {
+impl Scan {
+    /// What threads read from.
+    pub(super) fn shared(&self) -> Arc<scan::Scan> {
+        Arc::clone(&self.inner)
+    }
+}
+
+pub(super) fn check_of(check_crc: bool) -> CheckCrc {
     if check_crc {
         CheckCrc::Yes
     } else {
@@ -291,19 +300,23 @@ pub fn json_lines<'py>(
     records: &Bound<'py, PyBytes>,
     body: &str,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let Some(body) = BodyText::parse(body) else {
-        let what = format!("body must be none, text, hex or base64, not {body:?}");
-        return Err(PyValueError::new_err(what));
-    };
+    let body = body_text(body)?;
     let bytes = records.as_bytes();
-    let mut lines = Vec::new();
-    let rendered = py.detach(|| scan::json_lines(bytes, body, &mut decompress, &mut lines));
-    rendered.map_err(|error| PyValueError::new_err(error.to_string()))?;
-    Ok(PyBytes::new(py, &lines))
+    let rendered = py.detach(|| scan::json_lines(bytes, body, &mut decompress));
+    let lines = rendered.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(PyBytes::new(py, lines.as_bytes()))
+}
+
+/// How to write bodies, as Python names it.
+pub(super) fn body_text(word: &str) -> PyResult<BodyText> {
+    BodyText::parse(word).ok_or_else(|| {
+        let what = format!("body must be none, text, hex or base64, not {word:?}");
+        PyValueError::new_err(what)
+    })
 }
 
 /// Compressed bodies are rare enough to go through the codec, whose words say what is wrong.
-fn decompress(body: &[u8], sys_flag: i32) -> Result<Vec<u8>, String> {
+pub(super) fn decompress(body: &[u8], sys_flag: i32) -> Result<Vec<u8>, String> {
     let words = |error: PyErr| error.to_string();
     Python::attach(|py| {
         let call = py

@@ -76,36 +76,19 @@ fn group_row(row: GroupOutlook) -> Group {
     )
 }
 
-/// Makes anew what is derived from the log.
+/// Makes anew what is derived from the log; `repairs` mends the log and the state files first.
 #[pyfunction]
-#[pyo3(signature = (root, to, progress=None, *, delay_levels=None))]
+#[pyo3(signature = (root, to, progress=None, *, repairs, delay_levels=None))]
 pub fn rebuild(
     py: Python<'_>,
     root: PathBuf,
     to: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
+    repairs: bool,
     delay_levels: Option<&str>,
 ) -> PyResult<RepairReport> {
     let wish = Wish {
-        repairs: false,
-        to: to.as_deref(),
-        delay_levels,
-    };
-    run(py, &root, &wish, progress.as_ref())
-}
-
-/// Mends the log and the state files, and makes anew what is derived from the log.
-#[pyfunction]
-#[pyo3(signature = (root, to, progress=None, *, delay_levels=None))]
-pub fn repair(
-    py: Python<'_>,
-    root: PathBuf,
-    to: Option<PathBuf>,
-    progress: Option<Py<PyAny>>,
-    delay_levels: Option<&str>,
-) -> PyResult<RepairReport> {
-    let wish = Wish {
-        repairs: true,
+        repairs,
         to: to.as_deref(),
         delay_levels,
     };

@@ -1,12 +1,17 @@
 //! Reading a store directory without owning it: no lock, no recovery, nothing created, so that
 //! a broker may run on it meanwhile.
 
+mod ahead;
 mod build;
 mod copy;
+mod fields;
 mod groups;
+mod hosts;
 mod json;
+mod lines;
 mod log;
 mod mend;
+mod pairs;
 mod plan;
 mod progress;
 mod rebuild;
@@ -17,6 +22,7 @@ mod repair_tests;
 mod select;
 #[cfg(test)]
 mod select_tests;
+mod sink;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -25,12 +31,15 @@ mod view;
 
 use std::path::{Path, PathBuf};
 
+pub use self::ahead::{Ahead, Made, Wanted};
 pub use self::groups::GroupOutlook;
 pub use self::json::{BodyText, Decompress, json_lines};
+pub use self::lines::{LineWork, LinesMade};
 use self::log::LogDirectory;
 pub use self::progress::{Progress, Step as WorkStep};
 pub use self::rebuild::{Rebuilt, Wish, rebuild};
 pub use self::select::{Ended, Filter, Selected};
+pub use self::sink::Sink;
 pub use self::state::State;
 pub use self::view::{QueueChunk, QueueRange, QueueSummary};
 use super::consume_queues::{adopted_file_bytes, queue_directories};

@@ -70,6 +70,17 @@ pub struct Selected {
     pub ended: Ended,
 }
 
+/// What was read by [`Scan::stretch`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stretch {
+    /// How many bytes of records there are.
+    pub(super) bytes: usize,
+    /// Where the next chunk begins.
+    pub(super) next_offset: i64,
+    /// Why it ended.
+    pub(super) ended: Ended,
+}
+
 impl Filter<'_> {
     fn passes(&self, record: &RecordView<'_>) -> bool {
         self.topic.is_none_or(|topic| topic == record.topic)
@@ -88,7 +99,7 @@ impl Filter<'_> {
     }
 
     /// Whether every record passes, up to where it stops.
-    fn is_for_all(&self) -> bool {
+    pub(super) fn is_for_all(&self) -> bool {
         self.topic.is_none()
             && self.queue_id.is_none()
             && self.tag.is_none()
@@ -175,13 +186,56 @@ impl Scan {
         stop: Option<i64>,
         check_crc: CheckCrc,
     ) -> Result<Option<Selected>, StoreError> {
+        let mut bytes = Vec::new();
+        let Some(stretch) = self.stretch(start, max_bytes, stop, &mut bytes)? else {
+            return Ok(None);
+        };
+        bytes.truncate(stretch.bytes);
+        let (mut used, mut count) = (0, 0);
+        while used < bytes.len() {
+            let at = (start + used as u64).cast_signed();
+            let Some(record) = record_at(at, &bytes[used..], check_crc) else {
+                break;
+            };
+            used += record.size();
+            count += 1;
+        }
+        let is_whole = used == bytes.len();
+        bytes.truncate(used);
+        let unreadable_at = (start + used as u64).cast_signed();
+        Ok(Some(Selected {
+            bytes,
+            count,
+            next_offset: if is_whole {
+                stretch.next_offset
+            } else {
+                unreadable_at
+            },
+            ended: if is_whole {
+                stretch.ended
+            } else {
+                Ended::Unreadable
+            },
+        }))
+    }
+
+    /// Reads what the sizes of records say to be records, from `start` on, into `bytes`: about
+    /// `max_bytes`, up to the end of the file. Whether they are is to be seen. None where a
+    /// record is longer than that.
+    pub(super) fn stretch(
+        &self,
+        start: u64,
+        max_bytes: usize,
+        stop: Option<i64>,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Option<Stretch>, StoreError> {
         let next_file = self.log.next_file_start(start);
         let room = usize::try_from(next_file - start).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; room.min(max_bytes.clamp(BLANK_BYTES, WHOLE_BYTES_MAX))];
+        bytes.resize(room.min(max_bytes.clamp(BLANK_BYTES, WHOLE_BYTES_MAX)), 0);
         let failed = log_error(start.cast_signed());
-        let read = self.log.read_at(start, &mut bytes).map_err(failed)?;
+        let read = self.log.read_at(start, bytes).map_err(failed)?;
         let stop = stop.map_or(u64::MAX, |stop| stop.max(0).cast_unsigned());
-        let (mut used, mut count, mut ended) = (0, 0, Ended::More);
+        let (mut used, mut ended) = (0, Ended::More);
         let mut next = start;
         while read - used >= BLANK_BYTES {
             if next >= stop {
@@ -194,13 +248,7 @@ impl Scan {
                     break;
                 }
                 Head::Record(size) if size <= read - used => {
-                    let record = &bytes[used..used + size];
-                    if record_at(next.cast_signed(), record, check_crc).is_none() {
-                        ended = Ended::Unreadable;
-                        break;
-                    }
                     used += size;
-                    count += 1;
                     next += size as u64;
                 }
                 // Its rest is not in this chunk.
@@ -215,10 +263,8 @@ impl Scan {
         if next == start && ended == Ended::More {
             return Ok(None);
         }
-        bytes.truncate(used);
-        Ok(Some(Selected {
-            bytes,
-            count,
+        Ok(Some(Stretch {
+            bytes: used,
             next_offset: next.cast_signed(),
             ended,
         }))

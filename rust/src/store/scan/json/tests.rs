@@ -4,11 +4,12 @@ use super::text::{write_base64, write_number, write_string, write_time};
 use super::{BodyText, json_lines};
 use crate::store::golden::unpack;
 use crate::store::scan::Scan;
+use crate::store::scan::sink::Sink;
 
-fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
-    let mut out = Vec::new();
+fn text(write: impl FnOnce(&mut Sink)) -> String {
+    let mut out = Sink::default();
     write(&mut out);
-    String::from_utf8(out).unwrap()
+    String::from_utf8(out.as_bytes().to_vec()).unwrap()
 }
 
 #[test]
@@ -66,10 +67,9 @@ fn every_record_of_java_becomes_a_line_that_parses() {
     let root = unpack("store");
     let scan = Scan::open(root.path()).unwrap();
     let records = scan.records(0, usize::MAX, true).unwrap();
-    let mut out = Vec::new();
     let mut refused = |_: &[u8], _: i32| Err("no".to_owned());
-    json_lines(&records.bytes, BodyText::Text, &mut refused, &mut out).unwrap();
-    let lines: Vec<serde_json::Value> = String::from_utf8(out)
+    let out = json_lines(&records.bytes, BodyText::Text, &mut refused).unwrap();
+    let lines: Vec<serde_json::Value> = std::str::from_utf8(out.as_bytes())
         .unwrap()
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -77,5 +77,5 @@ fn every_record_of_java_becomes_a_line_that_parses() {
     assert_eq!(lines.len(), records.physical_offsets.len());
     assert!(lines.iter().any(|line| line["bodyError"] == "no"));
     assert!(lines.iter().any(|line| line["body"] == "Hello RocketMQ 3"));
-    json_lines(b"no record", BodyText::None, &mut refused, &mut Vec::new()).unwrap_err();
+    json_lines(b"no record", BodyText::None, &mut refused).unwrap_err();
 }

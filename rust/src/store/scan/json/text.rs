@@ -1,5 +1,7 @@
 //! Numbers, times and text as Python writes them in JSON.
 
+use crate::store::scan::sink::Sink;
+
 /// Two digits of every number below 100.
 const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
 2021222324252627282930313233343536373839\
@@ -14,7 +16,7 @@ const DAY_MS: i64 = 86_400_000;
 const DAYS: std::ops::Range<i64> = -719_162..2_932_897;
 
 /// A decimal number.
-pub(super) fn write_number(value: i64, out: &mut Vec<u8>) {
+pub(in crate::store::scan) fn write_number(value: i64, out: &mut Sink) {
     let mut digits = [0; 20];
     let mut at = digits.len();
     let mut rest = value.unsigned_abs();
@@ -35,11 +37,11 @@ pub(super) fn write_number(value: i64, out: &mut Vec<u8>) {
     if value < 0 {
         out.push(b'-');
     }
-    out.extend_from_slice(&digits[at..]);
+    out.put(&digits[at..]);
 }
 
 /// A string in quotes.
-pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
+pub(super) fn write_string(text: &str, out: &mut Sink) {
     out.push(b'"');
     let bytes = text.as_bytes();
     let mut done = 0;
@@ -50,13 +52,13 @@ pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
     {
         for (at, byte) in bytes.iter().enumerate() {
             if must_escape(*byte) {
-                out.extend_from_slice(&bytes[done..at]);
+                out.put(&bytes[done..at]);
                 write_escape(*byte, out);
                 done = at + 1;
             }
         }
     }
-    out.extend_from_slice(&bytes[done..]);
+    out.put(&bytes[done..]);
     out.push(b'"');
 }
 
@@ -64,7 +66,7 @@ fn must_escape(byte: u8) -> bool {
     (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }
 
-fn write_escape(byte: u8, out: &mut Vec<u8>) {
+fn write_escape(byte: u8, out: &mut Sink) {
     let short = match byte {
         b'"' | b'\\' => byte,
         b'\n' => b'n',
@@ -73,22 +75,21 @@ fn write_escape(byte: u8, out: &mut Vec<u8>) {
         0x08 => b'b',
         0x0C => b'f',
         _ => {
-            out.extend_from_slice(b"\\u00");
+            out.put_all(b"\\u00");
             return push_hex(byte, HEX, out);
         }
     };
-    out.extend_from_slice(&[b'\\', short]);
+    out.put_all(&[b'\\', short]);
 }
 
-fn push_hex(byte: u8, digits: &[u8; 16], out: &mut Vec<u8>) {
+fn push_hex(byte: u8, digits: &[u8; 16], out: &mut Sink) {
     let (high, low) = (byte >> 4, byte & 15);
-    out.extend_from_slice(&[digits[usize::from(high)], digits[usize::from(low)]]);
+    out.put_all(&[digits[usize::from(high)], digits[usize::from(low)]]);
 }
 
 /// Lower-case hex digits in quotes.
-pub(super) fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {
+pub(super) fn write_hex(bytes: &[u8], out: &mut Sink) {
     out.push(b'"');
-    out.reserve(bytes.len() * 2);
     for byte in bytes {
         push_hex(*byte, HEX, out);
     }
@@ -96,43 +97,42 @@ pub(super) fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Upper-case hex digits of at most 20 bytes: a host or an offset.
-pub(super) fn write_hex_upper(bytes: &[u8], out: &mut Vec<u8>) {
+pub(in crate::store::scan) fn write_hex_upper(bytes: &[u8], out: &mut Sink) {
     let mut digits = [0; 40];
     let (pairs, _) = digits.as_chunks_mut::<2>();
     for (pair, byte) in pairs.iter_mut().zip(bytes) {
         let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
         *pair = [HEX_UPPER[high], HEX_UPPER[low]];
     }
-    out.extend_from_slice(&digits[..2 * bytes.len().min(20)]);
+    out.put(&digits[..2 * bytes.len().min(20)]);
 }
 
 /// A number below 256.
-pub(super) fn write_octet(value: u8, out: &mut Vec<u8>) {
+pub(in crate::store::scan) fn write_octet(value: u8, out: &mut Sink) {
     let pair = usize::from(value % 100) * 2;
     let digits = [b'0' + value / 100, PAIRS[pair], PAIRS[pair + 1]];
     let zeros = usize::from(value < 100) + usize::from(value < 10);
-    out.extend_from_slice(&digits[zeros..]);
+    out.put(&digits[zeros..]);
 }
 
 /// Base64 in quotes, with padding.
-pub(super) fn write_base64(bytes: &[u8], out: &mut Vec<u8>) {
+pub(super) fn write_base64(bytes: &[u8], out: &mut Sink) {
     let digit = |bits: u32| BASE64[(bits & 63) as usize];
     out.push(b'"');
-    out.reserve(bytes.len().div_ceil(3) * 4);
     let (triples, rest) = bytes.as_chunks::<3>();
     for [a, b, c] in triples {
         let bits = u32::from_be_bytes([0, *a, *b, *c]);
-        out.extend_from_slice(&[18, 12, 6, 0].map(|shift| digit(bits >> shift)));
+        out.put_all(&[18, 12, 6, 0].map(|shift| digit(bits >> shift)));
     }
     match *rest {
         [a] => {
             let bits = u32::from(a) << 16;
-            out.extend_from_slice(&[digit(bits >> 18), digit(bits >> 12), b'=', b'=']);
+            out.put_all(&[digit(bits >> 18), digit(bits >> 12), b'=', b'=']);
         }
         [a, b] => {
             let bits = u32::from_be_bytes([0, a, b, 0]);
             let digits = [18, 12, 6].map(|shift| digit(bits >> shift));
-            out.extend_from_slice(&digits);
+            out.put_all(&digits);
             out.push(b'=');
         }
         _ => {}
@@ -142,13 +142,13 @@ pub(super) fn write_base64(bytes: &[u8], out: &mut Vec<u8>) {
 
 /// A time in UTC as Python's `isoformat(timespec="milliseconds")`, in quotes; null for a year
 /// that Python's datetime does not know.
-pub(super) fn write_time(timestamp_ms: i64, out: &mut Vec<u8>) {
+pub(super) fn write_time(timestamp_ms: i64, out: &mut Sink) {
     let (days, of_day) = (
         timestamp_ms.div_euclid(DAY_MS),
         timestamp_ms.rem_euclid(DAY_MS),
     );
     if !DAYS.contains(&days) {
-        return out.extend_from_slice(b"null");
+        return out.put_all(b"null");
     }
     let (year, month, day) = civil(days);
     let mut text = *b"\"0000-00-00T00:00:00.000+00:00\"";
@@ -165,7 +165,7 @@ pub(super) fn write_time(timestamp_ms: i64, out: &mut Vec<u8>) {
     put(18, of_day / 1_000 % 60);
     put(21, of_day % 1_000 / 10);
     text[23] = b'0' + (of_day % 10) as u8;
-    out.extend_from_slice(&text);
+    out.put_all(&text);
 }
 
 /// Year, month and day of a day since the epoch, in the Gregorian calendar: counted in eras of

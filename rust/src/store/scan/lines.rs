@@ -1,0 +1,46 @@
+//! JSON lines of the log, rendered ahead.
+
+use super::ahead::{Part, Work};
+use super::json::{BodyText, Lines};
+use super::sink::Sink;
+
+/// Renders chunks of the log.
+pub struct LineWork {
+    lines: Lines,
+}
+
+/// A chunk's lines, or its records where somebody else must render them.
+#[derive(Debug)]
+pub enum LinesMade {
+    /// Lines.
+    Lines(Sink),
+    /// Records: a body is to be decompressed.
+    Records(Vec<u8>),
+}
+
+impl LineWork {
+    /// Lines with bodies as told.
+    pub fn new(body: BodyText) -> Self {
+        Self {
+            lines: Lines::new(body),
+        }
+    }
+}
+
+impl Work for LineWork {
+    type Made = LinesMade;
+
+    fn make(&mut self, part: &mut Part<'_>) -> LinesMade {
+        let mut must_decompress = false;
+        let lines = &mut self.lines;
+        part.visit(|record| {
+            must_decompress |= lines.must_decompress(&record);
+            lines.add(&record, &mut |_, _| Err(String::new()));
+        });
+        let rendered = self.lines.take();
+        if must_decompress {
+            return LinesMade::Records(part.bytes().to_vec());
+        }
+        LinesMade::Lines(rendered)
+    }
+}

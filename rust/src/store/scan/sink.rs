@@ -1,0 +1,201 @@
+//! Memory that grows at its end and is used again: fresh memory costs a page fault per 4 KiB.
+
+use parking_lot::Mutex;
+
+/// Most memory kept for later, bytes.
+const POOL_BYTES_MAX: usize = 64 << 20;
+/// Smaller blocks are the allocator's business.
+const POOLED_BYTES_MIN: usize = 4 << 10;
+
+static POOL: Mutex<Pool> = Mutex::new(Pool {
+    blocks: Vec::new(),
+    bytes: 0,
+});
+
+/// Blocks that were given back, in no order; as many as 64 MiB hold.
+#[derive(Debug)]
+struct Pool {
+    blocks: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Pool {
+    /// The smallest block that has `room`, else the largest there is.
+    fn take(&mut self, room: usize) -> Option<Vec<u8>> {
+        let fits = |block: &Vec<u8>| (block.len() < room, block.len().abs_diff(room));
+        let (at, _) = self
+            .blocks
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, block)| fits(block))?;
+        let block = self.blocks.swap_remove(at);
+        self.bytes -= block.len();
+        Some(block)
+    }
+}
+
+/// Bytes that grow at their end. Their memory is used again once they are dropped.
+#[derive(Debug, Default)]
+pub struct Sink {
+    /// All of it may be written to; what counts is the first `size` bytes.
+    memory: Vec<u8>,
+    size: usize,
+}
+
+impl Sink {
+    /// Memory for about `room` bytes; it grows beyond.
+    pub(super) fn with_room(room: usize) -> Self {
+        let mut made = Self::default();
+        if room >= POOLED_BYTES_MIN {
+            // Never waited for: a child process may have inherited it locked.
+            let pooled = POOL.try_lock().and_then(|mut pool| pool.take(room));
+            made.memory = pooled.unwrap_or_default();
+        }
+        made
+    }
+
+    /// What was written.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.memory[..self.size]
+    }
+
+    /// Forgets what was written and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.size = 0;
+    }
+
+    /// What was written; other memory of about the same size takes its place.
+    pub(super) fn take(&mut self) -> Self {
+        let next = Self::with_room(self.size);
+        std::mem::replace(self, next)
+    }
+
+    /// The next `count` bytes, to be written.
+    #[inline(always)]
+    pub(super) fn room(&mut self, count: usize) -> &mut [u8] {
+        let (start, end) = (self.size, self.size + count);
+        if end > self.memory.len() {
+            self.grow(end);
+        }
+        self.size = end;
+        &mut self.memory[start..end]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, end: usize) {
+        self.memory.resize(end.saturating_mul(2).max(64), 0);
+    }
+
+    /// Appends bytes whose number the compiler knows.
+    #[inline(always)]
+    pub(super) fn put_all<const N: usize>(&mut self, bytes: &[u8; N]) {
+        self.room(N).copy_from_slice(bytes);
+    }
+
+    /// Appends bytes, few as a rule.
+    #[inline(always)]
+    pub(super) fn put(&mut self, bytes: &[u8]) {
+        copy(bytes, self.room(bytes.len()));
+    }
+
+    /// Appends a byte.
+    #[inline(always)]
+    pub(super) fn push(&mut self, byte: u8) {
+        self.put_all(&[byte]);
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        let memory = std::mem::take(&mut self.memory);
+        if memory.len() >= POOLED_BYTES_MIN
+            && let Some(mut pool) = POOL.try_lock()
+            && pool.bytes + memory.len() <= POOL_BYTES_MAX
+        {
+            pool.bytes += memory.len();
+            pool.blocks.push(memory);
+        }
+    }
+}
+
+/// What was written for a value; the next record often has the same.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    value: Vec<u8>,
+    text: Sink,
+}
+
+impl Kept {
+    /// Appends what `write` makes of a value.
+    #[inline]
+    pub(super) fn put(&mut self, value: &[u8], out: &mut Sink, write: impl FnOnce(&mut Sink)) {
+        // At first nothing is kept, for an empty value.
+        if self.value != value || value.is_empty() {
+            self.text.clear();
+            write(&mut self.text);
+            self.value.clear();
+            self.value.extend_from_slice(value);
+        }
+        out.put(self.text.as_bytes());
+    }
+}
+
+/// Copies between slices of one length. Up to 32 bytes go in two overlapping halves: calling
+/// out for them takes longer than copying them.
+#[inline(always)]
+fn copy(from: &[u8], to: &mut [u8]) {
+    match from.len() {
+        17..=32 => copy_ends::<16>(from, to),
+        9..=16 => copy_ends::<8>(from, to),
+        4..=8 => copy_ends::<4>(from, to),
+        0..=3 => {
+            for (to, from) in to.iter_mut().zip(from) {
+                *to = *from;
+            }
+        }
+        _ => to.copy_from_slice(from),
+    }
+}
+
+/// Copies between N and 2 N bytes.
+#[inline(always)]
+fn copy_ends<const N: usize>(from: &[u8], to: &mut [u8]) {
+    if let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) {
+        if let Some(to) = to.first_chunk_mut::<N>() {
+            *to = *first;
+        }
+        if let Some(to) = to.last_chunk_mut::<N>() {
+            *to = *last;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_is_copied_whole() {
+        let source: Vec<u8> = (0..100).collect();
+        let mut sink = Sink::default();
+        let mut expected = Vec::new();
+        for length in 0..source.len() {
+            sink.put(&source[..length]);
+            expected.extend_from_slice(&source[..length]);
+        }
+        assert_eq!(sink.as_bytes(), expected);
+    }
+
+    #[test]
+    fn what_was_taken_stays_while_memory_is_used_again() {
+        let mut sink = Sink::default();
+        sink.room(POOLED_BYTES_MIN * 3).fill(1);
+        let taken = sink.take();
+        sink.room(POOLED_BYTES_MIN * 3).fill(2);
+        assert!(taken.as_bytes().iter().all(|byte| *byte == 1));
+        drop(taken);
+        let again = Sink::with_room(POOLED_BYTES_MIN);
+        assert_eq!(again.as_bytes(), b"");
+    }
+}
