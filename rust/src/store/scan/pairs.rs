@@ -185,7 +185,9 @@ mod tests {
     use super::*;
     use crate::format::properties;
 
-    fn found(text: &[u8]) -> (Vec<(&[u8], &[u8])>, Nature) {
+    type Split<'a> = Vec<(&'a [u8], &'a [u8])>;
+
+    fn found(text: &[u8]) -> (Split<'_>, Nature) {
         let mut pairs = Vec::new();
         let nature = split(text, &mut pairs);
         let pairs = pairs
