@@ -22,6 +22,7 @@ WARM_RUNS_MAX = 6
 WARM_GROWTH = 1.2
 """Warm is what does not get this much faster from one run to the next."""
 REWARM_SECONDS = 0.5
+PACED_IN_FLIGHT_MAX = 1024
 DISK_FLUSHES = 500
 ASYNC, SYNC = "ASYNC_FLUSH", "SYNC_FLUSH"
 
@@ -88,8 +89,9 @@ class NativeSend(Case):
     """A native load that can be paced."""
 
     def at_rate(self, rate: float) -> NativeSend:
-        """The same, at an offered rate."""
-        return replace(self, produce={**self.produce, "rate": rate})
+        """The same, at an offered rate: what is due is sent, however much waits for its reply."""
+        produce = {**self.produce, "rate": rate, "in_flight": PACED_IN_FLIGHT_MAX}
+        return replace(self, produce=produce)
 
 
 def paced_java(threads: int) -> Callable[[Session], JavaSend]:
