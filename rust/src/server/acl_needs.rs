@@ -131,6 +131,9 @@ mod tests {
         Ok(asked)
     }
 
+    /// Code, fields, what they ask for.
+    type Row<'a> = (i32, &'a [(&'a str, &'a str)], &'a [&'a str]);
+
     /// Every row of RocketMQ's table.
     #[test]
     fn each_code_asks_for_what_java_asks() {
@@ -140,7 +143,7 @@ mod tests {
         let pull = [("topic", "T"), ("consumerGroup", "g")];
         let pull_retry = [("topic", "%RETRY%g"), ("consumerGroup", "g")];
         let group = [("consumerGroup", "g")];
-        let rows: [(i32, &[(&str, &str)], &[&str]); 17] = [
+        let rows: [Row<'_>; 17] = [
             (10, &v1, &["topic:T 4"]),
             (10, &[("topic", "%RETRY%g")], &[]),
             (10, &[("topic", "%RETRY%g"), ("group", "x")], &["group:x 8"]),
