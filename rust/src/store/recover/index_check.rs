@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Recovery;
 use super::heal::Change;
 use crate::format::index::{IndexEntry, IndexHeader, IndexLayout};
-use crate::format::message::{CheckCrc, RecordView};
+use crate::format::message::{self, CheckCrc, Head, RecordView, STATED_BYTES, sys_flag};
 use crate::log::Files;
 use crate::store::files::io_error;
 use crate::store::index::IndexFiles;
@@ -24,13 +24,16 @@ const CHUNK_ENTRIES: i32 = 4_096;
 impl<F: Files> Recovery<'_, F> {
     /// Cuts the index to what makes sense; returns the writer and from where it must be fed, if
     /// not from the end of the queues.
+    ///
+    /// The log was checked from `checked_from` on, and healed as `changes` say; a start before this
+    /// one may have healed too, and then lost power.
     pub(super) fn settle_index(
         &self,
         index: &Arc<IndexFiles>,
-        log_end: u64,
+        (checked_from, log_end): (u64, u64),
         changes: &[Change],
     ) -> Result<(IndexWriter, Option<u64>), StoreError> {
-        let is_whole = self.check_index(index, log_end, changes)?;
+        let is_whole = self.check_index(index, (checked_from, log_end), changes)?;
         let writer = IndexWriter::resume(Arc::clone(index), Arc::clone(self.clock))?;
         let from = match writer.end_physical_offset() {
             Some(end) => (!is_whole || !self.was_clean).then_some(end.cast_unsigned()),
@@ -43,7 +46,7 @@ impl<F: Files> Recovery<'_, F> {
     fn check_index(
         &self,
         index: &IndexFiles,
-        log_end: u64,
+        (checked_from, log_end): (u64, u64),
         changes: &[Change],
     ) -> Result<bool, StoreError> {
         let durable_ms = self.checkpoint.index_timestamp_ms();
@@ -57,18 +60,21 @@ impl<F: Files> Recovery<'_, F> {
             }
             // The next file may begin in the millisecond in which the last durable one ends; a
             // header that counts nothing may be a file's first one, or lost.
-            let is_doubtful = header.end_timestamp_ms >= durable_ms || header.index_count <= 1;
+            let is_doubtful = header.end_timestamp_ms >= durable_ms
+                || header.index_count <= 1
+                || header.end_physical_offset >= checked_from.cast_signed();
             let is_absurd = header.index_count.unsigned_abs() > file.layout().entries;
             let is_torn = is_absurd || (!self.was_clean && is_doubtful);
             if !is_torn && header.end_physical_offset < log_end.max(1).cast_signed() {
                 continue;
             }
-            let first_to_go = match check(file, self.log, log_end).map_err(failed())? {
-                // Before a later file an earlier one was full; else its last entries are lost.
-                Checked::Whole if at + 1 == files.len() || file.is_full(&header) => continue,
-                Checked::Whole | Checked::Cut => at + 1,
-                Checked::Useless => at,
-            };
+            let first_to_go =
+                match check(file, self.log, (checked_from, log_end)).map_err(failed())? {
+                    // Before a later file an earlier one was full; else its last entries are lost.
+                    Checked::Whole if at + 1 == files.len() || file.is_full(&header) => continue,
+                    Checked::Whole | Checked::Cut => at + 1,
+                    Checked::Useless => at,
+                };
             index.remove_from(first_to_go)?;
             return Ok(false);
         }
@@ -102,20 +108,26 @@ struct Replay {
     last: Option<IndexEntry>,
 }
 
-/// Checks a file against the log and mends it.
-pub(super) fn check(file: &IndexFile, log: &impl LogRead, log_end: u64) -> io::Result<Checked> {
+/// Checks a file against the log and mends it; entries from `checked_from` on one by one.
+fn check(
+    file: &IndexFile,
+    log: &impl LogRead,
+    (checked_from, log_end): (u64, u64),
+) -> io::Result<Checked> {
     let header = file.header()?;
     let mut replay = Replay::new(file.layout());
     // A torn header may count more than fits.
     let end = header.index_count.min(file.layout().entries.cast_signed());
-    while replay.next < end {
+    'entries: while replay.next < end {
         let count = CHUNK_ENTRIES.min(end - replay.next);
         let entries = file.entries(replay.next, count)?;
-        if !entries
-            .iter()
-            .all(|entry| replay.take(*entry, log_end.cast_signed()))
-        {
-            break;
+        for entry in &entries {
+            let offset = entry.physical_offset.cast_unsigned();
+            let is_known = offset < checked_from || replay.is_at(entry.physical_offset);
+            let is_right = is_known || is_indexed_record(log, offset)?;
+            if !is_right || !replay.take(*entry, log_end.cast_signed()) {
+                break 'entries;
+            }
         }
     }
     let first = file.entry(1)?.physical_offset;
@@ -157,6 +169,11 @@ impl Replay {
         }
     }
 
+    /// Whether the last entry is one of the record at that offset, too.
+    fn is_at(&self, offset: i64) -> bool {
+        self.last.is_some_and(|last| last.physical_offset == offset)
+    }
+
     /// Takes the next entry if it makes sense there.
     fn take(&mut self, entry: IndexEntry, log_end: i64) -> bool {
         if entry.key_hash < 0 || entry.time_difference_seconds < 0 {
@@ -184,6 +201,17 @@ impl Replay {
 
 fn log_start(log: &impl LogRead) -> i64 {
     log.min_offset().cast_signed()
+}
+
+/// Whether a record starts there that has its keys in the index: none that healing wrote.
+fn is_indexed_record(log: &impl LogRead, offset: u64) -> io::Result<bool> {
+    let mut head = [0; STATED_BYTES];
+    let read = log.read_at(offset, &mut head)?;
+    let head = &head[..read];
+    let is_rollback = |flag: i32| flag & sys_flag::TRANSACTION_MASK == sys_flag::ROLLBACK;
+    Ok(matches!(Head::parse(head), Head::Record(_))
+        && message::stated_offset(head) == Some(offset.cast_signed())
+        && message::stated_sys_flag(head).is_some_and(|flag| !is_rollback(flag)))
 }
 
 fn store_timestamp(log: &impl LogRead, offset: i64) -> Option<i64> {

@@ -232,7 +232,8 @@ impl<F: Files> Recovery<'_, F> {
     ) -> Result<(), StoreError> {
         loop {
             if let Some(index) = index {
-                let (writer, from) = self.settle_index(index, log_end, &feed.changes)?;
+                let (writer, from) =
+                    self.settle_index(index, (feed.checked_from, log_end), &feed.changes)?;
                 feed.from = feed.from.min(from.unwrap_or(log_end));
                 feed.writer = Some(writer);
             }
@@ -245,9 +246,6 @@ impl<F: Files> Recovery<'_, F> {
             feed.checked_from = feed.from;
             feed.changes = older.changes().to_vec();
             feed.healed += older.healed_ranges().len();
-            if feed.changes.is_empty() {
-                return Ok(());
-            }
             self.mend_units(queues, &feed.changes, log_end)?;
         }
     }
