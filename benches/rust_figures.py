@@ -12,8 +12,8 @@ from typing import Any
 from benches.harness import RESULTS, ROOT
 
 Figures = dict[str, float]
-PROFILE = "fast"
-"""The cargo profile measured: the release profile without link-time optimisation."""
+PROFILE = "release"
+"""The cargo profile measured: what a wheel is built with."""
 
 
 def criterion(bench: str, smoke: bool) -> Figures:

@@ -62,6 +62,7 @@ NUMBERS = (
     Number("encode a 1 KiB record", "format/encode_1k", "M/s"),
     Number("parse a 1 KiB record with CRC", "format/parse_1k", "M/s"),
     Number("consume-queue build", "build/consume_queues", "M/s", 5),
+    Number("consume-queue build, 1 KiB bodies", "build/consume_queues_1k", "M/s", 5),
     Number("index build, keys", "build/index", "M/s", 3),
     Number("recovery with CRC, warm", "recover/warm", "GB/s", 2),
     Number("recovery with CRC, cold", "recover/cold", "GB/s", 0.7),

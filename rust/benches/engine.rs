@@ -50,14 +50,13 @@ fn empty(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A closed store of small messages, each with three keys, in several queues.
-fn keyed_store(messages: u64) -> TempDir {
+/// A closed store of messages in several queues.
+fn filled(messages: u64, body: &[u8], properties: impl Fn(u64) -> String) -> TempDir {
     let root = directory();
     let store = open(root.path(), settings(LARGE_FILE_BYTES));
     for number in 0..messages {
-        let keys =
-            format!("UNIQ_KEY\x01C0A80001{number:016X}\x02KEYS\x01order-{number} item-{number}");
-        let mut request = message("BenchmarkTest", &[b'x'; 32], keys.as_bytes());
+        let properties = properties(number);
+        let mut request = message("BenchmarkTest", body, properties.as_bytes());
         request.queue_id = (number % QUEUES) as i32;
         put(&store, &request);
     }
@@ -66,27 +65,36 @@ fn keyed_store(messages: u64) -> TempDir {
     root
 }
 
+/// Three keys, which go into the index one by one.
+fn keys(number: u64) -> String {
+    format!("UNIQ_KEY\x01C0A80001{number:016X}\x02KEYS\x01order-{number} item-{number}")
+}
+
 fn build(criterion: &mut Criterion) {
     let messages = sized(1_000_000, 2_000);
-    let root = keyed_store(messages);
     let settings = settings(LARGE_FILE_BYTES);
-    let built = |folder: &str, build: &dyn Fn() -> Result<u64, StoreError>| {
+    let built = |root: &TempDir, folder: &str, build: &dyn Fn(&Path) -> Result<u64, StoreError>| {
         let _ = std::fs::remove_dir_all(root.path().join(folder));
         let started = Instant::now();
-        build().expect("built");
+        build(root.path()).expect("built");
         started.elapsed()
     };
+    let queues = |root: &Path| derive::queues(root, &settings);
+    let index = |root: &Path| derive::index(root, &settings, SystemClock::shared());
     let mut group = criterion.benchmark_group("build");
     group.sampling_mode(SamplingMode::Flat).sample_size(10);
     group.throughput(Throughput::Elements(messages));
+    let root = filled(messages, &[b'x'; 1024], |_| "TAGS\x01TagA".into());
+    group.bench_function("consume_queues_1k", |bencher| {
+        bencher.iter_custom(|count| sum(count, || built(&root, "consumequeue", &queues)));
+    });
+    let root = filled(messages, &[b'x'; 32], keys);
     group.bench_function("consume_queues", |bencher| {
-        let build = || derive::queues(root.path(), &settings);
-        bencher.iter_custom(|count| sum(count, || built("consumequeue", &build)));
+        bencher.iter_custom(|count| sum(count, || built(&root, "consumequeue", &queues)));
     });
     group.throughput(Throughput::Elements(messages * KEYS_PER_MESSAGE));
     group.bench_function("index", |bencher| {
-        let build = || derive::index(root.path(), &settings, SystemClock::shared());
-        bencher.iter_custom(|count| sum(count, || built("index", &build)));
+        bencher.iter_custom(|count| sum(count, || built(&root, "index", &index)));
     });
     group.finish();
 }

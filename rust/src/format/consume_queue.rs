@@ -46,12 +46,14 @@ impl QueueEntry {
     }
 
     /// The unit as stored.
+    #[inline]
     pub fn encode(&self) -> [u8; ENTRY_BYTES] {
-        let mut bytes = [0; ENTRY_BYTES];
-        bytes[..8].copy_from_slice(&self.physical_offset.to_be_bytes());
-        bytes[8..12].copy_from_slice(&self.size_bytes.to_be_bytes());
-        bytes[12..].copy_from_slice(&self.tags_code.to_be_bytes());
-        bytes
+        let [p0, p1, p2, p3, p4, p5, p6, p7] = self.physical_offset.to_be_bytes();
+        let [s0, s1, s2, s3] = self.size_bytes.to_be_bytes();
+        let [t0, t1, t2, t3, t4, t5, t6, t7] = self.tags_code.to_be_bytes();
+        [
+            p0, p1, p2, p3, p4, p5, p6, p7, s0, s1, s2, s3, t0, t1, t2, t3, t4, t5, t6, t7,
+        ]
     }
 
     /// Reads a stored unit; every bit pattern is one, so ask [`Self::is_used`].
@@ -87,6 +89,7 @@ impl QueueEntry {
     }
 
     /// First byte after the record, bytes from the start of the log.
+    #[inline]
     pub fn end_offset(&self) -> i64 {
         self.physical_offset
             .saturating_add(i64::from(self.size_bytes))

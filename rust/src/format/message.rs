@@ -21,19 +21,20 @@
 //!
 //! The filler is `remaining bytes of the file | BLANK_MAGIC`; what follows it is not defined.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
-use crate::bytes::{Cursor, CursorError};
 use crate::format::delay_levels::DelayLevels;
 use crate::format::properties;
 
 mod error;
+mod fields;
 pub mod sys_flag;
 #[cfg(test)]
 mod tests;
 mod write;
 
 pub use error::RecordError;
+use fields::Fields;
 pub use write::{
     Assigned, STATED_BYTES, add_property, blank, patch, stated_offset, stated_store_timestamp,
     stated_sys_flag,
@@ -53,6 +54,18 @@ pub const TOPIC_BYTES_MAX: usize = 127;
 pub const PROPERTIES_BYTES_MAX: usize = i16::MAX as usize;
 /// Where delayed messages wait.
 pub const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
+
+/// Offsets of the fields before the hosts, bytes from the start of a record.
+mod at {
+    pub const BODY_CRC: usize = 8;
+    pub const QUEUE_ID: usize = 12;
+    pub const FLAG: usize = 16;
+    pub const QUEUE_OFFSET: usize = 20;
+    pub const PHYSICAL_OFFSET: usize = 28;
+    pub const SYS_FLAG: usize = 36;
+    pub const BORN_TIMESTAMP: usize = 40;
+    pub const BORN_HOST: usize = 48;
+}
 
 /// Bytes of a version 1 record with IPv4 hosts and empty body, topic and properties.
 const FIXED_BYTES: usize = 91;
@@ -87,14 +100,18 @@ pub enum Head {
 
 impl Head {
     /// Reads the first [`BLANK_BYTES`] bytes of a place in the log.
+    #[inline]
     pub fn parse(bytes: &[u8]) -> Self {
-        let mut cursor = Cursor::new(bytes);
-        match (cursor.i32(), cursor.i32()) {
-            (Ok(size), Ok(MAGIC | MAGIC_V2)) => match usize::try_from(size) {
+        let Some(head) = bytes.first_chunk::<BLANK_BYTES>() else {
+            return Self::Neither;
+        };
+        let [s0, s1, s2, s3, magic @ ..] = *head;
+        match i32::from_be_bytes(magic) {
+            MAGIC | MAGIC_V2 => match usize::try_from(i32::from_be_bytes([s0, s1, s2, s3])) {
                 Ok(size) if size >= FIXED_BYTES => Self::Record(size),
                 _ => Self::Neither,
             },
-            (Ok(_), Ok(BLANK_MAGIC)) => Self::Blank,
+            BLANK_MAGIC => Self::Blank,
             _ => Self::Neither,
         }
     }
@@ -140,85 +157,89 @@ pub struct RecordView<'a> {
 impl<'a> RecordView<'a> {
     /// Reads the record at the start of `bytes`; what follows it is ignored.
     pub fn parse(bytes: &'a [u8], check: CheckCrc) -> Result<Self, RecordError> {
-        let mut cursor = Cursor::new(bytes);
-        let total = cursor.i32()?;
-        let version = match cursor.i32()? {
-            MAGIC => Version::V1,
-            MAGIC_V2 => Version::V2,
-            BLANK_MAGIC => return Err(RecordError::Blank),
-            other => return Err(RecordError::Magic(other)),
-        };
-        let total =
-            usize::try_from(total).map_err(|_| CursorError::NegativeLength(total.into()))?;
-        if total > bytes.len() {
-            return Err(RecordError::Incomplete {
-                needed: total,
-                available: bytes.len(),
-            });
-        }
-        // Clamp to the record, so that a wrong length inside it cannot reach its neighbour.
-        let mut cursor = Cursor::new(&bytes[..total]);
-        cursor.take(BLANK_BYTES)?;
-        let view = Self::parse_fields(&mut cursor, version)?;
-        if cursor.remaining() != 0 {
-            return Err(RecordError::Size {
-                total,
-                computed: cursor.position(),
-            });
-        }
-        if check == CheckCrc::Yes && !view.body.is_empty() {
-            let computed = body_crc(view.body);
-            if computed != view.body_crc {
+        let fields = Fields::of(bytes)?;
+        let body = fields.body();
+        let body_crc = u32::from_be_bytes(fields.array(at::BODY_CRC)?);
+        if check == CheckCrc::Yes && !body.is_empty() {
+            let computed = self::body_crc(body);
+            if computed != body_crc {
                 return Err(RecordError::BodyCrc {
-                    stored: view.body_crc,
+                    stored: body_crc,
                     computed,
                 });
             }
         }
-        Ok(view)
+        let store_timestamp = fields.store_timestamp;
+        let after_hosts = fields.body - fields::TO_BODY;
+        Ok(Self {
+            version: fields.version,
+            body_crc,
+            queue_id: fields.int(at::QUEUE_ID)?,
+            flag: fields.int(at::FLAG)?,
+            queue_offset: fields.long(at::QUEUE_OFFSET)?,
+            physical_offset: fields.long(at::PHYSICAL_OFFSET)?,
+            sys_flag: fields.sys_flag,
+            born_timestamp_ms: fields.long(at::BORN_TIMESTAMP)?,
+            born_host: fields.host(at::BORN_HOST, sys_flag::BORN_HOST_V6)?,
+            store_timestamp_ms: fields.long(store_timestamp)?,
+            store_host: fields.host(store_timestamp + 8, sys_flag::STORE_HOST_V6)?,
+            reconsume_times: fields.int(after_hosts)?,
+            prepared_transaction_offset: fields.long(after_hosts + 4)?,
+            body,
+            topic: fields.topic()?,
+            properties: fields.properties(),
+        })
     }
 
-    /// Reads what follows the magic.
-    fn parse_fields(cursor: &mut Cursor<'a>, version: Version) -> Result<Self, RecordError> {
-        let body_crc = cursor.u32()?;
-        let queue_id = cursor.i32()?;
-        let flag = cursor.i32()?;
-        let queue_offset = cursor.i64()?;
-        let physical_offset = cursor.i64()?;
-        let sys_flag = cursor.i32()?;
-        let born_timestamp_ms = cursor.i64()?;
-        let born_host = read_host(cursor, sys_flag & sys_flag::BORN_HOST_V6 != 0)?;
-        let store_timestamp_ms = cursor.i64()?;
-        let store_host = read_host(cursor, sys_flag & sys_flag::STORE_HOST_V6 != 0)?;
-        let reconsume_times = cursor.i32()?;
-        let prepared_transaction_offset = cursor.i64()?;
-        let body_length = cursor.i32()?;
-        let body = cursor.take_signed(body_length.into())?;
-        let topic_length = match version {
-            Version::V1 => usize::from(cursor.u8()?),
-            Version::V2 => usize::from(cursor.u16()?),
-        };
-        let topic = cursor.take(topic_length)?;
-        let topic = std::str::from_utf8(topic).map_err(|_| RecordError::Topic)?;
-        let properties_length = cursor.i16()?;
-        let properties = cursor.take_signed(properties_length.into())?;
+    /// What queues and index are derived from.
+    pub fn outline(&self) -> Outline<'a> {
+        Outline {
+            queue_id: self.queue_id,
+            queue_offset: self.queue_offset,
+            sys_flag: self.sys_flag,
+            store_timestamp_ms: self.store_timestamp_ms,
+            topic: self.topic,
+            properties: self.properties,
+        }
+    }
+
+    /// See [`Outline::tags_code`].
+    pub fn tags_code(&self, levels: &DelayLevels) -> i64 {
+        self.outline().tags_code(levels)
+    }
+}
+
+/// The fields of a record that queues and index are derived from; the others cost more to read
+/// than these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outline<'a> {
+    /// Queue of the topic.
+    pub queue_id: i32,
+    /// Entry number in the queue.
+    pub queue_offset: i64,
+    /// See [`sys_flag`].
+    pub sys_flag: i32,
+    /// When the broker stored it, milliseconds since the epoch.
+    pub store_timestamp_ms: i64,
+    /// Topic name.
+    pub topic: &'a str,
+    /// Properties text, see [`properties`].
+    pub properties: &'a [u8],
+}
+
+impl<'a> Outline<'a> {
+    /// Reads the record at the start of `bytes`, which must be one that [`RecordView::parse`]
+    /// reads; the body is not looked at.
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, RecordError> {
+        let fields = Fields::of(bytes)?;
         Ok(Self {
-            version,
-            body_crc,
-            queue_id,
-            flag,
-            queue_offset,
-            physical_offset,
-            sys_flag,
-            born_timestamp_ms,
-            born_host,
-            store_timestamp_ms,
-            store_host,
-            reconsume_times,
-            prepared_transaction_offset,
-            body,
-            topic,
-            properties,
+            queue_id: fields.int(at::QUEUE_ID)?,
+            queue_offset: fields.long(at::QUEUE_OFFSET)?,
+            sys_flag: fields.sys_flag,
+            store_timestamp_ms: fields.long(fields.store_timestamp)?,
+            topic: fields.topic()?,
+            properties: fields.properties(),
         })
     }
 
@@ -259,19 +280,4 @@ pub fn java_hash_on(hash: i32, bytes: &[u8]) -> i32 {
     let text = String::from_utf8_lossy(bytes);
     text.encode_utf16()
         .fold(hash, |hash, unit| add(hash, unit.into()))
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a port above 65535 was never a port"
-)]
-fn read_host(cursor: &mut Cursor<'_>, ipv6: bool) -> Result<SocketAddr, CursorError> {
-    let address = if ipv6 {
-        let mut octets = [0; 16];
-        octets.copy_from_slice(cursor.take(16)?);
-        IpAddr::V6(Ipv6Addr::from(octets))
-    } else {
-        IpAddr::V4(Ipv4Addr::from(cursor.u32()?))
-    };
-    Ok(SocketAddr::new(address, cursor.u32()? as u16))
 }

@@ -42,12 +42,14 @@ pub fn iterate(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
 }
 
 /// The value of a property.
+#[inline]
 pub fn get<'a>(text: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let [value] = find(text, [name]);
     value
 }
 
 /// The values of some properties, found in one pass.
+#[inline]
 pub fn find<'a, const N: usize>(text: &'a [u8], names: [&str; N]) -> [Option<&'a [u8]>; N] {
     let mut found = [None; N];
     let mut start = 0;

@@ -90,10 +90,12 @@ impl ConsumeQueue {
         self.files.number
     }
 
+    #[inline]
     pub(crate) fn topic(&self) -> &str {
         &self.topic
     }
 
+    #[inline]
     pub(crate) fn queue_id(&self) -> i32 {
         self.queue_id
     }
@@ -135,6 +137,13 @@ impl ConsumeQueue {
         let mut tail = self.tail.lock();
         if queue_offset < 0 {
             return Ok(Appended::Refused);
+        }
+        let follows = tail.has_files && queue_offset == tail.next_offset;
+        if follows && self.ext.is_none() && entry.end_offset() > tail.end_physical {
+            // Nearly all: the next unit, and nothing else to look at.
+            self.push(&mut tail, entry)?;
+            tail.end_physical = entry.end_offset();
+            return Ok(Appended::New);
         }
         if !tail.has_files {
             // RocketMQ starts the first file of a queue at a multiple of the file's length.

@@ -227,11 +227,13 @@ impl ConsumeQueues {
     }
 
     /// Whether messages have a unit in an extension.
+    #[inline]
     pub(crate) fn writes_ext(&self) -> bool {
         self.ext.is_written
     }
 
     /// How many queues were removed since the store was opened.
+    #[inline]
     pub(crate) fn removals(&self) -> u64 {
         self.removals.load(Ordering::Acquire)
     }

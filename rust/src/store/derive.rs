@@ -15,7 +15,7 @@ use super::settings::Settings;
 use super::types::StoreError;
 use super::walk::{Step, Walk};
 use crate::clock::Clock;
-use crate::format::message::{CheckCrc, RecordView};
+use crate::format::message::Outline;
 use crate::log::Access;
 
 /// Adds every record to the consume queues and their extensions; returns the end of the log.
@@ -51,7 +51,7 @@ pub fn index(root: &Path, settings: &Settings, clock: Arc<dyn Clock>) -> Result<
         let offset = walk.offset();
         match walk.step(&log, log.max_offset()).map_err(io_error(root))? {
             Step::Record(bytes) => {
-                if let Ok(record) = RecordView::parse(bytes, CheckCrc::No) {
+                if let Ok(record) = Outline::parse(bytes) {
                     index.add_record(offset.cast_signed(), &record)?;
                 }
             }

@@ -15,7 +15,7 @@ use super::walk::{LogRead, Step, Walk};
 use crate::format::consume_queue::QueueEntry;
 use crate::format::consume_queue_ext::ExtUnit;
 use crate::format::delay_levels::DelayLevels;
-use crate::format::message::{CheckCrc, RecordView, sys_flag};
+use crate::format::message::{CheckCrc, Outline, RecordView, sys_flag};
 use crate::format::multi_dispatch;
 
 /// Records between two writes of a batch, and for each queue in it; bounds what waits in memory.
@@ -170,14 +170,14 @@ impl Derived {
     /// Adds one record to its queue and the index.
     pub(crate) fn take_in(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
         self.batch.records += 1;
-        let Ok(record) = RecordView::parse(bytes, CheckCrc::No) else {
+        let Ok(record) = Outline::parse(bytes) else {
             self.progress.skipped.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(offset, "skipping a record whose fields make no sense");
             return Ok(());
         };
         self.batch.store_timestamp_ms = record.store_timestamp_ms;
         if sys_flag::is_queued(record.sys_flag) {
-            self.enqueue(offset, bytes.len(), &record)?;
+            self.enqueue(offset, bytes, &record)?;
         }
         if let Some(index) = &mut self.index {
             index.add_record(offset.cast_signed(), &record)?;
@@ -188,15 +188,20 @@ impl Derived {
     fn enqueue(
         &mut self,
         offset: u64,
-        size: usize,
-        record: &RecordView<'_>,
+        bytes: &[u8],
+        record: &Outline<'_>,
     ) -> Result<(), StoreError> {
         let entry = QueueEntry {
             physical_offset: offset.cast_signed(),
-            size_bytes: i32::try_from(size).unwrap_or(i32::MAX),
+            size_bytes: i32::try_from(bytes.len()).unwrap_or(i32::MAX),
             tags_code: record.tags_code(&self.levels),
         };
-        self.enqueue_own(entry, record)?;
+        if self.queues.writes_ext() {
+            self.enqueue_with_ext(entry, bytes, record)?;
+        } else {
+            let own = (record.topic, record.queue_id);
+            self.append(own, record.queue_offset, entry, None)?;
+        }
         if !self.multi_dispatch.enabled {
             return Ok(());
         }
@@ -209,21 +214,21 @@ impl Derived {
     }
 
     /// The unit in the record's own queue, the only one with an extension.
-    fn enqueue_own(
+    fn enqueue_with_ext(
         &mut self,
         entry: QueueEntry,
-        record: &RecordView<'_>,
+        bytes: &[u8],
+        record: &Outline<'_>,
     ) -> Result<(), StoreError> {
-        let own = (record.topic, record.queue_id);
-        if !self.queues.writes_ext() {
-            return self.append(own, record.queue_offset, entry, None);
-        }
-        let bitmap = self.bitmaps.get().and_then(|source| source(record));
+        let whole = RecordView::parse(bytes, CheckCrc::No);
+        let source = self.bitmaps.get().zip(whole.as_ref().ok());
+        let bitmap = source.and_then(|(source, whole)| source(whole));
         let ext = ExtUnit {
             tags_code: entry.tags_code,
             store_timestamp_ms: record.store_timestamp_ms,
             bitmap: bitmap.as_deref().unwrap_or_default(),
         };
+        let own = (record.topic, record.queue_id);
         self.append(own, record.queue_offset, entry, Some(&ext))
     }
 

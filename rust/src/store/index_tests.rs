@@ -1,7 +1,6 @@
 //! Index files on disk, without a log.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -10,7 +9,7 @@ use super::index::IndexFiles;
 use super::index_writer::IndexWriter;
 use crate::clock::ManualClock;
 use crate::format::index::{IndexHeader, key_hash};
-use crate::format::message::{RecordView, Version, sys_flag};
+use crate::format::message::{Outline, sys_flag};
 use crate::log::Access;
 
 const SLOTS: u32 = 7;
@@ -32,22 +31,11 @@ fn writer(files: &Arc<IndexFiles>) -> IndexWriter {
 }
 
 fn add(writer: &mut IndexWriter, offset: i64, store_ms: i64, properties: &[u8], flag: i32) {
-    let host = SocketAddr::from(([127, 0, 0, 1], 1));
-    let record = RecordView {
-        version: Version::V1,
-        body_crc: 0,
+    let record = Outline {
         queue_id: 0,
-        flag: 0,
         queue_offset: 0,
-        physical_offset: offset,
         sys_flag: flag,
-        born_timestamp_ms: 0,
-        born_host: host,
         store_timestamp_ms: store_ms,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: b"",
         topic: "T",
         properties,
     };

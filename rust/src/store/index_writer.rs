@@ -8,7 +8,7 @@ use super::index_file::{ActiveIndexFile, IndexFile, Key};
 use super::types::StoreError;
 use crate::clock::Clock;
 use crate::format::index::KeyHasher;
-use crate::format::message::{RecordView, sys_flag};
+use crate::format::message::{Outline, sys_flag};
 use crate::format::properties;
 
 /// Keys written at once; their slots fit the nearest cache.
@@ -76,7 +76,7 @@ impl IndexWriter {
     pub(crate) fn add_record(
         &mut self,
         physical_offset: i64,
-        record: &RecordView<'_>,
+        record: &Outline<'_>,
     ) -> Result<(), StoreError> {
         let is_rollback = record.sys_flag & sys_flag::TRANSACTION_MASK == sys_flag::ROLLBACK;
         if is_rollback || self.end.is_some_and(|end| physical_offset < end) {

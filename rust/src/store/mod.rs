@@ -25,6 +25,8 @@ mod delay_store_tests;
 mod delay_tests;
 pub mod derive;
 #[cfg(test)]
+mod derive_tests;
+#[cfg(test)]
 mod derived_golden_tests;
 mod dispatch;
 #[cfg(test)]

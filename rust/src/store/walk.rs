@@ -74,9 +74,14 @@ pub(crate) enum Step<'a> {
 #[derive(Debug)]
 pub(crate) struct Walk {
     at: u64,
+    /// Grows only, so that it need not be cleared for each read.
     buffer: Vec<u8>,
+    /// How much of the buffer was read.
+    filled: usize,
     /// Offset of the buffer's first byte.
     buffered_from: u64,
+    /// Where the file behind the one that holds `at` starts; not above `at` where that is unknown.
+    next_file: u64,
 }
 
 impl Walk {
@@ -85,7 +90,9 @@ impl Walk {
         Self {
             at: offset,
             buffer: Vec::new(),
+            filled: 0,
             buffered_from: offset,
+            next_file: offset,
         }
     }
 
@@ -99,11 +106,13 @@ impl Walk {
         if self.at >= limit {
             return Ok(Step::End);
         }
-        let next_file = log.next_file_start(self.at);
-        let end = next_file.min(limit);
+        if self.at >= self.next_file {
+            self.next_file = log.next_file_start(self.at);
+        }
+        let end = self.next_file.min(limit);
         match Head::parse(self.bytes(log, BLANK_BYTES, end)?) {
             Head::Blank => {
-                self.at = next_file;
+                self.at = self.next_file;
                 Ok(Step::Blank)
             }
             Head::Record(size) if size <= RECORD_BYTES_MAX && self.at + size as u64 <= end => {
@@ -121,22 +130,30 @@ impl Walk {
 
     /// Throws away what was read, because the log may have changed since.
     pub(crate) fn forget(&mut self) {
-        self.buffer.clear();
+        self.filled = 0;
         self.buffered_from = self.at;
+        self.next_file = self.at;
     }
 
     /// The next `count` bytes below `end`, or fewer where the file has no more.
     fn bytes(&mut self, log: &impl LogRead, count: usize, end: u64) -> io::Result<&[u8]> {
         let skipped = usize::try_from(self.at - self.buffered_from).unwrap_or(usize::MAX);
-        if self.buffer.len().saturating_sub(skipped) < count {
+        if self.filled.saturating_sub(skipped) < count {
             let room = usize::try_from(end - self.at).unwrap_or(usize::MAX);
-            self.buffer.resize(room.min(count.max(CHUNK_BYTES)), 0);
-            let read = log.read_at(self.at, &mut self.buffer);
-            self.buffer.truncate(*read.as_ref().unwrap_or(&0));
-            self.buffered_from = self.at;
-            read?;
-            return Ok(&self.buffer[..count.min(self.buffer.len())]);
+            self.read(log, room.min(count.max(CHUNK_BYTES)))?;
+            return Ok(&self.buffer[..count.min(self.filled)]);
         }
         Ok(&self.buffer[skipped..skipped + count])
+    }
+
+    /// Reads so many bytes from `at` on, or fewer where the file has no more.
+    fn read(&mut self, log: &impl LogRead, count: usize) -> io::Result<()> {
+        if self.buffer.len() < count {
+            self.buffer.resize(count, 0);
+        }
+        self.filled = 0;
+        self.buffered_from = self.at;
+        self.filled = log.read_at(self.at, &mut self.buffer[..count])?;
+        Ok(())
     }
 }

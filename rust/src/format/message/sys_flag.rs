@@ -21,6 +21,7 @@ pub fn is_rollback(sys_flag: i32) -> bool {
 }
 
 /// Whether messages of this type enter their queue and take a queue offset.
+#[inline]
 pub fn is_queued(sys_flag: i32) -> bool {
     matches!(sys_flag & TRANSACTION_MASK, 0 | COMMIT)
 }

@@ -4,17 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::{
     BLANK_BYTES, BLANK_MAGIC, FIXED_BYTES, MAGIC, MAGIC_V2, PROPERTIES_BYTES_MAX, RecordView,
-    Version, sys_flag,
+    Version, at, sys_flag,
 };
 use crate::format::properties::{NAME_END, PAIR_END};
-
-/// Offsets of the fields before the hosts, bytes from the start of a record.
-mod at {
-    pub const QUEUE_OFFSET: usize = 20;
-    pub const PHYSICAL_OFFSET: usize = 28;
-    pub const SYS_FLAG: usize = 36;
-    pub const BORN_HOST: usize = 48;
-}
 
 /// Bytes of a record that [`stated_offset`] and [`stated_store_timestamp`] need at most.
 pub const STATED_BYTES: usize = at::BORN_HOST + 8 + IPV6_EXTRA_BYTES + 8;
