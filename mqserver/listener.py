@@ -11,10 +11,21 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mqserver.plane import Traffic
-from mqserver.replies import AGAIN, LATER, NO_REPLY, Family, Hold, Processor, Refused, Response
+from mqserver.replies import (
+    AGAIN,
+    LATER,
+    NO_REPLY,
+    AgainAfter,
+    Family,
+    Hold,
+    Processor,
+    Refused,
+    Response,
+)
 from mqstore import _core, logs
 
 if TYPE_CHECKING:
@@ -146,6 +157,10 @@ class Listener:
         """Close one connection; what it is owed is lost."""
         self._server.close_connection(connection)
 
+    def silent(self, connections: Sequence[int], seconds: float) -> list[int]:
+        """Those of the connections whose heartbeats were not answered natively for so long."""
+        return self._server.silent(list(connections), seconds)
+
     def lock_batch(
         self, group: str, client_id: str, queues: Sequence[tuple[str, str, int]]
     ) -> list[tuple[str, str, int]]:
@@ -239,8 +254,17 @@ def _give(request: Request, reply: Reply) -> None:
         request.again()
     elif reply is NO_REPLY:
         request.no_reply()
+    elif isinstance(reply, AgainAfter):
+        reply.start(partial(_go_on, request))
     elif reply is not LATER:
         raise TypeError(f"a processor of code {request.code} returned {reply!r}, not a Reply")
+
+
+def _go_on(request: Request, error: Exception | None) -> None:
+    if error is None:
+        request.again()
+    else:
+        _fail(request, error)
 
 
 def _fail(request: Request, error: BaseException) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 Queue = tuple[str, str, int]
@@ -57,6 +57,10 @@ class Plane(Protocol):
         """Close a connection; unknown ones are ignored."""
         ...
 
+    def silent(self, connections: Sequence[int], seconds: float) -> list[int]:
+        """Those of the connections whose heartbeats the plane has not answered for so long."""
+        ...
+
     def lock_batch(self, group: str, client_id: str, queues: Sequence[Queue]) -> list[Queue]:
         """Lock queues for a client; returns those it holds now."""
         ...
@@ -94,6 +98,16 @@ class Tables:
                 self._waiting.append((table, dict(rows), replace))
             else:
                 self._send(self._plane, table, rows, replace)
+
+    def forget_heartbeats(self, connections: Iterable[int] | None = None) -> None:
+        """Have the plane ask again when these clients' heartbeats come; None: everybody's.
+
+        A heartbeat that was taken once is answered by the plane while its words stay the same.
+        Call this after a change that the same words would undo or add to.
+        """
+        rows = dict.fromkeys(map(str, connections or ()))
+        if rows or connections is None:
+            self.publish("heartbeats", rows, replace=connections is None)
 
     def _send(
         self, plane: Plane, table: str, rows: Mapping[str, object | None], replace: bool

@@ -117,7 +117,18 @@ class Hold:
     tag_codes: tuple[int, ...] | None = None
 
 
-Reply = Response | Signal | Hold
+@dataclass(frozen=True, slots=True)
+class AgainAfter:
+    """As `AGAIN`, but later; no thread waits for it.
+
+    start: called once with what to call, from any thread, when it is time: with None, or with the
+    error that the request is to fail with.
+    """
+
+    start: Callable[[Callable[[Exception | None], None]], None]
+
+
+Reply = Response | Signal | Hold | AgainAfter
 Processor = Callable[[Request], Reply]
 
 

@@ -598,7 +598,8 @@ class Server:
         "topics" (perm, read_queues, write_queues, multi_tag, order), "groups" (consume_enable,
         consume_broadcast_enable, ...), "subscriptions" (broadcasting, {topic: (expression_type,
         sub_string, sub_version, [codes])}), "filters" (topic to bits, [(expression, [bit])]),
-        "answers" ("105|std|TOPIC" or "38|GROUP" to a body), "acl" ("").
+        "answers" ("105|std|TOPIC" or "38|GROUP" to a body), "acl" ("");
+        "heartbeats" (connections to None: whose next one is handed off; with `replace` all).
         """
     def send(self, connection: int, frame: bytes) -> bool:
         """Send a one-way request to a client, without waiting; False if it is gone."""
@@ -610,6 +611,8 @@ class Server:
     def connections(self) -> list[tuple[int, str, float]]: ...
     def is_open(self, connection: int) -> bool: ...
     def close_connection(self, connection: int) -> None: ...
+    def silent(self, connections: Sequence[int], seconds: float) -> list[int]:
+        """Those of the connections whose heartbeats were not answered natively for so long."""
     def lock_batch(self, group: str, client_id: str, queues: Sequence[_Queue]) -> list[_Queue]: ...
     def unlock_batch(self, group: str, client_id: str, queues: Sequence[_Queue]) -> None: ...
     def counters(self) -> dict[str, int]:

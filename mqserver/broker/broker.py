@@ -286,6 +286,7 @@ class Broker:
         context.store.set_cleaning(changed_online(self._store_settings, loaded).as_dict())
         self._admin.allow(self.settings.admin_allow_addresses)
         self._publish_broker()
+        self._tables.forget_heartbeats()  # autoCreateSubscriptionGroup
         self._limit_waiting()
         if before.broker_permission != self.settings.broker_permission:
             context.topics.bump()
@@ -332,7 +333,7 @@ class Broker:
             context.filters.left(context.consumers.is_online)
             silent = {*context.consumers.silent_since(limit)}
             silent.update(context.producers.silent_since(limit))
-            for connection in silent:
+            for connection in listener.silent([*silent], CLIENT_EXPIRY_S):
                 log.warning("connection %d sent no heartbeat for 120 s: closed", connection)
                 listener.close_connection(connection)
             if next(turns) % PROTECT_TURNS == 0:

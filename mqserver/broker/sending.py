@@ -55,6 +55,17 @@ def check_queue(request: Request, header: SendMessageRequestHeader, config: Topi
 
 def created(broker: BrokerContext, header: SendMessageRequestHeader) -> TopicConfig:
     """The unknown topic of a send, created and saved; Refused if it may not be."""
+    config = made(broker, header)
+    broker.saver.save_now(FILE)
+    return config
+
+
+def made(broker: BrokerContext, header: SendMessageRequestHeader) -> TopicConfig:
+    """As `created`, but not saved yet.
+
+    It has to be saved before the first message is acknowledged: without its topic nobody would
+    find it after a crash.
+    """
     template = Template(header.default_topic, header.default_topic_queue_nums, header.unit_mode)
     auto = broker.settings.auto_create_topic_enable
     config = broker.topics.create_for_send(header.topic, template, auto)
@@ -63,8 +74,6 @@ def created(broker: BrokerContext, header: SendMessageRequestHeader) -> TopicCon
     if config is None:
         remark = f"topic[{header.topic}] not exist, apply first please!{FAQ}"
         raise Refused(ResponseCode.TOPIC_NOT_EXIST, remark)
-    # Before the first message is acknowledged: without its topic nobody would find it.
-    broker.saver.save_now(FILE)
     return config
 
 

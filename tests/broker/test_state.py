@@ -30,10 +30,14 @@ class FakePlane:
     def __init__(self) -> None:
         self.tables: dict[str, dict[str, object]] = {}
         self.versions: list[tuple[str, int]] = []
+        self.forgotten: list[list[str] | str] = []
 
     def publish(
         self, table: str, version: int, rows: dict[str, object | None], replace: bool = False
     ) -> None:
+        if table == "heartbeats":
+            self.forgotten.append("all" if replace else [*rows])
+            return
         self.versions.append((table, version))
         kept = {} if replace else self.tables.setdefault(table, {})
         for key, row in rows.items():
@@ -213,6 +217,22 @@ class TestConsumers:
         assert len(room.notified) == 1
         assert len(room.plane.versions) == published
 
+    def test_who_is_asked_again_for_a_heartbeat(self) -> None:
+        room = Room()
+        asked = room.plane.forgotten
+        room.consumers.register(consuming("T"), member(1))
+        room.consumers.register(consuming("T"), member(2))
+        assert asked == [], "a member more is nothing to the others"
+        room.consumers.register(consuming("U"), member(2))
+        assert asked == [["1"]], "its next heartbeat subscribes to T again"
+        room.consumers.register(consuming("T"), member(1))
+        assert asked == [["1"], ["2"]]
+        room.groups.put(SubscriptionGroupConfig("g"))
+        room.groups.remove("g")
+        room.topics.put(TopicConfig("T"))
+        room.topics.remove("T")
+        assert asked[2:] == ["all"] * 3
+
     def test_a_newer_subscription_is_published_but_not_told(self) -> None:
         room = Room()
         room.consumers.register(consuming("T"), member(1))
@@ -315,6 +335,45 @@ def test_callers_that_wait_at_once_share_one_write() -> None:
     for thread in threads:
         thread.join(10)
     assert written == [b"1", b"5"]
+
+
+def test_who_waits_for_a_file_is_called_when_it_is_written() -> None:
+    events: list[object] = []
+    all_called = threading.Event()
+
+    def save(name: str, _text: bytes) -> None:
+        events.append(name)
+        if name == "bad.json":
+            raise OSError("no space")
+
+    def done(error: Exception | None) -> None:
+        events.append(str(error))
+        if len(events) == 5:
+            all_called.set()
+
+    saver = Saver(save)
+    for name in ("a.json", "bad.json"):
+        saver.add(name, lambda: b"")
+        saver.when_saved(name, done)
+    saver.when_saved("a.json", done)
+    saver.start()
+    assert all_called.wait(10)
+    assert events == ["a.json", "None", "None", "bad.json", "no space"]
+    saver.when_saved("a.json", events.append)
+    saver.stop()
+    assert events[5:] == ["a.json", None]
+
+
+def test_the_topics_file_is_what_the_wrapper_would_be() -> None:
+    room = Room()
+    for change in (
+        lambda: room.topics.put(TopicConfig("New", order=True)),
+        lambda: room.topics.put(TopicConfig("New", 1, 2)),
+        lambda: room.topics.remove("New"),
+    ):
+        change()
+        plain = room.topics.wrapper().to_plain()
+        assert room.topics.render() == fastjson.dumps(plain, pretty=True).encode()
 
 
 def test_every_code_has_a_processor() -> None:

@@ -46,15 +46,15 @@ class JavaConsumer:
 class JavaDriver(ServerProcess):
     """A JVM running `Driver.java`; `serialize` is the header form its client speaks."""
 
-    def __init__(self, home: Path, serialize: str = "JSON") -> None:
+    def __init__(self, home: Path, serialize: str = "JSON", flags: tuple[str, ...] = ()) -> None:
         self.home = home
         self.serialize = serialize
         self._events: list[Event] = []
         self._ids = itertools.count(1)
         self._arrival = threading.Condition()
         prepare_home(home)
-        flags = (f"-Drocketmq.serialize.type={serialize}",)
-        super().__init__(java_command(home, "Driver", flags=flags), cwd=home)
+        form = f"-Drocketmq.serialize.type={serialize}"
+        super().__init__(java_command(home, "Driver", flags=(form, *flags)), cwd=home)
         try:
             self.await_events("ready", "ready", 1, 60.0)
         except BaseException:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from mqserver.replies import Response
+from mqserver.replies import Processor, Response
 from mqstore import Store
 from tests.server.conftest import Servers
 from tests.server.raw import Raw, json_frame
 
 DECLINED = 99
 """What the Python side of these tests answers."""
-NATIVE = (10, 310, 320, 11, 14, 15, 30, 31, 38, 41, 42)
+NATIVE = (10, 310, 320, 11, 14, 15, 30, 31, 34, 35, 38, 41, 42)
 
 BROKER = {
     "permission": 6,
@@ -42,6 +42,7 @@ class Broker:
 
     def __init__(self, servers: Servers, store: Store, **settings: Any) -> None:
         self.declined: list[int] = []
+        self.processors: dict[int, Processor] = {}
         self.store = store
         self.version = 1
         self.answers = dict.fromkeys(NATIVE, self._decline)
@@ -59,6 +60,8 @@ class Broker:
         self.listener.publish(table, self.version, rows, replace)
 
     def _decline(self, request):
+        if request.code in self.processors:
+            return self.processors[request.code](request)
         self.declined.append(request.code)
         return Response(DECLINED)
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
+import pytest
+
+from mqserver.replies import Response
 from tests.server.native import DECLINED
-from tests.server.raw import json_frame
+from tests.server.raw import Reply, json_frame
 
 
 def test_offsets_are_committed_and_found(broker):
@@ -53,3 +57,50 @@ def test_published_bodies_are_answered(broker):
     assert (reply.code, reply.body) == (0, b'{"consumerIdList":["c@1"]}')
     broker.publish("answers", {"38|g": None})
     assert broker.raw.ask(ask).code == DECLINED
+
+
+def heartbeat(ask: Callable[..., Reply], body: bytes, opaque: int = 1) -> int:
+    return ask(json_frame(34, opaque, None, body)).code
+
+
+def test_a_heartbeat_comes_to_python_once(broker, servers):
+    taken: list[bytes] = []
+
+    def take(request):
+        taken.append(request.body)
+        return Response()
+
+    broker.processors = {34: take, 35: take}
+    raw, other = broker.raw, servers.connect(broker.port)
+
+    def beats(expected: int, *bodies: bytes, ask=raw.ask) -> None:
+        taken.clear()
+        assert [heartbeat(ask, body) for body in bodies] == [0] * len(bodies)
+        assert len(taken) == expected
+
+    beats(1, b"one", b"one", b"one")
+    beats(1, b"one", ask=other.ask)
+    ids = sorted(number for number, _, _ in broker.listener.connections())
+    beats(2, b"two", b"one", b"one")
+    assert heartbeat(raw.ask, b"one", 77) == 0
+    assert broker.listener.silent(ids, 100.0) == [ids[1]], "the other's came to Python only"
+    assert broker.listener.silent([*ids, 999], -1.0) == [*ids, 999]
+
+    broker.publish("heartbeats", {str(ids[0]): None, "999": None})
+    beats(0, b"one", ask=other.ask)
+    beats(1, b"one", b"one")
+    broker.publish("heartbeats", {}, replace=True)
+    beats(2, b"one", b"two")
+    beats(1, b"one", b"one", ask=other.ask)
+
+    assert raw.ask(json_frame(35, 1, {"clientID": "c"})).code == 0
+    beats(1, b"two", b"two")
+    with pytest.raises(ValueError, match="no connection"):
+        broker.publish("heartbeats", {"x": None})
+
+
+def test_a_heartbeat_that_failed_comes_to_python_again(broker):
+    codes = [1, 0]
+    broker.processors[34] = lambda request: Response(codes.pop(0))
+    assert [heartbeat(broker.raw.ask, b"x") for _ in range(3)] == [1, 0, 0]
+    assert codes == []

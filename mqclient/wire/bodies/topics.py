@@ -3,6 +3,7 @@
 import struct
 import zlib
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Self
 
 from mqclient.wire.bodies.base import Body, BodyError
@@ -26,6 +27,41 @@ class TopicConfig(Body):
     topic_filter_type: str = "SINGLE_TAG"
     topic_sys_flag: int = 0
     order: bool = False
+
+    def to_plain(self) -> dict[str, object]:
+        """As every body does; written out, for a registration has ten thousand of them."""
+        return {
+            "order": self.order,
+            "perm": self.perm,
+            "readQueueNums": self.read_queue_nums,
+            "topicFilterType": self.topic_filter_type,
+            "topicName": self.topic_name,
+            "topicSysFlag": self.topic_sys_flag,
+            "writeQueueNums": self.write_queue_nums,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: object) -> Self:
+        """As every body does; a row as brokers write it is taken as it is."""
+        if type(plain) is dict and plain.keys() == _TOPIC_KEYS:
+            values = _topic_values(plain)
+            if tuple(map(type, values)) == _TOPIC_TYPES:
+                return cls(*values)
+        return super().from_plain(plain)
+
+
+_TOPIC_COLUMNS = (
+    ("topicName", str),
+    ("readQueueNums", int),
+    ("writeQueueNums", int),
+    ("perm", int),
+    ("topicFilterType", str),
+    ("topicSysFlag", int),
+    ("order", bool),
+)
+_TOPIC_KEYS = {name for name, _ in _TOPIC_COLUMNS}
+_TOPIC_TYPES = tuple(kind for _, kind in _TOPIC_COLUMNS)
+_topic_values = itemgetter(*(name for name, _ in _TOPIC_COLUMNS))
 
 
 @dataclass

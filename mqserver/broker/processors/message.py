@@ -7,6 +7,7 @@ Native code serves ordinary sends; what comes here is unusual, or everything wit
 from __future__ import annotations
 
 import random
+from functools import partial
 
 from mqclient.wire.bodies.topics import TopicConfig
 from mqclient.wire.codes import MessageSysFlag, RequestCode, ResponseCode
@@ -19,13 +20,14 @@ from mqserver.broker.sending import (
     check_queue,
     check_time_and_name,
     created,
+    made,
     not_available,
     region_and_trace,
     stored_place,
 )
-from mqserver.broker.state.topics import DEAD_LETTER_QUEUES
+from mqserver.broker.state.topics import DEAD_LETTER_QUEUES, FILE
 from mqserver.broker.transactions.writing import TYPE_BITS, half_text
-from mqserver.replies import AGAIN, Refused, Reply, Request, Response
+from mqserver.replies import AgainAfter, Refused, Reply, Request, Response
 from mqstore import PutResult
 
 _VERSION_3_4_9 = 121
@@ -56,9 +58,10 @@ def _send(broker: BrokerContext, request: Request, told: dict[str, str]) -> Repl
     header = kind.from_fields(request.fields)
     config = broker.topics.get(header.topic)
     if config is None:
-        config = created(broker, header)
         if request.attempt == 0:
-            return AGAIN
+            made(broker, header)
+            return AgainAfter(partial(broker.saver.when_saved, FILE))
+        config = created(broker, header)
     check_queue(request, header, config)
     topic, queue_id = header.topic, header.queue_id
     if queue_id < 0:

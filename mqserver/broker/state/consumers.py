@@ -66,6 +66,8 @@ class Consumers:
             if joined or topics or newer or before != now:
                 self._publish(data.group_name, group)
             connections = list(group.members)
+            if topics or newer or before != now:
+                self._tables.forget_heartbeats(c for c in connections if c != member.connection)
         if joined or topics:
             self._notify(data.group_name, connections, False)
         return joined or topics

@@ -68,6 +68,7 @@ class Groups:
         """Create or replace a group (code 200); the caller saves."""
         with self._lock:
             self._change(config)
+        self._tables.forget_heartbeats()
 
     def all(self) -> SubscriptionGroupWrapper:
         """Every group and the table's version."""
@@ -90,6 +91,7 @@ class Groups:
             if self._rows.pop(group, None) is not None:
                 self.version = DataVersion(self.version.counter + 1, self._now_ms())
                 self._tables.publish("groups", {group: None})
+                self._tables.forget_heartbeats()
 
     def _change(self, config: SubscriptionGroupConfig) -> None:
         self._rows[config.group_name] = config

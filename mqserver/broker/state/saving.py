@@ -24,6 +24,8 @@ class Saver:
         self._dirty: set[str] = set()
         self._wake = threading.Event()
         self._stopping = threading.Event()
+        self._hurry = threading.Event()
+        self._waiting: dict[str, list[Callable[[Exception | None], None]]] = {}
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._asked: Counter[str] = Counter()
@@ -56,6 +58,16 @@ class Saver:
             self._save(name, self._renders[name]())
             self._covered[name] = covered
 
+    def when_saved(self, name: str, done: Callable[[Exception | None], None]) -> None:
+        """Save this file at once, without waiting: `done` is called when it is, or why it is not.
+
+        What is asked for during a write shares the next one.
+        """
+        with self._lock:
+            self._waiting.setdefault(name, []).append(done)
+        self._hurry.set()
+        self._wake.set()
+
     def start(self) -> None:
         """Start the thread that saves what was marked."""
         self._thread.start()
@@ -63,6 +75,7 @@ class Saver:
     def stop(self) -> None:
         """Save what is marked and end the thread."""
         self._stopping.set()
+        self._hurry.set()
         self._wake.set()
         if self._thread.ident is not None:
             self._thread.join(timeout=5.0)
@@ -72,14 +85,30 @@ class Saver:
         while not self._stopping.is_set():
             self._wake.wait()
             self._wake.clear()
-            self._stopping.wait(DELAY_S)
+            self._hurry.wait(DELAY_S)
+            if not self._stopping.is_set():
+                self._hurry.clear()
             self._save_dirty()
 
     def _save_dirty(self) -> None:
         with self._lock:
-            names, self._dirty = sorted(self._dirty), set()
+            names, self._dirty = sorted(self._dirty | self._waiting.keys()), set()
+            waiting, self._waiting = self._waiting, {}
         for name in names:
-            try:
-                self.save_now(name)
-            except OSError as error:
-                log.error("cannot save %s, will try again with its next change: %s", name, error)
+            failure = self._saved(name)
+            for done in waiting.get(name, ()):
+                try:
+                    done(failure)
+                except Exception:
+                    log.exception("after saving %s", name)
+
+    def _saved(self, name: str) -> Exception | None:
+        try:
+            self.save_now(name)
+        except OSError as error:
+            log.error("cannot save %s, will try again with its next change: %s", name, error)
+            return error
+        except Exception as error:  # whoever waits must hear of it, and the thread must go on
+            log.exception("cannot render %s", name)
+            return error
+        return None

@@ -179,6 +179,11 @@ impl Server {
                 let changes = convert::changes(rows, convert::filters)?;
                 tables.filters.publish(version, changes, replace)
             }
+            "heartbeats" => {
+                let connections = convert::connections(rows)?;
+                self.core.forget_heartbeats(&connections, replace);
+                Ok(())
+            }
             "answers" => {
                 let changes = convert::changes(rows, |_, body| body.extract::<Vec<u8>>())?;
                 self.core.answers.publish(version, changes, replace)
@@ -251,6 +256,11 @@ impl Server {
         if let Some(peer) = self.peer(connection) {
             peer.close();
         }
+    }
+
+    /// Those of the connections without a heartbeat of an acknowledged kind for `seconds`.
+    fn silent(&self, connections: Vec<u64>, seconds: f64) -> Vec<u64> {
+        self.core.silent(connections, (seconds * 1e3) as i64)
     }
 
     /// Locks queues for a client; gives those it now holds.

@@ -130,6 +130,16 @@ pub(super) fn changes<'py, R>(
     Ok(changes)
 }
 
+/// Connections, which are a table's keys.
+pub(super) fn connections(rows: &Bound<'_, PyMapping>) -> PyResult<Vec<u64>> {
+    let parse = |name: String| {
+        let number = name.parse();
+        number.map_err(|_| PyValueError::new_err(format!("{name:?} is no connection")))
+    };
+    let names: Vec<String> = rows.keys()?.extract()?;
+    names.into_iter().map(parse).collect()
+}
+
 /// The one row of table "broker", under the key "".
 pub(super) fn broker(rows: &Bound<'_, PyMapping>) -> PyResult<BrokerRow> {
     let row = rows.get_item("")?.cast_into::<PyMapping>()?;

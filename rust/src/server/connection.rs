@@ -55,6 +55,7 @@ impl Drop for Ending {
         let (core, peer) = (&self.core, &self.peer);
         core.peers.remove(peer.id);
         peer.closed();
+        core.holds.left();
         let blank = (EventKind::Closed, String::new());
         let (mut kind, mut detail) = std::mem::replace(&mut self.end, blank);
         if peer.is_unread() {

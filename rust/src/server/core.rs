@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::answers::Answers;
 use super::events::{Event, EventKind};
 use super::handoff::Handoff;
+use super::heartbeat::Heartbeats;
 use super::hold::Holds;
 use super::limits::{COLD_QUEUE, EVENTS_MAX};
 use super::locks::Locks;
@@ -58,6 +59,8 @@ pub struct Core {
     pub peers: Peers,
     /// Long polls.
     pub holds: Holds,
+    /// Which heartbeats Python knows.
+    pub heartbeats: Heartbeats,
     /// Pulls that need the disk.
     pub cold: BoundedQueue<ColdPull>,
     /// What was counted.
@@ -108,6 +111,7 @@ impl Core {
             events: BoundedQueue::new(EVENTS_MAX),
             peers: Peers::default(),
             holds: Holds::default(),
+            heartbeats: Heartbeats::default(),
             cold: BoundedQueue::new(COLD_QUEUE),
             counters: Counters::default(),
             traffic: Traffic::default(),

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use super::core::Core;
 use super::dispatch;
+use super::heartbeat::Beat;
 use super::hold::Wish;
 use super::limits::HANDOFF_BYTES_MAX;
 use super::peers::Peer;
 use super::queue::{BoundedQueue, Popped};
-use super::route::Family;
+use super::route::{self, Family};
 use crate::format::remoting::{
     ExtFields, FLAG_ONEWAY, FLAG_RESPONSE, Frame, Language, MAX_FRAME_BYTES, Serialize, VERSION,
 };
@@ -135,6 +136,8 @@ pub struct Job {
     reply_as: Serialize,
     /// The topic whose later sends wait for this one.
     turn: Option<String>,
+    /// If it is a heartbeat, which one.
+    beat: Option<Beat>,
     /// Counted in `Handoff::open`.
     counted: bool,
     answered: bool,
@@ -167,6 +170,8 @@ impl Job {
             family: route.0,
             queued_ms: 0,
             turn: None,
+            beat: (frame.code == route::HEART_BEAT)
+                .then(|| core.heartbeats.read(frame, &peer.heart)),
             counted: true,
             answered: false,
         }
@@ -216,6 +221,7 @@ impl Job {
 
     /// Done without a reply.
     pub fn no_reply(mut self) {
+        self.settle(0);
         self.answered = true;
     }
 
@@ -297,6 +303,7 @@ impl Job {
         fields: ExtFields<'_>,
         body: &[u8],
     ) {
+        self.settle(code);
         if mem::replace(&mut self.answered, true) || self.is_oneway() {
             return;
         }
@@ -320,6 +327,15 @@ impl Job {
         self.core.counters.bytes_out.add(out.len() as u64);
         self.peer.note_write(self.core.clock.monotonic_ms());
         self.peer.send(&out);
+    }
+
+    /// Before the client hears of it: what Python did may change what heartbeats do.
+    fn settle(&mut self, code: i32) {
+        match self.beat.take() {
+            Some(beat) if code == 0 => self.peer.heart.acknowledge(beat),
+            _ if self.head.code == route::UNREGISTER_CLIENT => self.peer.heart.forget(),
+            _ => {}
+        }
     }
 
     fn uncount(&mut self) {

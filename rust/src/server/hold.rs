@@ -1,6 +1,6 @@
 //! Long polling: requests that wait for a message, woken by its arrival or by their deadline.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
@@ -15,6 +15,8 @@ use crate::store::{Arrival, TagFilter};
 
 /// Shards, each with its own lock; a power of two.
 const SHARDS: usize = 16;
+
+const TICK_MS: i64 = HOLD_TICK_MS as i64;
 
 /// What a held request waits for.
 #[derive(Debug, Clone)]
@@ -31,33 +33,68 @@ pub struct Wish {
     pub deadline_ms: i64,
 }
 
-/// Who sleeps. Kept small: a hundred thousand of them are usual.
+/// A wish, wherever its parts are kept.
+pub(super) struct Wanted<'a> {
+    pub topic: &'a str,
+    pub queue_id: i32,
+    pub offset: i64,
+    pub filter: &'a TagFilter,
+}
+
+/// Who sleeps. Kept small: a hundred thousand of them are usual, two or three to a queue.
 enum Sleeper {
     Pull(Box<PullTask>),
-    Job(Box<Job>),
+    Job(Box<(Wish, Job)>),
 }
 
 struct Held {
-    wish: Wish,
     sleeper: Sleeper,
+    /// Monotonic milliseconds at which it is answered anyway.
+    deadline_ms: i64,
 }
 
 impl Held {
+    fn wanted(&self) -> Wanted<'_> {
+        match &self.sleeper {
+            Sleeper::Pull(task) => task.wanted(),
+            Sleeper::Job(held) => Wanted {
+                topic: &held.0.topic,
+                queue_id: held.0.queue_id,
+                offset: held.0.offset,
+                filter: &held.0.filter,
+            },
+        }
+    }
+
+    fn topic(&self) -> Arc<str> {
+        match &self.sleeper {
+            Sleeper::Pull(task) => task.topic(),
+            Sleeper::Job(held) => Arc::clone(&held.0.topic),
+        }
+    }
+
     /// Its client is gone.
     fn is_gone(&self) -> bool {
         match &self.sleeper {
             Sleeper::Pull(task) => task.is_gone(),
-            Sleeper::Job(job) => job.peer.is_closing(),
+            Sleeper::Job(held) => held.1.peer.is_closing(),
         }
     }
+}
+
+/// Those who wait for one queue. Stays, empty, until the wheel comes to it: the next hold is near.
+struct Waiting {
+    held: Vec<Held>,
+    /// The tick at which the wheel comes to it, not after the earliest deadline.
+    due: i64,
 }
 
 #[derive(Default)]
 struct Shard {
     /// By hash of topic and queue, so that an arrival needs no owned key; the wish decides.
-    queues: HashMap<u64, Vec<Held>>,
-    /// No deadline of this shard is before this one.
-    earliest_ms: i64,
+    queues: HashMap<u64, Waiting>,
+    /// Which queues have a deadline in which tick. Only the entry that a queue is due at counts.
+    wheel: BTreeMap<i64, Vec<u64>>,
 }
 
 /// All held requests.
@@ -65,6 +102,8 @@ struct Shard {
 pub struct Holds {
     shards: [Mutex<Shard>; SHARDS],
     count: AtomicUsize,
+    /// A connection ended since the last sweep.
+    someone_left: AtomicBool,
     /// Nothing is held any more: the server stops.
     released: AtomicBool,
     /// Where woken pulls run; set when the server starts.
@@ -72,24 +111,27 @@ pub struct Holds {
 }
 
 impl Holds {
-    /// Holds a pull until its wish is fulfilled.
-    pub(super) fn hold_pull(&self, core: &Arc<Core>, wish: Wish, task: PullTask) {
+    /// Holds a pull until its wish is fulfilled, or until that time.
+    pub(super) fn hold_pull(&self, core: &Arc<Core>, task: PullTask, deadline_ms: i64) {
+        let sleeper = Sleeper::Pull(Box::new(task));
         self.hold(
             core,
             Held {
-                wish,
-                sleeper: Sleeper::Pull(Box::new(task)),
+                sleeper,
+                deadline_ms,
             },
         );
     }
 
     /// Holds a request that Python parked.
     pub(super) fn hold_job(&self, core: &Arc<Core>, wish: Wish, job: Job) {
+        let deadline_ms = wish.deadline_ms;
+        let sleeper = Sleeper::Job(Box::new((wish, job)));
         self.hold(
             core,
             Held {
-                wish,
-                sleeper: Sleeper::Job(Box::new(job)),
+                sleeper,
+                deadline_ms,
             },
         );
     }
@@ -99,13 +141,10 @@ impl Holds {
             return self.wake(core, vec![held]);
         }
         core.counters.holds.one();
-        let Wish {
-            topic,
-            queue_id,
-            offset,
-            ..
-        } = held.wish.clone();
-        let key = key(&topic, queue_id);
+        let wanted = held.wanted();
+        let (queue_id, offset) = (wanted.queue_id, wanted.offset);
+        let key = key(wanted.topic, queue_id);
+        let topic = held.topic();
         self.count.fetch_add(1, Ordering::AcqRel);
         self.shard(key).lock().insert(key, held);
         // A message may have arrived after the request found none and before it was held. One
@@ -115,8 +154,8 @@ impl Holds {
         let store = core.store.as_ref();
         let max_offset = store.map_or(0, |store| store.max_offset(&topic, queue_id));
         if max_offset > offset {
-            self.wake_queue(core, key, |wish| {
-                wish.queue_id == queue_id && *wish.topic == *topic && max_offset > wish.offset
+            self.wake_queue(core, key, |wanted| {
+                wanted.queue_id == queue_id && *wanted.topic == *topic && max_offset > wanted.offset
             });
         }
         if self.released.load(Ordering::Acquire) {
@@ -131,25 +170,25 @@ impl Holds {
         if self.is_empty() {
             return;
         }
-        self.wake_queue(core, key(arrival.topic, arrival.queue_id), |wish| {
-            arrival.max_offset > wish.offset
-                && wish.queue_id == arrival.queue_id
-                && *wish.topic == *arrival.topic
-                && wish.filter.matches(arrival.tags_code)
+        self.wake_queue(core, key(arrival.topic, arrival.queue_id), |wanted| {
+            arrival.max_offset > wanted.offset
+                && wanted.queue_id == arrival.queue_id
+                && wanted.topic == arrival.topic
+                && wanted.filter.matches(arrival.tags_code)
         });
     }
 
     /// Wakes everyone whose deadline has passed.
     fn expire(&self, core: &Arc<Core>, now_ms: i64) {
         for shard in &self.shards {
-            let mut shard = shard.lock();
-            if shard.queues.is_empty() || now_ms < shard.earliest_ms {
-                continue;
-            }
-            let late = shard.take_all(|held| held.wish.deadline_ms <= now_ms);
-            drop(shard);
+            let late = shard.lock().take_late(now_ms);
             self.woken(core, late);
         }
+    }
+
+    /// A connection ended: what it holds is forgotten soon.
+    pub(super) fn left(&self) {
+        self.someone_left.store(true, Ordering::Release);
     }
 
     /// Forgets those whose client is gone: their deadline may be far away.
@@ -183,7 +222,7 @@ impl Holds {
         &self.shards[key as usize % SHARDS]
     }
 
-    fn wake_queue(&self, core: &Arc<Core>, key: u64, wanted: impl Fn(&Wish) -> bool) {
+    fn wake_queue(&self, core: &Arc<Core>, key: u64, wanted: impl Fn(&Wanted<'_>) -> bool) {
         let woken = self.shard(key).lock().take(key, wanted);
         self.woken(core, woken);
     }
@@ -202,8 +241,8 @@ impl Holds {
             match held.sleeper {
                 Sleeper::Pull(task) if task.is_gone() => {}
                 Sleeper::Pull(task) => pulls.push(task),
-                Sleeper::Job(job) if job.peer.is_closing() => job.no_reply(),
-                Sleeper::Job(job) => job.resubmit(),
+                Sleeper::Job(held) if held.1.peer.is_closing() => held.1.no_reply(),
+                Sleeper::Job(held) => held.1.resubmit(),
             }
         }
         if pulls.is_empty() {
@@ -224,11 +263,9 @@ pub(super) async fn keep_time(core: Arc<Core>) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     for tick in 0u64.. {
         ticks.tick().await;
-        if core.holds.is_empty() {
-            continue;
-        }
         core.holds.expire(&core, core.clock.monotonic_ms());
-        if tick % HOLD_SWEEP_TICKS == 0 {
+        let someone_left = || core.holds.someone_left.swap(false, Ordering::AcqRel);
+        if tick % HOLD_SWEEP_TICKS == 0 && someone_left() {
             core.holds.sweep(&core);
         }
     }
@@ -236,37 +273,67 @@ pub(super) async fn keep_time(core: Arc<Core>) {
 
 impl Shard {
     fn insert(&mut self, key: u64, held: Held) {
-        if self.queues.is_empty() {
-            self.earliest_ms = i64::MAX;
+        let tick = tick_after(held.deadline_ms);
+        let queue = self.queues.entry(key).or_insert(Waiting {
+            held: Vec::new(),
+            due: i64::MAX,
+        });
+        queue.held.push(held);
+        if tick < queue.due {
+            queue.due = tick;
+            self.wheel.entry(tick).or_default().push(key);
         }
-        self.earliest_ms = self.earliest_ms.min(held.wish.deadline_ms);
-        self.queues.entry(key).or_default().push(held);
     }
 
-    fn take(&mut self, key: u64, wanted: impl Fn(&Wish) -> bool) -> Vec<Held> {
+    fn take(&mut self, key: u64, wanted: impl Fn(&Wanted<'_>) -> bool) -> Vec<Held> {
         let Some(queue) = self.queues.get_mut(&key) else {
             return Vec::new();
         };
-        let taken = queue.extract_if(.., |held| wanted(&held.wish)).collect();
-        if queue.is_empty() {
-            self.queues.remove(&key);
+        let taken = queue.held.extract_if(.., |held| wanted(&held.wanted()));
+        taken.collect()
+    }
+
+    fn take_all(&mut self, wanted: impl Fn(&Held) -> bool) -> Vec<Held> {
+        let queues = self.queues.values_mut();
+        queues
+            .flat_map(|queue| queue.held.extract_if(.., |held| wanted(held)))
+            .collect()
+    }
+
+    /// Takes those whose deadline has passed, and turns the wheel.
+    fn take_late(&mut self, now_ms: i64) -> Vec<Held> {
+        let mut taken = Vec::new();
+        while let Some(entry) = self.wheel.first_entry() {
+            let tick = *entry.key();
+            if tick.saturating_mul(TICK_MS) > now_ms {
+                break;
+            }
+            for key in entry.remove() {
+                self.take_late_of(key, tick, now_ms, &mut taken);
+            }
         }
         taken
     }
 
-    /// Takes out of every queue, and looks for the earliest deadline among the rest.
-    fn take_all(&mut self, wanted: impl Fn(&Held) -> bool) -> Vec<Held> {
-        let mut taken = Vec::new();
-        let mut earliest_ms = i64::MAX;
-        self.queues.retain(|_, queue| {
-            taken.extend(queue.extract_if(.., |held| wanted(held)));
-            let deadlines = queue.iter().map(|held| held.wish.deadline_ms);
-            earliest_ms = deadlines.fold(earliest_ms, i64::min);
-            !queue.is_empty()
-        });
-        self.earliest_ms = earliest_ms;
-        taken
+    fn take_late_of(&mut self, key: u64, tick: i64, now_ms: i64, taken: &mut Vec<Held>) {
+        let Some(queue) = self.queues.get_mut(&key).filter(|queue| queue.due == tick) else {
+            return;
+        };
+        taken.extend(queue.held.extract_if(.., |held| held.deadline_ms <= now_ms));
+        let deadlines = queue.held.iter().map(|held| held.deadline_ms);
+        match deadlines.min() {
+            None => drop(self.queues.remove(&key)),
+            Some(next_ms) => {
+                queue.due = tick_after(next_ms);
+                self.wheel.entry(queue.due).or_default().push(key);
+            }
+        }
     }
+}
+
+/// The first tick that does not begin before this time.
+fn tick_after(time_ms: i64) -> i64 {
+    time_ms.saturating_add(TICK_MS - 1).div_euclid(TICK_MS)
 }
 
 /// FNV-1a: short keys, no attacker gains from a collision (the wish is compared too).

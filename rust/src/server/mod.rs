@@ -17,6 +17,7 @@ mod core;
 mod dispatch;
 mod events;
 mod handoff;
+mod heartbeat;
 mod hold;
 mod limits;
 mod listener;

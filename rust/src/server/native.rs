@@ -2,7 +2,7 @@
 
 use super::dispatch::{Context, Handled};
 use super::route::Native;
-use super::{offsets, pull, ready, send, transaction};
+use super::{heartbeat, offsets, pull, ready, send, transaction};
 
 /// Asks the handler; replies that are ready are appended to `out`.
 pub(super) fn answer(native: Native, context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
@@ -16,6 +16,7 @@ pub(super) fn answer(native: Native, context: &Context<'_>, out: &mut Vec<u8>) -
         Native::EndTransaction => transaction::end(context, out),
         Native::ConsumerList => ready::consumer_list(context, out),
         Native::TopicRoute => ready::topic_route(context, out),
+        Native::Heartbeat => heartbeat::beat(context, out),
         Native::Lock => ready::lock(context, out),
         Native::Unlock => ready::unlock(context, out),
     }

@@ -8,6 +8,7 @@ use std::sync::mpsc;
 
 use parking_lot::{Mutex, RwLock};
 
+use super::heartbeat::Heart;
 use super::limits::CALLS_MAX;
 use super::order::SendOrder;
 use crate::net::connection::{Connection, SendError};
@@ -23,6 +24,8 @@ pub struct Peer {
     pub fast_port: bool,
     /// Sends that wait for one that Python decides.
     pub sends: SendOrder,
+    /// The heartbeat that Python knows.
+    pub(super) heart: Heart,
     connection: Arc<Connection>,
     /// The client left more unread than may be.
     unread: AtomicBool,
@@ -48,6 +51,7 @@ impl Peer {
             remote,
             fast_port,
             sends: SendOrder::default(),
+            heart: Heart::default(),
             connection,
             unread: AtomicBool::new(false),
             last_read_ms: AtomicI64::new(now_ms),

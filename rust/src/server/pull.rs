@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::core::Core;
 use super::dispatch::{Context, Handled};
 use super::handoff::SYSTEM_BUSY;
-use super::hold::Wish;
+use super::hold::Wanted;
 use super::moved;
 use super::peers::Peer;
 use super::queue::Popped;
@@ -187,6 +187,20 @@ impl PullTask {
         self.peer.is_closing()
     }
 
+    pub(super) fn topic(&self) -> Arc<str> {
+        Arc::clone(&self.topic)
+    }
+
+    /// What it waits for while it is held.
+    pub(super) fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            topic: &self.topic,
+            queue_id: self.queue_id,
+            offset: self.offset,
+            filter: &self.filter,
+        }
+    }
+
     /// Reads and answers, or has the request wait for a message or for the disk.
     fn answer(self, core: &Arc<Core>, store: &Store, mode: ReadMode, out: &mut Vec<u8>) {
         if self.is_gone() {
@@ -244,15 +258,7 @@ impl PullTask {
         if code == PULL_NOT_FOUND
             && let Some(deadline_ms) = self.hold_until_ms
         {
-            let wish = Wish {
-                topic: Arc::clone(&self.topic),
-                queue_id: self.queue_id,
-                offset: self.offset,
-                filter: self.filter.clone(),
-                deadline_ms,
-            };
-            let core = Arc::clone(core);
-            return core.holds.hold_pull(&core, wish, self);
+            return core.holds.hold_pull(core, self, deadline_ms);
         }
         if code == PULL_OFFSET_MOVED {
             let asked = (&*self.topic, self.queue_id, self.offset);

@@ -13,6 +13,10 @@ pub const SEND: i32 = 10;
 pub const PULL: i32 = 11;
 /// CONSUMER_SEND_MSG_BACK.
 pub const SEND_BACK: i32 = 36;
+/// HEART_BEAT.
+pub const HEART_BEAT: i32 = 34;
+/// UNREGISTER_CLIENT.
+pub const UNREGISTER_CLIENT: i32 = 35;
 /// SEND_MESSAGE_V2.
 pub const SEND_V2: i32 = 310;
 /// SEND_BATCH_MESSAGE.
@@ -33,6 +37,8 @@ pub enum Native {
     MaxOffset,
     /// 31.
     MinOffset,
+    /// 34: one that Python acknowledged.
+    Heartbeat,
     /// 37.
     EndTransaction,
     /// 38: the published list.
@@ -55,6 +61,7 @@ impl Native {
             (Kind::Broker, 15) => Self::CommitOffset,
             (Kind::Broker, 30) => Self::MaxOffset,
             (Kind::Broker, 31) => Self::MinOffset,
+            (Kind::Broker, HEART_BEAT) => Self::Heartbeat,
             (Kind::Broker, 37) => Self::EndTransaction,
             (Kind::Broker, 38) => Self::ConsumerList,
             (Kind::Broker, 41) => Self::Lock,
@@ -131,7 +138,8 @@ mod tests {
         let families = HashMap::from([(SEND, 1), (34, 2)]);
         let routes = Routes::new(Kind::Broker, DataPlane::Native, families.clone(), Some(0));
         assert_eq!(routes.native(SEND), Some(Native::Send));
-        assert_eq!(routes.native(34), None);
+        assert_eq!(routes.native(34), Some(Native::Heartbeat));
+        assert_eq!(routes.native(UNREGISTER_CLIENT), None);
         assert_eq!(
             [SEND, 34, 999].map(|code| routes.family(code)),
             [Some(1), Some(2), Some(0)]

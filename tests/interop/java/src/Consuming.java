@@ -16,7 +16,8 @@ import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
 
 /**
  * A push consumer which prints every message it is given: concurrent, or "orderly"; clustering, or
- * "broadcast"; by tags, or by "sql". With "answer" it replies to each message.
+ * "broadcast"; by tags, or by "sql". With "answer" it replies to each message. It tells the broker
+ * of itself and of its offsets every "beatMs".
  */
 final class Consuming {
     private final String id;
@@ -40,6 +41,10 @@ final class Consuming {
             consumer.subscribe(command.getString("topic"), MessageSelector.bySql(command.getString("sql")));
         } else {
             consumer.subscribe(command.getString("topic"), command.getString("tags"));
+        }
+        if (command.containsKey("beatMs")) {
+            consumer.setHeartbeatBrokerInterval(command.getIntValue("beatMs"));
+            consumer.setPersistConsumerOffsetInterval(command.getIntValue("beatMs"));
         }
         consumer.setAwaitTerminationMillisWhenShutdown(5000); // commits what is being consumed
         if (command.getBooleanValue("orderly")) {

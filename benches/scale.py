@@ -1,0 +1,199 @@
+"""Many of everything: what connections, topics, queues, groups and held pulls cost a broker."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from benches.crowd import Crowd, Line, Shape, allow_files, ask_all, topic_name
+from benches.harness import Report, command_line, mode_of
+from benches.servers import AUTO_CREATE_TOPIC, Ours
+from mqclient.cli.bench import run_produce
+from mqclient.wire import calls
+from mqclient.wire.bodies.topics import RegisterBrokerBody
+from mqclient.wire.codes import RequestCode, ResponseCode
+from mqclient.wire.frame import Frame
+from mqclient.wire.headers.namesrv import RegisterBrokerRequestHeader
+from mqserver.probe import Probe
+
+LARGE = Shape(connections=10_000, topics=10_000, queues_each=5, groups=1_000, holds=100_000)
+SMALL = Shape(connections=200, topics=200, queues_each=5, groups=20, holds=2_000)
+IDLE_SECONDS = {"smoke": 0.5, "large": 6.0}
+LOAD_SECONDS = {"smoke": 0.3, "large": 3.0}
+CREATING_LINES = 128
+"""Each has one send in flight, as a synchronous producer."""
+BUSY = int(ResponseCode.SYSTEM_BUSY)
+METHOD = "one round; a client process of plain sockets for the crowd, `mqclient bench` for the load"
+
+IDLE_CPU_PERCENT_MAX = 2.0
+ANONYMOUS_MB_MAX = 200.0
+HOLD_BYTES_MAX = 300.0
+THROUGHPUT_RATIO_MIN = 0.8
+CREATE_SECONDS_MAX = 10.0
+REGISTER_MS_MAX = 50.0
+
+
+class Rows:
+    """Figures beside their goals."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    def note(self, case: str, figure: float, unit: str) -> None:
+        """A figure without a goal."""
+        self._add({"case": case, "figure": figure, "unit": unit})
+
+    def judge(self, case: str, figure: float, unit: str, limit: float, least: bool = False) -> None:
+        """A figure that should be at most `limit`, or at least that."""
+        met = figure >= limit if least else figure <= limit
+        goal = f"{'>=' if least else '<='} {limit:g}"
+        row: dict[str, Any] = {"case": case, "figure": figure, "unit": unit, "goal": goal}
+        self._add({**row, "met": "yes" if met else "no"})
+
+    def _add(self, row: dict[str, Any]) -> None:
+        print(*row.values(), file=sys.stderr, flush=True)
+        self._report.rows.append(row)
+
+
+def main(smoke: bool = False) -> None:
+    """Gather the crowd step by step, and print what each step costs."""
+    mode = mode_of(smoke)
+    shape = SMALL if smoke else LARGE
+    report = Report("scale", mode, METHOD)
+    rows = Rows(report)
+    allow_files()
+    folder = Path(tempfile.mkdtemp(prefix="mqbench-"))
+    settings = {"defaultTopicQueueNums": shape.queues_each}
+    try:
+        with Ours(folder / "ours", settings) as cluster:
+            _run(cluster, shape, rows, mode.name)
+    finally:
+        shutil.rmtree(folder)
+    report.finish()
+
+
+def _run(cluster: Ours, shape: Shape, rows: Rows, mode: str) -> None:
+    broker = _broker(cluster)
+    small = _throughput(cluster, LOAD_SECONDS[mode])
+    rows.note("sends, small case", small, "messages/s")
+    rows.note("anonymous memory, small case", cluster.cost.anonymous_mb(), "MB")
+    took, refused = create_by_sends(broker, shape)
+    rows.judge(f"create {shape.topics:,} topics by sends", took, "s", CREATE_SECONDS_MAX)
+    rows.note("... of which were answered busy first", refused, "sends")
+    took = register(cluster.namesrv, broker)
+    rows.judge(f"register {shape.topics:,} topics", took, "ms", REGISTER_MS_MAX)
+    topics_mb = cluster.cost.anonymous_mb()
+    rows.note(f"anonymous memory, {shape.topics:,} topics", topics_mb, "MB")
+    with Crowd(broker, shape) as crowd:
+        began = time.monotonic()
+        crowd.connect()
+        took = time.monotonic() - began
+        rows.note(f"{shape.connections:,} connections in {shape.groups:,} groups", took, "s")
+        before_mb = cluster.cost.anonymous_mb()
+        rows.note(
+            "memory of a connection", (before_mb - topics_mb) * 2**20 / shape.connections, "B"
+        )
+        began = time.monotonic()
+        holds = crowd.hold()
+        rows.note(f"{holds:,} pulls held", time.monotonic() - began, "s")
+        hold_bytes = (cluster.cost.anonymous_mb() - before_mb) * 2**20 / holds
+        rows.judge("memory of a held pull", hold_bytes, "B", HOLD_BYTES_MAX)
+        idle = _idle_percent(cluster, IDLE_SECONDS[mode])
+        rows.judge("CPU when idle", idle, "% of a core", IDLE_CPU_PERCENT_MAX)
+        anonymous_mb = cluster.cost.anonymous_mb()
+        rows.judge("anonymous memory, idle", anonymous_mb, "MB", ANONYMOUS_MB_MAX)
+        gc.freeze()  # the crowd is this process's too
+        crowded = _throughput(cluster, LOAD_SECONDS[mode])
+        rows.note("sends beside the crowd", crowded, "messages/s")
+        rows.judge("of the small case", crowded / small, "", THROUGHPUT_RATIO_MIN, least=True)
+        rows.judge("anonymous memory, loaded", cluster.cost.anonymous_mb(), "MB", ANONYMOUS_MB_MAX)
+
+
+def _broker(cluster: Ours) -> str:
+    call = calls.route(AUTO_CREATE_TOPIC)
+    with Probe(cluster.namesrv) as probe:
+        route = call.result(probe.call(call.request))
+    assert route is not None
+    return route.broker_datas[0].broker_addrs[0]
+
+
+def _throughput(cluster: Ours, seconds: float) -> float:
+    load: dict[str, object] = {"namesrv": cluster.namesrv, "topic": "ScaleLoad", "warmup_s": 0.5}
+    report = run_produce({**load, "duration_s": seconds}, in_flight=64)
+    if report["problems"]:
+        raise RuntimeError("; ".join(report["problems"]))
+    return float(report["messages_per_second"])
+
+
+def _idle_percent(cluster: Ours, seconds: float) -> float:
+    began, before = time.monotonic(), cluster.cost.cpu_seconds()
+    time.sleep(seconds)
+    return (cluster.cost.cpu_seconds() - before) / (time.monotonic() - began) * 100
+
+
+def create_by_sends(broker: str, shape: Shape) -> tuple[float, int]:
+    """Send a message to each topic that does not exist yet; seconds, and busy answers."""
+    host, _, port = broker.rpartition(":")
+    lines = [Line((host, int(port)), "127.0.0.1") for _ in range(CREATING_LINES)]
+    left = list(range(shape.topics))
+    refused: list[int] = []  # busy: tried again, as clients do
+    began = time.monotonic()
+    while left:
+        now, left = left[:CREATING_LINES], left[CREATING_LINES:]
+        sends = [[_send(topic_name(number), shape.queues_each)] for number in now]
+        replies = ask_all(lines[: len(now)], sends.__getitem__, accepts=(0, BUSY))
+        again = [number for number, reply in zip(now, replies, strict=True) if reply == BUSY]
+        refused += again
+        left += again
+    took = time.monotonic() - began
+    for line in lines:
+        line.socket.close()
+    return took, len(refused)
+
+
+def _send(topic: str, queues: int) -> Frame:
+    fields = {"a": "crowd", "b": topic, "c": AUTO_CREATE_TOPIC, "d": str(queues), "e": "0"}
+    fields |= {"f": "0", "g": "1795248219385", "h": "0", "i": "", "j": "0", "k": "false"}
+    return Frame(int(RequestCode.SEND_MESSAGE_V2), fields | {"m": "false"}, b"hello")
+
+
+def register(namesrv: str, broker: str, rounds: int = 5) -> float:
+    """Register the broker's topics as another broker's; milliseconds, the best of the rounds.
+
+    From the table to the NameServer's answer: encoded here as a broker encodes it, sent, read and
+    taken into the routes there.
+    """
+    call = calls.all_topic_config()
+    with Probe(broker) as probe:
+        wrapper = call.result(probe.call(call.request))
+    took = []
+    with Probe(namesrv) as probe:
+        for version in range(rounds):
+            changed = replace(wrapper.data_version, counter=version + 1)
+            began = time.monotonic()
+            body = RegisterBrokerBody(replace(wrapper, data_version=changed)).encode(False)
+            header = RegisterBrokerRequestHeader(
+                broker_name="broker-of-the-bench",
+                broker_addr="127.0.0.1:1",
+                cluster_name="DefaultCluster",
+                ha_server_addr="",
+                broker_id=0,
+                body_crc32=crc32(body) & 0x7FFFFFFF,
+            )
+            code = int(RequestCode.REGISTER_BROKER)
+            reply = probe.call(Frame(code, header.to_fields(), body))
+            took.append((time.monotonic() - began) * 1000)
+            if reply.code:
+                raise RuntimeError(f"code {reply.code}: {reply.remark}")
+    return min(took)
+
+
+if __name__ == "__main__":
+    command_line(main)

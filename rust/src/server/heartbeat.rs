@@ -1,0 +1,174 @@
+//! HEART_BEAT (34): one that Python has acknowledged is answered here when it comes again.
+//!
+//! What a heartbeat does depends on its words and on what Python knows of their groups. Python
+//! says so when somebody else changes that ("heartbeats" of `publish`), and is asked again. All
+//! that is left of an unchanged heartbeat is the time it came.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::core::Core;
+use super::dispatch::{Context, Handled};
+use crate::format::remoting::Frame;
+
+/// What all connections share.
+#[derive(Debug, Default)]
+pub struct Heartbeats {
+    /// Keyed: nobody outside can make two bodies that look the same.
+    hasher: RandomState,
+    /// Raised when every heartbeat is to be told to Python again.
+    generation: AtomicU64,
+}
+
+/// A heartbeat on its way through Python, and what had been forgotten when it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Beat {
+    words: u64,
+    generation: u64,
+    forgotten: u64,
+}
+
+/// The heartbeat of one connection.
+#[derive(Debug)]
+pub(super) struct Heart {
+    known: Mutex<Known>,
+    /// Monotonic milliseconds of the last one that was answered here.
+    last_ms: AtomicI64,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// How often it was forgotten.
+    forgotten: u64,
+    acknowledged: Option<Beat>,
+}
+
+impl Default for Heart {
+    fn default() -> Self {
+        Self {
+            known: Mutex::default(),
+            last_ms: AtomicI64::new(i64::MIN),
+        }
+    }
+}
+
+impl Heartbeats {
+    /// Every client's next heartbeat goes to Python.
+    pub(super) fn forget_all(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The heartbeat in `frame`, as `heart` would be asked for it now.
+    pub(super) fn read(&self, frame: &Frame<'_>, heart: &Heart) -> Beat {
+        let sender = (frame.language.0, frame.version);
+        Beat {
+            words: self.hasher.hash_one((frame.body, sender)),
+            generation: self.generation.load(Ordering::Acquire),
+            forgotten: heart.known.lock().forgotten,
+        }
+    }
+}
+
+impl Heart {
+    /// Python has taken it. It does not count if something was forgotten since it came.
+    pub(super) fn acknowledge(&self, beat: Beat) {
+        let mut known = self.known.lock();
+        if known.forgotten == beat.forgotten {
+            known.acknowledged = Some(beat);
+        }
+    }
+
+    /// The next one goes to Python.
+    pub(super) fn forget(&self) {
+        let mut known = self.known.lock();
+        known.forgotten += 1;
+        known.acknowledged = None;
+    }
+
+    fn is_known(&self, beat: Beat) -> bool {
+        self.known.lock().acknowledged == Some(beat)
+    }
+
+    /// Monotonic milliseconds of the last one that was answered here; long ago if none was.
+    pub(super) fn last_ms(&self) -> i64 {
+        self.last_ms.load(Ordering::Relaxed)
+    }
+}
+
+/// 34. Declines one that Python has not acknowledged in these words.
+pub(super) fn beat(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
+    let (core, heart) = (context.core, &context.peer.heart);
+    if !heart.is_known(core.heartbeats.read(context.frame, heart)) {
+        return Handled::Declined;
+    }
+    let now_ms = core.clock.monotonic_ms();
+    heart.last_ms.store(now_ms, Ordering::Relaxed);
+    context.reply(0, None, out);
+    Handled::Native
+}
+
+impl Core {
+    /// The next heartbeat of these connections goes to Python; of all with `everybody`.
+    pub fn forget_heartbeats(&self, connections: &[u64], everybody: bool) {
+        if everybody {
+            self.heartbeats.forget_all();
+        }
+        for connection in connections {
+            if let Some(peer) = self.peers.get(*connection) {
+                peer.heart.forget();
+            }
+        }
+    }
+
+    /// Those of the connections whose last heartbeat answered here is older than `limit_ms`.
+    pub fn silent(&self, connections: Vec<u64>, limit_ms: i64) -> Vec<u64> {
+        let since_ms = self.clock.monotonic_ms() - limit_ms;
+        let is_silent = |id: &u64| {
+            let peer = self.peers.get(*id);
+            peer.is_none_or(|peer| peer.heart.last_ms() < since_ms)
+        };
+        connections.into_iter().filter(is_silent).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn beat(words: u64, forgotten: u64) -> Beat {
+        Beat {
+            words,
+            generation: 0,
+            forgotten,
+        }
+    }
+
+    #[test]
+    fn only_what_was_acknowledged_and_not_forgotten_is_known() {
+        let heart = Heart::default();
+        assert!(!heart.is_known(beat(1, 0)));
+        heart.acknowledge(beat(1, 0));
+        assert!(heart.is_known(beat(1, 0)));
+        assert!(!heart.is_known(beat(2, 0)), "other words");
+        heart.forget();
+        assert!(!heart.is_known(beat(1, 1)));
+        heart.acknowledge(beat(1, 0));
+        assert!(!heart.is_known(beat(1, 1)), "it came before that");
+        heart.acknowledge(beat(1, 1));
+        assert!(heart.is_known(beat(1, 1)));
+    }
+
+    #[test]
+    fn a_new_generation_is_asked_again() {
+        let (all, heart) = (Heartbeats::default(), Heart::default());
+        heart.acknowledge(beat(1, 0));
+        all.forget_all();
+        let generation = all.generation.load(Ordering::Acquire);
+        assert!(!heart.is_known(Beat {
+            generation,
+            ..beat(1, 0)
+        }));
+    }
+}
