@@ -72,6 +72,11 @@ class Cluster:
         """The NameServer's process."""
         return ProcessCost(self._processes[0].pid)
 
+    @property
+    def pids(self) -> list[int]:
+        """Both servers."""
+        return [process.pid for process in self._processes]
+
     def store_bytes(self) -> int:
         """What the files under the folder take of the disk."""
         names = (Path(at) / name for at, _, found in os.walk(self.folder) for name in found)

@@ -23,8 +23,9 @@ time and take their rounds in turns (ours, 4.9.7, 5.3.3, ours, ...), so that a n
 noisy for all; start and memory start each broker anew for every round. Before a round everything
 dirty is written to the disk; a broker whose store has passed 2 GiB goes on with an empty one.
 Java brokers are warmed by 64 requests in flight, all by the row's own load, in runs of 2 s until
-one is not 20 % faster than the one before, 6 at most. Bodies are 1 KiB in 4 queues where nothing
-else is said. RocketMQ has a heap of 1 GiB, G1, and 1 GiB of direct memory. The Java client is
+one is not 20 % faster than the one before, 4 to 8. Bodies are 1 KiB in 4 queues where nothing
+else is said. A round in which other processes used over 10 % of the CPU is dropped and taken anew.
+RocketMQ has a heap of 1 GiB, G1, and 1 GiB of direct memory. The Java client is
 4.9.7 for every broker, in one warm JVM of its own (`java/src/`).
 
 Figures are medians over the rounds; rates have their least and most. CPU is user + system of the

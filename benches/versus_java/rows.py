@@ -47,9 +47,14 @@ class Session:
         """A path that is not there yet."""
         return self.folder / f"{name}-{next(self._folders)}"
 
+    @property
+    def client_pids(self) -> list[int]:
+        """The JVM, if it was started."""
+        return [self.client.pid] if "client" in self.__dict__ else []
+
     def stop(self) -> None:
         """End the JVM, if it was started."""
-        if "client" in self.__dict__:
+        if self.client_pids:
             self.client.stop()
 
 

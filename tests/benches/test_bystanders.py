@@ -1,0 +1,35 @@
+"""CPU of others is seen, our own is not."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from benches.harness import ProcessCost
+from benches.versus_java.bystanders import Bystanders
+
+SPIN = "while True: pass"
+SPUN_SECONDS = 0.3
+
+
+@pytest.fixture
+def spinner() -> Iterator[int]:
+    with subprocess.Popen([sys.executable, "-c", SPIN]) as child:
+        yield child.pid
+        child.kill()
+
+
+def spin(pid: int) -> None:
+    cost = ProcessCost(pid)
+    until = cost.cpu_seconds() + SPUN_SECONDS
+    while cost.cpu_seconds() < until:
+        os.sched_yield()
+
+
+def test_a_stranger_is_seen_and_our_own_are_not(spinner: int) -> None:
+    as_stranger, as_ours = Bystanders([]), Bystanders([spinner])
+    spin(spinner)
+    assert as_stranger.share() > 0.05
+    assert as_stranger.share() > as_ours.share()
