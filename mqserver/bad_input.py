@@ -25,6 +25,15 @@ def refusing_bad_input(
             return handler(context, request)
         except (HeaderError, BodyError, UnicodeDecodeError, OverflowError) as error:
             log.warning("request %d from %s: %s", request.code, request.remote, error)
-            raise Refused(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}") from error
+            raise Refused(ResponseCode.SYSTEM_ERROR, _worded(error)) from error
 
     return checked
+
+
+def _worded(error: Exception) -> str:
+    """What is wrong, without Python's own words."""
+    if isinstance(error, UnicodeDecodeError):
+        return "the body is not UTF-8 text"
+    if isinstance(error, OverflowError):
+        return "a number is out of range"
+    return f"{type(error).__name__}: {error}"

@@ -21,25 +21,33 @@ class KeyValues:
         self._lock = threading.Lock()
         self._tables = _loaded(path)
 
-    def get(self, namespace: str, key: str) -> str | None:
+    def get(self, namespace: str | None, key: str | None) -> str | None:
         """One value, None if there is none."""
+        if namespace is None or key is None:
+            return None
         with self._lock:
             return self._tables.get(namespace, {}).get(key)
 
-    def table(self, namespace: str) -> dict[str, str] | None:
+    def table(self, namespace: str | None) -> dict[str, str] | None:
         """A copy of a namespace, None if it does not exist."""
         with self._lock:
-            table = self._tables.get(namespace)
+            table = None if namespace is None else self._tables.get(namespace)
             return None if table is None else dict(table)
 
-    def put(self, namespace: str, key: str, value: str) -> None:
-        """Set a value and save."""
+    def put(self, namespace: str, key: str, value: str | None) -> None:
+        """Set a value and save; None leaves the key without one, as RocketMQ's null does."""
         with self._lock:
-            self._tables.setdefault(namespace, {})[key] = value
+            table = self._tables.setdefault(namespace, {})
+            if value is None:
+                table.pop(key, None)
+            else:
+                table[key] = value
             self._save()
 
-    def delete(self, namespace: str, key: str) -> None:
+    def delete(self, namespace: str | None, key: str | None) -> None:
         """Remove a value if it is there, and save. An empty namespace stays, as in RocketMQ."""
+        if namespace is None or key is None:
+            return
         with self._lock:
             self._tables.get(namespace, {}).pop(key, None)
             self._save()

@@ -60,34 +60,39 @@ def put_kv(names: Names, request: Request) -> Reply:
     namespace, key = request.fields.get("namespace"), request.fields.get("key")
     if namespace is None or key is None:
         return Response(ResponseCode.SYSTEM_ERROR, "namespace or key is null")
-    names.kv.put(namespace, key, request.fields.get("value", ""))
+    names.kv.put(namespace, key, request.fields.get("value"))
     return Response()
 
 
 def get_kv(names: Names, request: Request) -> Reply:
     """GET_KV_CONFIG (101)."""
-    namespace, key = request.fields.get("namespace", ""), request.fields.get("key", "")
+    namespace, key = request.fields.get("namespace"), request.fields.get("key")
     value = names.kv.get(namespace, key)
     if value is None:
-        remark = f"No config item, Namespace: {namespace} Key: {key}"
+        remark = f"No config item, Namespace: {_shown(namespace)} Key: {_shown(key)}"
         return Response(ResponseCode.QUERY_NOT_FOUND, remark, {})
     return Response(fields={"value": value})
 
 
 def delete_kv(names: Names, request: Request) -> Reply:
     """DELETE_KV_CONFIG (102): always a success."""
-    names.kv.delete(request.fields.get("namespace", ""), request.fields.get("key", ""))
+    names.kv.delete(request.fields.get("namespace"), request.fields.get("key"))
     return Response()
 
 
 def list_kv(names: Names, request: Request) -> Reply:
     """GET_KVLIST_BY_NAMESPACE (219)."""
-    namespace = request.fields.get("namespace", "")
+    namespace = request.fields.get("namespace")
     table = names.kv.table(namespace)
     if table is None:
-        remark = f"No config item, Namespace: {namespace}"
+        remark = f"No config item, Namespace: {_shown(namespace)}"
         return Response(ResponseCode.QUERY_NOT_FOUND, remark)
     return Response(body=KVTable(table).to_json())
+
+
+def _shown(text: str | None) -> str:
+    """A field that is missing, in Java's words."""
+    return "null" if text is None else text
 
 
 def register_broker(names: Names, request: Request) -> Reply:
@@ -167,7 +172,7 @@ def get_route(names: Names, request: Request) -> Reply:
     with names.routes.lock:
         found = names.routes.route(topic or "")
         if found is None:
-            remark = f"No topic route info in name server for the topic: {topic or 'null'}{_FAQ}"
+            remark = f"No topic route info in name server for the topic: {_shown(topic)}{_FAQ}"
             return Response(ResponseCode.TOPIC_NOT_EXIST, remark)
         brokers, queues, filters = found
         order = names.kv.get(ORDER_NAMESPACE, topic or "") if _ordered(names) else None

@@ -41,8 +41,18 @@ def test_a_send_is_stored_and_answered_as_rocketmq_does(broker: Broker, frame):
 def test_the_old_header_means_the_same(broker):
     fields = {"producerGroup": "p", "topic": "T", "queueId": "1", "sysFlag": "0", "flag": "0"}
     fields |= {"bornTimestamp": "1", "properties": "TAGS\x01A", "batch": "false"}
+    fields |= {"defaultTopic": "TBW102", "defaultTopicQueueNums": "4"}
     reply = broker.raw.ask(json_frame(10, 1, fields, b"v1"))
     assert (reply.code, reply.fields["queueId"]) == (0, "1")
+
+
+@pytest.mark.parametrize("letter", ["a", "c", "d", "j", "l"])
+def test_what_python_would_refuse_is_not_stored(broker, letter):
+    fields = send_fields(**{letter: "x"})
+    if letter in "ac":
+        del fields[letter]
+    assert broker.raw.ask(json_frame(310, 1, fields, b"x")).code == DECLINED
+    assert broker.declined == [310]
 
 
 def test_a_negative_queue_is_the_brokers_choice(broker):

@@ -7,7 +7,7 @@ with raw object keys (`{{"brokerName":...}:1}`), the only form that Java and Go 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
@@ -66,8 +66,20 @@ class Body:
                     raise BodyError(f"{cls.__name__}.{name}: {error}") from error
         try:
             return cls(**values)
-        except TypeError as error:
-            raise BodyError(f"{cls.__name__}: {error}") from error
+        except TypeError:
+            absent = [name for name in _mandatory(cls) if name not in values]
+            names = ", ".join(cls.wire_names.get(name) or camel(name) for name in absent)
+            raise BodyError(f"{cls.__name__}: {names} is missing") from None
+
+
+def _mandatory(cls: type[Body]) -> list[str]:
+    """Attributes without a default."""
+    all_of_it = fields(cls)  # type: ignore[arg-type]
+    return [
+        item.name
+        for item in all_of_it
+        if item.default is MISSING and item.default_factory is MISSING
+    ]
 
 
 _plans: dict[type[Body], tuple[tuple[str, str, _Reader], ...]] = {}

@@ -66,9 +66,17 @@ class _Column(NamedTuple):
     write: Callable[[Any], str]
 
 
+def _number(text: str) -> int:
+    """Read a number that fits 64 bits, written as Java takes it: no blanks, no underscores."""
+    number = int(text)
+    if not -(1 << 63) <= number < 1 << 63 or "_" in text or text != text.strip():
+        raise ValueError(text)
+    return number
+
+
 _READ: dict[type, Callable[[str], Any]] = {
     str: str,
-    int: int,
+    int: _number,
     bool: lambda text: text.lower() == "true",
 }
 _WRITE: dict[type, Callable[[Any], str]] = {

@@ -20,6 +20,20 @@ from mqserver.broker.state.topics import unit_flag
 from mqserver.broker.tags import is_tag_type, sql_error
 from mqserver.replies import Reply, Request, Response
 
+_ENUMS = {
+    "consume_type": ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY"),
+    "message_model": ("BROADCASTING", "CLUSTERING"),
+    "consume_from_where": (
+        "CONSUME_FROM_LAST_OFFSET",
+        "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+        "CONSUME_FROM_MIN_OFFSET",
+        "CONSUME_FROM_MAX_OFFSET",
+        "CONSUME_FROM_FIRST_OFFSET",
+        "CONSUME_FROM_TIMESTAMP",
+    ),
+}
+"""Java's enums, in the order of their ordinals."""
+
 
 def heartbeat(broker: BrokerContext, request: Request) -> Reply:
     """HEART_BEAT (34): always a success; a group that may not exist is skipped."""
@@ -45,10 +59,19 @@ def _consumer(broker: BrokerContext, data: ConsumerData, member: Member) -> None
     group = broker.groups.find(data.group_name)
     if group is None:
         return
+    for name, known in _ENUMS.items():
+        setattr(data, name, _constant(getattr(data, name), known))
     topic = names.retry_topic(data.group_name)
     broker.topics.ensure(topic, group.retry_queue_nums, unit_flag(topic, data.unit_mode))
     broker.consumers.register(data, member)
     broker.filters.subscribed(data.group_name, data.subscription_data_set)
+
+
+def _constant(text: str | None, known: tuple[str, ...]) -> str | None:
+    """The enum's constant by name or ordinal, None for any other text, as fastjson reads it."""
+    if text is not None and text.isdecimal() and int(text) < len(known):
+        return known[int(text)]
+    return text if text in known else None
 
 
 def unregister(broker: BrokerContext, request: Request) -> Reply:

@@ -31,7 +31,7 @@ def query_offset(broker: BrokerContext, request: Request) -> Reply:
     header = QueryConsumerOffsetRequestHeader.from_fields(request.fields)
     topic, queue_id, store = header.topic, header.queue_id, broker.store
     offset = store.committed(header.consumer_group, topic, queue_id)
-    if offset is None:
+    if offset is None or offset < 0:
         untrimmed = store.min_offset(topic, queue_id) <= 0
         if not untrimmed or store.is_on_disk(topic, queue_id, 0):
             remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"

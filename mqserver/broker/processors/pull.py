@@ -115,6 +115,9 @@ def _filter(
     is_inline = bool(header.sys_flag & PullSysFlag.SUBSCRIPTION)
     if is_inline:
         kind, text = header.expression_type, header.subscription or SUBSCRIBE_ALL
+        if is_tag_type(kind) and not any(text.split("||")):
+            remark = "parse the consumer's subscription failed"
+            raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
         codes = codes_of(text)
     else:
         kind, text, codes = _subscribed(broker, header, group)

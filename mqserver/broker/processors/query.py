@@ -66,10 +66,13 @@ def consume_queue(broker: BrokerContext, request: Request) -> Reply:
     if not first <= index < end:
         return Response(0, f"Index {index} of {queue_id}@{topic} is not exist!")
     body = QueryConsumeQueueResponseBody(max_queue_index=end, min_queue_index=first)
-    if header.consumer_group:
+    if header.consumer_group is not None:
         group = broker.consumers.get(header.consumer_group)
         body.subscription_data = group.subscriptions.get(topic) if group else None
-        body.filter_data = "null"
+        if group is None:
+            body.filter_data = f"{header.consumer_group}@{topic} is not online!"
+        else:
+            body.filter_data = "null"
     count = min(header.count or 0, end - index, _UNITS_MAX)
     body.queue_data = _units(broker, topic, queue_id, index, count)
     return Response(0, _UNSET, body=body.to_json())

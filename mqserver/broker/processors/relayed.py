@@ -38,7 +38,7 @@ def consume_directly(broker: BrokerContext, request: Request) -> Reply:
     return _relayed(
         broker,
         request,
-        (header.consumer_group, header.client_id or ""),
+        (header.consumer_group, header.client_id if header.client_id is not None else "null"),
         body,
         {"brokerName": broker.settings.broker_name},
     )

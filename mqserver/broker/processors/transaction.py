@@ -45,7 +45,8 @@ def end_transaction(broker: BrokerContext, request: Request) -> Reply:
     if done.status not in writing.STORED:
         # The half message will be checked again; ending it twice does no harm.
         log.error("half message %d was ended, but not marked: %s", half.queue_offset, done.status)
-    return Response()
+    # RocketMQ overwrites its preset remark for a commit alone.
+    return Response(remark=None if state == writing.COMMIT else "not set any response code")
 
 
 def _half(broker: BrokerContext, header: EndTransactionRequestHeader) -> ReceivedMessage:

@@ -1,4 +1,7 @@
-"""Who produces: group to members (server.md B.5). A group stays when its last member leaves."""
+"""Who produces: group to members (server.md B.5).
+
+A group goes when its last member says that it leaves; when a connection ends, it stays.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,12 @@ class Producers:
             self._groups.setdefault(group, {})[member.connection] = member
 
     def unregister(self, group: str, connection: int) -> None:
-        """Remove a member."""
+        """Remove a member that leaves, and the group with its last one."""
         with self._lock:
-            self._groups.get(group, {}).pop(connection, None)
+            members = self._groups.get(group, {})
+            members.pop(connection, None)
+            if not members:
+                self._groups.pop(group, None)
 
     def close(self, connection: int) -> None:
         """A connection ended: its member leaves every group."""
@@ -36,7 +42,7 @@ class Producers:
             return list(self._groups.get(group, {}).values())
 
     def knows(self, group: str) -> bool:
-        """Whether the group ever had a member."""
+        """Whether the group has a member, or had one that did not say that it leaves."""
         with self._lock:
             return group in self._groups
 

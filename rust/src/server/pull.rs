@@ -40,6 +40,8 @@ struct Asked<'a> {
     max_count: i32,
     sys_flag: i32,
     sub_version: i64,
+    commit_offset: i64,
+    suspend_ms: i64,
 }
 
 /// A pull that outlives its frame: held, or waiting for the disk.
@@ -96,14 +98,16 @@ pub(super) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         return Handled::Declined;
     };
     if asked.sys_flag & COMMIT_OFFSET != 0 {
-        let Some(offset) = number(context.frame, "commitOffset") else {
-            return Handled::Declined;
-        };
-        store.commit(asked.group, asked.topic, asked.queue_id, offset);
+        store.commit(
+            asked.group,
+            asked.topic,
+            asked.queue_id,
+            asked.commit_offset,
+        );
     }
     let hold_ms = match asked.sys_flag & SUSPEND {
         0 => None,
-        _ if broker.long_polling => number(context.frame, "suspendTimeoutMillis"),
+        _ if broker.long_polling => Some(asked.suspend_ms),
         _ => Some(broker.short_polling_ms),
     };
     let task = PullTask {
@@ -116,8 +120,7 @@ pub(super) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         max_count: asked.max_count,
         sub_version: (!inline).then_some(asked.sub_version),
         filter,
-        hold_until_ms: hold_ms
-            .map(|hold_ms: i64| core.clock.monotonic_ms().saturating_add(hold_ms)),
+        hold_until_ms: hold_ms.map(|hold_ms| core.clock.monotonic_ms().saturating_add(hold_ms)),
     };
     task.answer(core, store, ReadMode::NoWait, out);
     Handled::Native
@@ -291,6 +294,8 @@ impl PullTask {
             max_count: self.max_count,
             sys_flag: 0,
             sub_version: 0,
+            commit_offset: 0,
+            suspend_ms: 0,
         };
         let subscribed = self
             .sub_version
@@ -312,7 +317,12 @@ impl<'a> Asked<'a> {
             offset: number(frame, "queueOffset")?,
             max_count: number(frame, "maxMsgNums")?,
             sys_flag: number(frame, "sysFlag")?,
-            sub_version: number(frame, "subVersion").unwrap_or(0),
+            sub_version: match frame.ext.get("subVersion") {
+                Some(version) => version.parse().ok()?,
+                None => 0,
+            },
+            commit_offset: number(frame, "commitOffset")?,
+            suspend_ms: number(frame, "suspendTimeoutMillis")?,
         })
     }
 
@@ -340,6 +350,9 @@ fn inline_filter(frame: &Frame<'_>) -> Option<TagFilter> {
     }
     if expression.is_empty() || expression == "*" {
         return Some(TagFilter::All);
+    }
+    if expression.split("||").all(str::is_empty) {
+        return None; // RocketMQ cannot split it; Python says so.
     }
     let tags = expression
         .split("||")

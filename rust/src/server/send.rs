@@ -42,7 +42,14 @@ struct SendHeader<'a> {
     properties: &'a str,
     reconsume_times: i32,
     batch: bool,
+    /// Letters of the fields that RocketMQ declares mandatory and nothing here reads.
+    named: u8,
+    /// A number that is not needed here is none: Python says which.
+    malformed: bool,
 }
+
+/// All of "a", "c" and "d" were there.
+const ALL_NAMED: u8 = 0b111;
 
 /// 10, 310, 320.
 pub(super) fn send(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
@@ -161,13 +168,23 @@ impl<'a> SendHeader<'a> {
                 name
             };
             match letter {
+                "a" => header.named |= 1,
                 "b" => header.topic = value,
+                "c" => header.named |= 2,
+                "d" => {
+                    header.named |= 4;
+                    header.malformed |= value.parse::<i32>().is_err();
+                }
                 "e" => header.queue_id = value.parse().ok(),
                 "f" => header.sys_flag = value.parse().ok(),
                 "g" => header.born_timestamp_ms = value.parse().ok(),
                 "h" => header.flag = value.parse().ok(),
                 "i" => header.properties = value,
-                "j" => header.reconsume_times = value.parse().unwrap_or(0),
+                "j" => match value.parse() {
+                    Ok(times) => header.reconsume_times = times,
+                    Err(_) => header.malformed = true,
+                },
+                "l" => header.malformed |= value.parse::<i32>().is_err(),
                 "m" => header.batch = value.eq_ignore_ascii_case("true"),
                 _ => {}
             }
@@ -183,6 +200,9 @@ impl<'a> SendHeader<'a> {
         topic: TopicRow,
         traits: &Traits,
     ) -> Option<PutRequest<'r>> {
+        if self.malformed || self.named != ALL_NAMED {
+            return None;
+        }
         let asked = self.queue_id?;
         let queue_id = match asked {
             ..0 if topic.write_queues > 0 => {
@@ -219,13 +239,17 @@ impl<'a> SendHeader<'a> {
 /// The V2 letter of a V1 field.
 fn letter_of(name: &str) -> &str {
     match name {
+        "producerGroup" => "a",
         "topic" => "b",
+        "defaultTopic" => "c",
+        "defaultTopicQueueNums" => "d",
         "queueId" => "e",
         "sysFlag" => "f",
         "bornTimestamp" => "g",
         "flag" => "h",
         "properties" => "i",
         "reconsumeTimes" => "j",
+        "maxReconsumeTimes" => "l",
         "batch" => "m",
         _ => "",
     }

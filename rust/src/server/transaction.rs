@@ -23,6 +23,8 @@ const QUEUE_ID: i32 = 0;
 /// Properties of an op message: the tag for "done".
 const OP_PROPERTIES: &[u8] = b"TAGS\x01d\x02WAIT\x01true";
 const UNDECIDED: i32 = 0;
+/// What RocketMQ's remarks say where nothing else is said.
+const UNSET_REMARK: &str = "not set any response code";
 
 /// The request that stores a message as a half one. `text` is its properties, which get the
 /// names of the real topic and queue.
@@ -81,7 +83,9 @@ pub(super) fn end(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         &broker,
         half.queue_offset.to_string().as_bytes(),
     ));
-    answer(context, store, done, out);
+    // RocketMQ overwrites its preset remark for a commit alone.
+    let remark = (!commits).then_some(UNSET_REMARK);
+    answer(context, store, done, remark, out);
     Handled::Native
 }
 
@@ -156,17 +160,23 @@ fn done<'a>(context: &Context<'_>, broker: &BrokerRow, queue_offset: &'a [u8]) -
 }
 
 /// 0, whatever became of the op message: without it the half message is checked once more.
-fn answer(context: &Context<'_>, store: &Arc<Store>, put: Put, out: &mut Vec<u8>) {
+fn answer(
+    context: &Context<'_>,
+    store: &Arc<Store>,
+    put: Put,
+    remark: Option<&'static str>,
+    out: &mut Vec<u8>,
+) {
     if context.frame.is_oneway() {
         return;
     }
     match put {
-        Put::Done(_) => context.reply(0, None, out),
+        Put::Done(_) => context.reply(0, remark, out),
         Put::Parked(_, ticket) => {
             let (peer, to) = (Arc::clone(context.peer), context.frame.reply_to());
             let reply = move |_: AckOutcome| {
                 let mut out = Vec::with_capacity(128);
-                Head::reply(to, 0, None).encode(&[], &[], &mut out);
+                Head::reply(to, 0, remark).encode(&[], &[], &mut out);
                 peer.send_soon(&out);
             };
             store.park(ticket, Box::new(reply));

@@ -1,0 +1,90 @@
+"""One scripted request, and the ways in which a good one is spoiled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from mqclient.wire.codes import VERSION_4_9_7
+
+Server = Literal["broker", "vip", "namesrv"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request of the script; its name is unique in its family.
+
+    fields: None leaves extFields out. Values and text bodies may hold `${KEPT.FIELD}`: a header
+    field of an earlier reply that was kept, or its `phy`, the physical offset in its msgId.
+    until: ask again, for some seconds, until the reply's fields hold these values.
+    silent: Java is known to stay silent; waits only briefly. raw: bytes sent instead of a frame.
+    connection: requests of one name share a connection, which lives as long as the family.
+    loose: fields of the reply whose values depend on what one side refused before.
+    """
+
+    name: str
+    code: int
+    fields: Mapping[str, str] | None = None
+    body: bytes = b""
+    server: Server = "broker"
+    serialize: int = 0
+    version: int = VERSION_4_9_7
+    language: int = 0
+    keep: str = ""
+    until: Mapping[str, str] = field(default_factory=dict)
+    silent: bool = False
+    raw: bytes = b""
+    connection: str = "a"
+    loose: tuple[str, ...] = ()
+
+    def but(self, name: str, **changes: str | None) -> Case:
+        """The same request with some header fields changed, or left out where None."""
+        fields = {**(self.fields or {}), **changes}
+        left = {key: value for key, value in fields.items() if value is not None}
+        return replace(self, name=name, fields=left, keep="", until={})
+
+
+def spoiled(good: Case, numbers: Iterable[str] = (), words: Iterable[str] = ()) -> Iterator[Case]:
+    """The request with each header field missing, empty, of the wrong type, absurd; or with a
+    field too many, or none at all.
+
+    numbers, words: the fields to spoil, by what they hold. Nothing spoiled may change a state
+    that a later case looks at.
+    """
+    name = good.name
+    for key in (*numbers, *words):
+        yield good.but(f"{name}; no {key}", **{key: None})
+        yield good.but(f"{name}; empty {key}", **{key: ""})
+    for key in numbers:
+        for what, value in (("word", "abc"), ("huge", "9" * 20), ("fraction", "1.5")):
+            yield good.but(f"{name}; {key} a {what}", **{key: value})
+    for key in words:
+        yield good.but(f"{name}; {key} climbs", **{key: "../../x"})
+        yield good.but(f"{name}; {key} illegal", **{key: "a b/c:é"})
+    yield good.but(f"{name}; a field too many", noSuchField="1")
+    yield replace(good, name=f"{name}; no fields", fields=None, keep="", until={})
+
+
+BAD_BODIES: Mapping[str, bytes] = {
+    "empty": b"",
+    "cut": b'{"clientId":',
+    "null": b"null",
+    "a number": b"7",
+    "a list": b"[]",
+    "no text": b"\xff\xfe\x00",
+    "deep": b"[" * 300,
+    "wrong members": b'{"clientID":7,"consumerDataSet":5,"mqSet":"x","table":[]}',
+}
+
+
+def with_bad_bodies(good: Case, bodies: Mapping[str, bytes] = BAD_BODIES) -> Iterator[Case]:
+    """The request with each of the bodies."""
+    for what, body in bodies.items():
+        yield replace(good, name=f"{good.name}; body {what}", body=body, keep="", until={})
+
+
+def body_of(value: object) -> bytes:
+    """A JSON body."""
+    return json.dumps(value, separators=(",", ":")).encode()
