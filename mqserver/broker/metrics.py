@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _WATERMARKS = sorted({*CODE_FAMILIES.values()})
 _PROTOCOL = "remoting"
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 class BrokerMetrics:
@@ -63,7 +64,7 @@ class BrokerMetrics:
         yield self._gauge(
             "storage_dispatch_behind_bytes", "Bytes not yet in queues", behind, labels
         )
-        unflushed = int(figures["remainHowManyDataToFlush"].partition(" ")[0])
+        unflushed = _bytes(figures["remainHowManyDataToFlush"])
         yield self._gauge("storage_flush_behind_bytes", "Bytes not yet flushed", unflushed, labels)
         times = store.store_time_range()
         reserve_ms = self._broker.now_ms() - times[0] if times else 0
@@ -191,6 +192,12 @@ class BrokerMetrics:
 
     def _values(self, *extra: str) -> list[str]:
         return [*self._common.values(), *extra]
+
+
+def _bytes(readable: str) -> int:
+    """Bytes of "0 B" or "5.6 KiB", as runtime info has them."""
+    number, unit = readable.split()
+    return int(float(number) * 1024 ** _UNITS.index(unit))
 
 
 def _kind(member: Member) -> tuple[str, str]:

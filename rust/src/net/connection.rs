@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use parking_lot::Mutex;
@@ -46,6 +46,8 @@ pub struct Connection {
     peer: SocketAddr,
     outbound: Mutex<Outbound>,
     outbound_limit_bytes: usize,
+    /// Bytes queued by all connections that share it.
+    queued_by_all: Arc<AtomicUsize>,
     /// Wakes the writing task: bytes were queued, or the connection was closed.
     write_wake: Notify,
     closed: AtomicBool,
@@ -80,6 +82,18 @@ impl Connection {
         stream: TcpStream,
         outbound_limit_bytes: usize,
     ) -> io::Result<(Arc<Self>, Receiver)> {
+        Self::with_shared_count(stream, outbound_limit_bytes, Arc::default())
+    }
+
+    /// `new`, and bytes that are queued are counted in `queued_by_all` too.
+    ///
+    /// # Errors
+    /// As `new`.
+    pub fn with_shared_count(
+        stream: TcpStream,
+        outbound_limit_bytes: usize,
+        queued_by_all: Arc<AtomicUsize>,
+    ) -> io::Result<(Arc<Self>, Receiver)> {
         let peer = stream.peer_addr()?;
         let (read, write) = stream.into_split();
         let connection = Self {
@@ -87,6 +101,7 @@ impl Connection {
             peer,
             outbound: Mutex::default(),
             outbound_limit_bytes,
+            queued_by_all,
             write_wake: Notify::new(),
             closed: AtomicBool::new(false),
         };
@@ -106,6 +121,7 @@ impl Connection {
         let mut outbound = self.outbound.lock();
         let written = self.write_first(&outbound, &bytes)?;
         if written < bytes.len() {
+            self.count_queued(bytes.len() - written);
             outbound.push(bytes, written);
             self.write_wake.notify_one();
         }
@@ -120,6 +136,7 @@ impl Connection {
         let mut outbound = self.outbound.lock();
         let written = self.write_first(&outbound, bytes)?;
         if written < bytes.len() {
+            self.count_queued(bytes.len() - written);
             outbound.push(bytes[written..].to_vec(), 0);
             self.write_wake.notify_one();
         }
@@ -133,6 +150,7 @@ impl Connection {
     pub fn send_soon(&self, bytes: &[u8]) -> Result<(), SendError> {
         let mut outbound = self.outbound.lock();
         self.check_room(&outbound, bytes.len())?;
+        self.count_queued(bytes.len());
         match outbound.queue.back_mut() {
             Some(last) if last.len() + bytes.len() <= JOINED_BYTES_MAX => {
                 last.extend_from_slice(bytes);
@@ -144,6 +162,10 @@ impl Connection {
         drop(outbound);
         self.write_wake.notify_one();
         Ok(())
+    }
+
+    fn count_queued(&self, bytes: usize) {
+        self.queued_by_all.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Writes what may be written at once; how many bytes.
@@ -239,6 +261,7 @@ impl Connection {
             let count = self.write_now(&piece[from..])?;
             outbound.written += count;
             outbound.queued_bytes -= count;
+            self.queued_by_all.fetch_sub(count, Ordering::Relaxed);
             if from + count < length {
                 return Ok(());
             }
@@ -246,6 +269,13 @@ impl Connection {
             outbound.written = 0;
         }
         Ok(())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let queued = self.outbound.get_mut().queued_bytes;
+        self.queued_by_all.fetch_sub(queued, Ordering::Relaxed);
     }
 }
 

@@ -13,6 +13,7 @@ use super::core::Core;
 use super::dispatch;
 use super::events::EventKind;
 use super::limits::{FRAME_SECONDS_MAX, READ_BYTES, UNREAD_BYTES_PAUSE};
+use super::overload;
 use super::peers::Peer;
 use super::split::Splitter;
 use crate::net::connection::Receiver;
@@ -88,7 +89,7 @@ impl Connection {
         let peer = Arc::clone(&self.peer);
         let mut check = pin!(sleep_until(self.next_check()));
         loop {
-            let may_read = peer.owed() < UNREAD_BYTES_PAUSE;
+            let may_read = !overload::is_full(&self.core, peer.owed(), UNREAD_BYTES_PAUSE);
             tokio::select! {
                 end = poll_fn(|cx| self.poll_read(cx)), if may_read => {
                     if let Err(end) = end {

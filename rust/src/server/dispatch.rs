@@ -58,7 +58,10 @@ pub(super) fn frame(
     } else if peer.fast_port && core.routes.refused_on_fast_port(frame.code) {
         let remark = format!(" request type {} not supported", frame.code);
         context.reply(NOT_SUPPORTED, Some(&remark), out);
-    } else if !overload::rejected(core, &frame, out) && !context.waits_for_its_turn(out) {
+    } else if !overload::rejected(core, &frame, out)
+        && !overload::unread(&context, out)
+        && !context.waits_for_its_turn(out)
+    {
         context.route(0, false, out);
     }
     Ok(())
@@ -89,7 +92,7 @@ pub(super) fn again(core: &Arc<Core>, peer: &Arc<Peer>, bytes: &[u8], turn: Opti
 /// next one that Python decides.
 pub(super) fn next_sends(core: &Arc<Core>, peer: &Arc<Peer>, topic: &str) {
     let mut out = Vec::new();
-    while let Some(bytes) = peer.sends.next(topic) {
+    while let Some(bytes) = peer.sends.next(topic, core.handoff.bytes()) {
         let Ok(frame) = Frame::decode(&bytes) else {
             continue;
         };
@@ -144,7 +147,12 @@ impl Context<'_> {
         if !route::is_send(self.frame.code) || !self.peer.sends.is_busy() {
             return false;
         }
-        match self.peer.sends.defer(topic_of(self.frame), self.bytes) {
+        let budget = self.core.handoff.bytes();
+        match self
+            .peer
+            .sends
+            .defer(topic_of(self.frame), self.bytes, budget)
+        {
             Turn::Now => false,
             Turn::Later => true,
             Turn::Refused => {

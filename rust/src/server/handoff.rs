@@ -35,7 +35,7 @@ pub struct Handoff {
     families: Vec<(String, BoundedQueue<Job>)>,
     /// Jobs that exist and are not held: what a stop has to wait for.
     open: AtomicUsize,
-    /// Bytes of the frames of all jobs, held ones too.
+    /// Bytes of the frames of all jobs, held ones too, and of sends that wait for one.
     bytes: AtomicUsize,
 }
 
@@ -60,6 +60,11 @@ impl Handoff {
     /// Waits for the next request of a family.
     pub fn next(&self, family: Family, timeout: Duration) -> Popped<Job> {
         self.families[family].1.pop(timeout)
+    }
+
+    /// Bytes of requests in Python's hands, and of sends that wait for one of them.
+    pub(super) fn bytes(&self) -> &AtomicUsize {
+        &self.bytes
     }
 
     /// Requests waiting, by family.

@@ -12,6 +12,13 @@ pub const UNREAD_BYTES_PAUSE: usize = 1 << 20;
 /// A connection that owes its client more than this, bytes, is closed: nobody is reading there.
 pub const UNREAD_BYTES_MAX: usize = 64 << 20;
 
+/// Once all clients together are owed more than this, bytes, one that is owed more than
+/// `OWED_SHARE_BYTES` is answered 2, and is not read until it has taken its answers.
+pub const OWED_BYTES_BUDGET: usize = 128 << 20;
+
+/// What a client may be owed whatever the others are owed.
+pub const OWED_SHARE_BYTES: usize = 64 << 10;
+
 /// A partial buffer above this size, bytes, is given back once it is empty.
 pub const IDLE_BUFFER_BYTES: usize = 4 << 10;
 
@@ -51,8 +58,8 @@ pub const DEFERRED_SENDS_MAX: usize = 4_096;
 /// Bytes of such waiting sends of one connection; more are answered 2.
 pub const DEFERRED_BYTES_MAX: usize = 32 << 20;
 
-/// Bytes of all requests in Python's hands; one more is answered 2.
-pub const HANDOFF_BYTES_MAX: usize = 256 << 20;
+/// Bytes of all requests in Python's hands, and of sends that wait for one; more are answered 2.
+pub const HANDOFF_BYTES_MAX: usize = 128 << 20;
 
 /// Requests to one client that may wait for their reply at once.
 pub const CALLS_MAX: usize = 1_024;

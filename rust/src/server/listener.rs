@@ -84,7 +84,9 @@ fn admit(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr, fast_port: boo
         return; // the client is gone already
     }
     core.counters.connections_accepted.one();
-    let Ok((connection, receiver)) = Connection::new(stream, UNREAD_BYTES_MAX) else {
+    let owed_to_all = Arc::clone(&core.peers.owed);
+    let connection = Connection::with_shared_count(stream, UNREAD_BYTES_MAX, owed_to_all);
+    let Ok((connection, receiver)) = connection else {
         return;
     };
     let now_ms = core.clock.monotonic_ms();

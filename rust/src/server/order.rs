@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::limits::{DEFERRED_BYTES_MAX, DEFERRED_SENDS_MAX};
+use super::limits::{DEFERRED_BYTES_MAX, DEFERRED_SENDS_MAX, HANDOFF_BYTES_MAX};
 
 /// The waiting sends of one connection.
 #[derive(Debug, Default)]
@@ -43,18 +43,22 @@ impl SendOrder {
         self.busy.load(Ordering::Acquire) > 0
     }
 
-    /// Keeps a copy of the frame if its topic has a send in Python.
-    pub fn defer(&self, topic: &str, frame: &[u8]) -> Turn {
+    /// Keeps a copy of the frame if its topic has a send in Python. `budget` counts the bytes of
+    /// all connections.
+    pub fn defer(&self, topic: &str, frame: &[u8], budget: &AtomicUsize) -> Turn {
         let mut waiting = self.waiting.lock();
         if !waiting.by_topic.contains_key(topic) {
             return Turn::Now;
         }
         let bytes = waiting.bytes + frame.len();
-        if waiting.frames >= DEFERRED_SENDS_MAX || bytes > DEFERRED_BYTES_MAX {
+        let fits =
+            bytes <= DEFERRED_BYTES_MAX && budget.load(Ordering::Acquire) <= HANDOFF_BYTES_MAX;
+        if waiting.frames >= DEFERRED_SENDS_MAX || !fits {
             return Turn::Refused;
         }
         waiting.frames += 1;
         waiting.bytes = bytes;
+        budget.fetch_add(frame.len(), Ordering::AcqRel);
         if let Some(frames) = waiting.by_topic.get_mut(topic) {
             frames.push_back(frame.to_vec());
         }
@@ -72,13 +76,14 @@ impl SendOrder {
 
     /// Python is done with a send of `topic`: the next one that waited, or None, and then the
     /// pair is free again.
-    pub fn next(&self, topic: &str) -> Option<Vec<u8>> {
+    pub fn next(&self, topic: &str, budget: &AtomicUsize) -> Option<Vec<u8>> {
         let mut waiting = self.waiting.lock();
         let next = waiting.by_topic.get_mut(topic)?.pop_front();
         match &next {
             Some(frame) => {
                 waiting.frames -= 1;
                 waiting.bytes -= frame.len();
+                budget.fetch_sub(frame.len(), Ordering::AcqRel);
             }
             None => {
                 waiting.by_topic.remove(topic);
@@ -95,33 +100,34 @@ mod tests {
 
     #[test]
     fn later_sends_of_a_busy_topic_wait_in_order() {
-        let order = SendOrder::default();
-        assert_eq!(order.defer("T", b"0"), Turn::Now);
+        let (order, budget) = (SendOrder::default(), AtomicUsize::new(0));
+        assert_eq!(order.defer("T", b"0", &budget), Turn::Now);
         order.begin("T");
         assert!(order.is_busy());
-        assert_eq!(order.defer("T", b"1"), Turn::Later);
-        assert_eq!(order.defer("Other", b"x"), Turn::Now);
-        assert_eq!(order.defer("T", b"2"), Turn::Later);
-        assert_eq!(order.next("T").as_deref(), Some(&b"1"[..]));
+        assert_eq!(order.defer("T", b"1", &budget), Turn::Later);
+        assert_eq!(order.defer("Other", b"x", &budget), Turn::Now);
+        assert_eq!(order.defer("T", b"2", &budget), Turn::Later);
+        assert_eq!(order.next("T", &budget).as_deref(), Some(&b"1"[..]));
         order.begin("T");
-        assert_eq!(order.defer("T", b"3"), Turn::Later, "still busy");
-        assert_eq!(order.next("T").as_deref(), Some(&b"2"[..]));
-        assert_eq!(order.next("T").as_deref(), Some(&b"3"[..]));
-        assert_eq!(order.next("T"), None);
+        assert_eq!(order.defer("T", b"3", &budget), Turn::Later, "still busy");
+        assert_eq!(order.next("T", &budget).as_deref(), Some(&b"2"[..]));
+        assert_eq!(order.next("T", &budget).as_deref(), Some(&b"3"[..]));
+        assert_eq!(order.next("T", &budget), None);
         assert!(!order.is_busy());
+        assert_eq!(budget.load(Ordering::Acquire), 0);
     }
 
     #[test]
     fn refuses_what_exceeds_its_limits() {
-        let order = SendOrder::default();
+        let (order, budget) = (SendOrder::default(), AtomicUsize::new(0));
         order.begin("T");
         for _ in 0..DEFERRED_SENDS_MAX {
-            assert_eq!(order.defer("T", b"x"), Turn::Later);
+            assert_eq!(order.defer("T", b"x", &budget), Turn::Later);
         }
-        assert_eq!(order.defer("T", b"x"), Turn::Refused);
-        order.next("T");
+        assert_eq!(order.defer("T", b"x", &budget), Turn::Refused);
+        order.next("T", &budget);
         assert_eq!(
-            order.defer("T", &vec![0; DEFERRED_BYTES_MAX]),
+            order.defer("T", &vec![0; DEFERRED_BYTES_MAX], &budget),
             Turn::Refused
         );
     }

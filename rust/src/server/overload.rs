@@ -10,8 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use super::core::Core;
+use super::dispatch::Context;
 use super::handoff::SYSTEM_BUSY;
-use super::limits::{IDLE_TICK_MS, PUT_LOCK_ABSURD_MS, PUT_LOCK_BUSY_MS, QUEUE_TICK_MS};
+use super::limits::{
+    IDLE_TICK_MS, OWED_BYTES_BUDGET, OWED_SHARE_BYTES, PUT_LOCK_ABSURD_MS, PUT_LOCK_BUSY_MS,
+    QUEUE_TICK_MS,
+};
 use super::route;
 use crate::format::remoting::{Frame, Head, ReplyTo, Serialize};
 
@@ -21,6 +25,8 @@ const REJECTED: &str = "[REJECTREQUEST]system busy, start flow control for a whi
 const DRAINED: &str = "[PCBUSY_CLEAN_QUEUE]";
 /// Of a request that waited for too long.
 const EXPIRED: &str = "[TIMEOUT_CLEAN_QUEUE]";
+/// Of a request of a client that does not take its answers.
+const UNREAD: &str = "[OVERLOAD]system busy, take the answers to earlier requests first";
 /// No limit.
 const PATIENT: i64 = i64::MAX;
 
@@ -106,6 +112,25 @@ pub(super) fn clean(core: &Arc<Core>) {
             ));
         }
     }
+}
+
+/// Whether a client that is owed so much is to take some of it first. `limit`: if there is room.
+pub(super) fn is_full(core: &Core, owed: usize, limit: usize) -> bool {
+    owed > OWED_SHARE_BYTES && (owed >= limit || core.peers.owed() > OWED_BYTES_BUDGET)
+}
+
+/// Answers 2 to a client that does not take its answers while many others do not either.
+/// `out` has answers that are on their way to it.
+pub(super) fn unread(context: &Context<'_>, out: &mut Vec<u8>) -> bool {
+    let core = context.core;
+    if core.peers.owed() <= OWED_BYTES_BUDGET
+        || !is_full(core, context.peer.owed() + out.len(), usize::MAX)
+    {
+        return false;
+    }
+    core.counters.overloaded.one();
+    context.reply(SYSTEM_BUSY, Some(UNREAD), out);
+    true
 }
 
 /// Looks after the queues for as long as the server lives.

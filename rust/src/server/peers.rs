@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use parking_lot::{Mutex, RwLock};
@@ -162,6 +162,8 @@ impl Peer {
 pub struct Peers {
     open: RwLock<HashMap<u64, Arc<Peer>>>,
     last_id: AtomicU64,
+    /// Bytes that no client has taken yet.
+    pub(super) owed: Arc<AtomicUsize>,
 }
 
 impl Peers {
@@ -185,6 +187,11 @@ impl Peers {
     /// Open connections.
     pub fn count(&self) -> usize {
         self.open.read().len()
+    }
+
+    /// Bytes that no client has taken yet, of all connections.
+    pub fn owed(&self) -> usize {
+        self.owed.load(Ordering::Relaxed)
     }
 
     /// Every open connection.

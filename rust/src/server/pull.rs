@@ -11,11 +11,11 @@ use super::core::Core;
 use super::dispatch::{Context, Handled};
 use super::handoff::SYSTEM_BUSY;
 use super::hold::Wanted;
-use super::moved;
 use super::peers::Peer;
 use super::queue::Popped;
 use super::tables::{BrokerRow, PERM_READ};
 use super::traffic::Sums;
+use super::{moved, overload};
 use crate::filter::Sql;
 use crate::format::message::java_hash;
 use crate::format::remoting::{FieldValue, Frame, Head, ReplyTo, Serialize};
@@ -135,12 +135,13 @@ pub(super) fn rerun(core: &Arc<Core>, mut task: PullTask) {
         return;
     };
     let mut out = Vec::new();
-    if task.is_still_allowed(core) {
+    let takes_answers = !overload::is_full(core, task.peer.owed(), usize::MAX);
+    if takes_answers && task.is_still_allowed(core) {
         let peer = Arc::clone(&task.peer);
         task.answer(core, &store, ReadMode::NoWait, &mut out);
         write(core, &peer, &out);
     } else {
-        // The client asks again at once and is told what has changed in the usual way.
+        // The client asks again at once and is told why not in the usual way.
         let status = GetStatus::NoMatchedMessage;
         let result = GetResult {
             status,
