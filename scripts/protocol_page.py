@@ -1,0 +1,88 @@
+"""The page of request codes, written from the tables that the servers route by.
+
+`python -m scripts.protocol_page > docs/protocol.md` renews it; a test holds it to the tables.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mqclient.wire.codes import RequestCode
+from mqserver.broker.table import PROCESSORS as BROKER
+from mqserver.names.processors import PROCESSORS as NAMES
+from tests.interop.differential.families import FAMILIES
+
+ROUTE = Path(__file__).parent.parent / "rust/src/server/route.rs"
+HEAD = """# Request codes
+
+Written by `python -m scripts.protocol_page` from the tables that the servers route by.
+
+*native*: the compiled plane answers what its published tables allow and hands the rest to the
+Python processor; *native when published*: it repeats the body that the processor made last;
+*Python*: always the processor. `dataPlane=python` hands everything to the processors. The tests
+are families of the differential suite (`tests/interop/differential/tables`), which sends the same
+requests to RocketMQ 4.9.7.
+"""
+#: Who answers natively: the variant of `Native` and its file.
+FILES = {
+    "Send": "send.rs", "Pull": "pull.rs", "QueryOffset": "offsets.rs",
+    "CommitOffset": "offsets.rs", "MaxOffset": "offsets.rs", "MinOffset": "offsets.rs",
+    "EndTransaction": "transaction.rs", "ConsumerList": "ready.rs", "Lock": "locks.rs",
+    "Unlock": "locks.rs", "Heartbeat": "heartbeat.rs", "TopicRoute": "ready.rs",
+}  # fmt: skip
+PUBLISHED = ("ConsumerList", "TopicRoute")
+
+
+def natives(kind: str) -> dict[int, str]:
+    """Codes that a kind of server may answer natively, and the variant that does."""
+    text = ROUTE.read_text()
+    constants = dict(re.findall(r"pub const (\w+): i32 = (\d+);", text))
+    found = {}
+    for codes, variant in re.findall(rf"\(Kind::{kind}, ([^)]+)\) => Self::(\w+)", text):
+        for code in codes.split(" | "):
+            found[int(constants.get(code, code))] = variant
+    return found
+
+
+def page() -> str:
+    """The page as Markdown."""
+    broker = {int(code): f"mqserver/broker/processors/{name.partition('.')[0]}.py "
+              f"`{name.partition('.')[2]}`" for code, (_, name) in BROKER.items()}  # fmt: skip
+    names = {
+        int(code): f"mqserver/names/processors.py `{processor.__name__}`"
+        for code, processor in NAMES.items()
+    }
+    lines = [HEAD, "## Broker\n", *_table(broker, natives("Broker"), namesrv=False), ""]
+    lines += ["## NameServer\n", *_table(names, natives("NameServer"), namesrv=True), ""]
+    rest = [code for code in RequestCode if int(code) not in broker.keys() | names.keys()]
+    lines += ["## Not served\n"]
+    lines += ["The broker answers 3, request type not supported; the NameServer is silent.\n"]
+    lines += [", ".join(f"{code.name} ({int(code)})" for code in rest), ""]
+    return "\n".join(lines)
+
+
+def _table(rows: dict[int, str], native: dict[int, str], *, namesrv: bool) -> list[str]:
+    lines = ["| code | name | served | by | tests |", "|---|---|---|---|---|"]
+    for code, processor in sorted(rows.items()):
+        variant = native.get(code)
+        served, by = "Python", processor
+        if variant:
+            served = "native when published" if variant in PUBLISHED else "native"
+            by = f"rust/src/server/{FILES[variant]}, {processor}"
+        tests = ", ".join(_tests(code, namesrv))
+        lines.append(f"| {code} | {RequestCode(code).name} | {served} | {by} | {tests} |")
+    return lines
+
+
+def _tests(code: int, namesrv: bool) -> list[str]:
+    """The families that send this code to this server."""
+    return [
+        family
+        for family, cases in FAMILIES.items()
+        if any(case.code == code and (case.server == "namesrv") == namesrv for case in cases)
+    ]
+
+
+if __name__ == "__main__":
+    print(page(), end="")
