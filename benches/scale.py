@@ -80,7 +80,7 @@ def main(smoke: bool = False) -> None:
 
 
 def _run(cluster: Ours, shape: Shape, rows: Rows, mode: str) -> None:
-    broker = _broker(cluster)
+    broker = broker_of(cluster)
     small = _throughput(cluster, LOAD_SECONDS[mode])
     rows.note("sends, small case", small, "messages/s")
     rows.note("anonymous memory, small case", cluster.cost.anonymous_mb(), "MB")
@@ -116,7 +116,8 @@ def _run(cluster: Ours, shape: Shape, rows: Rows, mode: str) -> None:
         rows.judge("anonymous memory, loaded", cluster.cost.anonymous_mb(), "MB", ANONYMOUS_MB_MAX)
 
 
-def _broker(cluster: Ours) -> str:
+def broker_of(cluster: Ours) -> str:
+    """The address of a cluster's broker."""
     call = calls.route(AUTO_CREATE_TOPIC)
     with Probe(cluster.namesrv) as probe:
         route = call.result(probe.call(call.request))
@@ -147,7 +148,7 @@ def create_by_sends(broker: str, shape: Shape) -> tuple[float, int]:
     began = time.monotonic()
     while left:
         now, left = left[:CREATING_LINES], left[CREATING_LINES:]
-        sends = [[_send(topic_name(number), shape.queues_each)] for number in now]
+        sends = [[send_frame(topic_name(number), shape.queues_each)] for number in now]
         replies = ask_all(lines[: len(now)], sends.__getitem__, accepts=(0, BUSY))
         again = [number for number, reply in zip(now, replies, strict=True) if reply == BUSY]
         refused += again
@@ -158,10 +159,11 @@ def create_by_sends(broker: str, shape: Shape) -> tuple[float, int]:
     return took, len(refused)
 
 
-def _send(topic: str, queues: int) -> Frame:
+def send_frame(topic: str, queues: int, body: bytes = b"hello") -> Frame:
+    """A send that makes its topic, if there is none yet."""
     fields = {"a": "crowd", "b": topic, "c": AUTO_CREATE_TOPIC, "d": str(queues), "e": "0"}
     fields |= {"f": "0", "g": "1795248219385", "h": "0", "i": "", "j": "0", "k": "false"}
-    return Frame(int(RequestCode.SEND_MESSAGE_V2), fields | {"m": "false"}, b"hello")
+    return Frame(int(RequestCode.SEND_MESSAGE_V2), fields | {"m": "false"}, body)
 
 
 def register(namesrv: str, broker: str, rounds: int = 5) -> float:
