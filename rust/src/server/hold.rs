@@ -68,7 +68,7 @@ impl Held {
 
     fn topic(&self) -> Arc<str> {
         match &self.sleeper {
-            Sleeper::Pull(task) => task.topic(),
+            Sleeper::Pull(task) => Arc::clone(&task.topic),
             Sleeper::Job(held) => Arc::clone(&held.0.topic),
         }
     }

@@ -49,7 +49,7 @@ pub struct PullTask {
     peer: Arc<Peer>,
     to: ReplyTo,
     group: Arc<str>,
-    topic: Arc<str>,
+    pub(super) topic: Arc<str>,
     queue_id: i32,
     offset: i64,
     max_count: i32,
@@ -189,10 +189,6 @@ impl PullTask {
     /// Its client is gone.
     pub(super) fn is_gone(&self) -> bool {
         self.peer.is_closing()
-    }
-
-    pub(super) fn topic(&self) -> Arc<str> {
-        Arc::clone(&self.topic)
     }
 
     /// What it waits for while it is held.
