@@ -29,6 +29,7 @@ ONCE = {
     "mqadmin topicList": ["-n", "{namesrv}"],
     "mqadmin topicRoute": ["-n", "{namesrv}", "-t", TOPIC],
     "mqadmin updateTopic": ["-n", "{namesrv}", "-c", "DefaultCluster", "-t", "TopicMade"],
+    "mqclient bench": ["produce", "-n", "{namesrv}", "--count", "10"],
     "mqclient send": ["-n", "{namesrv}", "--from", "{file}"],
     "mqclient tail": [TOPIC, "-n", "{namesrv}", "--from", "earliest", "--count", "1"],
     "mqstore dump": ["{data}"],
