@@ -1,0 +1,27 @@
+"""A one-way message is there for readers although nobody waits for its flush."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqclient import Message, Producer
+from mqclient.wire.codes import RequestCode
+from mqclient.wire.frame import Frame
+from mqserver.probe import Probe
+from mqserver.standalone import Standalone
+from mqstore import decode_messages
+
+
+@pytest.mark.parametrize("plane", ["native", "python"])
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_a_one_way_message_reaches_a_waiting_reader(plane: str, flush: str) -> None:
+    with Standalone(settings={"flushDiskType": flush, "dataPlane": plane}) as mq:
+        topic = mq.topic(queues=1)
+        fields = {"consumerGroup": "waits", "topic": topic, "queueId": "0", "queueOffset": "0"}
+        # 2: it may be held, 4: the subscription comes with it.
+        fields |= {"sysFlag": "6", "suspendTimeoutMillis": "20000", "maxMsgNums": "32"}
+        fields |= {"commitOffset": "0", "subVersion": "0", "subscription": "*"}
+        with Probe(mq.broker_address, timeout=15) as probe, Producer(mq.namesrv) as producer:
+            producer.send_oneway(Message(topic, b"nobody waits"))
+            found = probe.call(Frame(RequestCode.PULL_MESSAGE, fields))
+            assert [message.body for message in decode_messages(found.body)] == [b"nobody waits"]
