@@ -129,6 +129,15 @@ class Crowd:
         data = HeartbeatData(f"127.0.0.1@crowd#{number}", consumer_data_set=[consumer])
         return Frame(int(RequestCode.HEART_BEAT), {}, data.to_json())
 
+    def await_dispatch(self) -> None:
+        """Wait until each topic's first message is in its queue: a send is answered before that."""
+
+        def requests(number: int) -> list[Frame]:
+            topics = self._shape.topics_of(number)
+            return [self._pull(number, topic, queue=0, offset=0) for topic in topics]
+
+        ask_all(self._lines, requests)
+
     def hold(self) -> int:
         """Have everybody wait for messages; how many pulls wait now.
 
@@ -149,12 +158,15 @@ class Crowd:
     def _pulls(self, number: int) -> Iterable[Frame]:
         for topic in self._shape.topics_of(number):
             for queue in range(self._shape.queues_each):
-                fields = {"consumerGroup": self._shape.group(number), "topic": topic}
                 end = int(queue == 0)  # the send that made the topic
-                fields |= {"queueId": str(queue), "queueOffset": str(end), "maxMsgNums": "32"}
-                fields |= {"sysFlag": str(SUSPEND), "commitOffset": "0", "subVersion": "1"}
-                fields |= {"suspendTimeoutMillis": str(HOLD_MS), "expressionType": "TAG"}
-                yield Frame(int(RequestCode.PULL_MESSAGE), fields)
+                yield self._pull(number, topic, queue, end)
+
+    def _pull(self, number: int, topic: str, queue: int, offset: int) -> Frame:
+        fields = {"consumerGroup": self._shape.group(number), "topic": topic}
+        fields |= {"queueId": str(queue), "queueOffset": str(offset), "maxMsgNums": "32"}
+        fields |= {"sysFlag": str(SUSPEND), "commitOffset": "0", "subVersion": "1"}
+        fields |= {"suspendTimeoutMillis": str(HOLD_MS), "expressionType": "TAG"}
+        return Frame(int(RequestCode.PULL_MESSAGE), fields)
 
 
 def ask_all(

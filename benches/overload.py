@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import socket
 import sys
 import tempfile
@@ -57,13 +56,12 @@ def main(smoke: bool = False) -> None:
     report = Report("overload", mode, METHOD)
     rows = Rows(report)
     allow_files()
-    folder = Path(tempfile.mkdtemp(prefix="mqbench-"))
-    try:
-        with Ours(folder / "ours", {}) as cluster:
-            make_backlog(cluster, size.backlog)
-            _run(cluster, size, rows)
-    finally:
-        shutil.rmtree(folder)
+    with (
+        tempfile.TemporaryDirectory(prefix="mqbench-") as folder,
+        Ours(Path(folder) / "ours", {}) as cluster,
+    ):
+        make_backlog(cluster, size.backlog)
+        _run(cluster, size, rows)
     report.finish()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import shutil
 import sys
 import tempfile
 import time
@@ -69,13 +68,12 @@ def main(smoke: bool = False) -> None:
     report = Report("scale", mode, METHOD)
     rows = Rows(report)
     allow_files()
-    folder = Path(tempfile.mkdtemp(prefix="mqbench-"))
     settings = {"defaultTopicQueueNums": shape.queues_each}
-    try:
-        with Ours(folder / "ours", settings) as cluster:
-            _run(cluster, shape, rows, mode.name)
-    finally:
-        shutil.rmtree(folder)
+    with (
+        tempfile.TemporaryDirectory(prefix="mqbench-") as folder,
+        Ours(Path(folder) / "ours", settings) as cluster,
+    ):
+        _run(cluster, shape, rows, mode.name)
     report.finish()
 
 
@@ -100,6 +98,7 @@ def _run(cluster: Ours, shape: Shape, rows: Rows, mode: str) -> None:
         rows.note(
             "memory of a connection", (before_mb - topics_mb) * 2**20 / shape.connections, "B"
         )
+        crowd.await_dispatch()
         began = time.monotonic()
         holds = crowd.hold()
         rows.note(f"{holds:,} pulls held", time.monotonic() - began, "s")

@@ -151,6 +151,16 @@ class Credentials(TypedDict, total=False):
     security_token: str
 
 
+def credentials(access: str | None, secret: str | None, token: str | None) -> Credentials:
+    """An account's keys without those that are not there; empty without both of the first."""
+    if not access or not secret:
+        return {}
+    keys: Credentials = {"access_key": access, "secret_key": secret}
+    if token:
+        keys["security_token"] = token
+    return keys
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientSettings:
     """What every client needs. All durations in seconds.
@@ -186,12 +196,7 @@ class ClientSettings:
 
     def credentials(self) -> Credentials:
         """What a transport needs to sign; empty without an account."""
-        if not self.access_key or not self.secret_key:
-            return {}
-        found: Credentials = {"access_key": self.access_key, "secret_key": self.secret_key}
-        if self.security_token:
-            found["security_token"] = self.security_token
-        return found
+        return credentials(self.access_key, self.secret_key, self.security_token)
 
     def client_id(self) -> str:
         """Make the id under which brokers know this client; call it once per client."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mqclient.config import Credentials
+from mqclient.config import Credentials, credentials
 
 __all__ = ["default_file", "read_credentials"]
 
@@ -48,7 +48,4 @@ def read_credentials(path: Path | str | None) -> Credentials:
         return {}
     if not access or not secret:
         raise ValueError(f"{found} needs accessKey and secretKey")
-    keys: Credentials = {"access_key": access, "secret_key": secret}
-    if token:
-        keys["security_token"] = token
-    return keys
+    return credentials(access, secret, token)

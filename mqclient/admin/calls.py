@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from mqclient.wire.bodies.acl import AclConfig, PlainAccessConfig
 from mqclient.wire.bodies.common import GroupList, KVTable
 from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from mqclient.wire.calls import Call
 from mqclient.wire.codes import RequestCode, ResponseCode
 from mqclient.wire.frame import Frame
-from mqclient.wire.headers.admin import TopicRequestHeader
+from mqclient.wire.headers.admin import (
+    CreateAccessConfigRequestHeader,
+    DeleteAccessConfigRequestHeader,
+    GetBrokerAclConfigResponseHeader,
+    TopicRequestHeader,
+    UpdateGlobalWhiteAddrsConfigRequestHeader,
+)
 from mqclient.wire.headers.clients import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
@@ -66,3 +73,49 @@ def update_broker_config(properties: str) -> Call[None]:
     """Change a running broker's configuration. properties: lines `key=value`."""
     request = Frame(int(RequestCode.UPDATE_BROKER_CONFIG), {}, properties.encode())
     return Call(request, lambda reply: None)
+
+
+def put_account(account: PlainAccessConfig) -> Call[None]:
+    """Create an account, or change what is given of one."""
+    topics, groups = account.topic_perms, account.group_perms
+    header = CreateAccessConfigRequestHeader(
+        access_key=account.access_key,
+        secret_key=account.secret_key,
+        white_remote_address=account.white_remote_address,
+        admin=account.admin,
+        default_topic_perm=account.default_topic_perm,
+        default_group_perm=account.default_group_perm,
+        topic_perms=None if topics is None else ",".join(topics),
+        group_perms=None if groups is None else ",".join(groups),
+    )
+    request = Frame(int(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG), header.to_fields())
+    return Call(request, lambda reply: None)
+
+
+def delete_account(access_key: str) -> Call[None]:
+    """Delete an account."""
+    header = DeleteAccessConfigRequestHeader(access_key=access_key)
+    request = Frame(int(RequestCode.DELETE_ACL_CONFIG), header.to_fields())
+    return Call(request, lambda reply: None)
+
+
+def set_white(addresses: str, file: str | None) -> Call[None]:
+    """Replace the global white list, of one access file or the main one."""
+    header = UpdateGlobalWhiteAddrsConfigRequestHeader(
+        global_white_addrs=addresses, acl_file_full_path=file
+    )
+    request = Frame(int(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG), header.to_fields())
+    return Call(request, lambda reply: None)
+
+
+def acl_versions() -> Call[GetBrokerAclConfigResponseHeader]:
+    """Versions of the access files; no answer while access control is off."""
+    read = GetBrokerAclConfigResponseHeader.from_fields
+    request = Frame(int(RequestCode.GET_BROKER_CLUSTER_ACL_INFO))
+    return Call(request, lambda reply: read(reply.fields))
+
+
+def acl_config() -> Call[AclConfig]:
+    """All accounts and white lists; no answer while access control is off."""
+    request = Frame(int(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG))
+    return Call(request, lambda reply: AclConfig.from_json(reply.body or b"{}"))

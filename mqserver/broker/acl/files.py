@@ -157,10 +157,7 @@ def write(path: Path, data: dict[str, Any]) -> None:
 
 
 def _loaded(path: Path) -> dict[str, Any]:
-    try:
-        import yaml
-    except ImportError:
-        raise AclError("access control needs PyYAML: pip install 'pyyaml>=6'") from None
+    import yaml
 
     with path.open("rb") as file:
         text = file.read(FILE_BYTES_MAX + 1)

@@ -19,42 +19,29 @@ const POLL: Duration = Duration::from_millis(50);
 #[pyfunction]
 pub fn bench(py: Python<'_>, kind: &str, settings: &str) -> PyResult<String> {
     match kind {
-        "produce" => {
-            let settings = read(settings)?;
-            run(py, move |stop| load::produce(&settings, stop))
-        }
-        "consume" => {
-            let settings = read(settings)?;
-            run(py, move |stop| load::consume(&settings, stop))
-        }
-        "latency" => {
-            let settings = read(settings)?;
-            run(py, move |stop| load::latency(&settings, stop))
-        }
-        "connect" => {
-            let settings = read(settings)?;
-            run(py, move |stop| load::connect(&settings, stop))
-        }
+        "produce" => run(py, settings, load::produce),
+        "consume" => run(py, settings, load::consume),
+        "latency" => run(py, settings, load::latency),
+        "connect" => run(py, settings, load::connect),
         other => Err(PyValueError::new_err(format!("no load is called {other}"))),
     }
 }
 
-fn read<T: DeserializeOwned>(settings: &str) -> PyResult<T> {
-    serde_json::from_str(settings).map_err(|error| PyValueError::new_err(error.to_string()))
-}
-
 /// Runs the load on a thread of its own, looking for signals meanwhile. One Ctrl-C ends the load
 /// and gives the report so far; it is raised only if the load does not end.
-fn run(
+fn run<S: DeserializeOwned + Send + 'static>(
     py: Python<'_>,
-    load: impl FnOnce(&AtomicBool) -> Result<Report, BenchError> + Send + 'static,
+    settings: &str,
+    load: fn(&S, &AtomicBool) -> Result<Report, BenchError>,
 ) -> PyResult<String> {
+    let settings: S =
+        serde_json::from_str(settings).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let stop = Arc::new(AtomicBool::new(false));
     let (sender, mut outcome) = channel();
     std::thread::spawn({
         let stop = stop.clone();
         // Nobody receives it only if a second Ctrl-C gave up waiting.
-        move || drop(sender.send(load(&stop)))
+        move || drop(sender.send(load(&settings, &stop)))
     });
     loop {
         let outcome = &mut outcome;

@@ -161,8 +161,8 @@ impl Server {
     ) -> PyResult<()> {
         let tables = &self.core.tables;
         match table {
-            "broker" => tables.publish_broker(version, convert::broker(rows)?),
-            "acl" => tables.acl.publish(version, acl::rules(rows)?),
+            "broker" => tables.broker.publish(version, convert::broker(rows)?),
+            "acl" => tables.acl.rules.publish(version, acl::rules(rows)?),
             "topics" => {
                 let changes = convert::changes(rows, convert::topic)?;
                 tables.topics.publish(version, changes, replace)

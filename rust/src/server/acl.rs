@@ -7,12 +7,11 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use super::acl_needs::{Resource, needs};
-use super::tables::StaleVersion;
+use super::tables::Single;
 use crate::format::remoting::Frame;
 use crate::format::signature::{ACCESS_KEY, Signer};
 
@@ -159,34 +158,19 @@ pub struct Denials {
 /// The published rules; without any, access control is off.
 #[derive(Debug, Default)]
 pub struct AclTable {
-    current: RwLock<Option<(i64, Arc<AclRules>)>>,
+    /// The rules in force.
+    pub rules: Single<AclRules>,
     denials: Mutex<Denials>,
 }
 
 impl AclTable {
-    /// Replaces all rules.
-    pub fn publish(&self, version: i64, rules: AclRules) -> Result<(), StaleVersion> {
-        let mut current = self.current.write();
-        if let Some((current, _)) = *current
-            && version <= current
-        {
-            return Err(StaleVersion {
-                offered: version,
-                current,
-            });
-        }
-        *current = Some((version, Arc::new(rules)));
-        Ok(())
-    }
-
     /// Why a request is refused; None if it may be served.
     pub(super) fn refusal(
         &self,
         frame: &Frame<'_>,
         remote: std::net::SocketAddr,
     ) -> Option<String> {
-        let rules = Arc::clone(&self.current.read().as_ref()?.1);
-        let why = rules.check(frame, remote.ip()).err()?;
+        let why = self.rules.get()?.check(frame, remote.ip()).err()?;
         let mut denials = self.denials.lock();
         denials.count += 1;
         denials.last = Some((remote.to_string(), why.clone()));

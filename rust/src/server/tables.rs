@@ -107,6 +107,39 @@ impl<R> Table<R> {
     }
 }
 
+/// A published table of one row.
+#[derive(Debug)]
+pub struct Single<R>(RwLock<Option<(i64, Arc<R>)>>);
+
+impl<R> Default for Single<R> {
+    fn default() -> Self {
+        Self(RwLock::default())
+    }
+}
+
+impl<R> Single<R> {
+    /// Replaces the row.
+    pub fn publish(&self, version: i64, row: R) -> Result<(), StaleVersion> {
+        let mut current = self.0.write();
+        if let Some((current, _)) = *current
+            && version <= current
+        {
+            return Err(StaleVersion {
+                offered: version,
+                current,
+            });
+        }
+        *current = Some((version, Arc::new(row)));
+        Ok(())
+    }
+
+    /// The row, None until one is published.
+    pub fn get(&self) -> Option<Arc<R>> {
+        let current = self.0.read();
+        current.as_ref().map(|(_, row)| Arc::clone(row))
+    }
+}
+
 /// Cheap and good enough: names of one deployment differ in length or in their last bytes.
 fn shard_of(name: &str) -> usize {
     let bytes = name.as_bytes();
@@ -217,7 +250,8 @@ pub struct SubscriptionRow {
 /// All published tables.
 #[derive(Debug, Default)]
 pub struct Tables {
-    broker: RwLock<(i64, Option<Arc<BrokerRow>>)>,
+    /// The broker's settings; none until published (then Python decides everything).
+    pub broker: Single<BrokerRow>,
     /// Topic name to configuration.
     pub topics: Table<TopicRow>,
     /// Group name to configuration.
@@ -231,9 +265,9 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// The broker's settings; None until published (then Python decides everything).
+    /// The broker's settings.
     pub fn broker(&self) -> Option<Arc<BrokerRow>> {
-        self.broker.read().1.clone()
+        self.broker.get()
     }
 
     /// Which messages of a retry topic its group wants, by the expressions for the topics they
@@ -247,19 +281,6 @@ impl Tables {
             known.collect::<HashMap<_, _>>()
         })?;
         (!by_topic.is_empty()).then(|| TagFilter::Retried(Arc::new(by_topic)))
-    }
-
-    /// Replaces the broker's settings.
-    pub fn publish_broker(&self, version: i64, row: BrokerRow) -> Result<(), StaleVersion> {
-        let mut current = self.broker.write();
-        if current.1.is_some() && version <= current.0 {
-            return Err(StaleVersion {
-                offered: version,
-                current: current.0,
-            });
-        }
-        *current = (version, Some(Arc::new(row)));
-        Ok(())
     }
 }
 
