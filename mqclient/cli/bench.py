@@ -53,11 +53,13 @@ def run_produce(load: dict[str, object], **settings: object) -> dict[str, Any]:
     """Send messages as fast as the window allows, or at a rate.
 
     load: namesrv, address_map, topic, topics, queues, threads, warmup_s, duration_s, count,
-    headers ("json" | "rocketmq"), timeout_s; settings: in_flight (per thread), rate (messages per
+    headers ("json" | "rocketmq"), timeout_s, credentials (the account that signs, as
+    `mqclient.credentials` reads it); settings: in_flight (per thread), rate (messages per
     second, 0 for as fast as it goes), oneway, wait, body_bytes, batch, tag. All have defaults.
     Returns the report: messages, requests, refused, errors, bytes, seconds, messages_per_second,
     megabytes_per_second, latency_us, each_second, totals, problems (docs/bench.md says what each
-    means). Raises ConnectionError, ValueError, RuntimeError with the broker's code and remark.
+    means). Raises ConnectionError, ValueError, PermissionError for what the account may not do or
+    is no account, RuntimeError; the last two with the broker's code and remark.
     Releases the GIL; Ctrl-C ends the load early.
     """
     return _run("produce", {"load": load, **settings})
@@ -101,6 +103,12 @@ class _Unreachable(click.ClickException):
     """No connection: exit code 3, as of every command."""
 
     exit_code = 3
+
+
+class _Denied(click.ClickException):
+    """Access control: exit code 4, as of every command."""
+
+    exit_code = 4
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -237,10 +245,12 @@ def _report(
         raise click.UsageError(str(error)) from error
     except ConnectionError as error:
         raise _Unreachable(str(error)) from error
+    except PermissionError as error:
+        raise _Denied(str(error)) from error
     except RuntimeError as error:
         raise click.ClickException(str(error)) from error
     head = {"kind": kind, "name": name or _name(kind, settings), "started_at": started_at}
-    report = {**head, "settings": settings, **figures}
+    report = {**head, "settings": _without_secrets(settings), **figures}
     if save:
         with open(save, "a", encoding="utf-8") as file:
             file.write(json.dumps(report) + "\n")
@@ -254,6 +264,13 @@ def _report(
         click.echo(f"mqclient: {problem}", err=True)
     if figures["problems"]:
         click.get_current_context().exit(FAILED)
+
+
+def _without_secrets(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings as a report says them: that requests were signed, and not by which keys."""
+    load = dict(settings["load"])
+    signed = {"signed": True} if load.pop("credentials", None) else {}
+    return {**settings, "load": {**load, **signed}}
 
 
 def _row(report: dict[str, Any]) -> dict[str, Any]:

@@ -145,16 +145,13 @@ def load_of(options: dict[str, Any], warmup: float = 0.0) -> dict[str, object]:
 
     warmup: seconds, unless --warmup says otherwise, or --count says how much to do.
     """
-    options.pop("credentials", None)
-    source = click.get_current_context().get_parameter_source("credentials")
-    if source is click.core.ParameterSource.COMMANDLINE:
-        raise click.UsageError("the load generator does not sign requests yet: no --credentials")
     given = options.pop("warmup", None)
     if options.get("count"):
         warmup = 0.0
     for option in ("duration", "timeout"):
         options[f"{option}_s"] = options.pop(option)
     options["namesrv"] = options["namesrv"] or "127.0.0.1:9876"
+    options["credentials"] = options["credentials"] or None
     return {**options, "warmup_s": warmup if given is None else given}
 
 

@@ -138,7 +138,7 @@ def test_errors_have_exit_codes_and_words(mq_namesrv: str) -> None:
         ("produce --in-flight x", "'x' is not a valid integer"),
         ("produce -t a.b", 'topic "a.b" is not 1 to 127 of the characters'),
         ("produce --address-map x", "address"),
-        ("produce --credentials pyproject.toml", "credentials"),
+        ("produce --credentials pyproject.toml", "pyproject.toml is no YAML"),
         ("consume --groups 0", "groups 0 is not between 1 and 1000"),
         ("consume --tail --repeat", "tail and repeat exclude each other"),
         ("latency --body-bytes 8", "body_bytes 8 is not between 36 and 4194304"),

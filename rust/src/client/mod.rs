@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod bench;
+pub mod credentials;
 pub mod events;
 mod line;
 pub mod pool;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyConnectionError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyConnectionError, PyPermissionError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 
@@ -72,6 +72,7 @@ fn to_python(error: BenchError) -> PyErr {
         | BenchError::NoNamesrv
         | BenchError::OpenFiles { .. } => PyValueError::new_err(text),
         BenchError::Io { .. } => PyConnectionError::new_err(text),
+        error if error.is_denied() => PyPermissionError::new_err(text),
         _ => PyRuntimeError::new_err(text),
     }
 }

@@ -11,12 +11,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use tokio::runtime::Runtime;
 
-use super::credentials::Credentials;
+use super::credentials;
 use super::frames::{Submission, duration};
 use super::inbox::{Inbox, SEATED};
 use super::template::RequestTemplate;
 
 use crate::client::batch::Batch;
+use crate::client::credentials::Credentials;
 use crate::client::events::{Events, Failure};
 use crate::client::pool::{Pool, PoolSettings};
 
@@ -44,7 +45,7 @@ pub struct Connector {
 impl Connector {
     #[new]
     fn new(wake_fd: i32, settings: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let credentials = Credentials::read(settings)?;
+        let credentials = credentials::read(settings)?;
         let settings = read_settings(settings)?;
         let failed = |error: std::io::Error| PyOSError::new_err(error.to_string());
         // SAFETY: the descriptor is only borrowed for the duplication, which checks it.
@@ -231,7 +232,7 @@ fn read_settings(given: &Bound<'_, PyDict>) -> PyResult<PoolSettings> {
             "max_frame_bytes" => settings.max_frame_bytes = value.extract()?,
             "in_flight_max" => settings.in_flight_max = value.extract()?,
             "outbound_limit_bytes" => settings.outbound_limit_bytes = value.extract()?,
-            name if Credentials::NAMES.contains(&name) => {}
+            name if credentials::NAMES.contains(&name) => {}
             _ => return Err(PyValueError::new_err(format!("no setting named {name:?}"))),
         }
     }

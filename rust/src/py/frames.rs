@@ -7,8 +7,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
-use super::credentials::Credentials;
 use crate::client::batch::Batch;
+use crate::client::credentials::Credentials;
 use crate::format::remoting::{FieldValue, Frame, Head, Language, MAX_FRAME_BYTES, Serialize};
 use crate::format::signature::SIGNATURE;
 

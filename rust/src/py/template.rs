@@ -5,8 +5,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
-use super::credentials::Credentials;
 use super::frames::{check_frame, check_text, serialization};
+use crate::client::credentials::Credentials;
 use crate::format::remoting::{FLAG_ONEWAY, FieldValue, Frame, Head, Serialize};
 use crate::format::signature::SIGNATURE;
 

@@ -88,7 +88,9 @@ pub(super) fn run(settings: &Connect, stop: &AtomicBool) -> Result<Report, Bench
         storm.take(event);
     }
     let (report, failure) = storm.report(settings);
-    if report.total("connected") == 0 {
+    // Connections that may say nothing are none.
+    let all_refused = !report.refused.is_empty() && report.total("heartbeats") == 0;
+    if report.total("connected") == 0 || all_refused {
         refused_or_failed(&report, &brokers, failure)?;
     }
     Ok(report)
@@ -152,7 +154,9 @@ fn heartbeat(settings: &Connect, index: usize) -> Vec<u8> {
     let body = format!(r#"{{"clientID":"{client}",{consumers},{producers}}}"#);
     let mut frame = Vec::new();
     let head = Head::request(HEART_BEAT, index as i32, settings.load.headers.into());
-    head.encode(&[], body.as_bytes(), &mut frame);
+    settings
+        .load
+        .encode(&head, &[], body.as_bytes(), &mut frame);
     frame
 }
 

@@ -86,3 +86,16 @@ pub enum BenchError {
     #[error("a worker ended unexpectedly")]
     Worker,
 }
+
+/// Response code: this broker, topic or group may not be used.
+const NO_PERMISSION: i32 = 16;
+/// What a remark about access control begins with.
+const ACCESS_WORD: &str = "AclException";
+
+impl BenchError {
+    /// Whether a server refused for what the account may not do, or for its signature.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Refused { code, remark, .. }
+            if *code == NO_PERMISSION || remark.contains(ACCESS_WORD))
+    }
+}

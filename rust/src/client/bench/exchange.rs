@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
 
-use super::BenchError;
+use super::{BenchError, Load};
 use crate::format::remoting::{FieldValue, Frame, Head, MAX_FRAME_BYTES, Serialize};
 use crate::net::frame::FrameSplitter;
 
@@ -148,11 +148,13 @@ impl Exchange {
     /// Sends one request and waits for its reply.
     pub fn call(
         &mut self,
+        load: &Load,
         code: i32,
         fields: &[(&str, FieldValue<'_>)],
     ) -> Result<Answer, BenchError> {
         let encode = |_, opaque, out: &mut Vec<u8>| {
-            Head::request(code, opaque, Serialize::Json).encode(fields, b"", out);
+            let head = Head::request(code, opaque, Serialize::Json);
+            load.encode(&head, fields, b"", out);
         };
         let mut answers = self.call_all(1, encode)?;
         answers.pop().ok_or(BenchError::Worker)

@@ -12,6 +12,7 @@ mod exchange;
 mod latency;
 mod offsets;
 mod pace;
+mod places;
 mod produce;
 mod reader;
 mod records;

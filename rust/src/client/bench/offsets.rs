@@ -25,7 +25,8 @@ pub(super) fn offsets(
         let QueueAt { topic, id } = queues[index];
         let topic = load.topic_name(topic);
         let fields = [("topic", topic.as_str().into()), ("queueId", id.into())];
-        Head::request(code, opaque, Serialize::Json).encode(&fields, b"", out);
+        let head = Head::request(code, opaque, Serialize::Json);
+        load.encode(&head, &fields, b"", out);
     };
     let answers = exchange.call_all(queues.len(), encode)?;
     let address = &exchange.address;

@@ -199,7 +199,9 @@ impl<'a> Reader<'a> {
             ("expressionType", "TAG".into()),
         ];
         let head = Head::request(PULL_MESSAGE, index as i32, settings.load.headers.into());
-        head.encode(&fields, b"", self.exchange.outgoing());
+        settings
+            .load
+            .encode(&head, &fields, b"", self.exchange.outgoing());
     }
 
     /// Hands out what the replies brought and moves the positions; answered queues become ready.
@@ -260,7 +262,7 @@ impl<'a> Reader<'a> {
                 ("commitOffset", (*position).into()),
             ];
             let head = Head::request(UPDATE_CONSUMER_OFFSET, opaque, load.headers.into());
-            head.encode(&fields, b"", out);
+            load.encode(&head, &fields, b"", out);
         };
         let answers = self.exchange.call_all(queues.len(), encode)?;
         for answer in answers {

@@ -97,13 +97,15 @@ pub(super) fn ask(namesrv: &mut Exchange, load: &Load) -> Result<Vec<Answer>, Be
     namesrv.call_all(load.topics, |index, opaque, out| {
         let topic = load.topic_name(index as u32);
         let fields = [("topic", topic.as_str().into())];
-        Head::request(GET_ROUTEINFO_BY_TOPIC, opaque, Serialize::Json).encode(&fields, b"", out);
+        let head = Head::request(GET_ROUTEINFO_BY_TOPIC, opaque, Serialize::Json);
+        load.encode(&head, &fields, b"", out);
     })
 }
 
 /// The brokers that create an unknown topic at its first message.
 pub(super) fn template(namesrv: &mut Exchange, load: &Load) -> Result<Vec<Broker>, BenchError> {
-    let answer = namesrv.call(GET_ROUTEINFO_BY_TOPIC, &[("topic", TEMPLATE_TOPIC.into())])?;
+    let fields = [("topic", TEMPLATE_TOPIC.into())];
+    let answer = namesrv.call(load, GET_ROUTEINFO_BY_TOPIC, &fields)?;
     let mut found = Vec::new();
     add(
         &mut found,

@@ -11,7 +11,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::BenchError;
-use crate::format::remoting;
+use crate::client::credentials::Credentials;
+use crate::format::remoting::{self, FieldValue, Head};
 
 pub use connect::{Connect, Role};
 pub use consume::Consume;
@@ -48,7 +49,7 @@ impl From<Headers> for remoting::Serialize {
 }
 
 /// What all kinds of load have in common.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Load {
     /// "host:port" of NameServers, several by ';': the first that answers is asked.
@@ -74,6 +75,8 @@ pub struct Load {
     pub headers: Headers,
     /// A connection that owes a reply this long is given up, seconds.
     pub timeout_s: f64,
+    /// The account that signs all requests; none signs nothing.
+    pub credentials: Option<Credentials>,
 }
 
 impl Default for Load {
@@ -90,6 +93,7 @@ impl Default for Load {
             count: 0,
             headers: Headers::Json,
             timeout_s: 10.0,
+            credentials: None,
         }
     }
 }
@@ -115,6 +119,20 @@ impl Load {
             return self.topic.clone();
         }
         format!("{}-{number:06}", self.topic)
+    }
+
+    /// Appends the whole frame of a request, signed if there is an account.
+    pub(super) fn encode(
+        &self,
+        head: &Head<'_>,
+        fields: &[(&str, FieldValue<'_>)],
+        body: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        match &self.credentials {
+            Some(credentials) => credentials.encode(head, fields, body, out),
+            None => head.encode(fields, body, out),
+        }
     }
 
     fn check(&self) -> Result<(), BenchError> {

@@ -1,11 +1,14 @@
-//! A send request that is encoded once and then patched: number, time, topic, queue, keys, stamp.
+//! A send request that is encoded once and then patched: number, time, topic, queue, keys, stamp;
+//! and its signature, over content that is patched alike.
 
 use std::ops::Range;
 use std::time::Duration;
 
-use super::stamp::{STAMP_BYTES, Stamp};
+use super::places::{BORN_MARK, KEY_MARK, Places, STAMP_MARK, find, write_digits};
+use super::stamp::STAMP_BYTES;
 use super::{BenchError, Produce};
-use crate::format::remoting::{FLAG_ONEWAY, Head, Serialize};
+use crate::format::remoting::{FLAG_ONEWAY, FieldValue, Head, Serialize};
+use crate::format::signature::{SIGNATURE, SIGNATURE_CHARS, Signer};
 
 const SEND_MESSAGE_V2: i32 = 310;
 const SEND_BATCH_MESSAGE: i32 = 320;
@@ -13,16 +16,13 @@ const SEND_BATCH_MESSAGE: i32 = 320;
 const OPAQUE_MARK: i32 = 1_999_999_999;
 /// The number of slot 0; with ten digits, so that patching keeps the length.
 pub(super) const OPAQUE_FIRST: i32 = 1_000_000_000;
-/// A time of 13 digits, as all are from 2001 to 2286.
-const BORN_MARK: i64 = 9_876_543_210_123;
-/// Where the unique key goes: 32 hexadecimal digits.
-const KEY_MARK: &str = "@KEY@@@@@@@@@@@@@@@@@@@@@@@@@@@@";
-/// Where the stamp goes.
-const STAMP_MARK: &[u8; STAMP_BYTES] = b"@STAMP@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@";
-/// The digits at the end of the name of one of several topics.
-const TOPIC_DIGITS: usize = 6;
+/// Where the signature goes.
+const SIGNATURE_MARK: &str = "@SIGNATURE@@@@@@@@@@@@@@@@@@";
+/// The field before which nothing of what is signed changes: the topic's.
+const TOPIC_FIELD: &str = "b";
 /// Queue ids of a client's route have at most these: a topic has 65,535 queues at most.
 const QUEUE_DIGITS_MAX: usize = 7;
+const _: () = assert!(SIGNATURE_MARK.len() == SIGNATURE_CHARS);
 
 /// Whose request it is, and what it is about.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,7 @@ impl<'a> Templates<'a> {
         let template =
             place.get_or_insert_with(|| Template::new(settings, digits + 1, run.is_some()));
         template.patch(request, settings.batch as u64, run.unwrap_or(0));
-        out.extend_from_slice(&template.frame);
+        out.extend_from_slice(&template.frame.bytes);
         Ok(())
     }
 }
@@ -72,50 +72,51 @@ impl<'a> Templates<'a> {
 /// A frame with places to patch.
 #[derive(Debug, Clone)]
 struct Template {
-    frame: Vec<u8>,
+    frame: Places,
     opaque: Range<usize>,
-    born: Range<usize>,
-    queue: Range<usize>,
-    /// Empty where there is one topic only.
-    topic: Range<usize>,
-    keys: Vec<usize>,
-    stamps: Vec<usize>,
     serialize: Serialize,
+    signed: Option<Signed>,
+}
+
+/// What is signed of a frame, and where its signature goes.
+#[derive(Debug, Clone)]
+struct Signed {
+    content: Places,
+    signer: Signer,
+    signature: Range<usize>,
 }
 
 impl Template {
     fn new(settings: &Produce, queue_digits: usize, is_stamped: bool) -> Self {
         let ones = (0..queue_digits).fold(0, |number, _| 10 * number + 1);
-        let frame = encode(settings, ones, is_stamped);
-        // The queue's place is where frames of different queues differ: too short to search for.
-        let other = encode(settings, 2 * ones, is_stamped);
-        let differ = |(mine, theirs): (&u8, &u8)| mine != theirs;
-        let queue = frame.iter().zip(&other).position(differ).unwrap_or(0);
+        let one = Marked::new(settings, ones, is_stamped);
+        // The queue's place is where requests of different queues differ: too short to search for.
+        let other = Marked::new(settings, 2 * ones, is_stamped);
+        let topic = (settings.load.topics > 1).then(|| settings.load.topic_name(0));
+        let places = |bytes, other: &[u8], begin| {
+            Places::new(bytes, (other, queue_digits), (topic.as_deref(), begin))
+        };
         let serialize = settings.load.headers.into();
         let opaque = match serialize {
-            Serialize::Json => find(&frame, OPAQUE_MARK.to_string().as_bytes()),
-            Serialize::RocketMq => find(&frame, &OPAQUE_MARK.to_be_bytes()),
+            Serialize::Json => find(&one.frame, OPAQUE_MARK.to_string().as_bytes()),
+            Serialize::RocketMq => find(&one.frame, &OPAQUE_MARK.to_be_bytes()),
         };
-        let topic = if settings.load.topics > 1 {
-            let whole = find(&frame, settings.load.topic_name(0).as_bytes());
-            whole.end - TOPIC_DIGITS..whole.end
-        } else {
-            0..0
-        };
+        let signed = settings.load.credentials.as_ref().map(|account| Signed {
+            content: places(one.content, &other.content, one.topic_at),
+            signer: account.signer().clone(),
+            signature: find(&one.frame, SIGNATURE_MARK.as_bytes()),
+        });
         Self {
+            frame: places(one.frame, &other.frame, 0),
             opaque,
-            born: find(&frame, BORN_MARK.to_string().as_bytes()),
-            queue: queue..queue + queue_digits,
-            topic,
-            keys: find_all(&frame, KEY_MARK.as_bytes()),
-            stamps: find_all(&frame, STAMP_MARK),
             serialize,
-            frame,
+            signed,
         }
     }
 
     fn patch(&mut self, request: &Request, batch: u64, run: u64) {
-        let frame = &mut self.frame;
+        self.frame.patch(request, batch, run);
+        let frame = &mut self.frame.bytes;
         let opaque = OPAQUE_FIRST + request.slot as i32;
         match self.serialize {
             Serialize::Json => write_digits(opaque.into(), &mut frame[self.opaque.clone()]),
@@ -123,45 +124,69 @@ impl Template {
                 frame[self.opaque.clone()].copy_from_slice(&opaque.to_be_bytes());
             }
         }
-        write_digits(request.born_ms, &mut frame[self.born.clone()]);
-        write_digits(request.queue.into(), &mut frame[self.queue.clone()]);
-        write_digits(request.topic.into(), &mut frame[self.topic.clone()]);
-        for (index, at) in self.keys.iter().enumerate() {
-            // Unlike for every message of every worker, and of the shape of RocketMQ's.
-            let place = &mut frame[*at..at + KEY_MARK.len()];
-            write_hex(u64::from(request.worker), &mut place[..8]);
-            write_hex(request.number, &mut place[8..24]);
-            write_hex(index as u64, &mut place[24..]);
-        }
-        for (index, at) in self.stamps.iter().enumerate() {
-            let stamp = Stamp {
-                run,
-                worker: request.worker,
-                number: request.number * batch + index as u64,
-                due: request.due,
-            };
-            stamp.write(&mut frame[*at..at + STAMP_BYTES]);
+        if let Some(signed) = &mut self.signed {
+            signed.content.patch(request, batch, run);
+            let signature = signed.signer.sign_content(&signed.content.bytes);
+            frame[signed.signature.clone()].copy_from_slice(signature.as_bytes());
         }
     }
 }
 
-fn find(frame: &[u8], mark: &[u8]) -> Range<usize> {
-    let found = frame.windows(mark.len()).position(|window| window == mark);
-    found.map_or(0..0, |start| start..start + mark.len())
+/// A request with marks where it will be patched.
+struct Marked {
+    frame: Vec<u8>,
+    /// What is signed of it; empty without an account.
+    content: Vec<u8>,
+    /// Where the topic begins in it.
+    topic_at: usize,
 }
 
-fn find_all(frame: &[u8], mark: &[u8]) -> Vec<usize> {
-    let windows = frame.windows(mark.len()).enumerate();
-    windows
-        .filter(|(_, window)| *window == mark)
-        .map(|(at, _)| at)
-        .collect()
+impl Marked {
+    fn new(settings: &Produce, queue_id: i64, is_stamped: bool) -> Self {
+        let load = &settings.load;
+        let (shared, own) = properties(settings);
+        let topic = load.topic_name(0);
+        let mut fields: Vec<(&str, FieldValue<'_>)> = vec![
+            ("a", "mqclient_bench".into()),
+            ("b", topic.as_str().into()),
+            ("c", "TBW102".into()),
+            ("d", 4.into()),
+            ("e", queue_id.into()),
+            ("f", 0.into()),
+            ("g", BORN_MARK.into()),
+            ("h", 0.into()),
+            ("i", shared.as_str().into()),
+            ("j", 0.into()),
+            ("k", false.into()),
+            ("m", (settings.batch > 1).into()),
+        ];
+        let (code, body) = body(settings, own.as_bytes(), is_stamped);
+        let (mut content, mut topic_at) = (Vec::new(), 0);
+        if let Some(account) = &load.credentials {
+            account.name(&mut fields);
+            content = account.content(&fields, &body);
+            let before = fields.iter().filter(|(name, _)| *name < TOPIC_FIELD);
+            topic_at = account
+                .content(&before.copied().collect::<Vec<_>>(), b"")
+                .len();
+            fields.push((SIGNATURE, SIGNATURE_MARK.into()));
+        }
+        let mut head = Head::request(code, OPAQUE_MARK, load.headers.into());
+        if settings.oneway {
+            head.flag |= FLAG_ONEWAY;
+        }
+        let mut frame = Vec::new();
+        head.encode(&fields, &body, &mut frame);
+        Self {
+            frame,
+            content,
+            topic_at,
+        }
+    }
 }
 
-/// The whole frame, with marks where it will be patched.
-fn encode(settings: &Produce, queue_id: i64, is_stamped: bool) -> Vec<u8> {
-    let load = &settings.load;
-    let is_batch = settings.batch > 1;
+/// The properties of a request, and of each message of a batch.
+fn properties(settings: &Produce) -> (String, String) {
     let tag = if settings.tag.is_empty() {
         String::new()
     } else {
@@ -170,45 +195,23 @@ fn encode(settings: &Produce, queue_id: i64, is_stamped: bool) -> Vec<u8> {
     let own = format!("UNIQ_KEY\u{1}{KEY_MARK}{tag}");
     let wait = format!("WAIT\u{1}{}", settings.wait);
     // In a batch each message has its own key, and the request only what they share.
-    let shared = if is_batch {
-        wait
-    } else {
-        format!("{own}\u{2}{wait}")
-    };
-    let topic = load.topic_name(0);
-    let fields = [
-        ("a", "mqclient_bench".into()),
-        ("b", topic.as_str().into()),
-        ("c", "TBW102".into()),
-        ("d", 4.into()),
-        ("e", queue_id.into()),
-        ("f", 0.into()),
-        ("g", BORN_MARK.into()),
-        ("h", 0.into()),
-        ("i", shared.as_str().into()),
-        ("j", 0.into()),
-        ("k", false.into()),
-        ("m", is_batch.into()),
-    ];
+    if settings.batch > 1 {
+        return (wait, own);
+    }
+    (format!("{own}\u{2}{wait}"), own)
+}
+
+/// The code and the body of a request.
+fn body(settings: &Produce, properties: &[u8], is_stamped: bool) -> (i32, Vec<u8>) {
     let mut body = vec![b'x'; settings.body_bytes];
     if is_stamped {
         body[..STAMP_BYTES].copy_from_slice(STAMP_MARK);
     }
-    let (code, body) = if is_batch {
-        (
-            SEND_BATCH_MESSAGE,
-            batch_of(&body, own.as_bytes(), settings.batch),
-        )
-    } else {
-        (SEND_MESSAGE_V2, body)
-    };
-    let mut head = Head::request(code, OPAQUE_MARK, load.headers.into());
-    if settings.oneway {
-        head.flag |= FLAG_ONEWAY;
+    if settings.batch > 1 {
+        let batch = batch_of(&body, properties, settings.batch);
+        return (SEND_BATCH_MESSAGE, batch);
     }
-    let mut frame = Vec::new();
-    head.encode(&fields, &body, &mut frame);
-    frame
+    (SEND_MESSAGE_V2, body)
 }
 
 /// RocketMQ's batch body: per message total, magic 0, CRC 0, flag 0, body, properties.
@@ -224,24 +227,12 @@ fn batch_of(body: &[u8], properties: &[u8], count: usize) -> Vec<u8> {
     one.repeat(count)
 }
 
-fn write_digits(mut number: i64, place: &mut [u8]) {
-    for digit in place.iter_mut().rev() {
-        *digit = b'0' + (number % 10) as u8;
-        number /= 10;
-    }
-}
-
-fn write_hex(mut number: u64, place: &mut [u8]) {
-    for digit in place.iter_mut().rev() {
-        *digit = b"0123456789ABCDEF"[(number & 15) as usize];
-        number >>= 4;
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::stamp::Stamp;
     use super::super::{Headers, Load};
     use super::*;
+    use crate::client::credentials::Credentials;
     use crate::format::remoting::Frame;
 
     const REQUEST: Request = Request {
@@ -325,6 +316,39 @@ mod tests {
             assert_eq!((stamp.run, stamp.worker), (5, 7));
             assert_eq!(stamp.number, 0x1F * 3 + index as u64);
             assert_eq!(stamp.due, REQUEST.due);
+        }
+    }
+
+    /// What a broker checks, for every kind of request, however often a frame was patched.
+    #[test]
+    fn patched_frames_carry_the_signature_of_what_they_say() {
+        // An account whose name looks like what is patched.
+        let account = Credentials::new("T-000000".into(), "12345678", Some("T-000000".into()));
+        for headers in [Headers::Json, Headers::Rocketmq] {
+            for (topics, batch, run) in [(1, 1, None), (20, 1, Some(5)), (20, 3, Some(5))] {
+                let load = Load {
+                    headers,
+                    topic: "T".to_owned(),
+                    topics,
+                    credentials: account.clone(),
+                    ..Load::default()
+                };
+                let settings = Produce {
+                    load,
+                    batch,
+                    body_bytes: STAMP_BYTES,
+                    tag: "A".to_owned(),
+                    ..Produce::default()
+                };
+                let out = frame_of(&settings, run, REQUEST);
+                let frame = Frame::decode(&out).unwrap();
+                assert_eq!(frame.ext.get("AccessKey"), Some("T-000000"));
+                assert!(Signer::new("12345678").unwrap().verify(&frame));
+                assert_eq!(
+                    (frame.ext.get("e"), frame.ext.get("m")),
+                    (Some("3"), Some(if batch > 1 { "true" } else { "false" }))
+                );
+            }
         }
     }
 }

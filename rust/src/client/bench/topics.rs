@@ -86,8 +86,8 @@ impl<'a> Creator<'a> {
                 ("topicSysFlag", 0.into()),
                 ("order", false.into()),
             ];
-            Head::request(UPDATE_AND_CREATE_TOPIC, opaque, Serialize::Json)
-                .encode(&fields, b"", out);
+            let head = Head::request(UPDATE_AND_CREATE_TOPIC, opaque, Serialize::Json);
+            self.load.encode(&head, &fields, b"", out);
         };
         let mut took = Vec::new();
         for broker in &mut self.brokers {

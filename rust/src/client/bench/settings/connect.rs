@@ -24,7 +24,7 @@ pub enum Role {
 }
 
 /// Settings of a connection storm.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Connect {
     /// The common part: the topic's brokers are connected to, `duration_s` is how long all

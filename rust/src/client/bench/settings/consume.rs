@@ -1,6 +1,6 @@
 //! Settings of a run that reads.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{Load, check_name, in_range};
 use crate::client::bench::BenchError;
@@ -12,7 +12,7 @@ const PULL_MAX: usize = 1 << 20;
 const EXPRESSION_BYTES_MAX: usize = 1024;
 
 /// Settings of a consume run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Consume {
     /// The common part; its threads count per broker and group.

@@ -1,12 +1,12 @@
 //! Settings of a run that sends and reads.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{Consume, Produce, WORKERS_MAX, in_range};
 use crate::client::bench::BenchError;
 
 /// Settings of an end-to-end run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Latency {
     /// What is sent.

@@ -1,6 +1,6 @@
 //! Settings of a run that sends.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{Load, WORKERS_MAX, in_range};
 use crate::client::bench::BenchError;
@@ -19,7 +19,7 @@ const TAG_BYTES_MAX: usize = 1024;
 const RATE_MAX: f64 = 1e8;
 
 /// Settings of a produce run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Produce {
     /// The common part.
