@@ -91,11 +91,27 @@ impl DelayOffsets {
             noted.map(|(_, offsets)| offsets)
         };
         if let Some(durable) = durable.filter(|durable| *durable != saving.saved) {
-            state.save(FILE_NAME, render(&durable).as_bytes())?;
+            let by_level = (1..).zip(durable.iter().copied());
+            state.save(FILE_NAME, render(by_level).as_bytes())?;
             saving.saved = durable;
         }
         Ok(())
     }
+}
+
+/// Moves offsets beyond the end of their queue back to it, on disk: from beyond, delayed messages
+/// to come would never be delivered. `end` says where the queue of a level ends.
+pub(crate) fn set_back(state: &State, end: impl Fn(i32) -> i64) -> Result<(), StoreError> {
+    let bytes = state.load(FILE_NAME, |bytes| parse(bytes).is_some())?;
+    let before = bytes.and_then(|bytes| parse(&bytes)).unwrap_or_default();
+    let after = before
+        .iter()
+        .map(|(level, offset)| (*level, end(*level).min(*offset)));
+    let after: BTreeMap<i32, i64> = after.collect();
+    if after == before {
+        return Ok(());
+    }
+    state.save(FILE_NAME, render(after).as_bytes())
 }
 
 fn parse(bytes: &[u8]) -> Option<BTreeMap<i32, i64>> {
@@ -108,12 +124,13 @@ fn parse(bytes: &[u8]) -> Option<BTreeMap<i32, i64>> {
     table.as_object()?.iter().map(pair).collect()
 }
 
-fn render(offsets: &[i64]) -> String {
+fn render(by_level: impl IntoIterator<Item = (i32, i64)>) -> String {
     let mut text = String::from("{\n\t\"offsetTable\":{");
-    for (at, offset) in offsets.iter().enumerate() {
-        let comma = if at == 0 { "" } else { "," };
+    let mut comma = "";
+    for (level, offset) in by_level {
         // Writing to a String cannot fail.
-        let _ = write!(text, "{comma}{}:{offset}", at + 1);
+        let _ = write!(text, "{comma}{level}:{offset}");
+        comma = ",";
     }
     text.push_str("\n\t}\n}");
     text
@@ -128,7 +145,7 @@ mod tests {
         let golden = b"{\n\t\"offsetTable\":{1:2,2:2,3:2\n\t}\n}";
         let table = parse(golden).unwrap();
         assert_eq!(table, BTreeMap::from([(1, 2), (2, 2), (3, 2)]));
-        assert_eq!(render(&[2, 2, 2]).as_bytes(), golden);
+        assert_eq!(render(table).as_bytes(), golden);
         assert_eq!(parse(b"{}"), Some(BTreeMap::new()));
         assert_eq!(
             parse(b"{\"offsetTable\":{\"1\":7}}"),

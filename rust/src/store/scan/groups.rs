@@ -10,9 +10,11 @@ use serde_json::Value;
 use super::Scan;
 use crate::format::consume_queue::QueueEntry;
 use crate::format::fastjson;
+use crate::format::message::SCHEDULE_TOPIC;
 use crate::log::fs::{self, File};
 use crate::store::consume_queue::ConsumeQueue;
 use crate::store::consume_queues::ConsumeQueues;
+use crate::store::delay_offsets;
 use crate::store::files::{io_error, sync_directory};
 use crate::store::offsets::Offsets;
 use crate::store::state::State;
@@ -113,7 +115,7 @@ pub(super) fn restore_states(root: &Path) -> Result<Vec<String>, StoreError> {
 }
 
 /// What every group will see of its queues. `sets_back` moves offsets beyond the end of a queue
-/// back to it, on disk: from beyond, a group would miss the messages to come.
+/// back to it, on disk, those of delay levels too: from beyond, a group would miss the messages to come.
 pub(super) fn outlook(
     root: &Path,
     before: &Bounds,
@@ -162,6 +164,12 @@ pub(super) fn outlook(
     }
     if sets_back {
         offsets.save(&state)?;
+        let end = |level| {
+            queues
+                .get(SCHEDULE_TOPIC, level - 1)
+                .map_or(0, |q| q.max_offset())
+        };
+        delay_offsets::set_back(&state, end)?;
     }
     Ok(found)
 }

@@ -31,6 +31,19 @@ fn the_offset_of_a_lost_last_message_is_not_used_again() {
     assert!(after.contains(queue), "{after:?}");
 }
 
+#[test]
+fn offsets_beyond_a_lost_tail_are_set_back() {
+    let root = unpack("store");
+    let last = root.path().join("commitlog/00000000000000196608");
+    fs::write(last, b"").unwrap();
+    let (_folder, to) = place();
+    run(root.path(), Some(&to), true).unwrap();
+    let report = Scan::open(&to).unwrap().verify(&mut |_| true).unwrap();
+    assert!(report.findings.is_empty(), "{:?}", report.findings);
+    let delays = fs::read_to_string(to.join("config/delayOffset.json")).unwrap();
+    assert_eq!(delays, "{\n\t\"offsetTable\":{1:1,2:1,3:1\n\t}\n}");
+}
+
 /// Numbers that look random and are the same each time.
 struct Numbers(u64);
 
