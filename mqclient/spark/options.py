@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from mqclient.config import Credentials, credentials
+from mqclient.credentials import read_credentials
+
 __all__ = ["Options", "parse_address_map"]
 
 EARLIEST, LATEST = "earliest", "latest"
@@ -44,6 +47,9 @@ class Options:
     """Seconds one request may take."""
     address_map: dict[str, str] = field(default_factory=dict)
     """addressMap: "172.17.0.2:10911=localhost:10911,...", for brokers behind NAT."""
+    account: Credentials = field(default_factory=Credentials, repr=False)
+    """accessKey, secretKey, securityToken, which sign every request; or credentials: a tools.yml
+    with them, read on the driver. Default: conf/tools.yml below ROCKETMQ_HOME, if there is one."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Options:
@@ -63,6 +69,7 @@ class Options:
             producer_group=get("producerGroup") or "SPARK_PRODUCER",
             timeout=_seconds(get("timeout"), 10.0),
             address_map=parse_address_map(get("addressMap") or ""),
+            account=_account(given),
         )
 
     @property
@@ -90,6 +97,19 @@ def parse_address_map(text: str) -> dict[str, str]:
             raise ValueError(f"option addressMap: {word!r} is not host:port=host:port")
         pairs[advertised.strip()] = reachable.strip()
     return pairs
+
+
+def _account(given: Mapping[str, str]) -> Credentials:
+    names = ("accessKey", "secretKey", "securityToken")
+    access, secret, token = (given.get(name) for name in names)
+    file = given.get("credentials")
+    if not access and not secret:
+        return read_credentials(file or None)
+    if file:
+        raise ValueError("give option credentials, or accessKey and secretKey, not both")
+    if not access or not secret:
+        raise ValueError("options accessKey and secretKey go together: give both or neither")
+    return credentials(access, secret, token)
 
 
 def _queues(text: str | None) -> frozenset[int] | None:

@@ -149,13 +149,15 @@ _producers: dict[tuple[object, ...], Producer] = {}
 def _producer(options: Options) -> Producer:
     """This worker's producer; Spark reuses workers, so it is kept until the process ends."""
     addresses = tuple(sorted(options.address_map.items()))
-    key = (options.nameserver, options.producer_group, addresses, os.getpid())
+    account = tuple(sorted(options.account.items()))
+    key = (options.nameserver, options.producer_group, addresses, account, os.getpid())
     if key not in _producers:
         producer = Producer(
             options.nameserver,
             group=options.producer_group,
             address_map=options.address_map,
             timeout=options.timeout,
+            **options.account,
         )
         producer.start()
         atexit.register(producer.close)
