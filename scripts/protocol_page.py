@@ -11,7 +11,7 @@ from pathlib import Path
 from mqclient.wire.codes import RequestCode
 from mqserver.broker.table import PROCESSORS as BROKER
 from mqserver.names.processors import PROCESSORS as NAMES
-from tests.interop.differential.families import FAMILIES
+from tests.interop.differential.families import BINARY, FAMILIES
 
 ROUTE = Path(__file__).parent.parent / "rust/src/server/route.rs"
 HEAD = """# Request codes
@@ -22,7 +22,7 @@ Written by `python -m scripts.protocol_page` from the tables that the servers ro
 Python processor; *native when published*: it repeats the body that the processor made last;
 *Python*: always the processor. `dataPlane=python` hands everything to the processors. The tests
 are families of the differential suite (`tests/interop/differential/tables`), which sends the same
-requests to RocketMQ 4.9.7.
+requests to RocketMQ 4.9.7: most families once with JSON headers and once with ROCKETMQ headers.
 """
 #: Who answers natively: the variant of `Native` and its file.
 FILES = {
@@ -55,9 +55,13 @@ def page() -> str:
     }
     lines = [HEAD, "## Broker\n", *_table(broker, natives("Broker"), namesrv=False), ""]
     lines += ["## NameServer\n", *_table(names, natives("NameServer"), namesrv=True), ""]
+    lines += ["## From the broker to clients\n", *_calls(), ""]
     rest = [code for code in RequestCode if int(code) not in broker.keys() | names.keys()]
     lines += ["## Not served\n"]
-    lines += ["The broker answers 3, request type not supported; the NameServer is silent.\n"]
+    lines += [
+        "When a client sends these, the broker answers 3, request type not supported; the\n"
+        "NameServer is silent.\n"
+    ]
     lines += [", ".join(f"{code.name} ({int(code)})" for code in rest), ""]
     return "\n".join(lines)
 
@@ -80,8 +84,23 @@ def _tests(code: int, namesrv: bool) -> list[str]:
     return [
         family
         for family, cases in FAMILIES.items()
-        if any(case.code == code and (case.server == "namesrv") == namesrv for case in cases)
+        if not family.startswith(BINARY)
+        and any(case.code == code and (case.server == "namesrv") == namesrv for case in cases)
     ]
+
+
+def _calls() -> list[str]:
+    """What the broker asks of clients, and the families in which they listen for it."""
+    heard: dict[int, dict[str, None]] = {}
+    for family, cases in FAMILIES.items():
+        for case in cases:
+            if case.hears and not family.startswith(BINARY):
+                heard.setdefault(case.hears[1], {})[family] = None
+    rows = [
+        f"| {code} | {RequestCode(code).name} | {', '.join(families)} |"
+        for code, families in sorted(heard.items())
+    ]
+    return ["| code | name | tests |", "|---|---|---|", *rows]
 
 
 if __name__ == "__main__":

@@ -28,13 +28,13 @@ def running_info(broker: BrokerContext, request: Request) -> Reply:
 def consume_directly(broker: BrokerContext, request: Request) -> Reply:
     """CONSUME_MESSAGE_DIRECTLY (309): the message goes along, and the broker's name."""
     header = ConsumeMessageDirectlyResultRequestHeader.from_fields(request.fields)
-    body = b""
-    if header.msg_id:
-        try:
-            offset = parse_offset_msg_id(header.msg_id).physical_offset
-        except (DecodeError, ValueError) as error:
-            raise system_error(f"msgId {header.msg_id}: {error}") from None
-        body = broker.store.get_at(offset) or b""
+    if not header.msg_id:
+        raise system_error("msgId is missing")
+    try:
+        offset = parse_offset_msg_id(header.msg_id).physical_offset
+    except (DecodeError, ValueError) as error:
+        raise system_error(f"msgId {header.msg_id}: {error}") from None
+    body = broker.store.get_at(offset) or b""
     return _relayed(
         broker,
         request,

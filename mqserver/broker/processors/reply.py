@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.headers.send import (
     ReplyMessageRequestHeader,
@@ -19,6 +21,8 @@ from mqserver.broker.sending import (
     stored_place,
 )
 from mqserver.replies import Refused, Reply, Request, Response
+
+log = logging.getLogger("mqserver.broker.reply")
 
 _TIMEOUT_S = 10.0
 _ASKER = "REPLY_TO_CLIENT"
@@ -82,10 +86,12 @@ def _push(broker: BrokerContext, request: Request, header: SendMessageRequestHea
     code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
     try:
         given = broker.relay.ask(connection, code, push.to_fields(), request.body, _TIMEOUT_S)
+        why = None if given.code == 0 else f"it answered {given.code}: {given.remark}"
     except (ConnectionError, TimeoutError) as error:
-        raise system_error(f"push reply message to <{asker}> fail: {error}") from None
-    if given.code != 0:
-        raise system_error(f"push reply message to <{asker}> fail, remark:{given.remark}")
+        why = str(error)
+    if why is not None:
+        log.warning("a reply did not reach %s: %s", asker, why)
+        raise system_error(f"push reply message to {asker}fail.")
 
 
 def _stored(

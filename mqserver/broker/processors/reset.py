@@ -99,7 +99,7 @@ def consumer_status(broker: BrokerContext, request: Request) -> Reply:
         for member in asked:
             if (table := _status_of(broker, member, fields)) is not None:
                 tables[member.client_id] = table
-        return Response(body=GetConsumerStatusBody(consumer_table=tables).to_json())
+        return Response(remark=_UNSET, body=GetConsumerStatusBody(consumer_table=tables).to_json())
 
     return broker.relay.later(request, answer)
 

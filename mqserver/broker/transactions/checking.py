@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mqclient.wire.codes import RequestCode
@@ -195,9 +196,11 @@ class _Pass:
         broker, settings = self.broker, self.broker.settings
         age_ms = broker.now_ms() - half.born_timestamp_ms
         times = _number(half, _TIMES, 0)
-        is_old = age_ms > settings.file_reserved_time * 3_600_000
-        if is_old or times >= settings.transaction_check_max:
-            writing.put_given_up(broker, half)
+        is_asked_enough = times >= settings.transaction_check_max
+        # RocketMQ counts whenever it looks: also at one that is too old, or spared below.
+        counted = {} if is_asked_enough else {_TIMES: str(times + 1)}
+        if is_asked_enough or age_ms > settings.file_reserved_time * 3_600_000:
+            writing.put_given_up(broker, half, counted)
             log.warning("half message %d was never ended; kept in %s", half.queue_offset,
                         names.CHECK_MAX_TIME_TOPIC)  # fmt: skip
             self._at += 1
@@ -207,7 +210,7 @@ class _Pass:
         own_s = _number(half, _IMMUNITY, -1)
         immunity_ms = own_s * 1000 if own_s >= 0 else settings.transaction_time_out
         if _IMMUNITY in half.properties:
-            if age_ms < immunity_ms and self._spare(half):
+            if age_ms < immunity_ms and self._spare(half, counted):
                 self._at += 1
                 return True
         elif 0 <= age_ms < immunity_ms:
@@ -220,17 +223,18 @@ class _Pass:
             # Perhaps an op message further on ends it; RocketMQ would spin where none is left.
             self.read_ops()
             return self._last_op_born_ms is not None
-        result = writing.put_back(broker, half, {_TIMES: str(times + 1)})
+        result = writing.put_back(broker, half, counted)
         if result.status != "PUT_OK":
             return False
         self.to_ask = result.physical_offset
         self._at += 1
         return True
 
-    def _spare(self, half: ReceivedMessage) -> bool:
+    def _spare(self, half: ReceivedMessage, counted: Mapping[str, str]) -> bool:
         """A half message too young by its own word goes to the end of the queue.
 
-        It remembers its first offset there: that is what its op message names.
+        It remembers its first offset there: that is what its op message names. So one that wants
+        to be spared for longer than all its checks take is given up unasked, as in RocketMQ.
         """
         first = _number(half, _FIRST_OFFSET, half.queue_offset)
         if _FIRST_OFFSET in half.properties and first == -1:
@@ -238,7 +242,8 @@ class _Pass:
         if _FIRST_OFFSET in half.properties and first in self.ended:
             self.done.add(self.ended.pop(first))
             return True
-        return writing.put_back(self.broker, half, {_FIRST_OFFSET: str(first)}).status == "PUT_OK"
+        changes = {**counted, _FIRST_OFFSET: str(first), "WAIT": "false"}
+        return writing.put_back(self.broker, half, changes).status == "PUT_OK"
 
 
 def _number(half: ReceivedMessage, name: str, default: int) -> int:

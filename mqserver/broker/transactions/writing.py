@@ -76,10 +76,19 @@ def put_back(broker: BrokerContext, half: ReceivedMessage, changes: Mapping[str,
     return put_again(broker, half, names.HALF_TOPIC, half.queue_id, properties=text)
 
 
-def put_given_up(broker: BrokerContext, half: ReceivedMessage) -> PutResult:
-    """Keep a half message that nobody ended where an operator finds it."""
-    topic = broker.topics.ensure(names.CHECK_MAX_TIME_TOPIC, 1).topic_name
-    return put_again(broker, half, topic, 0, reconsume_times=half.reconsume_times, flag=half.flag)
+def put_given_up(
+    broker: BrokerContext, half: ReceivedMessage, changes: Mapping[str, str]
+) -> PutResult:
+    """Keep a half message that nobody ended where an operator finds it, some properties changed."""
+    return put_again(
+        broker,
+        half,
+        broker.topics.ensure(names.CHECK_MAX_TIME_TOPIC, 1).topic_name,
+        0,
+        properties=encode_properties({**half.properties, **changes}) if changes else None,
+        reconsume_times=half.reconsume_times,
+        flag=half.flag,
+    )
 
 
 def real_record(half: bytes, message: ReceivedMessage) -> bytes:

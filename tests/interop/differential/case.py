@@ -13,15 +13,29 @@ Server = Literal["broker", "vip", "namesrv"]
 
 
 @dataclass(frozen=True)
+class Answer:
+    """What a client of the script replies to a request of the broker's."""
+
+    code: int = 0
+    remark: str | None = None
+    fields: Mapping[str, str] | None = None
+    body: bytes = b""
+
+
+@dataclass(frozen=True)
 class Case:
     """A request of the script; its name is unique in its family.
 
     fields: None leaves extFields out. Values and text bodies may hold `${KEPT.FIELD}`: a header
     field of an earlier reply that was kept, or its `phy`, the physical offset in its msgId.
     until: ask again, for some seconds, until the reply's fields hold these values.
-    silent: Java is known to stay silent; waits only briefly. raw: bytes sent instead of a frame.
+    silent: Java is known to stay silent; waits only briefly. raw: bytes sent instead of a frame;
+    any response is theirs. ends: the client sends nothing after them, and says so.
     connection: requests of one name share a connection, which lives as long as the family.
     loose: fields of the reply whose values depend on what one side refused before.
+    account: access key and secret that sign the request.
+    hears: a connection and a code: what the broker sends there because of this request is
+    compared too. deaf: Java is known to send nothing there. answer: the client's reply to it.
     """
 
     name: str
@@ -38,6 +52,11 @@ class Case:
     raw: bytes = b""
     connection: str = "a"
     loose: tuple[str, ...] = ()
+    ends: bool = False
+    account: tuple[str, str] | None = None
+    hears: tuple[str, int] | None = None
+    deaf: bool = False
+    answer: Answer | None = None
 
     def but(self, name: str, **changes: str | None) -> Case:
         """The same request with some header fields changed, or left out where None."""

@@ -14,8 +14,9 @@ from mqstore import decode_messages, fastjson
 from tests.interop.differential.case import Case
 
 MESSAGES = {
-    RequestCode.PULL_MESSAGE, RequestCode.QUERY_MESSAGE, RequestCode.VIEW_MESSAGE_BY_ID
+    RequestCode.PULL_MESSAGE, RequestCode.QUERY_MESSAGE, RequestCode.VIEW_MESSAGE_BY_ID,
 }  # fmt: skip
+SENT_MESSAGES = {RequestCode.CHECK_TRANSACTION_STATE, RequestCode.CONSUME_MESSAGE_DIRECTLY}
 PROPERTIES = {RequestCode.GET_BROKER_CONFIG, RequestCode.GET_NAMESRV_CONFIG}
 MASKS = [
     (re.compile(r"\b[0-9A-F]{8}[0-9A-F]{8}[0-9A-F]{16}\b"), "ID"),
@@ -24,13 +25,15 @@ MASKS = [
     (re.compile(r"\d{4}-\d\d-\d\d[ #]\d\d:\d\d:\d\d([,:]\d{3})?"), "DATE"),
     (re.compile(r'(?<="counter":)\d+'), "0"),
     (re.compile(r"(?<=@)[0-9a-f]{5,8}\b"), "HASH"),
+    (re.compile(r"/[\w/.-]+/conf/plain_acl\.yml"), "FILE"),
 ]
 UNORDERED = {
     "topicList", "groupList", "consumerIdList", "brokerDatas", "queueDatas", "connectionSet",
     "tagsSet", "codeSet", "mqSet", "lockOKMQSet", "consumeTimeSpanSet", "consumeStatsList",
     "subscriptionDataSet", "data",
 }  # fmt: skip
-PHYSICAL = {"indexLastUpdatePhyoffset", "physicOffset"}
+PHYSICAL = {"indexLastUpdatePhyoffset", "physicOffset", "commitLogOffset"}
+RATES = {"counter", "delayTime", "consumeTps"}
 JAVA_ERROR = re.compile(r"^(java|javax|io\.netty|org\.apache|com\.alibaba)\.[\w.$]+")
 
 
@@ -60,7 +63,10 @@ def _same_setting(key: str, one: str, two: str) -> bool:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a server did with a request. answer: "reply", "silence" or "closed"."""
+    """What a server did with a request. answer: "reply", "silence" or "closed".
+
+    told: what it sent to another client because of it; None when nothing was listened for.
+    """
 
     answer: str
     code: int | None = None
@@ -68,6 +74,7 @@ class Outcome:
     fields: Mapping[str, str] | None = None
     body: object = None
     serialize: int | None = None
+    told: object = None
 
     def parts_unlike(self, other: Outcome) -> list[str]:
         """Names of the parts that differ."""
@@ -80,6 +87,25 @@ def masked(text: str) -> str:
     for pattern, word in MASKS:
         text = pattern.sub(word, text)
     return text
+
+
+def told_of(request: Frame | None) -> object:
+    """A request of the server's, masked."""
+    if request is None:
+        return "nothing"
+    fields = {
+        key: "LOOSE" if key in PHYSICAL else masked(value)
+        for key, value in sorted(request.fields.items())
+    }
+    body: object = request.body.decode("utf-8", "replace")
+    if request.code in SENT_MESSAGES and request.body:
+        body = [_message(message) for message in decode_messages(request.body)]
+    elif request.body.startswith(b"{"):
+        body = _normal(fastjson.loads(request.body), "")
+    return {
+        "code": request.code, "flag": request.flag, "serialize": request.serialize,
+        "remark": request.remark, "fields": fields, "body": body,
+    }  # fmt: skip
 
 
 def outcome_of(case: Case, reply: Frame) -> Outcome:
@@ -128,7 +154,7 @@ def _normal(value: Any, key: str) -> Any:
     if isinstance(value, list):
         items = [_normal(item, "") for item in value]
         return sorted(items, key=lambda item: json.dumps(item)) if key in UNORDERED else items
-    if key in PHYSICAL or key in ("counter", "delayTime"):
+    if key in PHYSICAL or key in RATES:
         return "LOOSE"
     if isinstance(value, str):
         return masked(value)

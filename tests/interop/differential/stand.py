@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import itertools
 import re
+import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from mqclient.wire.frame import Frame, encode
 from mqserver.probe import Probe
+from tests.acl.signing import home_with, signature
+from tests.interop.differential.accounts import ACCOUNTS
 from tests.interop.differential.case import Case
-from tests.interop.differential.masking import Outcome, outcome_of
+from tests.interop.differential.masking import Outcome, outcome_of, told_of
 from tests.interop.java_servers import JavaBroker, JavaNamesrv
 from tests.interop.our_servers import OurBroker, OurNamesrv
 
@@ -27,58 +31,80 @@ SETTINGS = {
     "transactionCheckInterval": 600_000,
     "transactionTimeOut": 600_000,
 }
+GUARDED = {
+    "aclEnable": "true",
+    "transactionCheckInterval": 1000,
+    "transactionTimeOut": 500,
+    "transactionCheckMax": 2,
+}
+NOBODY = "127.0.0.1:9"
 ANSWER_SECONDS = 5.0
 SILENCE_SECONDS = 0.25
 _REFERENCE = re.compile(rb"\$\{(\w+)\.(\w+)\}")
 
 
 class Line(Probe):
-    """A connection whose patience is set for each request."""
+    """A connection whose patience is set for each wait; what nobody waited for stays."""
 
-    def answer(self, data: bytes, opaque: int, seconds: float) -> Frame | None:
-        """Send bytes and wait for the reply of this number; None when none came."""
+    def first(self, wanted: Callable[[Frame], bool], seconds: float) -> Frame | None:
+        """The first frame of this kind that came or comes; None when none does."""
         deadline = time.monotonic() + seconds
-        self.write(data)
+        for frame in self.pushed:
+            if wanted(frame):
+                self.pushed.remove(frame)
+                return frame
         try:
             while True:
                 self._socket.settimeout(max(0.01, deadline - time.monotonic()))
                 frame = self.read()
-                if frame.is_response and frame.opaque == opaque:
+                if wanted(frame):
                     return frame
                 self.pushed.append(frame)
         except TimeoutError:
             return None
 
+    def end(self) -> None:
+        """Nothing more will be sent."""
+        self._socket.shutdown(socket.SHUT_WR)
+
 
 class Stand:
-    """Two running servers. kind: "java", or the data plane of ours."""
+    """Running servers. kind: "java", or the data plane of ours.
 
-    def __init__(self, home: Path, kind: Kind) -> None:
-        (home / "namesrv").mkdir(parents=True)
-        (home / "broker").mkdir()
+    guarded: a broker alone that wants signatures and asks about half messages every second.
+    """
+
+    def __init__(self, home: Path, kind: Kind, guarded: bool = False) -> None:
+        self._home, self._kind = home, kind
         self._numbers = itertools.count(1)
         self._kept: dict[str, Frame] = {}
-        self._namesrv: JavaNamesrv | OurNamesrv
-        self._broker: JavaBroker | OurBroker
-        if kind == "java":
-            self._namesrv = JavaNamesrv(home / "namesrv")
-        else:
-            self._namesrv = OurNamesrv(home / "namesrv")
-        namesrv = self._namesrv.address
+        self._namesrv: JavaNamesrv | OurNamesrv | None = None
         try:
-            if kind == "java":
-                self._broker = JavaBroker(home / "broker", namesrv, settings=SETTINGS)
-            else:
-                settings = {**SETTINGS, "dataPlane": kind}
-                self._broker = OurBroker(home / "broker", namesrv, settings=settings)
+            if not guarded:
+                (home / "namesrv").mkdir(parents=True)
+                make = JavaNamesrv if kind == "java" else OurNamesrv
+                self._namesrv = make(home / "namesrv")
+            self._broker = self._broker_of(guarded)
         except BaseException:
-            self._namesrv.process.kill()
+            if self._namesrv:
+                self._namesrv.process.kill()
             raise
         self._addresses = {
-            "namesrv": namesrv,
+            "namesrv": self._namesrv.address if self._namesrv else NOBODY,
             "broker": self._broker.address,
             "vip": f"127.0.0.1:{self._broker.port - 2}",
         }
+
+    def _broker_of(self, guarded: bool) -> JavaBroker | OurBroker:
+        home = self._home / "broker"
+        home.mkdir(parents=True)
+        settings: dict[str, object] = {**SETTINGS}
+        if guarded:
+            settings |= {**GUARDED, "rocketmqHome": home_with(home, ACCOUNTS)}
+        namesrv = self._namesrv.address if self._namesrv else NOBODY
+        if self._kind == "java":
+            return JavaBroker(home, namesrv, settings=settings)
+        return OurBroker(home, namesrv, settings={**settings, "dataPlane": self._kind})
 
     def play(self, cases: Iterable[Case]) -> dict[str, Outcome]:
         """What each request got, by the case's name; in order, on connections of their own."""
@@ -93,35 +119,65 @@ class Stand:
         deadline = time.monotonic() + ANSWER_SECONDS
         while True:
             try:
-                reply = self._once(case, lines)
+                reply, told = self._once(case, lines)
             except ConnectionError:
                 lines.pop((case.server, case.connection)).close()
                 return Outcome("closed")
             if reply is None:
-                return Outcome("silence")
+                return Outcome("silence", told=told)
             waits = any(reply.fields.get(key) != value for key, value in case.until.items())
             if not waits or time.monotonic() > deadline:
                 break
             time.sleep(0.02)
         if case.keep:
             self._kept[case.keep] = reply
-        return outcome_of(case, reply)
+        return replace(outcome_of(case, reply), told=told)
 
-    def _once(self, case: Case, lines: dict[tuple[str, str], Line]) -> Frame | None:
-        key = (case.server, case.connection)
+    def _once(self, case: Case, lines: dict[tuple[str, str], Line]) -> tuple[Frame | None, object]:
+        line, number, told = self._line(case, case.connection, lines), next(self._numbers), None
+        line.write(case.raw or encode(self._frame(case, number)))
+        if case.ends:
+            line.end()
+        if case.hears:
+            told = self._hear(case, self._line(case, case.hears[0], lines))
+
+        def wanted(frame: Frame) -> bool:
+            return frame.is_response and (bool(case.raw) or frame.opaque == number)
+
+        return line.first(wanted, SILENCE_SECONDS if case.silent else ANSWER_SECONDS), told
+
+    def _hear(self, case: Case, line: Line) -> object:
+        """What the broker asks of a client, which is answered if the case says how."""
+        assert case.hears
+        code = case.hears[1]
+        request = line.first(
+            lambda frame: not frame.is_response and frame.code == code,
+            SILENCE_SECONDS if case.deaf else ANSWER_SECONDS,
+        )
+        if request and case.keep:
+            self._kept[f"{case.keep}_told"] = request
+        if request and case.answer:
+            given = case.answer
+            line.write(encode(request.reply(given.code, given.remark, given.fields, given.body)))
+        return told_of(request)
+
+    def _line(self, case: Case, name: str, lines: dict[tuple[str, str], Line]) -> Line:
+        key = (case.server, name)
         if key not in lines:
             lines[key] = Line(self._addresses[case.server])
-        number = next(self._numbers)
-        data = case.raw or encode(self._frame(case, number))
-        patience = SILENCE_SECONDS if case.silent else ANSWER_SECONDS
-        return lines[key].answer(data, number, patience)
+        return lines[key]
 
     def _frame(self, case: Case, number: int) -> Frame:
-        fields = {key: self._filled(text.encode()) for key, text in (case.fields or {}).items()}
+        filled = {key: self._filled(text.encode()) for key, text in (case.fields or {}).items()}
+        fields = {key: text.decode() for key, text in filled.items()}
+        body = self._filled(case.body)
+        if case.account:
+            fields["AccessKey"] = case.account[0]
+            fields["Signature"] = signature(fields, body, case.account[1])
         return Frame(
             case.code,
-            {key: text.decode() for key, text in fields.items()},
-            self._filled(case.body),
+            fields,
+            body,
             opaque=number,
             language=case.language,
             version=case.version,
@@ -141,8 +197,9 @@ class Stand:
         return _REFERENCE.sub(value, text)
 
     def stop(self) -> None:
-        """Stop both, the broker first."""
+        """Stop all, the broker first."""
         try:
             self._broker.stop()
         finally:
-            self._namesrv.stop()
+            if self._namesrv:
+                self._namesrv.stop()

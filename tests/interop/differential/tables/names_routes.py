@@ -79,6 +79,7 @@ CASES = [
     ask("clusters; fields", 106, noSuchField="1"),
     *(ask(name, code) for name, code in LISTS.items()),
     *(ask(f"{name}; fields", code, noSuchField="1") for name, code in LISTS.items()),
+    replace(ask("all topics; binary header", 206), serialize=1),
     ask("topics of cluster", 224, cluster="ZCluster"),
     *spoiled(ask("topics of no cluster", 224, cluster="Nope"), words=("cluster",)),
     ask("wipe unknown", 205, brokerName="nobody"),

@@ -1,0 +1,40 @@
+"""The accounts of the guarded brokers: one for each class of permission."""
+
+from __future__ import annotations
+
+USER = ("rocketuser", "12345678")
+"""May do little: each topic and group says what."""
+ADMIN = ("rocketadmin", "87654321")
+OPEN = ("openhanded", "open-secret")
+"""May publish and subscribe wherever nothing is said."""
+WHITE = ("whitelisted", "white-secret")
+"""Known by its address; may do nothing else."""
+MUTE = ("mutemutemute", "mute-secret")
+"""Nothing is said about what it may."""
+
+ACCOUNTS = """\
+globalWhiteRemoteAddresses: [10.9.8.7]
+accounts:
+- accessKey: rocketuser
+  secretKey: 12345678
+  admin: false
+  defaultTopicPerm: DENY
+  defaultGroupPerm: DENY
+  topicPerms: [AclPub=PUB, AclSub=SUB, AclDeny=DENY, AclBoth=PUB|SUB, AclTurned=SUB|PUB, AclOdd=NO]
+  groupPerms: [acl_sub=SUB, acl_pub=PUB, acl_deny=DENY, acl_both=PUB|SUB]
+- accessKey: rocketadmin
+  secretKey: 87654321
+  admin: true
+- accessKey: openhanded
+  secretKey: open-secret
+  defaultTopicPerm: PUB|SUB
+  defaultGroupPerm: SUB
+  topicPerms: [AclDeny=DENY]
+- accessKey: whitelisted
+  secretKey: white-secret
+  whiteRemoteAddress: 127.0.0.1
+  defaultTopicPerm: DENY
+  defaultGroupPerm: DENY
+- accessKey: mutemutemute
+  secretKey: mute-secret
+"""
