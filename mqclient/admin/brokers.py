@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from mqclient.admin import calls as admin_calls
 from mqclient.admin.channel import Room
+from mqclient.config import Duration, seconds
 from mqclient.errors import RocketMQError
 from mqclient.wire import calls
+from mqclient.wire.bodies.groups import BrokerStatsData, ConsumeStatsList
 from mqclient.wire.bodies.route import MASTER_ID, ClusterInfo
 
 
@@ -46,6 +48,27 @@ class Brokers(Room):
     async def runtime(self, address: str) -> dict[str, str]:
         """A broker's runtime figures by RocketMQ's names."""
         return await self._channel.ask_broker(address, calls.broker_runtime())
+
+    async def stats(self, address: str, name: str, key: str) -> BrokerStatsData:
+        """One statistic over a minute, an hour and a day.
+
+        name: RocketMQ's, as TOPIC_PUT_NUMS. key: what it is of, as "Topic" or "Topic@Group".
+        Raises BrokerError when the broker has counted nothing of that name.
+        """
+        return await self._channel.ask_broker(address, admin_calls.broker_stats(name, key))
+
+    async def consume_stats(
+        self, address: str, *, ordered: bool = False, timeout: Duration | None = None
+    ) -> ConsumeStatsList:
+        """How far all groups of one broker are. ordered: those that consume in order only.
+
+        timeout: seconds or timedelta; None is that of all slow questions.
+        """
+        call = admin_calls.broker_consume_stats(ordered=ordered)
+        if timeout is None:
+            return await self._channel.ask_broker(address, call, slow=True)
+        reply = await self._channel.engine.call_broker(address, call.request, seconds(timeout))
+        return call.result(reply, address)
 
     async def config(self, address: str) -> dict[str, str]:
         """A broker's configuration by RocketMQ's keys."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mqclient.wire.bodies.acl import AclConfig, PlainAccessConfig
 from mqclient.wire.bodies.common import GroupList, KVTable
+from mqclient.wire.bodies.groups import BrokerStatsData, ConsumeStatsList
 from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from mqclient.wire.calls import Call
 from mqclient.wire.codes import RequestCode, ResponseCode
@@ -12,8 +13,10 @@ from mqclient.wire.headers.admin import (
     CreateAccessConfigRequestHeader,
     DeleteAccessConfigRequestHeader,
     GetBrokerAclConfigResponseHeader,
+    GetConsumeStatsInBrokerHeader,
     TopicRequestHeader,
     UpdateGlobalWhiteAddrsConfigRequestHeader,
+    ViewBrokerStatsDataRequestHeader,
 )
 from mqclient.wire.headers.clients import (
     ConsumeMessageDirectlyResultRequestHeader,
@@ -67,6 +70,20 @@ def kv_list(namespace: str) -> Call[dict[str, str]]:
 def broker_config() -> Call[str]:
     """A broker's configuration as properties text."""
     return Call(Frame(int(RequestCode.GET_BROKER_CONFIG)), lambda reply: reply.body.decode())
+
+
+def broker_stats(name: str, key: str) -> Call[BrokerStatsData]:
+    """One of a broker's statistics."""
+    header = ViewBrokerStatsDataRequestHeader(stats_name=name, stats_key=key)
+    request = Frame(int(RequestCode.VIEW_BROKER_STATS_DATA), header.to_fields())
+    return Call(request, lambda reply: BrokerStatsData.from_json(reply.body))
+
+
+def broker_consume_stats(*, ordered: bool) -> Call[ConsumeStatsList]:
+    """How far all groups of a broker are, or those in ordered topics."""
+    header = GetConsumeStatsInBrokerHeader(is_order=ordered)
+    request = Frame(int(RequestCode.GET_BROKER_CONSUME_STATS), header.to_fields())
+    return Call(request, lambda reply: ConsumeStatsList.from_json(reply.body))
 
 
 def update_broker_config(properties: str) -> Call[None]:

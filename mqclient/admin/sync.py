@@ -56,6 +56,8 @@ class Brokers(BlockingRoom):
     names = _blocking(brokers.Brokers.names)
     name_of = _blocking(brokers.Brokers.name_of)
     runtime = _blocking(brokers.Brokers.runtime)
+    stats = _blocking(brokers.Brokers.stats)
+    consume_stats = _blocking(brokers.Brokers.consume_stats)
     config = _blocking(brokers.Brokers.config)
     update_config = _blocking(brokers.Brokers.update_config)
 

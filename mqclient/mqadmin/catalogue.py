@@ -10,9 +10,12 @@ from mqclient.mqadmin.commands.acl import (
     UPDATE_ACL_CONFIG,
     UPDATE_GLOBAL_WHITE_ADDR,
 )
+from mqclient.mqadmin.commands.broker_consume_stats import BROKER_CONSUME_STATS
+from mqclient.mqadmin.commands.broker_status import BROKER_STATUS
 from mqclient.mqadmin.commands.cluster_list import CLUSTER_LIST
 from mqclient.mqadmin.commands.consumer_progress import CONSUMER_PROGRESS
 from mqclient.mqadmin.commands.query_msg_by_id import QUERY_MSG_BY_ID
+from mqclient.mqadmin.commands.stats_all import STATS_ALL
 from mqclient.mqadmin.commands.topic_list import TOPIC_LIST
 from mqclient.mqadmin.commands.topic_route import TOPIC_ROUTE
 from mqclient.mqadmin.commands.update_topic import UPDATE_TOPIC
@@ -20,12 +23,15 @@ from mqclient.mqadmin.commands.update_topic import UPDATE_TOPIC
 BUILT: dict[str, Command] = {
     command.name.lower(): command
     for command in (
+        BROKER_CONSUME_STATS,
+        BROKER_STATUS,
         CLUSTER_ACL_CONFIG_VERSION,
         CLUSTER_LIST,
         CONSUMER_PROGRESS,
         DELETE_ACL_CONFIG,
         GET_ACL_CONFIG,
         QUERY_MSG_BY_ID,
+        STATS_ALL,
         TOPIC_LIST,
         TOPIC_ROUTE,
         UPDATE_ACL_CONFIG,

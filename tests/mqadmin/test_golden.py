@@ -32,6 +32,12 @@ SAME = {
     "consumerProgress-group": "consumerProgress -g cli_consumer",
     "consumerProgress-client": "consumerProgress -g cli_consumer -s true",
     "consumerProgress-offline": "consumerProgress -g cli_consumer",
+    "brokerConsumeStats": "brokerConsumeStats -b 127.0.0.1:10911",
+    "brokerStatus": "brokerStatus -b 127.0.0.1:10911",
+    "brokerStatus-cluster": "brokerStatus -c DefaultCluster",
+    "statsAll": "statsAll",
+    "statsAll-active": "statsAll -a",
+    "statsAll-topic": "statsAll -t CliTopic",
     "queryMsgById": "queryMsgById -i 7F00000100002A9F000000000000E731",
 }
 
