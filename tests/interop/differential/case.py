@@ -32,7 +32,7 @@ class Case:
     silent: Java is known to stay silent; waits only briefly. raw: bytes sent instead of a frame;
     any response is theirs. ends: the client sends nothing after them, and says so.
     connection: requests of one name share a connection, which lives as long as the family.
-    loose: fields of the reply whose values depend on what one side refused before.
+    loose: fields of the reply, or "body", that depend on what one side refused before.
     account: access key and secret that sign the request.
     hears: a connection and a code: what the broker sends there because of this request is
     compared too. deaf: Java is known to send nothing there. answer: the client's reply to it.

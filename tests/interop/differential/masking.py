@@ -122,6 +122,8 @@ def outcome_of(case: Case, reply: Frame) -> Outcome:
 def _body(case: Case, reply: Frame) -> object:
     if not reply.body:
         return None
+    if "body" in case.loose:
+        return "LOOSE"
     if case.code in MESSAGES:
         return [_message(message) for message in decode_messages(reply.body)]
     text = reply.body.decode("utf-8", "replace")

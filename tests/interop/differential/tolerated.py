@@ -60,7 +60,12 @@ TOLERATED = (
     Line("unknown:get config", "body", "Java overwrites bitMapLengthConsumeQueueExt at its start"),
     Line("acl:make; odd address", "remark", "the account is named"),
     Line("acl:white list; odd", "code remark", "addresses are checked"),
+    Line("*bad:*", "code remark", "configuration is text", ours="the body is not UTF-8"),
+    Line("bad:12, *", "code", "fewer than no messages are none", java=JAVA_ERROR),
+    Line("bad:321, *", "code remark", "no request makes a queue", ours=".* is not exist!"),
     # --- access control
+    Line("bad:50, *", "remark", "no secret is told", java="The accessKey="),
+    Line("bad:5?, long words", "remark", "long words are cut"),
     Line("acl:make; short *", "remark", "no secret is told"),
     Line("acl:configuration", "body", "no secret is told"),
     Line("acl:unique key, signed", "code", "both ways to sign a key's query are good"),
