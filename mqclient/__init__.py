@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from mqclient.results import SendResult, SendStatus
     from mqclient.sync import Producer, PushConsumer
+    from mqclient.tls import Tls
     from mqstore.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "SqlFilter",
+    "Tls",
     "UnreachableError",
 ]
 
@@ -59,6 +61,7 @@ _HOMES = {
     ),
     "mqclient.results": ("SendResult", "SendStatus"),
     "mqclient.sync": ("Producer", "PushConsumer"),
+    "mqclient.tls": ("Tls",),
     "mqstore.message": ("Message", "MessageQueue", "ReceivedMessage"),
 }
 _NOT_BUILT_YET = {

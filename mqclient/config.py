@@ -15,6 +15,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict, TypeVar
 
+from mqclient.tls import Tls
 from mqclient.wire.codes import SerializeType
 
 __all__ = ["ClientSettings", "ConsumerSettings", "ProducerSettings"]
@@ -171,7 +172,7 @@ class ClientSettings:
     one request. serialize: how our headers are written; None writes those of sends and pulls in
     RocketMQ's binary form, which costs both sides less, and the others in JSON. access_key,
     secret_key, security_token: the account whose requests are signed, for brokers with access
-    control.
+    control. tls: how to speak TLS with NameServers and brokers; True trusts what the system trusts.
     """
 
     namesrv: tuple[str, ...] = (NAMESRV_DEFAULT,)
@@ -186,6 +187,7 @@ class ClientSettings:
     access_key: str | None = None
     secret_key: str | None = field(default=None, repr=False)
     security_token: str | None = field(default=None, repr=False)
+    tls: Tls | bool | None = None
 
     def __post_init__(self) -> None:
         if bool(self.access_key) != bool(self.secret_key):
@@ -193,6 +195,11 @@ class ClientSettings:
         for name in ("request_timeout", "route_poll_interval", "heartbeat_interval"):
             _set_seconds(self, name, 0.001)
         object.__setattr__(self, "address_map", _frozen(self.address_map))
+
+    def transport(self) -> dict[str, Any]:
+        """What a transport is made with: the account, and TLS."""
+        tls = Tls() if self.tls is True else self.tls or None
+        return {**self.credentials(), **({"tls": tls.settings()} if tls else {})}
 
     def credentials(self) -> Credentials:
         """What a transport needs to sign; empty without an account."""
@@ -317,6 +324,7 @@ class ClientOptions(Credentials, total=False):
     route_poll_interval: Duration
     heartbeat_interval: Duration
     serialize: SerializeType | None
+    tls: Tls | bool | None
 
 
 class ProducerOptions(ClientOptions, total=False):

@@ -80,7 +80,7 @@ class Client:
         if self._transport is None:
             from mqclient.transport import Transport
 
-            self._transport = Transport(**self.settings.credentials())
+            self._transport = Transport(**self.settings.transport())
         self._transport.on_request(self._serve)
         self.namesrv = NameServers(self.settings.namesrv, self._transport)
         self.routes = RouteTable(self.namesrv, self.settings.request_timeout)

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from mqclient.errors import ClientTimeout, ClosedError, RocketMQError, UnreachableError
@@ -43,10 +43,10 @@ class Transport:
 
     May be built without a running loop; it belongs to the loop of its first call, and to this
     process. settings: see `_core.Connector`, times in seconds; with an account every request is
-    signed.
+    signed, with `tls` every connection is under TLS.
     """
 
-    def __init__(self, **settings: float | str) -> None:
+    def __init__(self, **settings: float | str | Mapping[str, str | None] | None) -> None:
         self._settings = settings
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connector: Connector | None = None

@@ -12,8 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING
 
+from mqserver.config.load import SettingsError
 from mqserver.plane import Traffic
 from mqserver.replies import (
     AGAIN,
@@ -26,6 +28,7 @@ from mqserver.replies import (
     Refused,
     Response,
 )
+from mqserver.tls import CertificateWatch
 from mqstore import _core, logs
 
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ EVENTS = "events"
 """Name of the queue of connection events."""
 WAIT_SECONDS = 3600.0
 """A hand-off thread waits this long in one piece; a stop ends the wait at once."""
-NOTABLE_EVENTS = frozenset({"bad_frame", "unread", "refused"})
+NOTABLE_EVENTS = frozenset({"bad_frame", "unread", "refused", "tls"})
 """Ends of connections that are somebody's fault: logged as warnings."""
 
 
@@ -87,14 +90,21 @@ class Listener:
         self._families = dict(families)
         self._on_event = on_event
         self._threads: list[threading.Thread] = []
-        self._server = _core.Server(
-            {
-                **settings,
-                "families": {name: family.capacity for name, family in families.items()},
-                "routes": dict(code_families),
-                "default_family": default[0] if default else None,
-            },
-            store,
+        told = {
+            **settings,
+            "families": {name: family.capacity for name, family in families.items()},
+            "routes": dict(code_families),
+            "default_family": default[0] if default else None,
+        }
+        try:
+            self._server = _core.Server(told, store)
+        except ValueError as error:
+            raise SettingsError(str(error)) from None
+        tls = settings.get("tls")
+        shown = count(1)
+        self._watch = CertificateWatch(
+            tls if isinstance(tls, Mapping) else {"mode": "disabled"},
+            lambda files: self.publish("tls", next(shown), {"": files}),
         )
 
     def start(self) -> tuple[int, int | None]:
@@ -108,6 +118,7 @@ class Listener:
             for index in range(family.threads):
                 self._start_thread(f"mq-{name}-{index}", self._serve, name)
         self._start_thread("mq-events", self._follow_events)
+        self._watch.start()
         return ports
 
     def stop(self, timeout: float = 5.0) -> None:
@@ -116,6 +127,7 @@ class Listener:
         timeout: seconds for requests in the processors' hands; then they are given up with code 1.
         """
         deadline = time.monotonic() + timeout
+        self._watch.stop()
         self._server.stop(timeout)
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()) + 1.0)

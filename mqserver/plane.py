@@ -22,7 +22,7 @@ class Event(Protocol):
 
     @property
     def kind(self) -> str:
-        """Why: "closed", "idle", "bad_frame", "unread" or "refused"."""
+        """Why: "closed", "idle", "bad_frame", "unread", "tls" or "refused"."""
         ...
 
     @property

@@ -485,10 +485,13 @@ class Connector:
 
     Outcomes are fetched with `drain` after a byte arrives on the other end of `wake_fd`.
     settings (all optional): connect_timeout, idle_timeout (seconds), max_frame_bytes,
-    in_flight_max, outbound_limit_bytes (a connection); access_key, secret_key, security_token.
+    in_flight_max, outbound_limit_bytes (a connection); access_key, secret_key, security_token;
+    tls: None for plain connections, else a mapping of verify ("full", "ca" without the name,
+    "none"), trust (PEM file of authorities, None: the system's), cert and key (PEM files to show),
+    key_password. ValueError for a file that cannot be used.
     """
 
-    def __new__(cls, wake_fd: int, settings: dict[str, float | str]) -> Self: ...
+    def __new__(cls, wake_fd: int, settings: dict[str, Any]) -> Self: ...
     def submit(self, requests: list[tuple[Any, ...]]) -> None:
         """Encode and send requests from any thread, without waiting; opaques are chosen here.
 
@@ -577,7 +580,9 @@ class Server:
     settings: kind ("broker" or "namesrv"), port (0 = a free one); optional: host, fast_port,
     worker_threads, data_plane ("native" or "python"), max_frame_bytes, idle_timeout (seconds),
     max_connections, families (name to queue capacity), routes (code to family), default_family
-    (None leaves other codes unanswered). ValueError for a bad one.
+    (None leaves other codes unanswered), tls (a mapping: mode "disabled", "permissive" or
+    "enforcing"; cert, key and key_password, self-signed without; client_auth "none", "optional" or
+    "require", trust, None to take any; handshake_timeout in seconds). ValueError for a bad one.
     """
 
     def __new__(cls, settings: Mapping[str, object], store: Store | None = None) -> Self: ...
@@ -598,7 +603,8 @@ class Server:
         "topics" (perm, read_queues, write_queues, multi_tag, order), "groups" (consume_enable,
         consume_broadcast_enable, ...), "subscriptions" (broadcasting, {topic: (expression_type,
         sub_string, sub_version, [codes])}), "filters" (topic to bits, [(expression, [bit])]),
-        "answers" ("105|std|TOPIC" or "38|GROUP" to a body), "acl" ("");
+        "answers" ("105|std|TOPIC" or "38|GROUP" to a body), "acl" (""), "tls" ("" to the setting
+        of that name: read again for new connections, ValueError if the files cannot be used);
         "heartbeats" (connections to None: whose next one is handed off; with `replace` all).
         """
     def send(self, connection: int, frame: bytes) -> bool:

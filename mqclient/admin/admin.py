@@ -15,6 +15,7 @@ from mqclient.admin.offsets import Offsets
 from mqclient.admin.topics import Topics
 from mqclient.config import ClientSettings, Duration, namesrv_addresses, seconds
 from mqclient.engine import Client
+from mqclient.tls import Tls
 
 TIMEOUT_DEFAULT = 5.0
 """Seconds for one answer; statistics get three times as long."""
@@ -27,7 +28,7 @@ class Admin:
     namesrv: "host:port", several by ";" or as a list; else NAMESRV_ADDR; else 127.0.0.1:9876.
     timeout: seconds or timedelta for one answer. address_map: broker address as advertised to the
     address to use, for brokers behind NAT. access_key, secret_key, security_token: the account that
-    signs. engine: what to send with, made when None.
+    signs. tls: as for every client. engine: what to send with, made when None.
 
     async with Admin("127.0.0.1:9876") as admin:
         print(await admin.topics.names())
@@ -42,6 +43,7 @@ class Admin:
         access_key: str | None = None,
         secret_key: str | None = None,
         security_token: str | None = None,
+        tls: Tls | bool | None = None,
         engine: Engine | None = None,
     ) -> None:
         settings = ClientSettings(
@@ -50,6 +52,7 @@ class Admin:
             access_key=access_key,
             secret_key=secret_key,
             security_token=security_token,
+            tls=tls,
         )
         self._engine: Engine = engine or Client(settings)
         self._namesrv = ";".join(settings.namesrv)

@@ -13,6 +13,7 @@ from mqclient.admin.channel import Engine
 from mqclient.config import Duration
 from mqclient.loop_thread import LoopThread
 from mqclient.sync import BlockingFace
+from mqclient.tls import Tls
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -111,7 +112,7 @@ class Admin(BlockingFace[AsyncAdmin]):
     namesrv: "host:port", several by ";" or as a list; else NAMESRV_ADDR; else 127.0.0.1:9876.
     timeout: seconds or timedelta for one answer. address_map: broker address as advertised to
     the address to use, for brokers behind NAT. access_key, secret_key, security_token: the
-    account that signs. engine: what to send with, made when None.
+    account that signs. tls: as for every client. engine: what to send with, made when None.
 
         with Admin("127.0.0.1:9876") as admin:
             print(admin.topics.names())
@@ -126,6 +127,7 @@ class Admin(BlockingFace[AsyncAdmin]):
         access_key: str | None = None,
         secret_key: str | None = None,
         security_token: str | None = None,
+        tls: Tls | bool | None = None,
         engine: Engine | None = None,
     ) -> None:
         twin = AsyncAdmin(
@@ -135,6 +137,7 @@ class Admin(BlockingFace[AsyncAdmin]):
             access_key=access_key,
             secret_key=secret_key,
             security_token=security_token,
+            tls=tls,
             engine=engine,
         )
         super().__init__(twin)

@@ -7,6 +7,7 @@ from mqclient.consumer.reader import TopicReader
 from mqclient.consumer.subscription import SqlFilter
 from mqclient.producer import Producer
 from mqclient.results import SendResult, SendStatus
+from mqclient.tls import Tls
 from mqstore.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "SqlFilter",
+    "Tls",
     "TopicReader",
 ]

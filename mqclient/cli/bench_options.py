@@ -145,6 +145,8 @@ def load_of(options: dict[str, Any], warmup: float = 0.0) -> dict[str, object]:
 
     warmup: seconds, unless --warmup says otherwise, or --count says how much to do.
     """
+    if options.pop("tls") is not None:
+        raise click.UsageError("the load generator speaks no TLS: run it without --tls-config")
     given = options.pop("warmup", None)
     if options.get("count"):
         warmup = 0.0

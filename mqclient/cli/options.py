@@ -11,6 +11,7 @@ import click
 
 from mqclient.config import Credentials, read_address_map
 from mqclient.credentials import read_credentials
+from mqclient.tls import ENVIRONMENT, Tls, read_tls
 
 __all__ = ["connection_options", "read_start", "run_async"]
 
@@ -18,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def connection_options(command: F) -> F:
-    """Add -n/--namesrv, --address-map and --credentials."""
+    """Add -n/--namesrv, --address-map, --credentials and --tls-config."""
     options = (
         click.option(
             "-n",
@@ -39,6 +40,14 @@ def connection_options(command: F) -> F:
             callback=lambda _context, _option, path: _keys(path),
             help="tools.yml with accessKey and secretKey [that of ROCKETMQ_HOME/conf, if any]",
         ),
+        click.option(
+            "--tls-config",
+            "tls",
+            metavar="FILE",
+            envvar=ENVIRONMENT,
+            callback=lambda _context, _option, path: _tls(path),
+            help="speak TLS: tls.properties with tls.client.trustCertPath, ... [MQ_TLS_CONFIG]",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -55,6 +64,13 @@ def _checked_map(text: str | None) -> dict[str, str]:
 def _keys(path: str | None) -> Credentials:
     try:
         return read_credentials(path)
+    except (ValueError, OSError) as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _tls(path: str | None) -> Tls | None:
+    try:
+        return read_tls(path) if path else None
     except (ValueError, OSError) as error:
         raise click.BadParameter(str(error)) from None
 

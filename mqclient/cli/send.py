@@ -14,6 +14,7 @@ from mqclient.aio import Message, Producer, SendResult
 from mqclient.cli.options import connection_options, run_async
 from mqclient.cli.send_file import Resend, send_file
 from mqclient.config import Credentials
+from mqclient.tls import Tls
 from mqstore.cli.output import chosen_format, output_option, write_rows
 
 __all__ = ["send"]
@@ -50,6 +51,7 @@ def send(
     namesrv: str | None,
     address_map: dict[str, str],
     credentials: Credentials,
+    tls: Tls | None,
     timeout: float,
     output: str | None,
     **fields: Any,
@@ -59,8 +61,9 @@ def send(
     With --from, the messages of a file that mqstore export wrote, with the unique key, born
     time, tag, keys and properties they had; to the topic they had unless TOPIC is given.
     """
+    options = {"address_map": address_map, "timeout": timeout, "tls": tls, **credentials}
     if fields["file"] is not None:
-        plan = _resend(topic, bodies, fields, namesrv, address_map, credentials, timeout)
+        plan = _resend(topic, bodies, fields, namesrv, options)
         return run_async(send_file(plan, output))
     if topic is None:
         raise click.UsageError("name a TOPIC, or a file: mqclient send --from FILE")
@@ -69,7 +72,6 @@ def send(
             raise click.UsageError(f"--{option.replace('_', '-')} goes with --from only")
     message = partial(_message, topic, fields)
     lines: Iterable[bytes] = [body.encode() for body in bodies] or _lines()
-    options = {"address_map": address_map, "timeout": timeout, **credentials}
     return run_async(_send(message, lines, namesrv, options, output))
 
 
@@ -78,9 +80,7 @@ def _resend(
     bodies: tuple[str, ...],
     fields: dict[str, Any],
     namesrv: str | None,
-    address_map: dict[str, str],
-    credentials: Credentials,
-    timeout: float,
+    options: dict[str, Any],
 ) -> Resend:
     """What --from asks for; the messages are as they are in the file."""
     given = [name for name in ("tags", "keys", "properties", "delay_level") if fields[name]]
@@ -93,9 +93,7 @@ def _resend(
         skip=fields["skip"],
         count=fields["count"],
         namesrv=namesrv,
-        address_map=address_map,
-        credentials=credentials,
-        timeout=timeout,
+        options=options,
     )
 
 

@@ -7,11 +7,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import click
 
 from mqclient.aio import Message, Producer, SendResult
-from mqclient.config import Credentials
 from mqstore.cli.output import chosen_format, write_rows
 from mqstore.cli.progress import Report, progress
 from mqstore.message import MessageQueue
@@ -51,12 +51,8 @@ class Resend:
     """Send at most so many."""
     namesrv: str | None
     """NameServers; None: the environment's, else this machine's."""
-    address_map: dict[str, str]
-    """Broker addresses to replace."""
-    credentials: Credentials = field(repr=False)
-    """Arguments of the producer that make it sign."""
-    timeout: float
-    """Seconds for each message."""
+    options: dict[str, Any] = field(repr=False)
+    """Arguments of the producer."""
 
 
 @dataclass(slots=True)
@@ -76,12 +72,7 @@ async def send_file(plan: Resend, output: str | None) -> int:
     counts = _Counts()
     try:
         with progress() as bar:
-            async with Producer(
-                plan.namesrv,
-                address_map=plan.address_map,
-                timeout=plan.timeout,
-                **plan.credentials,
-            ) as producer:
+            async with Producer(plan.namesrv, **plan.options) as producer:
                 await _Sending(producer, plan, counts).run(bar)
     except BaseException:
         done = plan.skip + counts.sent + counts.left_out

@@ -10,6 +10,7 @@ import click
 from mqclient.aio import TopicReader
 from mqclient.cli.options import connection_options, read_start, run_async
 from mqclient.config import Credentials
+from mqclient.tls import Tls
 from mqstore.cli.output import chosen_format, output_option, write_rows
 from mqstore.message import ReceivedMessage
 from mqstore.offline.rows import message_row
@@ -49,6 +50,7 @@ def tail(
     namesrv: str | None,
     address_map: dict[str, str],
     credentials: Credentials,
+    tls: Tls | None,
     output: str | None,
 ) -> int:
     """Print TOPIC's messages as they come, from all its queues, until Ctrl-C.
@@ -56,7 +58,13 @@ def tail(
     Joins no group and commits nothing.
     """
     reader = TopicReader(
-        topic, namesrv, expression=tags, start=start, address_map=address_map, **credentials
+        topic,
+        namesrv,
+        expression=tags,
+        start=start,
+        address_map=address_map,
+        tls=tls,
+        **credentials,
     )
     write, finish = _writer(chosen_format(output), body)
     try:

@@ -25,13 +25,17 @@ AdminMaker = Callable[[str | None], Admin]
 
 
 def _connected(namesrv: str | None) -> Admin:
-    """An Admin that signs with `conf/tools.yml` of ROCKETMQ_HOME, if there is one."""
+    """An Admin that signs with `conf/tools.yml` of ROCKETMQ_HOME, if there is one.
+
+    It speaks TLS as the file of MQ_TLS_CONFIG says.
+    """
     from mqclient.credentials import read_credentials
+    from mqclient.tls import tls_from_environment
 
     try:
-        return Admin(namesrv, **read_credentials(None))
+        return Admin(namesrv, tls=tls_from_environment(), **read_credentials(None))
     except OSError as error:
-        raise ValueError(f"the credentials cannot be read: {error}") from error
+        raise ValueError(f"credentials or TLS properties cannot be read: {error}") from error
 
 
 def main(argv: Sequence[str] | None = None, connect: AdminMaker = _connected) -> int:

@@ -30,6 +30,7 @@ from mqclient.wire.headers.namesrv import (
 )
 from mqserver.broker.state.topics import READ_WRITE, Topics
 from mqserver.config.settings import BrokerSettings
+from mqserver.tls import client_tls
 
 log = logging.getLogger("mqserver.broker")
 
@@ -145,7 +146,7 @@ class Registrar:
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
-        self._transport = Transport()
+        self._transport = Transport(tls=client_tls(self._settings()))
         self._transport.on_close(self._lost)
         try:
             await self._follow(self._wake)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mqserver.broker.context import BrokerContext
 from mqserver.config.settings import BrokerSettings
+from mqserver.tls import plane_tls
 
 
 def plane_settings(settings: BrokerSettings, store_host: str) -> dict[str, object]:
@@ -21,6 +22,7 @@ def plane_settings(settings: BrokerSettings, store_host: str) -> dict[str, objec
         "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
         "max_connections": settings.max_connections,
         "store_host": store_host,
+        "tls": plane_tls(settings),
     }
 
 

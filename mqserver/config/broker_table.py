@@ -10,6 +10,7 @@ import os
 
 from mqserver.config.store_table import STORE_ROWS
 from mqserver.config.table import LONG_MAX, Setting, Table, inert
+from mqserver.config.tls_table import TLS_CLIENT, TLS_SERVER
 
 _CPUS = os.cpu_count() or 1
 _POOL = "the compiled plane and a few hand-off threads serve all requests"
@@ -195,7 +196,6 @@ _INERT = (
     inert("writeBufferHighWaterMark", 0, _NETTY),
     inert("writeBufferLowWaterMark", 0, _NETTY),
     inert("useEpollNativeSelector", False, _NETTY),
-    inert("useTLS", False, _LATER),
     inert("clientWorkerThreads", 4, _CLIENT),
     inert("clientCallbackExecutorThreads", _CPUS, _CLIENT),
     inert("clientOnewaySemaphoreValue", 65535, _CLIENT),
@@ -210,4 +210,5 @@ _INERT = (
 )
 
 BROKER = Table((*_IDENTITY, *_TOPICS, *_CONSUMERS, *_REGISTRATION, *_TRANSACTIONS, *_FILTERS,
-                *_STATISTICS, *_OVERLOAD, *_OURS, *_ACCESS, *STORE_ROWS, *_INERT))  # fmt: skip
+                *_STATISTICS, *_OVERLOAD, *_OURS, *_ACCESS, *TLS_SERVER,
+                *TLS_CLIENT, *STORE_ROWS, *_INERT))  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mqserver.config.table import Table, Value, shown
+from mqserver.config.table import Table, Value, shown_of
 from mqserver.config.text import parse
 
 DEFAULT = "default"
@@ -35,7 +35,7 @@ class Loaded:
     def lines(self, important_only: bool = False) -> list[str]:
         """`key=value` and its origin, for `-p` and `-m`."""
         return [
-            f"{key}={shown(self.values[key])}  # {self.origins[key]}"
+            f"{key}={shown_of(setting, self.values[key])}  # {self.origins[key]}"
             for key, setting in self.table.items()
             if setting.important or not important_only
         ]
@@ -80,6 +80,7 @@ def load(
     if file is not None:
         apply_file(loaded, file)
     flags = list(flags)
+    _apply_tls_file(_with_flags(loaded, flags), loaded)
     if override is not None:
         path = override(_with_flags(loaded, flags))
         if path.exists():
@@ -87,6 +88,14 @@ def load(
     for key, text, origin in flags:
         loaded.apply(key, text, origin)
     return loaded
+
+
+def _apply_tls_file(ahead: Loaded, loaded: Loaded) -> None:
+    """The file of RocketMQ's TLS properties; one that is named must be there."""
+    key = "tls.config.file"
+    path = Path(str(ahead.values.get(key, "")))
+    if key in ahead.table and (ahead.is_set(key) or path.is_file()):
+        apply_file(loaded, path)
 
 
 def _with_flags(loaded: Loaded, flags: Iterable[tuple[str, str, str]]) -> Loaded:

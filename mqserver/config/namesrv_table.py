@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from mqserver.config.table import Setting, Table, inert
+from mqserver.config.tls_table import TLS_CLIENT, TLS_SERVER
 
 _NETTY = "the compiled plane has no such knob"
+_NO_CLIENT = "a NameServer connects to nobody"
 
 
 NAMESRV = Table(
@@ -51,5 +53,7 @@ NAMESRV = Table(
         inert("writeBufferLowWaterMark", 0, _NETTY),
         inert("serverPooledByteBufAllocatorEnable", True, _NETTY),
         inert("useEpollNativeSelector", False, _NETTY),
+        *TLS_SERVER,
+        *(inert(row.key, row.default, _NO_CLIENT) for row in TLS_CLIENT),
     )
 )  # fmt: skip

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mqclient.wire.bodies.common import DataVersion
 from mqserver.config.load import Loaded, SettingsError, read_text
-from mqserver.config.table import Setting, shown
+from mqserver.config.table import Setting, shown_of
 from mqserver.config.text import parse, render
 from mqserver.replies import Refused
 
@@ -40,7 +40,9 @@ class OnlineSettings:
 
     def text(self) -> str:
         """Every setting as properties text (codes 26, 319)."""
-        return "".join(f"{key}={shown(self._loaded.values[key])}\n" for key in self._loaded.table)
+        values = self._loaded.values
+        rows = self._loaded.table.items()
+        return "".join(f"{key}={shown_of(row, values[key])}\n" for key, row in rows)
 
     def update(self, text: str) -> bool:
         """Apply properties text to the keys that may change; whether any did.

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mqserver.config.load import Loaded, SettingsError
+from mqserver.config.tls_table import FILES, missing_file
 from mqstore import Settings
 
 
@@ -99,6 +100,22 @@ class BrokerSettings(NamedTuple):
     enable_schedule_message_stats: bool
     message_delay_level: str
     enable_lmq: bool
+    tls_server_mode: str
+    tls_test_mode_enable: bool
+    tls_server_cert_path: str
+    tls_server_key_path: str
+    tls_server_key_password: str
+    tls_server_need_client_auth: str
+    tls_server_auth_client: bool
+    tls_server_trust_cert_path: str
+    tls_server_handshake_timeout_millis: int
+    use_tls: bool
+    tls_client_cert_path: str
+    tls_client_key_path: str
+    tls_client_key_password: str
+    tls_client_auth_server: bool
+    tls_client_verify_host: bool
+    tls_client_trust_cert_path: str
 
     @property
     def namesrv_addresses(self) -> list[str]:
@@ -123,6 +140,15 @@ class NamesrvSettings(NamedTuple):
     max_frame_bytes: int
     max_connections: int
     server_channel_max_idle_time_seconds: int
+    tls_server_mode: str
+    tls_test_mode_enable: bool
+    tls_server_cert_path: str
+    tls_server_key_path: str
+    tls_server_key_password: str
+    tls_server_need_client_auth: str
+    tls_server_auth_client: bool
+    tls_server_trust_cert_path: str
+    tls_server_handshake_timeout_millis: int
 
 
 def broker_settings(loaded: Loaded) -> BrokerSettings:
@@ -131,6 +157,10 @@ def broker_settings(loaded: Loaded) -> BrokerSettings:
     values["broker_name"] = values["broker_name"] or socket.gethostname() or "DEFAULT_BROKER"
     values["store_path_root_dir"] = str(Path(values["store_path_root_dir"]).expanduser())
     _check_broker(loaded, values)
+    _settle_tls(loaded, values)
+    if not loaded.is_set("useTLS"):
+        values["use_tls"] = values["tls_server_mode"] == "enforcing"
+    _check_tls_files(loaded, "tls.client")
     return BrokerSettings(**values)
 
 
@@ -140,6 +170,7 @@ def namesrv_settings(loaded: Loaded) -> NamesrvSettings:
     values["kv_config_path"] = str(Path(values["kv_config_path"]).expanduser())
     for key in ("adminAllowAddresses", "brokerAllowAddresses"):
         _check_networks(loaded, key)
+    _settle_tls(loaded, values)
     return NamesrvSettings(**values)
 
 
@@ -180,7 +211,7 @@ def networks(text: str) -> list[IPv4Network | IPv6Network]:
 
 def snake(key: str) -> str:
     """`brokerIP1` to `broker_ip1`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower()
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower().replace(".", "_")
 
 
 def _fields_of(
@@ -209,6 +240,31 @@ def _check_broker(loaded: Loaded, values: Mapping[str, Any]) -> None:
         host, _, port = address.strip().rpartition(":")
         if not host or not port.isdigit() or not 0 < int(port) < 65536:
             raise _refusal(loaded, "namesrvAddr", "must be host:port, more separated by ;")
+
+
+def _settle_tls(loaded: Loaded, values: dict[str, Any]) -> None:
+    """A certificate that is given is shown, unless test mode is asked for."""
+    _check_tls_files(loaded, "tls.server")
+    if values["tls_server_cert_path"] and not loaded.is_set("tls.test.mode.enable"):
+        values["tls_test_mode_enable"] = False
+    if values["tls_server_mode"] == "enforcing" and not (
+        values["tls_server_cert_path"] or values["tls_test_mode_enable"]
+    ):
+        raise _refusal(loaded, "tls.server.mode", "needs tls.server.certPath")
+    asks = values["tls_server_need_client_auth"] != "none"
+    if asks and values["tls_server_auth_client"] and not values["tls_server_trust_cert_path"]:
+        text = "needs tls.server.trustCertPath (or tls.server.authClient=false, which takes any)"
+        raise _refusal(loaded, "tls.server.need.client.auth", text)
+
+
+def _check_tls_files(loaded: Loaded, side: str) -> None:
+    for name in FILES:
+        problem = missing_file(str(loaded.values[f"{side}.{name}"]))
+        if problem:
+            raise _refusal(loaded, f"{side}.{name}", problem)
+    cert, key = f"{side}.certPath", f"{side}.keyPath"
+    if bool(loaded.values[cert]) != bool(loaded.values[key]):
+        raise _refusal(loaded, cert, f"goes together with {key}: give both")
 
 
 def _check_networks(loaded: Loaded, key: str) -> None:

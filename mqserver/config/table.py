@@ -19,6 +19,7 @@ class Setting:
     unit: what a number counts ("ms", "bytes", "%"). floor, ceiling: allowed range, inclusive.
     choices: the words allowed. inert: why a key known to Java has no effect here. online: may be
     changed while running. important: shown by `-m`. aliases: older spellings of the key.
+    secret: its value is never shown.
     """
 
     key: str
@@ -32,6 +33,7 @@ class Setting:
     online: bool = False
     important: bool = False
     aliases: tuple[str, ...] = ()
+    secret: bool = False
 
     def read(self, text: str) -> Value:
         """Turn text into a value of this setting; ValueError says what is allowed."""
@@ -68,6 +70,11 @@ class Setting:
 def inert(key: str, default: Value, why: str) -> Setting:
     """A key an existing file may hold, which changes nothing here; any number is taken."""
     return Setting(key, default, inert=why, floor=-LONG_MAX, ceiling=LONG_MAX)
+
+
+def shown_of(setting: Setting, value: Value) -> str:
+    """A setting's value as it may be shown: a secret's only says that there is one."""
+    return "******" if setting.secret and value else shown(value)
 
 
 def shown(value: Value) -> str:

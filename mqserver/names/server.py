@@ -21,6 +21,7 @@ from mqserver.names.processors import Names, processors_of, silence
 from mqserver.names.routes import Routes
 from mqserver.plane import Event, Tables
 from mqserver.replies import Family
+from mqserver.tls import plane_tls
 
 if TYPE_CHECKING:
     from mqserver.health import Health
@@ -147,4 +148,5 @@ def _plane_settings(settings: NamesrvSettings) -> dict[str, object]:
         "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
         "max_connections": settings.max_connections,
         "store_host": f"127.0.0.1:{settings.listen_port}",
+        "tls": plane_tls(settings),
     }

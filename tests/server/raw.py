@@ -85,6 +85,13 @@ class Raw:
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE)
 
+    @classmethod
+    def over(cls, connected: socket.socket) -> Self:
+        """Over a socket that somebody else connected, and closes."""
+        raw = cls.__new__(cls)
+        raw.socket = connected
+        return raw
+
     def send(self, *frames: bytes) -> None:
         """Write the frames in one piece."""
         self.socket.sendall(b"".join(frames))

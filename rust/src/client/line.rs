@@ -8,12 +8,14 @@ use parking_lot::Mutex;
 
 use super::batch::{Entry, Requests};
 use super::events::Failure;
-use super::pool::Shared;
+use super::pool::{PoolSettings, Shared};
 use super::waiters::Waiters;
 use crate::format::remoting::Frame;
-use crate::net::connect::connect;
-use crate::net::connection::{Connection, Receiver, SendError};
+use crate::net::connect::{ConnectError, connect};
+use crate::net::connection::{Connection, SendError};
 use crate::net::frame::FrameSplitter;
+use crate::net::receiver::Receiver;
+use crate::net::tls;
 
 enum State {
     /// Requests wait for the connection, in order.
@@ -127,12 +129,7 @@ impl Line {
     }
 
     async fn open(&self, shared: &Shared) -> Result<(Arc<Connection>, Receiver), Failure> {
-        let settings = &shared.settings;
-        let stream = connect(&self.address, settings.connect_timeout)
-            .await
-            .map_err(|error| Failure::Unreachable(error.to_string()))?;
-        let (connection, receiver) = Connection::new(stream, settings.outbound_limit_bytes)
-            .map_err(|error| Failure::Unreachable(format!("{}: {error}", self.address)))?;
+        let (connection, receiver) = self.connect(&shared.settings).await?;
         let mut state = self.state.lock();
         if let State::Connecting(waiting) = &mut *state {
             // Under the lock, so that later requests cannot overtake these.
@@ -150,6 +147,26 @@ impl Line {
         drop(state);
         shared.events.settled();
         Ok((connection, receiver))
+    }
+
+    async fn connect(
+        &self,
+        settings: &PoolSettings,
+    ) -> Result<(Arc<Connection>, Receiver), Failure> {
+        let unreachable = |error: ConnectError| Failure::Unreachable(error.to_string());
+        let limit = settings.connect_timeout;
+        let begin = Instant::now();
+        let stream = connect(&self.address, limit).await.map_err(unreachable)?;
+        let queue_bytes = settings.outbound_limit_bytes;
+        let made = match &settings.tls {
+            None => Connection::new(stream, queue_bytes),
+            Some(config) => {
+                let left = limit.saturating_sub(begin.elapsed());
+                let session = tls::connect(&stream, &self.address, config.clone(), left).await;
+                Connection::with_session(stream, queue_bytes, session.map_err(unreachable)?)
+            }
+        };
+        made.map_err(|error| Failure::Unreachable(format!("{}: {error}", self.address)))
     }
 
     /// Receives until the connection ends; why it did.

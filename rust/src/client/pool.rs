@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering}
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rustls::ClientConfig;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
@@ -15,7 +16,7 @@ use super::line::Line;
 use crate::format::remoting::MAX_FRAME_BYTES;
 
 /// Bounds and times of the engine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct PoolSettings {
     /// How long to try to connect; RocketMQ's 3 s.
     pub connect_timeout: Duration,
@@ -27,6 +28,8 @@ pub struct PoolSettings {
     pub in_flight_max: usize,
     /// Bytes waiting for one slow server; more are refused.
     pub outbound_limit_bytes: usize,
+    /// TLS with every server; None is plain.
+    pub tls: Option<Arc<ClientConfig>>,
 }
 
 impl Default for PoolSettings {
@@ -37,6 +40,7 @@ impl Default for PoolSettings {
             max_frame_bytes: MAX_FRAME_BYTES,
             in_flight_max: 65_536,
             outbound_limit_bytes: 64 * 1024 * 1024,
+            tls: None,
         }
     }
 }

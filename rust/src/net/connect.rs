@@ -26,6 +26,14 @@ pub enum ConnectError {
         /// How long it was tried.
         after: Duration,
     },
+    /// The connection stands, but the two sides cannot agree on TLS.
+    #[error("no TLS with {address}: {cause}")]
+    Tls {
+        /// "host:port" as given.
+        address: String,
+        /// Why.
+        cause: io::Error,
+    },
 }
 
 /// Connects to "host:port" (or "[v6]:port") and turns Nagle's algorithm off.

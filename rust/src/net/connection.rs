@@ -1,21 +1,22 @@
 //! One TCP connection: one task receives, any thread sends.
+//!
+//! Under TLS (`tls`) what is queued is sealed already, so that one queue, one limit and one way
+//! of writing serve both; a plain connection pays a branch for it.
 
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll, ready};
 
 use parking_lot::Mutex;
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
 
-use super::frame::FrameSplitter;
+use super::receiver::Receiver;
+use super::tls::{Opened, Session};
 
 /// Small pieces are joined up to this size, bytes: one system call writes many replies.
 const JOINED_BYTES_MAX: usize = 64 << 10;
@@ -60,6 +61,8 @@ struct Outbound {
     /// How much of the first piece is already written.
     written: usize,
     queued_bytes: usize,
+    /// Seals what is sent, if the connection is under TLS.
+    tls: Option<Box<Session>>,
 }
 
 impl Outbound {
@@ -105,7 +108,59 @@ impl Connection {
             write_wake: Notify::new(),
             closed: AtomicBool::new(false),
         };
-        Ok((Arc::new(connection), Receiver { stream: read }))
+        Ok((Arc::new(connection), Receiver::new(read)))
+    }
+
+    /// `new` for a connection whose TLS session is made.
+    ///
+    /// # Errors
+    /// As `new`.
+    pub fn with_session(
+        stream: TcpStream,
+        outbound_limit_bytes: usize,
+        session: Session,
+    ) -> io::Result<(Arc<Self>, Receiver)> {
+        let (connection, mut receiver) = Self::new(stream, outbound_limit_bytes)?;
+        receiver.upgrade(&connection, session, &[])?;
+        Ok((connection, receiver))
+    }
+
+    /// From now on what is sent is sealed, and what is received goes through `open`.
+    pub(super) fn begin_session(&self, session: Session) {
+        self.outbound.lock().tls = Some(Box::new(session));
+    }
+
+    /// Whether a TLS handshake goes on.
+    pub(super) fn is_handshaking(&self) -> bool {
+        let outbound = self.outbound.lock();
+        outbound
+            .tls
+            .as_ref()
+            .is_some_and(|tls| tls.is_handshaking())
+    }
+
+    /// Opens received bytes into `plain`, the rest into `rest`, and sends what the session itself
+    /// has to answer.
+    ///
+    /// # Errors
+    /// In words, when the bytes are not what was agreed.
+    pub(super) fn open(
+        &self,
+        sealed: &[u8],
+        plain: &mut [u8],
+        rest: &mut Vec<u8>,
+    ) -> io::Result<Opened> {
+        let mut outbound = self.outbound.lock();
+        let Some(session) = &mut outbound.tls else {
+            return Err(io::Error::other("the connection is not under TLS"));
+        };
+        let opened = session.open(sealed, plain, rest);
+        let answer = session.take_sealed();
+        let answered = self.put(&mut outbound, answer);
+        drop(outbound);
+        let opened = opened?;
+        answered.map_err(io::Error::other)?;
+        Ok(opened)
     }
 
     /// The other side's address.
@@ -119,7 +174,17 @@ impl Connection {
     /// `Closed`, or `Full` if the peer reads too slowly; the caller decides what that costs.
     pub fn send(&self, bytes: Vec<u8>) -> Result<(), SendError> {
         let mut outbound = self.outbound.lock();
-        let written = self.write_first(&outbound, &bytes)?;
+        self.check_room(&outbound, bytes.len())?;
+        let bytes = match &mut outbound.tls {
+            None => bytes,
+            Some(session) => session.seal(&bytes),
+        };
+        self.put(&mut outbound, bytes)
+    }
+
+    /// Writes what goes to the socket as it is, or queues it.
+    fn put(&self, outbound: &mut Outbound, bytes: Vec<u8>) -> Result<(), SendError> {
+        let written = self.write_first(outbound, &bytes)?;
         if written < bytes.len() {
             self.count_queued(bytes.len() - written);
             outbound.push(bytes, written);
@@ -134,6 +199,11 @@ impl Connection {
     /// As `send`.
     pub fn send_slice(&self, bytes: &[u8]) -> Result<(), SendError> {
         let mut outbound = self.outbound.lock();
+        self.check_room(&outbound, bytes.len())?;
+        if let Some(session) = &mut outbound.tls {
+            let sealed = session.seal(bytes);
+            return self.put(&mut outbound, sealed);
+        }
         let written = self.write_first(&outbound, bytes)?;
         if written < bytes.len() {
             self.count_queued(bytes.len() - written);
@@ -150,6 +220,8 @@ impl Connection {
     pub fn send_soon(&self, bytes: &[u8]) -> Result<(), SendError> {
         let mut outbound = self.outbound.lock();
         self.check_room(&outbound, bytes.len())?;
+        let sealed = outbound.tls.as_mut().map(|session| session.seal(bytes));
+        let bytes = sealed.as_deref().unwrap_or(bytes);
         self.count_queued(bytes.len());
         match outbound.queue.back_mut() {
             Some(last) if last.len() + bytes.len() <= JOINED_BYTES_MAX => {
@@ -170,8 +242,7 @@ impl Connection {
 
     /// Writes what may be written at once; how many bytes.
     fn write_first(&self, outbound: &Outbound, bytes: &[u8]) -> Result<usize, SendError> {
-        self.check_room(outbound, bytes.len())?;
-        if !outbound.queue.is_empty() {
+        if !outbound.queue.is_empty() || bytes.is_empty() {
             return Ok(0);
         }
         self.write_now(bytes).map_err(|_| self.break_off())
@@ -222,6 +293,15 @@ impl Connection {
     pub fn close(&self) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
+        }
+        // Held by whoever found the connection broken: then there is nobody to take leave of.
+        if let Some(mut outbound) = self.outbound.try_lock()
+            && let Some(session) = &mut outbound.tls
+        {
+            let end = session.seal_end();
+            if outbound.queue.is_empty() {
+                let _ = self.write_now(&end); // if it does not fit, the peer sees a plain end
+            }
         }
         // An error means that the peer was faster.
         let _ = socket2::SockRef::from(self.stream.as_ref()).shutdown(std::net::Shutdown::Both);
@@ -276,39 +356,5 @@ impl Drop for Connection {
     fn drop(&mut self) {
         let queued = self.outbound.get_mut().queued_bytes;
         self.queued_by_all.fetch_sub(queued, Ordering::Relaxed);
-    }
-}
-
-/// The receiving side of a connection; owned by the one task that reads.
-#[derive(Debug)]
-pub struct Receiver {
-    stream: OwnedReadHalf,
-}
-
-impl Receiver {
-    /// Receives more bytes into `splitter`; how many. 0 means that either side closed.
-    ///
-    /// # Errors
-    /// The socket's error; the connection should then be closed.
-    pub async fn receive(&mut self, splitter: &mut FrameSplitter) -> io::Result<usize> {
-        splitter.relax();
-        self.stream.readable().await?; // without a buffer, for who knows how long
-        // Unlike `try_read`, this forgets the readiness after a short read: the next wait costs
-        // no system call that would only say "would block".
-        let count = self.stream.read(splitter.spare()).await?;
-        splitter.filled(count);
-        Ok(count)
-    }
-
-    /// Receives into `buffer`, for a task that shares one buffer among its connections; how many
-    /// bytes. 0 means that either side closed.
-    pub fn poll_receive(
-        &mut self,
-        context: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
-        let mut buffer = ReadBuf::new(buffer);
-        ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer))?;
-        Poll::Ready(Ok(buffer.filled().len()))
     }
 }

@@ -3,6 +3,12 @@
 pub mod connect;
 pub mod connection;
 pub mod frame;
+pub mod receiver;
+pub mod tls;
+pub mod tls_config;
+mod tls_verify;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;

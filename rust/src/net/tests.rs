@@ -8,8 +8,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use super::connect::connect;
-use super::connection::{Connection, Receiver, SendError};
+use super::connection::{Connection, SendError};
 use super::frame::FrameSplitter;
+use super::receiver::Receiver;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 const OUTBOUND_LIMIT_BYTES: usize = 1 << 20;

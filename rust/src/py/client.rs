@@ -15,6 +15,7 @@ use super::credentials;
 use super::frames::{Submission, duration};
 use super::inbox::{Inbox, SEATED};
 use super::template::RequestTemplate;
+use super::tls;
 
 use crate::client::batch::Batch;
 use crate::client::credentials::Credentials;
@@ -232,6 +233,7 @@ fn read_settings(given: &Bound<'_, PyDict>) -> PyResult<PoolSettings> {
             "max_frame_bytes" => settings.max_frame_bytes = value.extract()?,
             "in_flight_max" => settings.in_flight_max = value.extract()?,
             "outbound_limit_bytes" => settings.outbound_limit_bytes = value.extract()?,
+            "tls" => settings.tls = tls::client(given)?,
             name if credentials::NAMES.contains(&name) => {}
             _ => return Err(PyValueError::new_err(format!("no setting named {name:?}"))),
         }

@@ -21,6 +21,7 @@ mod store_arguments;
 mod store_results;
 mod store_settings;
 mod template;
+mod tls;
 
 use pyo3::prelude::*;
 

@@ -17,6 +17,7 @@ use super::acl;
 use super::request::{Event, Request};
 use super::server_settings::{self as convert, seconds};
 use super::store::Store;
+use super::tls;
 use crate::clock::SystemClock;
 use crate::format::remoting::renumber;
 use crate::server::{self, Core, Popped, QueueName};
@@ -184,6 +185,7 @@ impl Server {
                 self.core.forget_heartbeats(&connections, replace);
                 Ok(())
             }
+            "tls" => return tls::show(&self.core.tls, rows),
             "answers" => {
                 let changes = convert::changes(rows, |_, body| body.extract::<Vec<u8>>())?;
                 self.core.answers.publish(version, changes, replace)

@@ -9,6 +9,7 @@ use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
 
+use super::tls;
 use crate::filter::Sql;
 use crate::server::{
     BrokerRow, Change, DataPlane, FilterRow, GroupFilter, GroupRow, Kind, Settings, Subscription,
@@ -16,7 +17,7 @@ use crate::server::{
 };
 
 /// The keys `Server` takes; anything else is a spelling mistake.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "kind",
     "host",
     "port",
@@ -31,6 +32,7 @@ const KEYS: [&str; 14] = [
     "default_family",
     "store_host",
     "name",
+    "tls",
 ];
 
 /// Seconds as Python gives them; negative, infinite or absurd ones become the nearest sane value.
@@ -43,12 +45,12 @@ pub(super) fn seconds(value: f64) -> Duration {
     })
 }
 
-fn bad(key: &str, value: impl std::fmt::Display, allowed: &str) -> PyErr {
+pub(super) fn bad(key: &str, value: impl std::fmt::Display, allowed: &str) -> PyErr {
     PyValueError::new_err(format!("{key} = {value}: {allowed}"))
 }
 
 /// The value of `key`; None if it is missing or None.
-fn optional<'py, T>(map: &Bound<'py, PyMapping>, key: &str) -> PyResult<Option<T>>
+pub(super) fn optional<'py, T>(map: &Bound<'py, PyMapping>, key: &str) -> PyResult<Option<T>>
 where
     T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
 {
@@ -60,7 +62,7 @@ where
     }
 }
 
-fn required<'py, T>(map: &Bound<'py, PyMapping>, key: &str) -> PyResult<T>
+pub(super) fn required<'py, T>(map: &Bound<'py, PyMapping>, key: &str) -> PyResult<T>
 where
     T: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
 {
@@ -109,6 +111,7 @@ pub(super) fn settings(map: &Bound<'_, PyMapping>) -> PyResult<Settings> {
         families: families.into_iter().collect(),
         routes: optional(map, "routes")?.unwrap_or_default(),
         default_family: optional(map, "default_family")?,
+        tls: tls::server_settings(map)?,
     })
 }
 

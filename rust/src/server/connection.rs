@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -16,7 +17,8 @@ use super::limits::{FRAME_SECONDS_MAX, READ_BYTES, UNREAD_BYTES_PAUSE};
 use super::overload;
 use super::peers::Peer;
 use super::split::Splitter;
-use crate::net::connection::Receiver;
+use super::tls::Handshake;
+use crate::net::receiver::Receiver;
 
 /// Buffers of one worker thread. Frames are answered where they were read, without a wait in
 /// between, so a connection needs none of its own.
@@ -42,6 +44,10 @@ struct Connection {
     splitter: Splitter,
     /// When the frame that is being read began.
     partial_since: Option<Instant>,
+    /// Nothing was received yet: plain or TLS?
+    is_fresh: bool,
+    /// A TLS handshake that goes on.
+    handshake: Option<Handshake>,
 }
 
 /// Takes a connection down, however its task ends: returned, panicked, or dropped by a stop.
@@ -80,6 +86,8 @@ pub(super) async fn serve(core: Arc<Core>, peer: Arc<Peer>, receiver: Receiver) 
         receiver,
         splitter,
         partial_since: None,
+        is_fresh: true,
+        handshake: None,
     };
     ending.end = connection.run().await;
 }
@@ -89,6 +97,7 @@ impl Connection {
         let peer = Arc::clone(&self.peer);
         let mut check = pin!(sleep_until(self.next_check()));
         loop {
+            let was_fresh = self.is_fresh;
             let may_read = !overload::is_full(&self.core, peer.owed(), UNREAD_BYTES_PAUSE);
             tokio::select! {
                 end = poll_fn(|cx| self.poll_read(cx)), if may_read => {
@@ -104,6 +113,9 @@ impl Connection {
                     check.as_mut().reset(self.next_check());
                 }
             }
+            if was_fresh && !self.is_fresh {
+                check.as_mut().reset(self.next_check()); // a handshake has less time
+            }
             if peer.is_closing() {
                 return (EventKind::Closed, "closed by the server".to_owned());
             }
@@ -117,13 +129,49 @@ impl Connection {
         }
         SCRATCH.with_borrow_mut(|scratch| {
             scratch.replies.clear(); // a panic may have left another connection's
-            let received = ready!(self.receiver.poll_receive(cx, &mut scratch.input));
-            Poll::Ready(match received {
+            let received = self.receiver.poll_receive(cx, &mut scratch.input);
+            let failure = self.follow_handshake(&received);
+            Poll::Ready(match ready!(received) {
                 Ok(0) => Err((EventKind::Closed, "closed by the client".to_owned())),
+                Ok(count) if self.is_fresh => {
+                    self.begin(&scratch.input[..count], &mut scratch.replies)
+                }
                 Ok(count) => self.answer(&scratch.input[..count], &mut scratch.replies),
-                Err(error) => Err((EventKind::Closed, error.to_string())),
+                Err(error) => Err((failure, error.to_string())),
             })
         })
+    }
+
+    /// The first bytes say whether the connection is plain or under TLS.
+    fn begin(&mut self, bytes: &[u8], replies: &mut Vec<u8>) -> Result<(), End> {
+        self.is_fresh = false;
+        let failed = |core: &Core, why: String| {
+            core.counters.tls_failed.one();
+            (EventKind::Tls, why)
+        };
+        let begun = self.core.tls.begin(bytes[0]);
+        let Some((session, handshake)) = begun.map_err(|why| failed(&self.core, why))? else {
+            return self.answer(bytes, replies);
+        };
+        self.peer.note_read(self.core.clock.monotonic_ms());
+        self.handshake = Some(handshake);
+        let upgraded = (self.receiver).upgrade(self.peer.connection(), session, bytes);
+        upgraded.map_err(|error| failed(&self.core, error.to_string()))
+    }
+
+    /// Notes a handshake's end, good or bad; what an error means now.
+    fn follow_handshake(&mut self, received: &Poll<io::Result<usize>>) -> EventKind {
+        if self.handshake.is_none() {
+            return EventKind::Closed;
+        }
+        let counters = &self.core.counters;
+        match received {
+            _ if !self.receiver.is_handshaking() => counters.tls_sessions.one(),
+            Poll::Ready(Ok(0) | Err(_)) => counters.tls_failed.one(),
+            _ => return EventKind::Tls,
+        }
+        self.handshake = None;
+        EventKind::Tls
     }
 
     fn answer(&mut self, bytes: &[u8], replies: &mut Vec<u8>) -> Result<(), End> {
@@ -159,10 +207,20 @@ impl Connection {
         let quiet_ms = self.core.clock.monotonic_ms() - self.peer.last_active_ms();
         let quiet = Duration::from_millis(quiet_ms.try_into().unwrap_or(0));
         let left = idle.saturating_sub(quiet).max(Duration::from_millis(1));
-        Instant::now() + left.min(Duration::from_secs(FRAME_SECONDS_MAX))
+        let check = Instant::now() + left.min(Duration::from_secs(FRAME_SECONDS_MAX));
+        let handshake = self.handshake.as_ref();
+        handshake.map_or(check, |handshake| check.min(handshake.deadline))
     }
 
     fn overdue(&self) -> Option<End> {
+        if let Some(handshake) = &self.handshake
+            && handshake.deadline <= Instant::now()
+        {
+            self.core.counters.tls_failed.one();
+            let seconds = self.core.settings.tls.handshake_timeout.as_secs_f64();
+            let detail = format!("the TLS handshake was not complete after {seconds} s");
+            return Some((EventKind::Tls, detail));
+        }
         let limit = Duration::from_secs(FRAME_SECONDS_MAX);
         if self
             .partial_since

@@ -21,6 +21,7 @@ use super::route::Routes;
 use super::settings::Settings;
 use super::stats::Counters;
 use super::tables::Tables;
+use super::tls::Tls;
 use super::traffic::Traffic;
 use crate::clock::Clock;
 use crate::store::Store;
@@ -69,6 +70,8 @@ pub struct Core {
     pub traffic: Traffic,
     /// What may wait, and how long.
     pub overload: Overload,
+    /// What connections are shown.
+    pub tls: Tls,
     /// Set while stopping: connections are not read any more.
     draining: AtomicBool,
 }
@@ -101,6 +104,7 @@ impl Core {
         let routes = Routes::new(settings.kind, settings.data_plane, families, default);
         Ok(Arc::new(Self {
             locks: Locks::new(Arc::clone(&clock)),
+            tls: Tls::new(&settings.tls),
             settings,
             clock,
             store,

@@ -13,6 +13,8 @@ pub enum EventKind {
     BadFrame,
     /// We closed it: its client does not read its replies.
     Unread,
+    /// We closed it: TLS was not agreed on.
+    Tls,
     /// It was closed as it was accepted: too many connections.
     Refused,
 }
@@ -25,6 +27,7 @@ impl EventKind {
             Self::Idle => "idle",
             Self::BadFrame => "bad_frame",
             Self::Unread => "unread",
+            Self::Tls => "tls",
             Self::Refused => "refused",
         }
     }

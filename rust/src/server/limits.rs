@@ -28,6 +28,12 @@ pub const FRAME_SECONDS_MAX: u64 = 60;
 /// Connections at once when the settings name no number; one more is closed as it is accepted.
 pub const CONNECTIONS_MAX: usize = 65_536;
 
+/// TLS handshakes that go on at once; one more connection is closed.
+pub const HANDSHAKES_MAX: usize = 1_024;
+
+/// Seconds a TLS handshake may take when the settings name no time; then its connection is closed.
+pub const HANDSHAKE_SECONDS_MAX: u64 = 10;
+
 /// Connections that may wait for `accept` (RocketMQ's serverSocketBacklog).
 pub const BACKLOG: u32 = 1_024;
 

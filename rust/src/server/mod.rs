@@ -41,6 +41,7 @@ mod settings;
 mod split;
 mod stats;
 mod tables;
+mod tls;
 mod traffic;
 mod transaction;
 
@@ -55,8 +56,9 @@ pub use locks::QueueName;
 pub use peers::Peer;
 pub use queue::Popped;
 pub use server::Server;
-pub use settings::{DataPlane, Kind, Settings};
+pub use settings::{DataPlane, Kind, Settings, TlsSettings};
 pub use tables::{
     BrokerRow, Change, GroupRow, StaleVersion, Subscription, SubscriptionRow, TopicRow,
 };
+pub use tls::{Tls, TlsMode};
 pub use traffic::Sums;

@@ -80,6 +80,11 @@ impl Peer {
         result.is_ok()
     }
 
+    /// The sending side, for the connection's task.
+    pub(super) fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
     /// Writes what waits, for the connection's task.
     pub(super) async fn write_some(&self) {
         self.connection.write_some().await;

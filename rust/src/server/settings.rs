@@ -1,9 +1,13 @@
 //! What a server is told at start.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ServerConfig;
+
 use super::limits;
+use super::tls::TlsMode;
 
 /// Which of RocketMQ's two servers this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +25,27 @@ pub enum DataPlane {
     Native,
     /// Python, always.
     Python,
+}
+
+/// TLS of both ports.
+#[derive(Debug, Clone)]
+pub struct TlsSettings {
+    /// Which connections are taken.
+    pub mode: TlsMode,
+    /// What clients are shown and asked for at first; see `Tls::show`.
+    pub shown: Option<Arc<ServerConfig>>,
+    /// A handshake that takes longer closes its connection.
+    pub handshake_timeout: Duration,
+}
+
+impl Default for TlsSettings {
+    fn default() -> Self {
+        Self {
+            mode: TlsMode::Disabled,
+            shown: None,
+            handshake_timeout: Duration::from_secs(limits::HANDSHAKE_SECONDS_MAX),
+        }
+    }
 }
 
 /// One frozen set of settings.
@@ -50,6 +75,8 @@ pub struct Settings {
     pub routes: HashMap<i32, String>,
     /// Family of codes that have no route; None leaves them unanswered, as a NameServer does.
     pub default_family: Option<String>,
+    /// TLS; disabled unless set.
+    pub tls: TlsSettings,
 }
 
 impl Default for Settings {
@@ -67,6 +94,7 @@ impl Default for Settings {
             families: Vec::new(),
             routes: HashMap::new(),
             default_family: None,
+            tls: TlsSettings::default(),
         }
     }
 }

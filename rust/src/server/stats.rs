@@ -44,6 +44,10 @@ pub struct Counters {
     pub connections_idle: Counter,
     /// Connections closed because of a frame that cannot be read.
     pub frames_bad: Counter,
+    /// TLS sessions agreed on.
+    pub tls_sessions: Counter,
+    /// Connections closed because TLS was not agreed on.
+    pub tls_failed: Counter,
     /// Requests answered 2 because a queue was full.
     pub overloaded: Counter,
     /// Requests whose processor gave no answer.
@@ -68,6 +72,8 @@ impl Default for Counters {
             connections_refused: Counter::default(),
             connections_idle: Counter::default(),
             frames_bad: Counter::default(),
+            tls_sessions: Counter::default(),
+            tls_failed: Counter::default(),
             overloaded: Counter::default(),
             unanswered: Counter::default(),
             holds: Counter::default(),
@@ -97,6 +103,8 @@ impl Counters {
             ("connections_refused", &self.connections_refused),
             ("connections_idle", &self.connections_idle),
             ("frames_bad", &self.frames_bad),
+            ("tls_sessions", &self.tls_sessions),
+            ("tls_failed", &self.tls_failed),
             ("overloaded", &self.overloaded),
             ("unanswered", &self.unanswered),
             ("holds", &self.holds),

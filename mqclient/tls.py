@@ -1,0 +1,114 @@
+"""TLS of a client: whom it believes, and what it shows.
+
+RocketMQ's clients believe any server unless told otherwise; ours look at the certificate, as every
+other TLS client does, and `Tls(verify="none")` is RocketMQ's default.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypedDict, get_args
+
+__all__ = ["Tls", "read_tls", "tls_from_environment"]
+
+Verify = Literal["full", "ca", "none"]
+
+ENVIRONMENT = "MQ_TLS_CONFIG"
+"""Names the file that commands read: see `read_tls`."""
+FILE_BYTES_MAX = 64 << 10
+
+
+class Plane(TypedDict):
+    """What the compiled client takes."""
+
+    verify: str
+    trust: str | None
+    cert: str | None
+    key: str | None
+    key_password: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tls:
+    """Speak TLS with NameServers and brokers.
+
+    ca_file: PEM file of the authorities that are trusted, or of the servers' own certificates;
+    None is what the system trusts. verify: "full" looks at issuer, dates, and that the certificate
+    is made out to the address that is used; "ca" leaves the address out; "none" believes anybody.
+    cert_file, key_file: PEM files to show servers that ask for a client certificate. key_password:
+    of an encrypted key. Files are read when the client starts: ValueError if they cannot be used.
+    """
+
+    ca_file: str | os.PathLike[str] | None = None
+    verify: Verify = "full"
+    cert_file: str | os.PathLike[str] | None = None
+    key_file: str | os.PathLike[str] | None = None
+    key_password: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.verify not in get_args(Verify):
+            raise ValueError(f"verify {self.verify!r} is not 'full', 'ca' or 'none'")
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file go together: give both or neither")
+
+    def settings(self) -> Plane:
+        """What the transport is told."""
+        return {
+            "verify": self.verify,
+            "trust": _path(self.ca_file),
+            "cert": _path(self.cert_file),
+            "key": _path(self.key_file),
+            "key_password": self.key_password,
+        }
+
+
+def tls_from_environment() -> Tls | None:
+    """What the file that MQ_TLS_CONFIG names says; None without the variable.
+
+    Raises ValueError or OSError as `read_tls`.
+    """
+    path = os.environ.get(ENVIRONMENT)
+    return read_tls(path) if path else None
+
+
+def read_tls(path: str | os.PathLike[str]) -> Tls | None:
+    """Read RocketMQ's TLS properties: `tls.enable`, `tls.client.*`; None if it says false.
+
+    Besides RocketMQ's keys, `tls.client.verifyHost=false` is verify="ca". `authServer` is true
+    unless the file says false. Other keys are passed over: the file may be a server's.
+    Raises ValueError for a bad value, OSError.
+    """
+    with Path(path).open("rb") as file:
+        text = file.read(FILE_BYTES_MAX + 1)
+    if len(text) > FILE_BYTES_MAX:
+        raise ValueError(f"{path} is over {FILE_BYTES_MAX} bytes: it is no tls.properties")
+    values = _properties(text.decode("utf-8", "replace"))
+
+    def is_on(key: str) -> bool:
+        word = values.get(key, "true").lower()
+        if word not in ("true", "false"):
+            raise ValueError(f"{path}: {key}={word}: must be true or false")
+        return word == "true"
+
+    if not is_on("tls.enable"):
+        return None
+    checked: Verify = "full" if is_on("tls.client.verifyHost") else "ca"
+    return Tls(
+        ca_file=values.get("tls.client.trustCertPath") or None,
+        verify=checked if is_on("tls.client.authServer") else "none",
+        cert_file=values.get("tls.client.certPath") or None,
+        key_file=values.get("tls.client.keyPath") or None,
+        key_password=values.get("tls.client.keyPassword") or None,
+    )
+
+
+def _properties(text: str) -> dict[str, str]:
+    lines = (line.strip() for line in text.splitlines())
+    pairs = (line.partition("=") for line in lines if line and line[0] not in "#!")
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _path(path: str | os.PathLike[str] | None) -> str | None:
+    return None if path is None else os.fspath(path)

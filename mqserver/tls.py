@@ -1,0 +1,111 @@
+"""TLS of the servers: what the compiled plane is told, and new certificates without a restart."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mqserver.config.settings import BrokerSettings, NamesrvSettings
+
+log = logging.getLogger("mqserver.tls")
+
+WATCH_S = 1.0
+"""Time between two looks at the certificate files."""
+_FILES = ("cert", "key", "trust")
+
+Stamp = tuple[int, ...]
+
+
+def plane_tls(settings: BrokerSettings | NamesrvSettings) -> dict[str, object]:
+    """The compiled plane's "tls" setting."""
+    own = bool(settings.tls_server_cert_path) and not settings.tls_test_mode_enable
+    mode = settings.tls_server_mode
+    if not own and not settings.tls_test_mode_enable:
+        mode = "disabled"  # there is nothing to show
+    return {
+        "mode": mode,
+        "cert": settings.tls_server_cert_path if own else None,
+        "key": settings.tls_server_key_path if own else None,
+        "key_password": settings.tls_server_key_password or None,
+        "client_auth": settings.tls_server_need_client_auth,
+        "trust": settings.tls_server_trust_cert_path if settings.tls_server_auth_client else None,
+        "handshake_timeout": settings.tls_server_handshake_timeout_millis / 1000,
+    }
+
+
+def client_tls(settings: BrokerSettings) -> dict[str, str | None] | None:
+    """The "tls" setting of the connections to NameServers; None is plain."""
+    if not settings.use_tls:
+        return None
+    checked = "full" if settings.tls_client_verify_host else "ca"
+    return {
+        "verify": checked if settings.tls_client_auth_server else "none",
+        "trust": settings.tls_client_trust_cert_path or None,
+        "cert": settings.tls_client_cert_path or None,
+        "key": settings.tls_client_key_path or None,
+        "key_password": settings.tls_client_key_password or None,
+    }
+
+
+class CertificateWatch:
+    """Shows new certificates to new connections once their files have changed.
+
+    tls: the plane's setting. show: gives the plane the setting again; raises ValueError for files
+    that cannot be used, which is logged once, and what was shown stays.
+    """
+
+    def __init__(
+        self,
+        tls: Mapping[str, object],
+        show: Callable[[Mapping[str, object]], None],
+        watch_s: float = WATCH_S,
+    ) -> None:
+        self._tls = {key: value for key, value in tls.items() if key != "handshake_timeout"}
+        self._show = show
+        self._watch_s = watch_s
+        self._paths = [Path(str(tls[key])) for key in _FILES if tls.get(key)]
+        self._shown = self._before = self._stamps()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="tls-watch", daemon=True)
+
+    def start(self) -> None:
+        """Watch, if there is a file to watch."""
+        if self._paths and self._tls["mode"] != "disabled":
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=1.0)
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(self._watch_s):
+            self.look()
+
+    def look(self) -> None:
+        """Take files that have changed and are the same as at the last look: all are written."""
+        stamps = self._stamps()
+        settled, self._before = stamps == self._before, stamps
+        if stamps == self._shown or not settled:
+            return
+        self._shown = stamps  # also of files that cannot be used: it is said once
+        try:
+            self._show(self._tls)
+        except ValueError as error:
+            log.error("TLS files changed but cannot be taken, the old certificate stays: %s", error)
+        else:
+            log.info("TLS files changed: new connections are shown %s", self._paths[0])
+
+    def _stamps(self) -> tuple[Stamp, ...]:
+        return tuple(_stamp(path) for path in self._paths)
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return (found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev)

@@ -1,0 +1,152 @@
+//! The receiving side of a connection, plain or under TLS.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::net::tcp::OwnedReadHalf;
+
+use super::connection::Connection;
+use super::frame::FrameSplitter;
+use super::tls::{CIPHER_BYTES, Session};
+
+thread_local! {
+    /// What a socket gave, until it is opened: no connection keeps a buffer of its own for it.
+    static CIPHER: RefCell<Box<[u8]>> = RefCell::new(vec![0; CIPHER_BYTES].into_boxed_slice());
+}
+
+/// The receiving side of a connection; owned by the one task that reads.
+#[derive(Debug)]
+pub struct Receiver {
+    stream: OwnedReadHalf,
+    /// Opens what is received, if the connection is under TLS.
+    opener: Option<Opener>,
+}
+
+#[derive(Debug)]
+struct Opener {
+    connection: Arc<Connection>,
+    /// Opened bytes that did not fit where they were to go; at most a record.
+    rest: Vec<u8>,
+    ended: bool,
+}
+
+impl Receiver {
+    pub(super) fn new(stream: OwnedReadHalf) -> Self {
+        Self {
+            stream,
+            opener: None,
+        }
+    }
+
+    /// Receives more bytes into `splitter`; how many. 0 means that either side closed.
+    ///
+    /// # Errors
+    /// The socket's error; the connection should then be closed.
+    pub async fn receive(&mut self, splitter: &mut FrameSplitter) -> io::Result<usize> {
+        splitter.relax();
+        if self.opener.is_none() {
+            self.stream.readable().await?; // without a buffer, for who knows how long
+            // Unlike `try_read`, this forgets the readiness after a short read: the next wait
+            // costs no system call that would only say "would block".
+            let count = self.stream.read(splitter.spare()).await?;
+            splitter.filled(count);
+            return Ok(count);
+        }
+        let count = poll_fn(|context| self.poll_receive(context, splitter.spare())).await?;
+        splitter.filled(count);
+        Ok(count)
+    }
+
+    /// Receives into `buffer`, for a task that shares one buffer among its connections; how many
+    /// bytes. 0 means that either side closed.
+    pub fn poll_receive(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.opener.is_some() {
+            return self.poll_opened(context, buffer);
+        }
+        let mut buffer = ReadBuf::new(buffer);
+        ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer))?;
+        Poll::Ready(Ok(buffer.filled().len()))
+    }
+
+    fn poll_opened(
+        &mut self,
+        context: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let Some(opener) = &mut self.opener else {
+            return Poll::Ready(Ok(0));
+        };
+        let stream = &mut self.stream;
+        CIPHER.with_borrow_mut(|cipher| {
+            loop {
+                let count = opener.take_rest(buffer);
+                if count > 0 || opener.ended {
+                    return Poll::Ready(Ok(count));
+                }
+                // No more than fits when opened, but for a record that began before.
+                let room = cipher.len().min(buffer.len().max(CIPHER_BYTES / 4));
+                let mut sealed = ReadBuf::new(&mut cipher[..room]);
+                ready!(Pin::new(&mut *stream).poll_read(context, &mut sealed))?;
+                if sealed.filled().is_empty() {
+                    return Poll::Ready(Ok(0));
+                }
+                let count = opener.open(sealed.filled(), buffer)?;
+                if count > 0 {
+                    return Poll::Ready(Ok(count));
+                }
+            }
+        })
+    }
+
+    /// Puts the connection under TLS; `first` are bytes that were received before.
+    ///
+    /// # Errors
+    /// In words, when those bytes are no good handshake.
+    pub fn upgrade(
+        &mut self,
+        connection: &Arc<Connection>,
+        session: Session,
+        first: &[u8],
+    ) -> io::Result<()> {
+        connection.begin_session(session);
+        let opener = self.opener.insert(Opener {
+            connection: Arc::clone(connection),
+            rest: Vec::new(),
+            ended: false,
+        });
+        opener.open(first, &mut []).map(drop)
+    }
+
+    /// Whether a TLS handshake goes on.
+    pub fn is_handshaking(&self) -> bool {
+        let opener = self.opener.as_ref();
+        opener.is_some_and(|opener| opener.connection.is_handshaking())
+    }
+}
+
+impl Opener {
+    fn open(&mut self, sealed: &[u8], buffer: &mut [u8]) -> io::Result<usize> {
+        let opened = self.connection.open(sealed, buffer, &mut self.rest)?;
+        self.ended = opened.ended;
+        Ok(opened.count)
+    }
+
+    fn take_rest(&mut self, buffer: &mut [u8]) -> usize {
+        let count = self.rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&self.rest[..count]);
+        self.rest.drain(..count);
+        if self.rest.is_empty() {
+            self.rest = Vec::new();
+        }
+        count
+    }
+}
