@@ -35,8 +35,12 @@ _VERSION_3_4_9 = 121
 _STORED = {"PUT_OK": 0, "FLUSH_DISK_TIMEOUT": 10, "SLAVE_NOT_AVAILABLE": 11}
 _STORED["FLUSH_SLAVE_TIMEOUT"] = 12
 _NOT_STORED = {
-    "CREATE_MAPPED_FILE_FAILED": "create mapped file failed, server is busy or broken.",
+    "CREATE_MAPEDFILE_FAILED": "create mapped file failed, server is busy or broken.",
     "OS_PAGECACHE_BUSY": "[PC_SYNCHRONIZED]broker busy, start flow control for a while",
+    "LMQ_CONSUME_QUEUE_NUM_EXCEEDED": (
+        "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]broker config enableLmq and enableMultiDispatch, "
+        "lmq consumeQueue num exceed maxLmqConsumeQueueNum config num, default limit 2w."
+    ),
     "UNKNOWN_ERROR": "UNKNOWN_ERROR",
 }
 

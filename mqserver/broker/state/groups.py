@@ -18,7 +18,8 @@ FILE = "subscriptionGroup.json"
 class Groups:
     """The table of groups; every change is published and marked for saving.
 
-    auto_create: whether an unknown group is created when it is first met.
+    auto_create: whether an unknown group is created when it is first met. light: the group of
+    every light queue is there and in no list (`enableLmq`, LmqSubscriptionGroupManager).
     """
 
     def __init__(
@@ -27,6 +28,7 @@ class Groups:
         now_ms: Callable[[], int],
         save: Callable[[str], None],
         auto_create: Callable[[], bool],
+        light: bool = False,
     ) -> None:
         self._lock = threading.Lock()
         self._rows = {name: SubscriptionGroupConfig(name) for name in names.SYSTEM_GROUPS}
@@ -34,6 +36,7 @@ class Groups:
         self._now_ms = now_ms
         self._save = save
         self._auto_create = auto_create
+        self._light = light
         self.version = DataVersion(0, now_ms())
 
     def load(self, text: bytes | None) -> None:
@@ -51,6 +54,8 @@ class Groups:
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
         """A group, created with defaults if that is allowed; None if it is not."""
+        if self._light and group.startswith(names.LIGHT_PREFIX):
+            return SubscriptionGroupConfig(group)
         found = self._rows.get(group)
         if found is not None:
             return found
@@ -66,6 +71,8 @@ class Groups:
 
     def put(self, config: SubscriptionGroupConfig) -> None:
         """Create or replace a group (code 200); the caller saves."""
+        if self._light and config.group_name.startswith(names.LIGHT_PREFIX):
+            return
         with self._lock:
             self._change(config)
         self._tables.forget_heartbeats()

@@ -67,7 +67,8 @@ class Topics:
     """The table of topics; every change is published, saved and announced.
 
     system: the built-in topics. now_ms: wall clock. save: marks the file. announce: tells the
-    registrar that topics were created.
+    registrar that topics were created. light: every light queue is a topic that is in no list
+    (`enableLmq`, LmqTopicConfigManager).
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Topics:
         now_ms: Callable[[], int],
         save: Callable[[str], None],
         announce: Callable[[], None],
+        light: bool = False,
     ) -> None:
         self._lock = threading.Lock()
         self._rows = dict(system)
@@ -87,6 +89,7 @@ class Topics:
         self._now_ms = now_ms
         self._save = save
         self._announce = announce
+        self._light = light
         self.version = DataVersion(0, now_ms())
 
     def load(self, text: bytes | None) -> None:
@@ -127,6 +130,8 @@ class Topics:
 
     def get(self, topic: str) -> TopicConfig | None:
         """One topic, None if it does not exist."""
+        if self._light and topic.startswith(names.LIGHT_PREFIX):
+            return _config(topic, 1)
         return self._rows.get(topic)
 
     def is_system(self, topic: str) -> bool:
@@ -135,6 +140,8 @@ class Topics:
 
     def put(self, config: TopicConfig) -> None:
         """Create or replace a topic (code 17); the caller saves and registers."""
+        if self._light and config.topic_name.startswith(names.LIGHT_PREFIX):
+            return
         with self._lock:
             self._change({config.topic_name: config})
 

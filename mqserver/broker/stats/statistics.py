@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mqclient.wire.bodies.groups import BrokerStatsData
+from mqserver.broker import topic_names as names
 from mqserver.broker.stats.items import Items
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Traffic
@@ -28,7 +29,6 @@ BROKER_PUT_NUMS, BROKER_GET_NUMS = "BROKER_PUT_NUMS", "BROKER_GET_NUMS"
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 SCHEDULE_GROUP = "SCHEDULE_CONSUMER"
-_LIGHT = "%LMQ%"
 _QUEUE_FIRST = frozenset({GROUP_GET_LATENCY, GROUP_GET_FALL_SIZE})
 """Items whose key begins with the queue."""
 
@@ -197,7 +197,8 @@ class Statistics:
 
     def _key(self, topic: str, group: str) -> str:
         if self._counted.light:
-            topic, group = (_LIGHT if n.startswith(_LIGHT) else n for n in (topic, group))
+            light = names.LIGHT_PREFIX
+            topic, group = (light if n.startswith(light) else n for n in (topic, group))
         return f"{topic}@{group}"
 
 

@@ -58,6 +58,7 @@ fn status_name(status: PutStatus) -> &'static str {
         PutStatus::PropertiesSizeExceeded => "PROPERTIES_SIZE_EXCEEDED",
         PutStatus::ServiceNotAvailable => "SERVICE_NOT_AVAILABLE",
         PutStatus::OsPageCacheBusy => "OS_PAGECACHE_BUSY",
+        PutStatus::LmqConsumeQueueNumExceeded => "LMQ_CONSUME_QUEUE_NUM_EXCEEDED",
         PutStatus::UnknownError => "UNKNOWN_ERROR",
     }
 }

@@ -49,6 +49,10 @@ impl Outcome {
             PutStatus::OsPageCacheBusy => {
                 failed("[PC_SYNCHRONIZED]broker busy, start flow control for a while")
             }
+            PutStatus::LmqConsumeQueueNumExceeded => failed(
+                "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]broker config enableLmq and enableMultiDispatch, \
+                 lmq consumeQueue num exceed maxLmqConsumeQueueNum config num, default limit 2w.",
+            ),
             PutStatus::UnknownError => failed("UNKNOWN_ERROR"),
             PutStatus::ServiceNotAvailable => Self::not_available(&refusal()),
         }

@@ -10,8 +10,9 @@ use parking_lot::{Mutex, RwLock};
 use super::consume_queue::ConsumeQueue;
 use super::consume_queue_ext::Extension;
 use super::files::{io_error, list, offset_files};
+use super::light_queues::LightQueues;
 use super::open_files::OpenFiles;
-use super::settings::{QueueExt, Settings};
+use super::settings::{MultiDispatch, QueueExt, Settings};
 use super::sparse_files::{self, Dirty, QueueFiles, SparseFiles};
 use super::types::StoreError;
 use crate::format::consume_queue::ENTRY_BYTES;
@@ -43,6 +44,7 @@ pub(crate) struct ConsumeQueues {
     file_bytes: u64,
     ext: Ext,
     queues: RwLock<ByTopic>,
+    light: Arc<LightQueues>,
     numbers: AtomicU64,
     removals: AtomicU64,
     /// Queues with units written since the last flush, by number.
@@ -78,7 +80,8 @@ impl ConsumeQueues {
         let found = adopted_file_bytes(&directories)?;
         let file_bytes = wanted.or(found).unwrap_or(DEFAULT_FILE_BYTES);
         let ext = Ext::of(root, settings.queue_ext)?;
-        let queues = Self::empty(root, file_bytes, ext, Access::Append)?;
+        let mut queues = Self::empty(root, file_bytes, ext, Access::Append)?;
+        queues.light = Arc::new(LightQueues::new(settings.multi_dispatch));
         for (topic, queue_id, _) in directories {
             let queue = queues.new_queue(&topic, queue_id);
             if !queue.load(sequential)? {
@@ -143,6 +146,7 @@ impl ConsumeQueues {
             file_bytes,
             ext,
             queues: RwLock::default(),
+            light: Arc::new(LightQueues::new(MultiDispatch::default())),
             numbers: AtomicU64::new(0),
             removals: AtomicU64::new(0),
             dirty: Mutex::default(),
@@ -179,8 +183,16 @@ impl ConsumeQueues {
         let queue = Arc::new(queue);
         let mut queues = self.queues.write();
         let of_topic = queues.entry(queue.topic().to_owned()).or_default();
-        of_topic.insert(queue.queue_id(), Arc::clone(&queue));
+        let before = of_topic.insert(queue.queue_id(), Arc::clone(&queue));
+        if before.is_none() {
+            self.light.added(queue.topic());
+        }
         queue
+    }
+
+    /// How many of them are light.
+    pub(crate) fn light(&self) -> Arc<LightQueues> {
+        Arc::clone(&self.light)
     }
 
     /// The queue, if it has ever had a message.
@@ -268,8 +280,9 @@ impl ConsumeQueues {
     /// Removes a queue from memory and disk, so that it is built anew.
     pub(crate) fn remove(&self, queue: &ConsumeQueue) -> Result<(), StoreError> {
         let mut queues = self.queues.write();
-        if let Some(of_topic) = queues.get_mut(queue.topic()) {
-            of_topic.remove(&queue.queue_id());
+        let of_topic = queues.get_mut(queue.topic());
+        if of_topic.is_some_and(|ids| ids.remove(&queue.queue_id()).is_some()) {
+            self.light.removed(queue.topic());
         }
         self.dirty.lock().remove(&queue.number());
         self.removals.fetch_add(1, Ordering::AcqRel);

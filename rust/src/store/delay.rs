@@ -321,7 +321,8 @@ fn outcome(offset: i64, result: &PutResult) -> Option<i64> {
         }
         PutStatus::CreateMappedFileFailed
         | PutStatus::ServiceNotAvailable
-        | PutStatus::OsPageCacheBusy => None,
+        | PutStatus::OsPageCacheBusy
+        | PutStatus::LmqConsumeQueueNumExceeded => None,
     }
 }
 

@@ -1,7 +1,9 @@
 //! From a put request to encoded records: all the work that needs no lock.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
+use super::light_queues::LightQueues;
 use super::settings::MultiDispatch;
 use super::types::{PutRequest, PutStatus};
 use crate::bytes::{Cursor, CursorError};
@@ -81,6 +83,7 @@ pub(crate) struct Encoder {
     pub(crate) levels: DelayLevels,
     /// Whether messages enter the queues INNER_MULTI_DISPATCH names.
     pub(crate) multi_dispatch: MultiDispatch,
+    pub(crate) light_queues: Arc<LightQueues>,
 }
 
 impl Encoder {
@@ -106,6 +109,9 @@ impl Encoder {
         let is_multi_dispatch =
             self.multi_dispatch.enabled && multi_dispatch::dispatch_names(&text).next().is_some();
         if is_multi_dispatch {
+            if self.light_queues.are_too_many() {
+                return Err(PutStatus::LmqConsumeQueueNumExceeded);
+            }
             // What the producer says of offsets is not taken. WAIT goes, as RocketMQ takes it out
             // when it adds the offsets.
             for name in [properties::INNER_MULTI_QUEUE_OFFSET, properties::WAIT] {

@@ -50,6 +50,7 @@ mod index_tests;
 mod index_writer;
 mod latency;
 mod layout;
+mod light_queues;
 mod lock;
 mod lookup;
 #[cfg(test)]

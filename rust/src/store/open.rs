@@ -199,6 +199,7 @@ impl Parts<'_> {
             max_message_bytes: settings.max_message_bytes,
             levels: self.levels.clone(),
             multi_dispatch: settings.multi_dispatch,
+            light_queues: queues.light(),
         };
         let appender = Appender {
             encoder,

@@ -9,6 +9,7 @@ use super::ack::Acks;
 use super::append::{Appender, Counters, Tail};
 use super::encode::Encoder;
 use super::flush::Flusher;
+use super::light_queues::LightQueues;
 use super::queue_offsets::QueueOffsets;
 use super::settings::{MultiDispatch, Settings};
 use super::space::Space;
@@ -31,6 +32,7 @@ pub(super) fn rig<F: Files>(files: F, clock: Arc<dyn Clock>) -> Rig<F> {
         max_message_bytes: 3000,
         levels: DelayLevels::parse("1s 5s").unwrap(),
         multi_dispatch: MultiDispatch::default(),
+        light_queues: Arc::new(LightQueues::new(MultiDispatch::default())),
     };
     rig_of(files, FILE_SIZE, encoder, clock)
 }
@@ -38,14 +40,16 @@ pub(super) fn rig<F: Files>(files: F, clock: Arc<dyn Clock>) -> Rig<F> {
 /// A rig as Java's broker is set up by default, apart from the size of files; with light queues.
 pub(super) fn java_rig(file_size: u64, clock: Arc<dyn Clock>) -> Rig<Memory> {
     let settings = Settings::default();
+    let multi_dispatch = MultiDispatch {
+        enabled: true,
+        lmq_enabled: true,
+        ..settings.multi_dispatch
+    };
     let encoder = Encoder {
         max_message_bytes: settings.max_message_bytes,
         levels: DelayLevels::parse(&settings.delay_levels).unwrap(),
-        multi_dispatch: MultiDispatch {
-            enabled: true,
-            lmq_enabled: true,
-            ..settings.multi_dispatch
-        },
+        multi_dispatch,
+        light_queues: Arc::new(LightQueues::new(multi_dispatch)),
     };
     rig_of(Memory::default(), file_size, encoder, clock)
 }

@@ -54,6 +54,7 @@ pub enum PutStatus {
     PropertiesSizeExceeded,
     ServiceNotAvailable,
     OsPageCacheBusy,
+    LmqConsumeQueueNumExceeded,
     UnknownError,
 }
 

@@ -115,7 +115,7 @@ pub(super) fn restore_states(root: &Path) -> Result<Vec<String>, StoreError> {
 }
 
 /// What every group will see of its queues. `sets_back` moves offsets beyond the end of a queue
-/// back to it, on disk, those of delay levels too: from beyond, a group would miss the messages to come.
+/// back to it, on disk, those of delay levels too: from beyond, messages to come would be missed.
 pub(super) fn outlook(
     root: &Path,
     before: &Bounds,
