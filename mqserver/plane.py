@@ -6,6 +6,9 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+SWITCH_INTERVAL_S = 0.0005
+"""Python threads change hands this often, so that hand-off threads do not starve each other."""
+
 Queue = tuple[str, str, int]
 """A queue as the lock table knows it: topic, broker name, queue id."""
 

@@ -13,8 +13,8 @@ __all__ = [
     "GetResult", "LinesAhead", "Memory", "PutResult", "QueryResult", "RepairReport", "Report",
     "Request", "RequestTemplate", "Scan", "SentReply", "Server", "ServerStopped", "SettingError",
     "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout",
-    "bench", "bloom_bits", "check_sql", "fastjson_dumps",
-    "fastjson_to_strict", "json_lines", "next_log", "rebuild",
+    "bench", "bloom_bits", "check_sql", "fastjson_dumps", "fastjson_to_strict", "json_lines",
+    "next_log", "read_registration", "rebuild", "write_topic_table",
 ]  # fmt: skip
 
 OPTIMISED: Final[bool]
@@ -261,6 +261,16 @@ def fastjson_to_strict(text: str) -> str:
 
 def fastjson_dumps(value: object, pretty: bool, raw_key: type[str]) -> str:
     """Write `value` as fastjson does; see `mqstore.fastjson.dumps`. Holds the GIL."""
+
+# --- registrations (see mqclient/wire/bodies/registration.py)
+
+def read_registration(
+    body: bytes,
+) -> tuple[dict[str, tuple[int, int, int, int]], int, int, list[str]] | None:
+    """Topics and rows, counter, timestamp, filter servers. Releases the GIL while it reads."""
+
+def write_topic_table(table: dict[str, Any]) -> str:
+    """Write a table of `TopicConfig` as fastjson does. Holds the GIL."""
 
 # --- a store directory read as it is (see mqstore/offline/)
 

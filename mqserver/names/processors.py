@@ -12,8 +12,12 @@ from functools import partial
 from zlib import crc32
 
 from mqclient.wire.bodies.common import DataVersion, KVTable, TopicList
-from mqclient.wire.bodies.route import TopicRouteData
-from mqclient.wire.bodies.topics import RegisterBrokerBody, TopicConfigSerializeWrapper
+from mqclient.wire.bodies.registration import Registered, Row, read
+from mqclient.wire.bodies.topics import (
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
 from mqclient.wire.codes import RequestCode, ResponseCode
 from mqclient.wire.headers.namesrv import (
     AddWritePermResponseHeader,
@@ -29,7 +33,7 @@ from mqserver.bad_input import refusing_bad_input
 from mqserver.config.online import OnlineSettings
 from mqserver.config.settings import NamesrvSettings
 from mqserver.guard import Guard, host_of
-from mqserver.names.answers import answer_key, cluster_body, route_body, style_of
+from mqserver.names.answers import cluster_body, route_body, style_of
 from mqserver.names.kv import ORDER_NAMESPACE, KeyValues
 from mqserver.names.routes import AddressTaken, Registration, Routes
 from mqserver.replies import NO_REPLY, Processor, Refused, Reply, Request, Response
@@ -41,7 +45,7 @@ _FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
 @dataclass(slots=True)
 class Names:
-    """Everything the processors ask. publish: gives the compiled plane a ready body.
+    """Everything the processors ask. publish: gives the compiled plane a topic's ready route.
 
     is_open: whether a connection still is.
     """
@@ -51,7 +55,7 @@ class Names:
     kv: KeyValues
     online: OnlineSettings
     brokers: Guard
-    publish: Callable[[str, bytes | None], None]
+    publish: Callable[[str, str, bytes], None]
     is_open: Callable[[int], bool]
 
 
@@ -101,7 +105,7 @@ def register_broker(names: Names, request: Request) -> Reply:
     header = RegisterBrokerRequestHeader.from_fields(request.fields)
     if header.body_crc32 and header.body_crc32 != crc32(request.body) & 0x7FFFFFFF:
         return Response(ResponseCode.SYSTEM_ERROR, "crc32 not match", {})
-    topics, filters = _registered(request, header.compressed)
+    said = _registered(request, header.compressed)
     try:
         master = names.routes.register(
             Registration(
@@ -110,9 +114,9 @@ def register_broker(names: Names, request: Request) -> Reply:
                 header.broker_id,
                 header.broker_addr,
                 header.ha_server_addr,
-                topics.topic_config_table,
-                topics.data_version,
-                filters,
+                said.topics,
+                said.version,
+                said.filter_servers,
                 request.connection,
                 host_of(request.remote),
             )
@@ -132,16 +136,28 @@ def register_broker(names: Names, request: Request) -> Reply:
     )
 
 
-def _registered(
-    request: Request, compressed: bool
-) -> tuple[TopicConfigSerializeWrapper, list[str] | None]:
+def _registered(request: Request, compressed: bool) -> Registered:
     """The topics and filter servers of a registration; older brokers send topics alone."""
     if not request.body:
-        return TopicConfigSerializeWrapper(), None
+        return Registered({}, DataVersion(), None)
     if request.version < _VERSION_3_0_11:
-        return TopicConfigSerializeWrapper.from_json(request.body), None
+        return _taken(TopicConfigSerializeWrapper.from_json(request.body), None)
+    usual = None if compressed else read(request.body)
+    if usual is not None:
+        return usual
     body = RegisterBrokerBody.decode(request.body, compressed)
-    return body.topic_config_serialize_wrapper, body.filter_server_list
+    return _taken(body.topic_config_serialize_wrapper, body.filter_server_list)
+
+
+def _taken(wrapper: TopicConfigSerializeWrapper, filters: list[str] | None) -> Registered:
+    shapes: dict[Row, Row] = {}  # equal rows are one tuple: topics have few shapes
+    rows = {name: _row(config) for name, config in wrapper.topic_config_table.items()}
+    shared = {name: shapes.setdefault(row, row) for name, row in rows.items()}
+    return Registered(shared, wrapper.data_version, filters)
+
+
+def _row(config: TopicConfig) -> Row:
+    return config.read_queue_nums, config.write_queue_nums, config.perm, config.topic_sys_flag
 
 
 def unregister_broker(names: Names, request: Request) -> Reply:
@@ -176,9 +192,9 @@ def get_route(names: Names, request: Request) -> Reply:
             return Response(ResponseCode.TOPIC_NOT_EXIST, remark)
         brokers, queues, filters = found
         order = names.kv.get(ORDER_NAMESPACE, topic or "") if _ordered(names) else None
-        body = route_body(TopicRouteData(brokers, queues, filters, order), style)
+        body = route_body(brokers, queues, filters, order, style)
         if not _ordered(names):
-            names.publish(answer_key(style, topic or ""), body)
+            names.publish(style, topic or "", body)
     return Response(body=body)
 
 

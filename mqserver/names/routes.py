@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from mqclient.wire.bodies.common import DataVersion
-from mqclient.wire.bodies.route import PERM_WRITE, BrokerData, ClusterInfo, QueueData
-from mqclient.wire.bodies.topics import TopicConfig
+from mqclient.wire.bodies.registration import Row
+from mqclient.wire.bodies.route import PERM_WRITE, BrokerData, ClusterInfo
 
 log = logging.getLogger("mqserver.names")
 MASTER = 0
+_SYS_FLAG = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Registration:
     broker_id: int
     address: str
     ha_address: str
-    topics: dict[str, TopicConfig]
+    topics: Mapping[str, Row]
     version: DataVersion
     filter_servers: list[str] | None
     connection: int
@@ -68,7 +69,7 @@ class Routes:
         self._now = now
         self._expiry = expiry
         self._changed = changed
-        self._topics: dict[str, dict[str, QueueData]] = {}
+        self._topics: dict[str, dict[str, Row]] = {}
         self._brokers: dict[str, BrokerData] = {}
         self._clusters: dict[str, dict[str, None]] = {}
         self._live: dict[str, LiveBroker] = {}
@@ -134,18 +135,16 @@ class Routes:
         return first
 
     def _take_topics(self, new: Registration, touched: set[str]) -> None:
-        for topic, config in new.topics.items():
-            row = QueueData(
-                new.broker_name,
-                config.read_queue_nums,
-                config.write_queue_nums,
-                config.perm,
-                config.topic_sys_flag,
-            )
-            queues = self._topics.setdefault(topic, {})
-            if queues.get(new.broker_name) != row:
-                queues[new.broker_name] = row
-                touched.add(topic)
+        name, known = new.broker_name, self._topics
+        for topic, row in new.topics.items():
+            queues = known.get(topic)
+            if queues is None:
+                known[topic] = {name: row}
+            elif queues.get(name) == row:
+                continue
+            else:
+                queues[name] = row
+            touched.add(topic)
 
     def _take_filters(self, new: Registration) -> None:
         if new.filter_servers:
@@ -233,20 +232,23 @@ class Routes:
 
     def route(
         self, topic: str
-    ) -> tuple[list[BrokerData], list[QueueData], dict[str, list[str]]] | None:
-        """Brokers, queues and filter servers of a topic; None unless it has both (A.5)."""
+    ) -> tuple[list[BrokerData], Mapping[str, Row], dict[str, list[str]]] | None:
+        """Brokers, rows by broker name, and filter servers; None unless it has both (A.5).
+
+        Hold the lock while the rows are read: they are the table's own.
+        """
         with self.lock:
             queues = self._topics.get(topic, {})
             brokers = [self._brokers[name] for name in queues if name in self._brokers]
             if not queues or not brokers:
                 return None
-            filters = {
+            filters = self._filters and {
                 address: self._filters[address]
                 for broker in brokers
                 for address in broker.broker_addrs.values()
                 if address in self._filters
             }
-            return brokers, list(queues.values()), filters
+            return brokers, queues, filters
 
     def wipe_write(self, broker_name: str) -> int:
         """Take the write permission from all queues of a broker; returns how many topics."""
@@ -261,8 +263,8 @@ class Routes:
     def _set_perm(self, broker_name: str, change: Callable[[int], int]) -> int:
         topics = self._topics_of(broker_name)
         for topic in topics:
-            row = self._topics[topic][broker_name]
-            self._topics[topic][broker_name] = replace(row, perm=change(row.perm))
+            reads, writes, perm, sys_flag = self._topics[topic][broker_name]
+            self._topics[topic][broker_name] = (reads, writes, change(perm), sys_flag)
         if topics:
             self._changed(topics)
         return len(topics)
@@ -297,7 +299,7 @@ class Routes:
             return [
                 topic
                 for topic, queues in self._topics.items()
-                if wanted(next(iter(queues.values())).topic_sys_flag)
+                if wanted(next(iter(queues.values()))[_SYS_FLAG])
             ]
 
     def system_topics(self) -> tuple[list[str], str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -19,7 +20,7 @@ from mqserver.names.answers import LEGACY, STANDARD, answer_key
 from mqserver.names.kv import KeyValues
 from mqserver.names.processors import Names, processors_of, silence
 from mqserver.names.routes import Routes
-from mqserver.plane import Event, Tables
+from mqserver.plane import SWITCH_INTERVAL_S, Event, Tables
 from mqserver.replies import Family
 from mqserver.tls import plane_tls
 
@@ -40,6 +41,7 @@ class NameServer:
     def __init__(self, loaded: Loaded) -> None:
         self.settings = namesrv_settings(loaded)
         self._tables = Tables()
+        self._answered: set[str] = set()
         self._admin = Guard("adminAllowAddresses", self.settings.admin_allow_addresses)
         self.names = Names(
             settings=self.settings,
@@ -47,7 +49,7 @@ class NameServer:
             kv=KeyValues(Path(self.settings.kv_config_path)),
             online=OnlineSettings(loaded, namesrv_override(loaded), self._changed),
             brokers=Guard("brokerAllowAddresses", self.settings.broker_allow_addresses),
-            publish=lambda key, body: self._tables.publish("answers", {key: body}),
+            publish=self._keep_answer,
             is_open=lambda connection: self._listener.is_open(connection),
         )
         self._listener = Listener(
@@ -81,6 +83,7 @@ class NameServer:
 
     def start(self) -> None:
         """Listen. Raises OSError when a port is taken; then nothing is left open."""
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         self.port, _ = self._listener.start()
         try:
             if self._health is not None:
@@ -111,9 +114,18 @@ class NameServer:
         """A connection ended: the broker behind it is gone."""
         self.names.routes.close(event.connection, event.remote)
 
+    def _keep_answer(self, style: str, topic: str, body: bytes) -> None:
+        """Give the plane a ready route. Under the lock of the routes, as is the next."""
+        self._answered.add(topic)
+        self._tables.publish("answers", {answer_key(style, topic): body})
+
     def _forget_answers(self, topics: Iterable[str]) -> None:
-        keys = [answer_key(style, topic) for topic in topics for style in (STANDARD, LEGACY)]
-        self._tables.publish("answers", dict.fromkeys(keys))
+        """Take back the routes of topics that changed; few of many were ever asked for."""
+        known = self._answered.intersection(topics)
+        if known:
+            self._answered -= known
+            keys = [answer_key(style, topic) for topic in known for style in (STANDARD, LEGACY)]
+            self._tables.publish("answers", dict.fromkeys(keys))
 
     def _changed(self, loaded: Loaded) -> None:
         """Take an online update: permissions, and whether routes carry order configuration."""

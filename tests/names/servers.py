@@ -43,9 +43,8 @@ class SocketlessNames:
     def __call__(self, request: FakeRequest) -> Reply:
         return answer(self.processors.get(request.code, silence), request)
 
-    def _publish(self, key: str, body: bytes | None) -> None:
-        if body is not None:
-            self.answers[key] = body
+    def _publish(self, style: str, topic: str, body: bytes) -> None:
+        self.answers[f"105|{style}|{topic}"] = body
 
     def _forget(self, topics: Iterable[str]) -> None:
         self.changed_topics += topics

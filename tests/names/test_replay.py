@@ -78,13 +78,14 @@ def test_replies_equal_rocketmqs(tmp_path: Path, session: str) -> None:
             assert reply is NO_REPLY, label
             continue
         assert isinstance(reply, Response), label
+        body = (reply.body or b"").replace(b',"enableActingMaster":false', b"")  # 5.x asks for it
         assert (reply.code, reply.remark) == (expected.code, expected.remark), label
         assert dict(reply.fields or {}) == expected.fields, label
         if request.serialize == 0:
             assert (reply.fields is not None) == expected.has_fields, label
         if label == "get config":
-            assert b"listenPort=9876\n" in (reply.body or b"")
+            assert b"listenPort=9876\n" in body
         else:
-            assert plain(reply.body or b"") == plain(expected.body), label
+            assert plain(body) == plain(expected.body), label
         if request.code == 105:
-            assert (reply.body or b"") == expected.body, label
+            assert body == expected.body, label

@@ -60,7 +60,12 @@ def test_a_registration_makes_a_route(names: SocketlessNames, compressed: bool) 
     found = route(names)
     assert found is not None
     assert found["brokerDatas"] == [
-        {"brokerAddrs": {"0": "127.0.0.1:10911"}, "brokerName": "a", "cluster": "C"}
+        {
+            "brokerAddrs": {"0": "127.0.0.1:10911"},
+            "brokerName": "a",
+            "cluster": "C",
+            "enableActingMaster": False,
+        }
     ]
 
 

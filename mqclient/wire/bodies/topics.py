@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Self
 
+from mqclient.wire.bodies import registration
 from mqclient.wire.bodies.base import Body, BodyError
 from mqclient.wire.bodies.common import DataVersion
 from mqstore import fastjson
@@ -71,6 +72,12 @@ class TopicConfigSerializeWrapper(Body):
     topic_config_table: dict[str, TopicConfig] = field(default_factory=dict)
     data_version: DataVersion = field(default_factory=DataVersion)
 
+    def to_json(self) -> bytes:
+        """As every body does; the table is written by the core."""
+        table = registration.topic_table(self.topic_config_table)
+        version = fastjson.dumps(self.data_version.to_plain())
+        return f'{{"dataVersion":{version},"topicConfigTable":{table}}}'.encode()
+
 
 @dataclass
 class RegisterBrokerBody(Body):
@@ -80,6 +87,13 @@ class RegisterBrokerBody(Body):
         default_factory=TopicConfigSerializeWrapper
     )
     filter_server_list: list[str] = field(default_factory=list)
+
+    def to_json(self) -> bytes:
+        """As every body does; the table is written by the core."""
+        filters = fastjson.dumps(self.filter_server_list).encode()
+        wrapper = self.topic_config_serialize_wrapper.to_json()
+        head = b'{"filterServerList":' + filters + b',"topicConfigSerializeWrapper":'
+        return head + wrapper + b"}"
 
     def encode(self, compressed: bool = False) -> bytes:
         """Write the body as the header's `compressed` says.

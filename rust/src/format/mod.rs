@@ -10,5 +10,6 @@ pub mod message;
 pub mod message_id;
 pub mod multi_dispatch;
 pub mod properties;
+pub mod registration;
 pub mod remoting;
 pub mod signature;

@@ -21,6 +21,7 @@ use thiserror::Error;
 use crate::bytes::CursorError;
 
 pub use fields::{ExtFields, FieldValue};
+pub(in crate::format) use head::push_decimal;
 pub use head::{Head, ReplyTo};
 pub use opaque::renumber;
 

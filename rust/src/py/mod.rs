@@ -13,6 +13,7 @@ mod inbox;
 mod logging;
 mod offline;
 mod rebuild;
+mod registration;
 mod request;
 mod server;
 mod server_settings;
@@ -48,6 +49,8 @@ mod _core {
     use super::offline::{Report, Scan, json_lines};
     #[pymodule_export]
     use super::rebuild::{RepairReport, rebuild};
+    #[pymodule_export]
+    use super::registration::{read_registration, write_topic_table};
     #[pymodule_export]
     use super::request::{Event, Request};
     #[pymodule_export]

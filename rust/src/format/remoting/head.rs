@@ -120,7 +120,7 @@ impl Frame<'_> {
 }
 
 /// Appends `number` in decimal.
-pub(super) fn push_decimal(number: i64, out: &mut Vec<u8>) {
+pub(in crate::format) fn push_decimal(number: i64, out: &mut Vec<u8>) {
     let mut digits = [0u8; 20];
     let mut at = digits.len();
     let mut left = number.unsigned_abs();

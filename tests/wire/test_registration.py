@@ -1,0 +1,71 @@
+"""Registrations written and read by the core are those of the general writer and reader."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqclient.wire.bodies import registration
+from mqclient.wire.bodies.common import DataVersion
+from mqclient.wire.bodies.topics import (
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
+from mqclient.wire.codes import RequestCode
+from mqclient.wire.frame import decode
+from mqstore import fastjson
+from tests.wire.golden import FOLDER, frames
+
+ODD = ["plain", "%RETRY%g", 'quote"back\\slash', "Überweisung", "line\nend", "\u2028", "zz", "aa"]
+
+
+def body_of(names: list[str]) -> RegisterBrokerBody:
+    rows = {
+        name: TopicConfig(name, number, number + 1, 6, "MULTI_TAG", number % 4, bool(number % 2))
+        for number, name in enumerate(names)
+    }
+    return RegisterBrokerBody(TopicConfigSerializeWrapper(rows, DataVersion(3, 1_700_000_000_000)))
+
+
+@pytest.mark.parametrize("names", [[], ["T"], ODD])
+def test_it_is_written_as_any_other_body(names: list[str]) -> None:
+    body = body_of(names)
+    assert body.to_json().decode() == fastjson.dumps(body.to_plain())
+    wrapper = body.topic_config_serialize_wrapper
+    assert wrapper.to_json().decode() == fastjson.dumps(wrapper.to_plain())
+
+
+def test_what_a_java_broker_recorded_is_read_the_short_way() -> None:
+    read = 0
+    for recorded in frames(FOLDER / "broker-register.jsonl.gz"):
+        frame = decode(recorded.data)
+        if frame.code != RequestCode.REGISTER_BROKER or frame.is_response:
+            continue
+        found = registration.read(frame.body)
+        slowly = RegisterBrokerBody.decode(frame.body)
+        wrapper = slowly.topic_config_serialize_wrapper
+        assert found is not None
+        assert (found.version, found.filter_servers) == (wrapper.data_version, [])
+        assert found.topics == {
+            name: (row.read_queue_nums, row.write_queue_nums, row.perm, row.topic_sys_flag)
+            for name, row in wrapper.topic_config_table.items()
+        }
+        read += len(found.topics)
+    assert read > 10
+
+
+def test_equal_rows_are_one_object() -> None:
+    rows = {name: TopicConfig(name, 4, 4) for name in ("a", "b")}
+    found = registration.read(RegisterBrokerBody(TopicConfigSerializeWrapper(rows)).encode())
+    assert found is not None
+    assert found.topics["a"] is found.topics["b"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"\xff", b'{"filterServerList":[]}'])
+def test_anything_else_is_left_to_the_reader_that_forgives(body: bytes) -> None:
+    assert registration.read(body) is None
+
+
+def test_a_field_of_another_type_is_an_error() -> None:
+    with pytest.raises(TypeError):
+        registration.topic_table({"T": TopicConfig("T", "four")})  # type: ignore[arg-type]
