@@ -32,6 +32,7 @@ INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 Duration = float | timedelta
 ConsumeFrom = Literal["latest", "earliest"] | datetime
 
+_ADDRESS_SERVER = re.compile(r"http://[^/\s;,]+/[^\s;,]*[^/\s;,]")
 _LEGAL_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 _NOT_SENDABLE = frozenset(
     (
@@ -59,16 +60,24 @@ def seconds(duration: Duration, name: str = "timeout", floor: float = 0.0) -> fl
 def namesrv_addresses(namesrv: str | Iterable[str] | None) -> tuple[str, ...]:
     """Read NameServer addresses: "host:port", several by ";" or as a list.
 
-    None means the environment's NAMESRV_ADDR, else 127.0.0.1:9876. A missing port is 9876.
+    None means the environment's NAMESRV_ADDR, else 127.0.0.1:9876. A missing port is 9876. One URL
+    with a path, http://HOST/rocketmq/nsaddr, is that of an address server, and stays as it is.
     Raises ValueError for an address that cannot be one.
     """
     if namesrv is None:
         namesrv = os.environ.get("NAMESRV_ADDR") or NAMESRV_DEFAULT
     parts = re.split(r"[;,]", namesrv) if isinstance(namesrv, str) else list(namesrv)
+    if len(parts) == 1 and is_address_server(parts[0].strip()):
+        return (parts[0].strip(),)
     addresses = tuple(dict.fromkeys(_address(part) for part in parts if part.strip()))
     if not addresses:
         raise ValueError(f"namesrv {namesrv!r} names no NameServer; give host:port")
     return addresses
+
+
+def is_address_server(address: str) -> bool:
+    """Whether it is the URL of an address server: one with a path."""
+    return bool(_ADDRESS_SERVER.fullmatch(address))
 
 
 def _address(text: str) -> str:
@@ -166,13 +175,14 @@ def credentials(access: str | None, secret: str | None, token: str | None) -> Cr
 class ClientSettings:
     """What every client needs. All durations in seconds.
 
-    namesrv: NameServers as "host:port", tried in turn. address_map: broker address as advertised
-    to the address to use, for brokers behind NAT. client_ip, instance_name: parts of the client id
-    "ip@instance[@unit]"; None picks the outgoing interface and "pid#nanotime". request_timeout: of
-    one request. serialize: how our headers are written; None writes those of sends and pulls in
-    RocketMQ's binary form, which costs both sides less, and the others in JSON. access_key,
-    secret_key, security_token: the account whose requests are signed, for brokers with access
-    control. tls: how to speak TLS with NameServers and brokers; True trusts what the system trusts.
+    namesrv: NameServers as "host:port", tried in turn, or the URL of an address server.
+    address_map: broker address as advertised to the address to use, for brokers behind NAT.
+    client_ip, instance_name: parts of the client id "ip@instance[@unit]"; None picks the outgoing
+    interface and "pid#nanotime". request_timeout: of one request. serialize: how our headers are
+    written; None writes those of sends and pulls in RocketMQ's binary form, which costs both sides
+    less, and the others in JSON. access_key, secret_key, security_token: the account whose
+    requests are signed, for brokers with access control. tls: how to speak TLS with NameServers
+    and brokers; True trusts what the system trusts.
     """
 
     namesrv: tuple[str, ...] = (NAMESRV_DEFAULT,)

@@ -82,7 +82,7 @@ class Client:
 
             self._transport = Transport(**self.settings.transport())
         self._transport.on_request(self._serve)
-        self.namesrv = NameServers(self.settings.namesrv, self._transport)
+        self.namesrv = NameServers(self.settings.namesrv, self._transport, self.settings.unit_name)
         self.routes = RouteTable(self.namesrv, self.settings.request_timeout)
         poll = self.settings.route_poll_interval
         beat = self.settings.heartbeat_interval
@@ -102,6 +102,7 @@ class Client:
         self._state = "closing"
         self.ending.set()
         tasks, self._tasks = self._tasks, set()
+        self.namesrv.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

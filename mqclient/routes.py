@@ -5,12 +5,15 @@ Rules: RocketMQ 4.9 `MQClientInstance.updateTopicRouteInfoFromNameServer`.
 """
 
 import asyncio
+import logging
 import random
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
-from mqclient.config import DEFAULT_TOPIC
+from mqclient import address_server
+from mqclient.config import DEFAULT_TOPIC, is_address_server
 from mqclient.errors import BrokerError, ClientTimeout, NoRouteError, UnreachableError
 from mqclient.wire import calls
 from mqclient.wire.bodies.route import MASTER_ID, TopicRouteData
@@ -21,6 +24,7 @@ from mqstore.message import MessageQueue
 __all__ = ["NameServers", "RouteTable", "TopicRoute"]
 
 R = TypeVar("R")
+log = logging.getLogger("mqclient.routes")
 
 
 class CallsServers(Protocol):
@@ -84,15 +88,28 @@ def _order_counts(text: str) -> list[tuple[str, int]]:
 
 
 class NameServers:
-    """The configured NameServers: a random one first, kept while it answers, then the next."""
+    """The NameServers: a random one first, kept while it answers, then the next.
 
-    def __init__(self, addresses: tuple[str, ...], transport: CallsServers) -> None:
-        self.addresses = addresses
+    addresses: "host:port" each, or one URL of an address server, which is asked for them at the
+    first call and every two minutes from then on; without a good answer the list stays as it is.
+    unit: of the client; an address server may have a list for it.
+    """
+
+    def __init__(
+        self, addresses: tuple[str, ...], transport: CallsServers, unit: str | None = None
+    ) -> None:
+        self._url = addresses[0] if is_address_server(addresses[0]) else ""
+        if self._url and unit:
+            self._url += f"-{unit}?nofix=1"
+        self.addresses = () if self._url else addresses
         self._transport = transport
         self._current = random.randrange(len(addresses))
+        self._asked_next = 0.0
+        self._asking: asyncio.Task[None] | None = None
+        self._trouble = ""
 
     def __str__(self) -> str:
-        return ", ".join(self.addresses)
+        return ", ".join(self.addresses) or self._url
 
     async def invoke(self, call: calls.Call[R], timeout: float) -> R:
         """Ask the current NameServer, and the others when it does not answer.
@@ -100,9 +117,11 @@ class NameServers:
         timeout: seconds for each of them. Raises BrokerError as answered, UnreachableError or
         ClientTimeout when none answers, saying so if an address looks like another kind of server.
         """
+        if self._url:
+            await self._look_up()
         failures = []
         for _ in self.addresses:
-            address = self.addresses[self._current]
+            address = self.addresses[self._current % len(self.addresses)]
             try:
                 reply = await self._transport.call(address, call.request, timeout)
                 if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
@@ -112,6 +131,38 @@ class NameServers:
                 failures.append((address, error))
                 self._current = (self._current + 1) % len(self.addresses)
         raise _unreachable(failures) from failures[0][1]
+
+    def close(self) -> None:
+        """Nobody waits for the address server any more."""
+        if self._asking is not None:
+            self._asking.cancel()
+
+    async def _look_up(self) -> None:
+        """Wait for the address server only while nothing is known."""
+        if time.monotonic() >= self._asked_next:
+            wait = address_server.PERIOD_S if self._asked_next else address_server.FIRST_S
+            self._asked_next = time.monotonic() + wait
+            self._asking = asyncio.create_task(self._ask_address_server())
+        if not self.addresses and self._asking is not None:
+            await asyncio.shield(self._asking)
+        if not self.addresses:
+            self._asked_next = 0.0
+            raise UnreachableError(self._trouble, self._url)
+
+    async def _ask_address_server(self) -> None:
+        try:
+            found = await asyncio.to_thread(address_server.fetch_addresses, self._url)
+        except address_server.AddressServerError as error:
+            if self.addresses and str(error) != self._trouble:
+                log.warning("%s; keeping %s", error, self)
+            self._trouble = str(error)
+            return
+        self._trouble = ""
+        if not self.addresses:
+            self._current = random.randrange(len(found))
+        elif found != self.addresses:
+            log.info("address server %s: the NameServers are %s", self._url, ", ".join(found))
+        self.addresses = found
 
 
 def _wrong_door(address: str) -> str:

@@ -35,7 +35,7 @@ from mqserver.config.settings import (
 )
 from mqserver.guard import Guard, guarded
 from mqserver.listener import Listener
-from mqserver.plane import Event, Tables
+from mqserver.plane import SWITCH_INTERVAL_S, Event, Tables
 from mqstore import Settings, Store, StorePoisoned
 
 if TYPE_CHECKING:
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mqserver.broker")
 
-SWITCH_INTERVAL_S = 0.0005
-"""Python threads change hands this often, so that hand-off threads do not starve the loop."""
 CLIENT_SCAN_S = 10.0
 CLIENT_EXPIRY_S = 120.0
 PROTECT_TURNS = 18
@@ -293,6 +291,8 @@ class Broker:
         if before.broker_permission != self.settings.broker_permission:
             context.topics.bump()
             context.registrar.announce()
+        if before.namesrv_addr != self.settings.namesrv_addr and self._registrar is not None:
+            self._registrar.look_again()
 
     def _on_event(self, event: Event) -> None:
         """A connection ended: its client leaves every group."""

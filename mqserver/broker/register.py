@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from zlib import crc32
 
+from mqclient import address_server
 from mqclient.transport import Transport
 from mqclient.wire.bodies.common import DataVersion, KVTable
 from mqclient.wire.bodies.topics import (
@@ -28,6 +29,7 @@ from mqclient.wire.headers.namesrv import (
     QueryDataVersionResponseHeader,
     RegisterBrokerRequestHeader,
 )
+from mqserver.broker.name_servers import NameServerList
 from mqserver.broker.state.topics import READ_WRITE, Topics
 from mqserver.config.settings import BrokerSettings
 from mqserver.tls import client_tls
@@ -74,7 +76,7 @@ class Registrar:
         self._topics = topics
         self._settings = settings
         self._ordered = ordered
-        self._namesrvs = settings().namesrv_addresses
+        self._namesrvs = NameServerList(settings)
         self._thread = threading.Thread(target=self._run, name="registrar", daemon=True)
         self._first = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -92,10 +94,23 @@ class Registrar:
 
     def start(self) -> None:
         """Start, register once with every NameServer and wait for the answers or their timeout."""
-        if not self._namesrvs:
-            return
-        self._thread.start()
-        self._first.wait(self._timeout + 1.0)
+        if self._begun():
+            self._first.wait(self._timeout + address_server.TIMEOUT_S + 1.0)
+
+    def _begun(self) -> bool:
+        """Start the thread unless there is nobody to register with."""
+        if self._namesrvs.addresses or self._namesrvs.is_asked_for:
+            self._thread.start()
+            return True
+        return False
+
+    def look_again(self) -> None:
+        """The NameServers were set online: register with those of now."""
+        loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(self._mark, False)
+        elif not self._thread.is_alive():
+            self._begun()
 
     def announce(self) -> None:
         """Register the whole table soon, one-way, without waiting."""
@@ -103,8 +118,8 @@ class Registrar:
         if loop is not None:
             loop.call_soon_threadsafe(self._mark)
 
-    def _mark(self) -> None:
-        self._announced = True
+    def _mark(self, announced: bool = True) -> None:
+        self._announced |= announced
         if self._wake is not None:
             self._wake.set()
 
@@ -148,15 +163,33 @@ class Registrar:
         self._wake = asyncio.Event()
         self._transport = Transport(tls=client_tls(self._settings()))
         self._transport.on_close(self._lost)
+        readdressing = asyncio.create_task(self._readdress())
         try:
             await self._follow(self._wake)
             await self._everywhere(self._unregister_at)
         finally:
             self._loop = None
+            readdressing.cancel()
             self._first.set()
             await self._transport.aclose()
 
+    async def _readdress(self) -> None:
+        """Ask the address server now and then; who is new there is registered with at once."""
+        wait = address_server.FIRST_S
+        while True:
+            await asyncio.sleep(wait)
+            wait = address_server.PERIOD_S
+            before = self._namesrvs.addresses
+            await self._ask_where()
+            if self._namesrvs.addresses != before:
+                self._mark(announced=False)
+
+    async def _ask_where(self) -> None:
+        if self._namesrvs.is_asked_for:
+            await asyncio.to_thread(self._namesrvs.refresh)
+
     async def _follow(self, wake: asyncio.Event) -> None:
+        await self._ask_where()
         await self._register(self._topics.wrapper(), forced=True)
         self._first.set()
         retry = RETRY_S
@@ -268,11 +301,11 @@ class Registrar:
 
     async def _everywhere(self, act: Callable[[str], Awaitable[None]]) -> None:
         """Act at every NameServer at once; log who stops and who starts answering."""
-        outcomes = await asyncio.gather(
-            *(act(address) for address in self._namesrvs),
-            return_exceptions=True,
-        )
-        for address, outcome in zip(self._namesrvs, outcomes, strict=True):
+        addresses = self._namesrvs.addresses
+        for gone in self._away.keys() - set(addresses):
+            del self._away[gone]
+        outcomes = await asyncio.gather(*map(act, addresses), return_exceptions=True)
+        for address, outcome in zip(addresses, outcomes, strict=True):
             if isinstance(outcome, Exception):
                 if address not in self._away:
                     log.warning("NameServer %s: %s; will try again", address, outcome)
