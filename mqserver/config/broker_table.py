@@ -33,7 +33,13 @@ _IDENTITY = (
     Setting("bindAddress", "0.0.0.0", "address of the listener", important=True),
     Setting("advertisedPort", 0, "port clients are told; 0: the listener's", ceiling=65535),
     Setting("fastPortEnable", True, "also listen on listenPort-2 (VIP), without pull"),
-    Setting("namesrvAddr", "", "NameServers, host:port;host:port", important=True),
+    Setting("namesrvAddr", "", "NameServers, host:port;host:port", online=True, important=True),
+    Setting("fetchNamesrvAddrByAddressServer", False, "without namesrvAddr, ask an HTTP address "
+            "server every two minutes", important=True),
+    Setting("rmqAddressServerDomain", "jmenv.tbsite.net", "its host, or host:port; else port 8080",
+            aliases=("rocketmq.namesrv.domain",)),
+    Setting("rmqAddressServerSubGroup", "nsaddr", "its list, the end of the path after /rocketmq/",
+            aliases=("rocketmq.namesrv.domain.subgroup",)),
     Setting("rocketmqHome", "", "RocketMQ's home: access files are in conf/ below it"),
     Setting("metricsListen", "", "address of /metrics, /live and /ready, host:port; empty: none"),
     Setting("regionId", "DefaultRegion", "told to producers as MSG_REGION", online=True),
@@ -49,8 +55,8 @@ _TOPICS = (
             online=True, important=True),
     Setting("clusterTopicEnable", True, "the cluster's topic is a template"),
     Setting("brokerTopicEnable", True, "the broker's topic is a template"),
-    Setting("traceTopicEnable", False, "create the trace topic"),
-    Setting("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC", "the trace topic"),
+    Setting("traceTopicEnable", False, "create the trace topic", important=True),
+    Setting("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC", "the trace topic", important=True),
     Setting("traceOn", True, "told to producers as TRACE_ON", online=True),
     Setting("rejectTransactionMessage", False, "refuse half messages", online=True,
             important=True),
@@ -69,11 +75,11 @@ _CONSUMERS = (
 
 _REGISTRATION = (
     Setting("registerNameServerPeriod", 30000, "register again; clamped to 10,000-60,000",
-            unit="ms"),
+            unit="ms", online=True),
     Setting("registerBrokerTimeoutMills", 6000, "wait for a NameServer's answer", unit="ms",
-            floor=1),
-    Setting("forceRegister", True, "register even if nothing changed"),
-    Setting("compressedRegister", False, "compress registrations"),
+            floor=1, online=True),
+    Setting("forceRegister", True, "register even if nothing changed", online=True),
+    Setting("compressedRegister", False, "compress registrations", online=True),
 )  # fmt: skip
 
 _OURS = (
@@ -104,7 +110,8 @@ _OURS = (
 )  # fmt: skip
 
 _ACCESS = (
-    Setting("aclEnable", False, "requests need an account and its signature: docs/acl.md"),
+    Setting("aclEnable", False, "requests need an account and its signature: docs/acl.md",
+            important=True),
     Setting("aclPlainFile", "conf/plain_acl.yml", "main access file, from rocketmqHome"),
     Setting("aclWhiteListSkipsSignature", False, "a white address needs no signature, as in "
             "RocketMQ"),
@@ -112,10 +119,11 @@ _ACCESS = (
 
 _TRANSACTIONS = (
     Setting("transactionTimeOut", 6000, "a half message older than this is asked about", unit="ms",
-            online=True),
-    Setting("transactionCheckMax", 15, "asked so often, it is given up", online=True),
+            online=True, important=True),
+    Setting("transactionCheckMax", 15, "asked so often, it is given up", online=True,
+            important=True),
     Setting("transactionCheckInterval", 60_000, "pause between two checks", unit="ms", floor=1,
-            online=True),
+            online=True, important=True),
     Setting("endTransactionPoolQueueCapacity", 100_000, "ends of transactions that may wait",
             floor=1),
 )  # fmt: skip
@@ -158,9 +166,7 @@ _OVERLOAD = (
 )  # fmt: skip
 
 _INERT = (
-    inert("fetchNamesrvAddrByAddressServer", False, _LATER),
-    inert("rmqAddressServerDomain", "", _LATER),
-    inert("rmqAddressServerSubGroup", "", _LATER),
+    inert("configBlackList", "configBlackList;brokerConfigPath", "only listed keys change online"),
     inert("flushConsumerOffsetHistoryInterval", 60000, "the history is not kept"),
     inert("maxDelayTime", 40, "unused by RocketMQ too"),
     inert("isolateLogEnable", False, "unused by RocketMQ too"),

@@ -32,6 +32,9 @@ class BrokerSettings(NamedTuple):
     advertised_port: int
     fast_port_enable: bool
     namesrv_addr: str
+    fetch_namesrv_addr_by_address_server: bool
+    rmq_address_server_domain: str
+    rmq_address_server_sub_group: str
     region_id: str
     metrics_listen: str
     broker_permission: int

@@ -67,9 +67,9 @@ class Setting:
         return f"a whole number from {self.floor} to {self.ceiling}{unit}"
 
 
-def inert(key: str, default: Value, why: str) -> Setting:
+def inert(key: str, default: Value, why: str, important: bool = False) -> Setting:
     """A key an existing file may hold, which changes nothing here; any number is taken."""
-    return Setting(key, default, inert=why, floor=-LONG_MAX, ceiling=LONG_MAX)
+    return Setting(key, default, inert=why, floor=-LONG_MAX, ceiling=LONG_MAX, important=important)
 
 
 def shown_of(setting: Setting, value: Value) -> str:
