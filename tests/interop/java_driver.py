@@ -6,7 +6,7 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +44,18 @@ class JavaConsumer:
 
 
 class JavaDriver(ServerProcess):
-    """A JVM running `Driver.java`; `serialize` is the header form its client speaks."""
+    """A JVM running `Driver.java`; `serialize` is the header form its client speaks.
 
-    def __init__(self, home: Path, serialize: str = "JSON", flags: tuple[str, ...] = ()) -> None:
+    prefix: words before the command, which run it elsewhere.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        serialize: str = "JSON",
+        flags: tuple[str, ...] = (),
+        prefix: Sequence[str] = (),
+    ) -> None:
         self.home = home
         self.serialize = serialize
         self._events: list[Event] = []
@@ -54,7 +63,8 @@ class JavaDriver(ServerProcess):
         self._arrival = threading.Condition()
         prepare_home(home)
         form = f"-Drocketmq.serialize.type={serialize}"
-        super().__init__(java_command(home, "Driver", flags=(form, *flags)), cwd=home)
+        command = [*prefix, *java_command(home, "Driver", flags=(form, *flags))]
+        super().__init__(command, cwd=home)
         try:
             self.await_events("ready", "ready", 1, 60.0)
         except BaseException:
