@@ -127,6 +127,7 @@ def _body(case: Case, reply: Frame) -> object:
     if case.code in MESSAGES:
         return [_message(message) for message in decode_messages(reply.body)]
     text = reply.body.decode("utf-8", "replace")
+    text = text.replace(',"enableActingMaster":false', "")  # for RocketMQ 5's clients
     if case.code in PROPERTIES:
         return Table(masked(line).split("=", 1) for line in text.splitlines() if "=" in line)
     if case.code == RequestCode.GET_BROKER_RUNTIME_INFO:
