@@ -44,6 +44,7 @@ def run_namesrv(file: str | None, settings: Mapping[str, str], show: str = "") -
     loaded = load_namesrv(file, settings)
     if show:
         return _print(loaded, show)
+    _log(loaded, "namesrv")
     _warn(loaded)
     from mqserver.names.server import NameServer
 
@@ -51,8 +52,8 @@ def run_namesrv(file: str | None, settings: Mapping[str, str], show: str = "") -
         server = NameServer(loaded)
         stopped = on_signals()
         server.start()
-    say("The Name Server boot success. serializeType=JSON")
-    say(f"listening on {server.settings.bind_address}:{server.port}")
+    _announce("The Name Server boot success. serializeType=JSON")
+    _announce(f"listening on {server.settings.bind_address}:{server.port}")
     stopped.wait()
     server.stop()
     return None
@@ -65,6 +66,7 @@ def run_broker(
     loaded = load_broker(file, namesrv, settings)
     if show:
         return _print(loaded, show)
+    _log(loaded, "broker")
     _warn(loaded)
     from mqserver.broker.broker import Broker
 
@@ -79,7 +81,7 @@ def run_broker(
         server.advertised.origin,
         server.settings.store_path_root_dir,
     ):
-        say(line)
+        _announce(line)
     for warning in server.advertised.warnings:
         _warning(warning)
     for address, why in server.away.items():
@@ -240,13 +242,24 @@ def _print(loaded: Loaded, show: str) -> None:
         say(line)
 
 
+def _log(loaded: Loaded, server: str) -> None:
+    from mqserver.logs import set_up
+
+    with clear_errors(loaded):
+        set_up(loaded, server)
+
+
+def _announce(line: str) -> None:
+    """Say a line, and keep it in the log file if there is one."""
+    say(line)
+    logging.getLogger("mqserver").info("%s", line)
+
+
 def _warn(loaded: Loaded) -> None:
-    logging.basicConfig(
-        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
-    )
     for warning in loaded.warnings:
         _warning(warning)
 
 
 def _warning(text: str) -> None:
     print(f"mqserver: warning: {text}", file=sys.stderr, flush=True)
+    logging.getLogger("mqserver").info("warning: %s", text)

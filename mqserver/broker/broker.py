@@ -21,6 +21,7 @@ from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.filters import BloomShape, Filters
 from mqserver.broker.state.producers import Producers
 from mqserver.broker.state.saving import Saver
+from mqserver.broker.stats.log import StatsLog
 from mqserver.broker.stats.statistics import statistics_of
 from mqserver.broker.told import broker_row, plane_settings
 from mqserver.broker.transactions.checking import Checks
@@ -322,11 +323,13 @@ class Broker:
         """Close connections of clients that stopped sending heartbeats; note the midnights."""
         refusal: str | None = None
         turns = count(1)
+        lines = StatsLog(self.context.stats, time.time)
         due = time.monotonic()
         # At a fixed rate: the statistics take their samples here.
         while not self._stopping.wait(max(0.0, due - time.monotonic())):
             due = max(due + CLIENT_SCAN_S, time.monotonic())
             self.context.stats.sample()
+            lines.look()
             refusal = self._told_refusal(refusal)
             limit = time.monotonic() - CLIENT_EXPIRY_S
             context, listener = self.context, self._listener

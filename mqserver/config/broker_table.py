@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from mqserver.config.log_table import LOG_ROWS
 from mqserver.config.store_table import STORE_ROWS
 from mqserver.config.table import LONG_MAX, Setting, Table, inert
 from mqserver.config.tls_table import TLS_CLIENT, TLS_SERVER
@@ -217,4 +218,4 @@ _INERT = (
 
 BROKER = Table((*_IDENTITY, *_TOPICS, *_CONSUMERS, *_REGISTRATION, *_TRANSACTIONS, *_FILTERS,
                 *_STATISTICS, *_OVERLOAD, *_OURS, *_ACCESS, *TLS_SERVER,
-                *TLS_CLIENT, *STORE_ROWS, *_INERT))  # fmt: skip
+                *TLS_CLIENT, *LOG_ROWS, *STORE_ROWS, *_INERT))  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mqserver.config.log_table import LOG_ROWS
 from mqserver.config.table import Setting, Table, inert
 from mqserver.config.tls_table import TLS_CLIENT, TLS_SERVER
 
@@ -54,6 +55,7 @@ NAMESRV = Table(
         inert("serverPooledByteBufAllocatorEnable", True, _NETTY),
         inert("useEpollNativeSelector", False, _NETTY),
         *TLS_SERVER,
+        *LOG_ROWS,
         *(inert(row.key, row.default, _NO_CLIENT) for row in TLS_CLIENT),
     )
 )  # fmt: skip

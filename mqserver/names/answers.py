@@ -62,7 +62,7 @@ def route_body(
 
 def _brokers(brokers: list[BrokerData], style: str) -> str:
     """Most topics have the brokers of another topic: the same objects, which are kept as well."""
-    key = (style, *map(id, brokers))
+    key: tuple[str | int, ...] = (style, *map(id, brokers))
     known = _lists.get(key)
     if known is None:
         if len(_lists) >= _LISTS_MAX:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from mqserver import logs
 from mqserver.config import settings
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load
@@ -47,7 +48,8 @@ OURS = {
     # ours
     "aclWhiteListSkipsSignature", "adminAllowAddresses", "advertisedPort", "allocateStepBytes",
     "bindAddress", "brokerAllowAddresses", "brokerExpiry", "damagePolicy", "dataPlane",
-    "fastPortEnable", "handoffThreads", "maxConnections", "maxFrameBytes", "metricsListen",
+    "fastPortEnable", "handoffThreads", "logDir", "logFileBytes", "logFileCount", "logLevel",
+    "maxConnections", "maxFrameBytes", "metricsListen",
     "minFreeBytes", "workerThreads",
 }  # fmt: skip
 
@@ -86,7 +88,8 @@ def fates(table: Table, kind: type, store: bool) -> dict[str, str]:
     """What becomes of each key that is not inert: who holds its value."""
     held = {*kind._fields}  # type: ignore[attr-defined]
     stored = {field.metadata["key"] for field in fields(Settings)} if store else set()
-    checked = set(re.findall(r'loaded\.values\["(\w+)"\]', Path(settings.__file__).read_text()))
+    readers = Path(settings.__file__).read_text() + Path(logs.__file__).read_text()
+    checked = set(re.findall(r'loaded\.values\["(\w+)"\]', readers))
     fate = {}
     for key, setting in table.items():
         if not setting.inert:

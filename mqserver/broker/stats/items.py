@@ -57,6 +57,16 @@ class Window:
         per_second = total * 1000.0 / max(1, last.at_ms - begin_ms)
         return BrokerStatsItem(total, per_second, total / count if count > 0 else 0.0)
 
+    def moved(self) -> set[int]:
+        """The rows whose sum, as `of` has it, is not 0."""
+        if not self._samples:
+            return set()
+        last = self._samples[-1].values
+        base = self._samples[0].values if len(self._samples) == self._samples.maxlen else array("q")
+        new = range(len(base), len(last))
+        grown = {row for row, value in enumerate(base) if last[row] != value}
+        return grown.union(row for row in new if last[row])
+
     def keep(self, rows: list[int]) -> None:
         """Renumber: row `rows[i]` becomes row i."""
         for _ in range(len(self._samples)):
@@ -115,6 +125,14 @@ class Items:
             if row is None:
                 return None
             return BrokerStatsData(self._minute.of(row), self._hour.of(row), self._day.of(row))
+
+    def moved(self, period: str) -> list[tuple[str, str, BrokerStatsItem]]:
+        """The items that moved in the last "minute", "hour" or "day": name, key, sums."""
+        with self._lock:
+            window = {"minute": self._minute, "hour": self._hour, "day": self._day}[period]
+            rows = window.moved()
+            items = ((*item, row) for item, row in self._rows.items() if row in rows)
+            return [(name, key, window.of(row)) for name, key, row in items]
 
     def tps(self, name: str, key: str) -> float:
         """An item per second over the last minute, 0 if there is none."""

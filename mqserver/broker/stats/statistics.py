@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mqclient.wire.bodies.groups import BrokerStatsData
+from mqclient.wire.bodies.groups import BrokerStatsData, BrokerStatsItem
 from mqserver.broker import topic_names as names
 from mqserver.broker.stats.items import Items
 from mqserver.config.settings import BrokerSettings
@@ -104,6 +104,10 @@ class Statistics:
         """An item over the last minute, hour and day; None if there is none."""
         self._collect()
         return self._items.view(name, key)
+
+    def moved(self, period: str) -> list[tuple[str, str, BrokerStatsItem]]:
+        """The items that moved in the last "minute", "hour" or "day": name, key, sums."""
+        return self._items.moved(period)
 
     def totals(self, name: str) -> dict[str, int]:
         """The items of a name since the broker's start, by key."""

@@ -1,0 +1,15 @@
+"""Settings of where a server's log goes; both servers have them. RocketMQ's are in its logback."""
+
+from __future__ import annotations
+
+from mqserver.config.table import Setting
+
+LOG_ROWS = (
+    Setting("logDir", "", "folder of broker.log or namesrv.log, and stats.log; empty: warnings go "
+            "to standard error alone"),
+    Setting("logLevel", "INFO", "least that goes to the files",
+            choices=("DEBUG", "INFO", "WARNING", "ERROR")),
+    Setting("logFileBytes", 64 << 20, "a log file this large is put aside", unit="bytes",
+            floor=4096, ceiling=1 << 30),
+    Setting("logFileCount", 10, "files put aside; the oldest goes", floor=1, ceiling=100),
+)  # fmt: skip

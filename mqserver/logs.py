@@ -1,0 +1,175 @@
+"""Where a server's log goes: standard error, and files that roll; a flood is a line and a count.
+
+Only the commands set this up. A server within a program leaves logging to the program.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+
+from mqserver.config.load import Loaded
+
+PERIOD_S = 10.0
+"""Lines that differ in their digits alone are one in this time."""
+KINDS_MAX = 1_000
+STATS = "mqserver.stats"
+"""The logger of `stats.log`."""
+_KEY_CHARACTERS_MAX = 200
+_DIGITS = re.compile(r"\d+")
+_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+_Kind = tuple[str, int, str]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A line that was passed on. until: monotonic. more: those like it since; last: of them."""
+
+    until: float
+    more: int
+    last: logging.LogRecord
+
+
+class Calm(logging.Handler):
+    """Passes records on, of those alike the first; at the end of a period it says how many more.
+
+    While they keep coming there is one line a period. now: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        handlers: Sequence[logging.Handler],
+        period: float = PERIOD_S,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self._handlers = handlers
+        self._period = period
+        self._now = now
+        self._seen: dict[_Kind, _Seen] = {}  # in the order in which their periods end
+        self._guard = threading.RLock()
+        self._more = threading.Event()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="log-floods", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass a record on, or count it."""
+        text = record.getMessage()[:_KEY_CHARACTERS_MAX]
+        kind = (record.name, record.levelno, _DIGITS.sub("#", text))
+        with self._guard:
+            now = self._now()
+            self._end(now)
+            seen = self._seen.get(kind)
+            if seen is not None:
+                seen.more += 1
+                seen.last = record
+                self._more.set()
+                return
+            if len(self._seen) >= KINDS_MAX:
+                self._tell(self._seen.pop(next(iter(self._seen))))
+            self._seen[kind] = _Seen(now + self._period, 0, record)
+            self._pass(record)
+
+    def _end(self, now: float) -> None:
+        """End the periods that are over; a line that goes on has another."""
+        while self._seen:
+            kind, seen = next(iter(self._seen.items()))
+            if seen.until > now:
+                return
+            del self._seen[kind]
+            if seen.more:
+                self._tell(seen)
+                self._seen[kind] = _Seen(now + self._period, 0, seen.last)
+
+    def _tell(self, seen: _Seen) -> None:
+        if seen.more == 0:
+            return
+        record = copy(seen.last)
+        if seen.more > 1:
+            more = seen.more - 1
+            record.msg = f"{record.getMessage()} (and {more} more like it in {self._period:g} s)"
+            record.args = None
+        record.exc_info = record.exc_text = None
+        self._pass(record)
+
+    def _pass(self, record: logging.LogRecord) -> None:
+        for handler in self._handlers:
+            if record.levelno >= handler.level:
+                handler.handle(record)
+
+    def _run(self) -> None:
+        while True:
+            self._more.wait()
+            if self._ended.wait(self._period / 10):
+                return
+            with self._guard:
+                self._end(self._now())
+                if not any(seen.more for seen in self._seen.values()):
+                    self._more.clear()
+
+    def flush(self) -> None:
+        """Tell all that was counted."""
+        with self._guard:
+            for seen in self._seen.values():
+                self._tell(seen)
+                seen.more = 0
+        for handler in self._handlers:
+            handler.flush()
+
+    def close(self) -> None:
+        """Tell all, and close the handlers."""
+        self._ended.set()
+        self._more.set()
+        self.flush()
+        for handler in self._handlers:
+            handler.close()
+        super().close()
+
+
+def set_up(loaded: Loaded, server: str) -> None:
+    """Send this process's log where the settings want it. server: "broker" or "namesrv".
+
+    Raises OSError when `logDir` cannot be written.
+    """
+    to_error = logging.StreamHandler(sys.stderr)
+    to_error.setLevel(logging.WARNING)
+    handlers: list[logging.Handler] = [to_error]
+    level = logging.WARNING
+    if loaded.values["logDir"]:
+        level = logging.getLevelNamesMapping()[str(loaded.values["logLevel"])]
+        to_file = _file(loaded, f"{server}.log")
+        to_file.setLevel(level)
+        handlers.append(to_file)
+        stats = logging.getLogger(STATS)
+        stats.propagate = False
+        stats.addHandler(_file(loaded, "stats.log"))
+        stats.setLevel(logging.INFO)
+    for handler in handlers:
+        handler.setFormatter(logging.Formatter(_FORMAT))
+    root = logging.getLogger()
+    root.addHandler(Calm(handlers))
+    root.setLevel(min(level, logging.WARNING))
+
+
+def _file(loaded: Loaded, name: str) -> logging.Handler:
+    """A file that rolls; the import is late because most servers write none."""
+    from logging.handlers import RotatingFileHandler
+
+    folder = Path(str(loaded.values["logDir"])).expanduser()
+    folder.mkdir(parents=True, exist_ok=True)
+    handler = RotatingFileHandler(
+        folder / name,
+        maxBytes=int(loaded.values["logFileBytes"]),
+        backupCount=int(loaded.values["logFileCount"]),
+        encoding="utf-8",
+    )
+    handler.setFormatter(logging.Formatter(_FORMAT))
+    return handler
