@@ -38,7 +38,8 @@ class Tls:
     None is what the system trusts. verify: "full" looks at issuer, dates, and that the certificate
     is made out to the address that is used; "ca" leaves the address out; "none" believes anybody.
     cert_file, key_file: PEM files to show servers that ask for a client certificate. key_password:
-    of an encrypted key. Files are read when the client starts: ValueError if they cannot be used.
+    of an encrypted key. A file that is missing is a ValueError when the client starts, one that
+    cannot be used at its first request.
     """
 
     ca_file: str | os.PathLike[str] | None = None
@@ -54,12 +55,12 @@ class Tls:
             raise ValueError("cert_file and key_file go together: give both or neither")
 
     def settings(self) -> Plane:
-        """What the transport is told."""
+        """What the transport is told. Raises ValueError for a file that is not there."""
         return {
             "verify": self.verify,
-            "trust": _path(self.ca_file),
-            "cert": _path(self.cert_file),
-            "key": _path(self.key_file),
+            "trust": _checked("ca_file", self.ca_file),
+            "cert": _checked("cert_file", self.cert_file),
+            "key": _checked("key_file", self.key_file),
             "key_password": self.key_password,
         }
 
@@ -110,5 +111,7 @@ def _properties(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def _path(path: str | os.PathLike[str] | None) -> str | None:
+def _checked(name: str, path: str | os.PathLike[str] | None) -> str | None:
+    if path is not None and not Path(path).is_file():
+        raise ValueError(f"{name} {os.fspath(path)}: there is no such file")
     return None if path is None else os.fspath(path)

@@ -40,12 +40,12 @@ def java_command(home: Path, main: str, *arguments: str, flags: tuple[str, ...] 
 class JavaNamesrv:
     """`NamesrvStartup` on a free port; ready when the constructor returns."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, flags: tuple[str, ...] = ()) -> None:
         self.port = free_triple()
         self.address = f"127.0.0.1:{self.port}"
         conf = write_conf(prepare_home(home) / "namesrv.conf", {"listenPort": self.port})
         main = "org.apache.rocketmq.namesrv.NamesrvStartup"
-        command = java_command(home, main, "-c", str(conf))
+        command = java_command(home, main, "-c", str(conf), flags=flags)
         self.process = ServerProcess(command, cwd=home, ready="The Name Server boot success")
 
     def stop(self) -> None:
@@ -64,6 +64,7 @@ class JavaBroker:
         port: int | None = None,
         store: Path | None = None,
         settings: Mapping[str, object] | None = None,
+        flags: tuple[str, ...] = (),
     ) -> None:
         self.port = port or free_triple()
         self.address = f"127.0.0.1:{self.port}"
@@ -73,7 +74,7 @@ class JavaBroker:
         extra = SMALL_STORE if settings is None else settings
         conf = write_conf(prepare_home(home) / "broker.conf", {**values, **extra})
         main = "org.apache.rocketmq.broker.BrokerStartup"
-        command = java_command(home, main, "-c", str(conf))
+        command = java_command(home, main, "-c", str(conf), flags=flags)
         self.process = ServerProcess(command, cwd=home, ready="boot success")
 
     def stop(self) -> None:

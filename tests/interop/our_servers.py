@@ -21,11 +21,11 @@ def start(home: Path, *words: str) -> ServerProcess:
 class OurNamesrv:
     """`mqserver namesrv start` on a free port; ready when the constructor returns."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, settings: Mapping[str, object] | None = None) -> None:
         self.port = free_triple()
         self.address = f"127.0.0.1:{self.port}"
-        settings = {"listenPort": self.port, "kvConfigPath": home / "kvConfig.json"}
-        conf = write_conf(home / "namesrv.conf", settings)
+        own = {"listenPort": self.port, "kvConfigPath": home / "kvConfig.json"}
+        conf = write_conf(home / "namesrv.conf", {**own, **(settings or {})})
         self.process = start(home, "namesrv", "start", "-c", str(conf))
 
     def stop(self) -> None:

@@ -17,6 +17,10 @@ use crate::net::frame::FrameSplitter;
 use crate::net::receiver::Receiver;
 use crate::net::tls;
 
+/// What a server that takes TLS only does with a plain connection.
+const NEVER_HEARD: &str =
+    "end of stream before any answer; if it takes only TLS, give the client tls=True";
+
 enum State {
     /// Requests wait for the connection, in order.
     Connecting(Vec<Requests>),
@@ -172,12 +176,15 @@ impl Line {
     /// Receives until the connection ends; why it did.
     async fn receive(&self, shared: &Shared, mut receiver: Receiver) -> String {
         let mut splitter = FrameSplitter::new(shared.settings.max_frame_bytes);
+        let mut unheard = shared.settings.tls.is_none();
         loop {
             match receiver.receive(&mut splitter).await {
+                Ok(0) if unheard => return NEVER_HEARD.to_owned(),
                 Ok(0) => return "end of stream".to_owned(),
                 Ok(_) => self.last_used_ms.store(shared.now_ms(), Ordering::Relaxed),
                 Err(error) => return error.to_string(),
             }
+            unheard = false;
             loop {
                 match splitter.next_frame() {
                     Ok(Some(frame)) => {
