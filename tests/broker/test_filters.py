@@ -132,13 +132,13 @@ def test_the_filters_of_a_topic_are_published_when_they_change() -> None:
     table.filters.load(golden())
     bits, filters = table.published["TopicExt"]
     assert bits == 112
-    assert sorted(positions for _, positions in filters) == [[37, 36, 35], [80, 74, 68]]
+    assert sorted(positions for _, _, positions in filters) == [[37, 36, 35], [80, 74, 68]]
 
     table.published.clear()
     table.subscribe("a > 5", 7, group="one")
     table.subscribe("a > 6", 7, group="two")
     _, filters = table.published["T"]
-    assert [text for text, _ in filters] == ["a > 5", "a > 6"]
+    assert [row[:2] for row in filters] == [("one", "a > 5"), ("two", "a > 6")]
     assert table.published.keys() == {"T"}
 
     table.published.clear()
@@ -146,10 +146,10 @@ def test_the_filters_of_a_topic_are_published_when_they_change() -> None:
     table.filters.left(lambda _group: False)
     assert table.published == {}, "a dead filter keeps its bits: its group may come back"
     table.subscribe("a > 9", 9, group="one")
-    assert [text for text, _ in table.published["T"][1]] == ["a > 9", "a > 6"]
+    assert [text for _, text, _ in table.published["T"][1]] == ["a > 9", "a > 6"]
     table.now_ms += DAY_MS + 1
     table.rows()
-    assert [text for text, _ in table.published["T"][1]] == ["a > 9"]
+    assert [text for _, text, _ in table.published["T"][1]] == ["a > 9"]
     table.filters.left(lambda _group: False)
     table.now_ms += DAY_MS + 1
     table.rows()

@@ -34,7 +34,9 @@ def send(probe: Probe, topic: str, body: str, **properties: object) -> None:
     assert reply.code == 0, reply.remark
 
 
-def heartbeat(probe: Probe, group: str, wanted: dict[str, tuple[str, str]]) -> None:
+def heartbeat(
+    probe: Probe, group: str, wanted: dict[str, tuple[str, str]], version: int = 7
+) -> None:
     """One member; wanted: topic to type and expression."""
     consumer = {
         "groupName": group,
@@ -42,7 +44,7 @@ def heartbeat(probe: Probe, group: str, wanted: dict[str, tuple[str, str]]) -> N
         "messageModel": "CLUSTERING",
         "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
         "subscriptionDataSet": [
-            {"topic": topic, "subString": text, "subVersion": 7, "expressionType": kind}
+            {"topic": topic, "subString": text, "subVersion": version, "expressionType": kind}
             for topic, (kind, text) in wanted.items()
         ],
     }
@@ -89,6 +91,35 @@ def test_the_extension_keeps_which_groups_want_a_message(plane: str, tmp_path: P
     (file,) = tmp_path.rglob(f"consumequeue_ext/{topic}/0/*")
     one, two = (set(bloom_bits(group, topic, 20, 32)[1]) for group in ("one", "two"))
     assert bitmaps(file.read_bytes()) == [None, set(), one, one | two]
+
+
+def test_a_group_that_is_filtered_by_bits_misses_nothing(plane: str, tmp_path: Path) -> None:
+    settings = {"enablePropertyFilter": "true", "enableConsumeQueueExt": "true"}
+    settings |= {"enableCalcFilterBitMap": "true", "dataPlane": plane}
+    with (
+        Standalone(data=tmp_path, settings=settings) as mq,
+        Probe(mq.broker_address, timeout=15) as probe,
+    ):
+        topic, sent = mq.topic(queues=1), list[str]()
+
+        def send_all() -> None:
+            for a in (1, 6, 9):
+                sent.append(f"{a}/{len(sent)}")
+                send(probe, topic, sent[-1], a=a)
+            mq.wait_dispatched()
+
+        def wanted(above: int) -> list[str]:
+            return [body for body in sent if int(body.partition("/")[0]) > above]
+
+        send_all()  # nobody has a filter yet
+        for version, above in ((7, 5), (8, 7), (9, 0)):
+            heartbeat(probe, "one", {topic: ("SQL92", f"a > {above}")}, version)
+            assert pull(probe, topic, "one") == wanted(above), "bits of an older filter"
+            send_all()
+            heartbeat(probe, "two", {topic: ("SQL92", "a > 8")})
+            send_all()
+            assert pull(probe, topic, "one") == wanted(above)
+            assert pull(probe, topic, "two") == wanted(8)
 
 
 def bitmaps(data: bytes) -> list[set[int] | None]:

@@ -171,12 +171,12 @@ class Filters:
         """Publish the filters of these topics: of dead ones too, whose consumers may come back."""
         if self._publish is None or not topics:
             return
-        found: dict[str, list[tuple[str, list[int]]]] = {topic: [] for topic in topics}
+        found: dict[str, list[tuple[str, str, list[int]]]] = {topic: [] for topic in topics}
         bits = 0
-        for rows in self._groups.values():
+        for group, rows in self._groups.items():
             for topic in topics & rows.keys():
                 row, bloom = rows[topic], rows[topic].bloom_filter_data
                 if bloom is not None and sql_error(row.expression_type, row.expression) is None:
                     bits = bloom.bit_num
-                    found[topic].append((row.expression, bloom.bit_pos))
+                    found[topic].append((group, row.expression, bloom.bit_pos))
         self._publish({topic: (bits, rows) if rows else None for topic, rows in found.items()})

@@ -21,12 +21,24 @@ fn refused(why: &str) -> SqlError {
 
 /// A compiled SQL92 expression over the properties of a message.
 #[derive(Debug)]
-pub struct Sql(Expression);
+pub struct Sql {
+    text: Box<str>,
+    expression: Expression,
+}
 
 impl Sql {
     /// Compiles an expression.
     pub fn compile(text: &str) -> Result<Self, SqlError> {
-        Parser::new(text).parse().map(Self)
+        let expression = Parser::new(text).parse()?;
+        Ok(Self {
+            text: text.into(),
+            expression,
+        })
+    }
+
+    /// What it was compiled from.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// Whether a message with this properties text passes. What cannot be evaluated, or is
@@ -38,7 +50,7 @@ impl Sql {
 
     /// True, false or unknown; an error where values cannot be compared.
     pub(super) fn evaluate<'a>(&'a self, get: &evaluate::Get<'a, '_>) -> evaluate::Truth {
-        evaluate::truth(&self.0, get)
+        evaluate::truth(&self.expression, get)
     }
 }
 

@@ -178,7 +178,9 @@ impl Server {
             }
             "filters" => {
                 let changes = convert::changes(rows, convert::filters)?;
-                tables.filters.publish(version, changes, replace)
+                let store = self.core.store.as_ref();
+                let end = || store.map_or(i64::MAX, |store| store.max_physical_offset());
+                tables.filters.publish(version, changes, replace, end)
             }
             "heartbeats" => {
                 let connections = convert::connections(rows)?;

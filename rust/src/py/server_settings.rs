@@ -15,6 +15,7 @@ use crate::server::{
     BrokerRow, Change, DataPlane, FilterRow, GroupFilter, GroupRow, Kind, Settings, Subscription,
     SubscriptionRow, TopicRow,
 };
+use crate::store::Marks;
 
 /// The keys `Server` takes; anything else is a spelling mistake.
 const KEYS: [&str; 15] = [
@@ -186,14 +187,15 @@ pub(super) fn group(_name: &str, row: Bound<'_, PyAny>) -> PyResult<GroupRow> {
     })
 }
 
-/// (bits, [(expression, [position])])
+/// (bits, [(group, expression, [position])])
 pub(super) fn filters(_topic: &str, row: Bound<'_, PyAny>) -> PyResult<FilterRow> {
-    let (bit_count, filters): (u32, Vec<(String, Vec<u32>)>) = row.extract()?;
-    let compiled = |(text, positions): (String, Vec<u32>)| {
+    let (bit_count, filters): (u32, Vec<(String, String, Vec<u32>)>) = row.extract()?;
+    let compiled = |(group, text, positions): (String, String, Vec<u32>)| {
         let sql = Sql::compile(&text).map_err(|error| bad("filter", text, &error.to_string()))?;
         Ok(GroupFilter {
+            group,
             sql: Arc::new(sql),
-            positions,
+            marks: Arc::new(Marks::new(bit_count, positions)),
         })
     };
     let filters = filters.into_iter().map(compiled);

@@ -46,7 +46,7 @@ mod traffic;
 mod transaction;
 
 pub use acl::{Account, AclRules, AddressPattern, Denials};
-pub use bitmaps::{FilterRow, GroupFilter};
+pub use bitmaps::{FilterRow, Filters, GroupFilter};
 pub use core::{Core, UnknownFamily};
 pub use events::{Event, EventKind};
 pub use handoff::{Job, JobHead};

@@ -85,8 +85,7 @@ pub(super) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         true => inline_filter(context.frame),
         false => known_filter(core, asked.group, asked.topic, asked.sub_version),
     };
-    let filter =
-        filter.filter(|found| broker.property_filter || !matches!(found, TagFilter::Sql(_)));
+    let filter = filter.filter(|found| broker.property_filter || !found.is_sql());
     let filter = match filter {
         Some(TagFilter::All) if broker.filter_retry => {
             let retried = core.tables.retried_filter(asked.topic);
@@ -367,7 +366,10 @@ fn known_filter(core: &Core, group: &str, topic: &str, version: i64) -> Option<T
             return None;
         }
         let filter = match (subscription.by_tag, subscription.everything) {
-            (false, _) => TagFilter::Sql(Arc::clone(subscription.sql.as_ref()?)),
+            (false, _) => core
+                .tables
+                .filters
+                .of(group, topic, subscription.sql.as_ref()?),
             (true, true) => TagFilter::All,
             (true, false) => TagFilter::Codes(Arc::clone(&subscription.codes)),
         };

@@ -146,7 +146,7 @@ fn follow_store(core: &Arc<Core>) -> io::Result<Vec<JoinHandle<()>>> {
     let filtering = Arc::downgrade(core);
     store.set_bitmap_source(Box::new(move |record| {
         let filters = &filtering.upgrade()?.tables.filters;
-        filters.with(record.topic, |row| row.bitmap(record.properties))
+        filters.bitmap(record.topic, record.properties)
     }));
     (0..COLD_THREADS)
         .map(|index| {

@@ -11,7 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use thiserror::Error;
 
 use super::acl::AclTable;
-use super::bitmaps::FilterRow;
+use super::bitmaps::Filters;
 use crate::filter::Sql;
 use crate::store::TagFilter;
 
@@ -259,7 +259,7 @@ pub struct Tables {
     /// Group name to its online clients' subscriptions.
     pub subscriptions: Table<SubscriptionRow>,
     /// Topic name to the filters of its groups; empty unless bitmaps are wanted.
-    pub filters: Table<FilterRow>,
+    pub filters: Filters,
     /// Accounts and white lists; empty while access control is off.
     pub acl: AclTable,
 }

@@ -93,6 +93,7 @@ mod upkeep;
 mod walk;
 
 pub use delay::DeliveryListener;
+pub use read_sql::Marks;
 pub use settings::{Cleaning, MultiDispatch, QueueExt, Settings};
 pub use store::Store;
 pub use types::{

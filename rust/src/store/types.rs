@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::read_sql::Marks;
 use crate::filter::Sql;
 use crate::format::properties;
 
@@ -130,6 +131,8 @@ pub enum TagFilter {
     Codes(Arc<[i32]>),
     /// Those whose properties satisfy an expression.
     Sql(Arc<Sql>),
+    /// The same, where bits of the extension tell of some messages that they do not.
+    Marked(Arc<Sql>, Arc<Marks>),
     /// Of messages that come again, those that satisfy the expression for the topic they first came
     /// from, if it has one.
     Retried(Arc<HashMap<String, Arc<Sql>>>),
@@ -139,7 +142,7 @@ impl TagFilter {
     /// Whether a message with this tags code may pass (RocketMQ compares the low 32 bits).
     pub fn matches(&self, tags_code: i64) -> bool {
         match self {
-            Self::All | Self::Sql(_) | Self::Retried(_) => true,
+            Self::All | Self::Sql(_) | Self::Marked(..) | Self::Retried(_) => true,
             #[expect(clippy::cast_possible_truncation, reason = "RocketMQ compares as int")]
             Self::Codes(codes) => codes.contains(&(tags_code as i32)),
         }
@@ -147,14 +150,19 @@ impl TagFilter {
 
     /// Whether properties decide, so that every message has to be read.
     pub fn reads_properties(&self) -> bool {
-        matches!(self, Self::Sql(_) | Self::Retried(_))
+        self.is_sql() || matches!(self, Self::Retried(_))
+    }
+
+    /// Whether it is one expression.
+    pub fn is_sql(&self) -> bool {
+        matches!(self, Self::Sql(_) | Self::Marked(..))
     }
 
     /// Whether a message with these properties passes.
     pub fn matches_properties(&self, text: &[u8]) -> bool {
         match self {
             Self::All | Self::Codes(_) => true,
-            Self::Sql(sql) => sql.matches(text),
+            Self::Sql(sql) | Self::Marked(sql, _) => sql.matches(text),
             Self::Retried(by_topic) => {
                 let topic = properties::get_str(text, properties::RETRY_TOPIC);
                 let sql = topic.and_then(|topic| by_topic.get(&*topic));
