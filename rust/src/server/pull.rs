@@ -360,16 +360,14 @@ fn inline_filter(frame: &Frame<'_>) -> Option<TagFilter> {
 /// The filter of the group's online clients; None if there are none, they do not subscribe to
 /// the topic, not yet in this version, by no expression that compiles, or may not broadcast.
 fn known_filter(core: &Core, group: &str, topic: &str, version: i64) -> Option<TagFilter> {
+    let filters = &core.tables.filters;
     let (broadcasting, filter) = core.tables.subscriptions.with(group, |row| {
         let subscription = row.topics.get(topic)?;
         if subscription.version < version {
             return None;
         }
         let filter = match (subscription.by_tag, subscription.everything) {
-            (false, _) => core
-                .tables
-                .filters
-                .of(group, topic, subscription.sql.as_ref()?),
+            (false, _) => filters.of(group, topic, subscription.sql.as_ref()?),
             (true, true) => TagFilter::All,
             (true, false) => TagFilter::Codes(Arc::clone(&subscription.codes)),
         };
