@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from zlib import crc32
 
 from mqclient import address_server
@@ -85,6 +86,8 @@ class Registrar:
         self._announced = False
         self._stopping = False
         self._away: dict[str, str] = {}
+        self._behind: set[str] = set()
+        self._trying: dict[str, asyncio.Task[None]] = {}
         self._registered: Mapping[str, TopicConfig] = {}
 
     @property
@@ -125,6 +128,7 @@ class Registrar:
 
     def _lost(self, address: str) -> None:
         """A NameServer that answered is gone: it may be back soon, and know nothing."""
+        self._behind.add(address)
         if address not in self._away and self._wake is not None:
             self._wake.set()
 
@@ -141,8 +145,7 @@ class Registrar:
         rows = {name: row for name, row in table.items() if known.get(name) is not row}
         rows |= {name: table[name] for name in names if name in table}
         some = TopicConfigSerializeWrapper(rows, wrapper.data_version)
-        asyncio.run_coroutine_threadsafe(self._register(some), self._loop).result()
-        self._registered = table
+        asyncio.run_coroutine_threadsafe(self._register(wrapper, some), self._loop).result()
 
     def stop(self) -> None:
         """Unregister everywhere, close the connections, end the thread."""
@@ -169,7 +172,8 @@ class Registrar:
             await self._everywhere(self._unregister_at)
         finally:
             self._loop = None
-            readdressing.cancel()
+            for task in (readdressing, *self._trying.values()):
+                task.cancel()
             self._first.set()
             await self._transport.aclose()
 
@@ -218,32 +222,42 @@ class Registrar:
 
     async def _register(
         self,
-        wrapper: TopicConfigSerializeWrapper,
+        whole: TopicConfigSerializeWrapper,
+        some: TopicConfigSerializeWrapper | None = None,
         forced: bool | None = None,
         oneway: bool = False,
     ) -> None:
-        """Register with every NameServer; the first answer's key-values order the topics."""
+        """Register with every NameServer; the first answer's key-values order the topics.
+
+        some: what has changed, enough for those that have heard everything before.
+        """
         settings = self._settings()
         forced = settings.force_register if forced is None else forced
-        frame = self._frame(self._permitted(wrapper, settings), settings, oneway)
-        orders: list[KVTable] = []
+        behind = [address for address in self._namesrvs.addresses if address in self._behind]
+        frame = self._frame(self._permitted(some or whole, settings), settings, oneway)
+        full = self._frame(self._permitted(whole, settings), settings, oneway) if behind else frame
+        ordered: list[str] = []
 
         async def register_at(address: str) -> None:
-            if not forced and not oneway and not await self._is_changed(address, wrapper):
-                return
             assert self._transport is not None
-            if oneway:
-                await self._transport.oneway(address, replace(frame), self._timeout)
+            must = forced or oneway or address in behind
+            if not must and not await self._is_changed(address, whole):
                 return
-            reply = await self._transport.call(address, replace(frame), self._timeout)
+            request = replace(full if address in behind else frame)
+            if oneway:
+                await self._transport.oneway(address, request, self._timeout)
+                return
+            reply = await self._transport.call(address, request, self._timeout)
             if reply.code:
                 raise ConnectionError(f"it answered code {reply.code}: {reply.remark}")
-            if reply.body:
-                orders.append(KVTable.from_json(reply.body))
+            if address in behind:
+                self._behind.discard(address)
+            if reply.body and not ordered:
+                ordered.append(address)
+                self._ordered(KVTable.from_json(reply.body).table)
 
         await self._everywhere(register_at)
-        if orders:
-            self._ordered(orders[0].table)
+        self._registered = whole.topic_config_table  # or they are behind
 
     @staticmethod
     def _permitted(
@@ -300,15 +314,29 @@ class Registrar:
         ).to_fields()
 
     async def _everywhere(self, act: Callable[[str], Awaitable[None]]) -> None:
-        """Act at every NameServer at once; log who stops and who starts answering."""
+        """Act at every NameServer at once; nobody waits for those that are away."""
         addresses = self._namesrvs.addresses
         for gone in self._away.keys() - set(addresses):
             del self._away[gone]
-        outcomes = await asyncio.gather(*map(act, addresses), return_exceptions=True)
-        for address, outcome in zip(addresses, outcomes, strict=True):
-            if isinstance(outcome, Exception):
-                if address not in self._away:
-                    log.warning("NameServer %s: %s; will try again", address, outcome)
-                self._away[address] = str(outcome)
-            elif self._away.pop(address, None) is not None:
+        for address in addresses:
+            if address in self._away and address not in self._trying:
+                self._trying[address] = trying = asyncio.create_task(self._at(address, act))
+                trying.add_done_callback(partial(self._tried, address))
+        present = [address for address in addresses if address not in self._away]
+        await asyncio.gather(*(self._at(address, act) for address in present))
+
+    def _tried(self, address: str, _task: asyncio.Task[None]) -> None:
+        del self._trying[address]
+
+    async def _at(self, address: str, act: Callable[[str], Awaitable[None]]) -> None:
+        """Act at one NameServer; log when it stops and when it starts answering."""
+        try:
+            await act(address)
+        except Exception as error:
+            if address not in self._away:
+                log.warning("NameServer %s: %s; will try again", address, error)
+            self._away[address] = str(error)
+            self._behind.add(address)
+        else:
+            if self._away.pop(address, None) is not None:
                 log.warning("NameServer %s answers again", address)

@@ -1,0 +1,138 @@
+"""What a broker sends to its NameServers, and when (server.md A.3, B.1)."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mqclient.wire.frame import Frame
+from mqserver.broker import register
+from mqserver.broker.register import Identity, Registrar
+from mqserver.broker.state.topics import Topics
+from mqserver.config.broker_table import BROKER
+from mqserver.config.load import load, pairs
+from mqserver.config.settings import broker_settings
+from mqserver.names.routes import Registration, Routes
+from mqserver.plane import Tables
+from mqserver.probe import ask
+from mqserver.standalone import Standalone
+from tests.e2e.test_registration import eventually, namesrv, route
+
+TOPIC = {
+    "defaultTopic": "TBW102", "readQueueNums": "4", "writeQueueNums": "4", "perm": "6",
+    "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
+}  # fmt: skip
+
+
+def create(broker: str, topic: str) -> None:
+    assert ask(broker, Frame(17, {"topic": topic, **TOPIC})).code == 0
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[Registration]:
+    """Every registration that a NameServer of this process takes."""
+    found: list[Registration] = []
+    really = Routes.register
+
+    def registered(self: Routes, new: Registration) -> object:
+        found.append(new)
+        return really(self, new)
+
+    monkeypatch.setattr(Routes, "register", registered)
+    return found
+
+
+def test_a_created_topic_is_sent_alone_with_a_higher_version(taken: list[Registration]) -> None:
+    with Standalone() as mq:
+        whole = taken[-1]
+        assert {"TBW102", "SELF_TEST_TOPIC", "DefaultCluster"} <= whole.topics.keys()
+        create(mq.broker_address, "One")
+        assert taken[-1].topics.keys() == {"One"}
+        assert taken[-1].version.counter == whole.version.counter + 1
+        create(mq.broker_address, "Two")
+        assert taken[-1].topics.keys() == {"Two"}
+        assert route(mq.namesrv, "One") and route(mq.namesrv, "Two")
+
+
+def test_a_topic_made_by_a_send_comes_with_the_whole_table(taken: list[Registration]) -> None:
+    with Standalone() as mq:
+        letters = {"a": "p", "b": "Sent", "c": "TBW102", "d": "4", "e": "0", "f": "0"}
+        assert ask(mq.broker_address, Frame(310, {**letters, "g": "1", "h": "0"}, b"x")).code == 0
+        eventually(lambda: "Sent" in taken[-1].topics)
+        assert {"TBW102", "Sent"} <= taken[-1].topics.keys()
+
+
+def test_without_force_an_unchanged_table_is_only_asked_about(
+    tmp_path: Path, taken: list[Registration], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(register, "PERIOD_MIN_S", 0.05)
+    asked: list[bool] = []
+
+    class Counting(Routes):
+        def query_version(self, address: str, version: object) -> object:
+            answer = super().query_version(address, version)  # type: ignore[arg-type]
+            asked.append(answer[0])
+            return answer
+
+    monkeypatch.setattr("mqserver.names.server.Routes", Counting)
+    settings = {"registerNameServerPeriod": "1", "forceRegister": "false"}
+    with (
+        namesrv(tmp_path) as server,
+        Standalone(settings={**settings, "namesrvAddr": server.address}),
+    ):
+        eventually(lambda: len(asked) >= 3)
+        assert not any(asked)
+        assert len(taken) == 1, "the first is forced"
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "period"), [("1", 10.0), ("10000", 10.0), ("45000", 45.0), ("600000", 60.0)]
+)
+def test_the_period_is_between_ten_and_sixty_seconds(asked_ms: str, period: float) -> None:
+    flags = pairs({"registerNameServerPeriod": asked_ms}, "test")
+    settings = broker_settings(load(BROKER, flags=flags))
+    topics = Topics({}, Tables(), lambda: 0, lambda _: None, lambda: None)
+    me = Identity("C", "b", 0, "127.0.0.1:1", "127.0.0.1:2")
+    assert Registrar(me, topics, lambda: settings, lambda _: None)._period == period
+
+
+def timed(act: Callable[[], object]) -> float:
+    began = time.monotonic()
+    act()
+    return time.monotonic() - began
+
+
+def test_one_that_hangs_delays_nobody_after_the_first_time(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as hanging, namesrv(tmp_path) as one:
+        silent = f"127.0.0.1:{hanging.getsockname()[1]}"
+        settings = {"namesrvAddr": f"{silent};{one.address}", "registerBrokerTimeoutMills": "1500"}
+        mq = Standalone(settings=settings)
+        took = timed(mq.start)
+        assert 1.5 <= took < 5, "it is waited for once, as long as configured"
+        try:
+            for topic in ("A", "B", "C"):
+                assert timed(lambda topic=topic: create(mq.broker_address, topic)) < 1.0
+                assert route(one.address, topic)
+        finally:
+            assert timed(mq.stop) < 3
+        assert route(one.address, "A") == b"", "it unregistered"
+
+
+def test_one_that_was_away_gets_all_it_missed(tmp_path: Path, taken: list[Registration]) -> None:
+    with namesrv(tmp_path / "1") as one:
+        with namesrv(tmp_path / "2") as two:
+            mq = Standalone(settings={"namesrvAddr": f"{one.address};{two.address}"}).start()
+            port, address = two.port, two.address
+        try:
+            create(mq.broker_address, "Missed")
+            with namesrv(tmp_path / "2", port) as again:
+                assert again.address == address
+                create(mq.broker_address, "Next")
+                eventually(lambda: route(address, "Missed"))
+                assert route(address, "Next") and route(address, "TBW102")
+        finally:
+            mq.stop()
