@@ -10,6 +10,7 @@ import time
 from urllib.parse import urlsplit
 
 from mqclient.config import namesrv_addresses
+from mqclient.errors import UnreachableError
 
 __all__ = ["FIRST_S", "PERIOD_S", "AddressServerError", "address_server_url", "fetch_addresses"]
 
@@ -20,7 +21,7 @@ BODY_BYTES_MAX = 64 * 1024
 _ADDRESS = re.compile(r"[^\s/,]+:\d{1,5}")
 
 
-class AddressServerError(ConnectionError):
+class AddressServerError(UnreachableError):
     """An address server did not say where the NameServers are; the text says why."""
 
 

@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
+from mqclient.address_server import fetch_addresses
 from mqclient.cli.options import connection_options
+from mqclient.config import is_address_server
 from mqstore.cli.output import output_option
 
 __all__ = ["FINITE", "load_of", "load_options", "send_options", "send_settings", "topic_options"]
@@ -152,7 +154,9 @@ def load_of(options: dict[str, Any], warmup: float = 0.0) -> dict[str, object]:
         warmup = 0.0
     for option in ("duration", "timeout"):
         options[f"{option}_s"] = options.pop(option)
-    options["namesrv"] = options["namesrv"] or "127.0.0.1:9876"
+    namesrv = options["namesrv"] or "127.0.0.1:9876"
+    known = fetch_addresses(namesrv) if is_address_server(namesrv) else (namesrv,)
+    options["namesrv"] = ";".join(known)
     options["credentials"] = options["credentials"] or None
     return {**options, "warmup_s": warmup if given is None else given}
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -114,3 +116,20 @@ def test_a_client_with_a_unit_asks_for_its_list(server: AddressList) -> None:
         with Producer(server.url, unit_name="u1") as producer:
             producer.send(Message(mq.topic(), b"x"))
     assert server.asked == ["/rocketmq/nsaddr-u1?nofix=1"]
+
+
+def test_every_command_takes_the_url(server: AddressList) -> None:
+    with Standalone() as mq:
+        server.body = mq.namesrv
+        topic = mq.topic()
+        for words in (
+            ["mqclient.mqadmin", "topicList", "-n", server.url],
+            ["mqclient.cli", "bench", "produce", "-n", server.url, "-t", topic, "--count", "10"],
+        ):
+            command = [sys.executable, "-m", *words]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+            assert done.returncode == 0, done.stderr
+    server.body = "nothing"
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 3, "unreachable"
+    assert "is not host:port" in done.stderr and "Traceback" not in done.stderr
