@@ -111,7 +111,9 @@ pub fn state(bytes: &[u8]) {
         && let Ok(value) = serde_json::from_str::<serde_json::Value>(&strict)
     {
         assert_eq!(fastjson::to_strict(&strict).unwrap(), strict);
+        // Text to text: a float that JSON's reader rounds is rounded in both.
+        let parsed = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         let again = fastjson::to_strict(&value.to_string()).unwrap();
-        assert_eq!(again, value.to_string());
+        assert_eq!(parsed(&again), parsed(&value.to_string()));
     }
 }

@@ -1,0 +1,139 @@
+"""What a message costs the broker as its store grows, and as its queues become many.
+
+The cost is CPU of the broker's process per message. Both sides of every ratio take their rounds in
+turns: a large store beside an empty one, many queues beside one queue.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benches.harness import BenchFailed, Report, command_line, mode_of
+from benches.scale import Rows
+from benches.servers import Ours
+from mqclient.cli.bench import run_consume, run_produce
+
+RATIO_MAX = 1.2
+TOPIC, READ_TOPIC = "Flat", "FlatRead"
+METHOD = "CPU of the broker per message; medians of {} rounds, both sides of a ratio in turns"
+
+
+@dataclass(frozen=True)
+class Size:
+    """How far it goes.
+
+    store_bytes: of the large store, one step after the other. queues: topics and queues of each.
+    read: messages that are read again and again.
+    """
+
+    store_bytes: tuple[int, ...]
+    queues: tuple[tuple[int, int], ...]
+    read: int
+    rounds: int
+    seconds: float
+
+
+LARGE = Size(
+    store_bytes=(1 << 30, 5 << 30, 20 << 30),
+    queues=((10, 10), (100, 10), (1_000, 10)),
+    read=50_000,
+    rounds=5,
+    seconds=2.0,
+)
+SMALL = Size(store_bytes=(8 << 20,), queues=((2, 10),), read=500, rounds=1, seconds=0.2)
+
+Load = Callable[[], dict[str, Any]]
+
+
+def main(smoke: bool = False) -> None:
+    """Measure both, and print each ratio."""
+    size = SMALL if smoke else LARGE
+    report = Report("flat", mode_of(smoke), METHOD.format(size.rounds))
+    rows = Rows(report)
+    with tempfile.TemporaryDirectory(prefix="mqbench-") as folder:
+        with Ours(Path(folder) / "small", {}) as small:
+            _over_queues(small, size, rows)
+        with Ours(Path(folder) / "empty", {}) as small, Ours(Path(folder) / "large", {}) as large:
+            _over_bytes(small, large, size, rows)
+    report.finish()
+
+
+def _over_queues(cluster: Ours, size: Size, rows: Rows) -> None:
+    few = _sends(cluster, size.seconds, topic="OneQueue", queues=1)
+    for topics, queues in size.queues:
+        name = f"Queues{topics * queues}-"
+        many = _sends(cluster, size.seconds, topic=name, topics=topics, queues=queues)
+        of_few, of_many = _in_turns((cluster, few), (cluster, many), size.rounds)
+        rows.note(f"send, beside {topics * queues:,} queues: to one", of_few, "us")
+        rows.note(f"send to {topics * queues:,} queues", of_many, "us")
+        rows.judge(f"send to {topics * queues:,} queues", of_many / of_few, "x one", RATIO_MAX)
+
+
+def _over_bytes(small: Ours, large: Ours, size: Size, rows: Rows) -> None:
+    for cluster in (small, large):
+        _done(run_produce({"namesrv": cluster.namesrv, "topic": READ_TOPIC, "count": size.read}))
+    for step in size.store_bytes:
+        _fill(large, step)
+        small.restart_empty()
+        _done(run_produce({"namesrv": small.namesrv, "topic": READ_TOPIC, "count": size.read}))
+        stored = f"{large.store_bytes() / 2**30:.2g} GiB"
+        for kind, load in (("send", _sends), ("read", _reads)):
+            of_small, of_large = _in_turns(
+                (small, load(small, size.seconds)), (large, load(large, size.seconds)), size.rounds
+            )
+            rows.note(f"{kind}, beside {stored}: an empty store", of_small, "us")
+            rows.note(f"{kind} in a store of {stored}", of_large, "us")
+            ratio = of_large / of_small
+            rows.judge(f"{kind} in a store of {stored}", ratio, "x empty", RATIO_MAX)
+
+
+def _fill(cluster: Ours, to_bytes: int) -> None:
+    """Send until the store has this size, and wait until it is on the disk."""
+    while cluster.store_bytes() < to_bytes:
+        load = {"namesrv": cluster.namesrv, "topic": TOPIC, "headers": "rocketmq"}
+        count = max(1_000, min(1_000_000, (to_bytes - cluster.store_bytes()) // 1_200))
+        _done(run_produce({**load, "count": count}, in_flight=64))
+    os.sync()
+
+
+def _sends(cluster: Ours, seconds: float, **which: object) -> Load:
+    load = {"namesrv": cluster.namesrv, "topic": TOPIC, "duration_s": seconds, "warmup_s": 0.2}
+    return lambda: run_produce({**load, **which}, in_flight=64)
+
+
+def _reads(cluster: Ours, seconds: float) -> Load:
+    load = {"namesrv": cluster.namesrv, "topic": READ_TOPIC, "duration_s": seconds}
+    return lambda: run_consume({**load, "warmup_s": 0.2}, repeat=True)
+
+
+def _in_turns(one: tuple[Ours, Load], other: tuple[Ours, Load], rounds: int) -> tuple[float, float]:
+    """Medians of both, microseconds of CPU per message. The first of each is not counted."""
+    found: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds + 1):
+        for (cluster, load), costs in zip((one, other), found, strict=True):
+            costs.append(_cost_us(cluster, load))
+    medians = [statistics.median(costs[1:]) for costs in found]
+    return medians[0], medians[1]
+
+
+def _cost_us(cluster: Ours, load: Load) -> float:
+    before = cluster.cost.cpu_seconds()
+    totals = _done(load())["totals"]
+    messages = totals.get("sent", 0) + totals.get("received", 0)  # a load has one of them
+    return (cluster.cost.cpu_seconds() - before) / messages * 1e6
+
+
+def _done(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    if report["problems"]:
+        raise BenchFailed("; ".join(report["problems"]))
+    return report
+
+
+if __name__ == "__main__":
+    command_line(main)
