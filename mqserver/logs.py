@@ -62,7 +62,11 @@ class Calm(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Pass a record on, or count it."""
-        text = record.getMessage()[:_KEY_CHARACTERS_MAX]
+        try:
+            text = record.getMessage()[:_KEY_CHARACTERS_MAX]
+        except (TypeError, ValueError):  # arguments that do not fit their text
+            self.handleError(record)
+            return
         kind = (record.name, record.levelno, _DIGITS.sub("#", text))
         with self._guard:
             now = self._now()

@@ -98,6 +98,15 @@ def test_what_differs_in_words_or_level_is_told(flood: Flood) -> None:
     assert flood.lines == ["a is gone", "b is gone", "a is gone", "a is gone"]
 
 
+def test_a_bad_call_does_not_stop_its_caller(
+    flood: Flood, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flood.log.error("%d bytes", "many")
+    flood.log.error("%d bytes", 7)
+    assert flood.lines == ["7 bytes"]
+    assert "Logging error" in capsys.readouterr().err
+
+
 def test_kinds_are_bounded(flood: Flood) -> None:
     words = [chr(97 + n % 26) * (1 + n // 26) for n in range(3 * KINDS_MAX)]
     for word in words:
