@@ -8,7 +8,16 @@ import traceback
 
 from benches.harness import BenchFailed
 
-NAMES = ("store", "end_to_end", "python_client", "scale", "names", "regression", "versus_java")
+NAMES = (
+    "store",
+    "end_to_end",
+    "python_client",
+    "scale",
+    "names",
+    "transactions",
+    "regression",
+    "versus_java",
+)
 
 
 def main() -> int:

@@ -61,6 +61,7 @@ NUMBERS = (
     Number("CRC32 of 1 KiB", "format/crc32_1k", "GB/s", 15),
     Number("encode a 1 KiB record", "format/encode_1k", "M/s"),
     Number("parse a 1 KiB record with CRC", "format/parse_1k", "M/s"),
+    Number("SQL filter of two terms, six properties", "format/sql_filter", "M/s", 3),
     Number("consume-queue build", "build/consume_queues", "M/s", 5),
     Number("consume-queue build, 1 KiB bodies", "build/consume_queues_1k", "M/s", 5),
     Number("index build, keys", "build/index", "M/s", 3),

@@ -6,11 +6,15 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use mqstack_core::filter::Sql;
 use mqstack_core::format::consume_queue::QueueEntry;
 use mqstack_core::format::index::key_hash;
 use mqstack_core::format::message::{CheckCrc, RecordView, Version, body_crc};
 
 const UNITS: u64 = 10_000;
+/// Of a message as a client sends it, with the two that the filter asks for behind the others.
+const PROPERTIES: &[u8] = b"KEYS\x01order-17\x02UNIQ_KEY\x01C000020A12D04E0E2F2A68B4336C0000\x02\
+    WAIT\x01true\x02TAGS\x01TagA\x02a\x0117\x02region\x01us";
 
 fn record(body: &[u8]) -> RecordView<'_> {
     let request = common::message("BenchmarkTest", body, b"TAGS\x01TagA\x02UNIQ_KEY\x01C0A8");
@@ -62,6 +66,10 @@ fn format(criterion: &mut Criterion) {
                 black_box("C000020A48944E0E2F2A689C"),
             )
         });
+    });
+    group.bench_function("sql_filter", |bencher| {
+        let sql = Sql::compile("a > 5 AND region IN ('eu', 'us')").expect("it is SQL92");
+        bencher.iter(|| sql.matches(black_box(PROPERTIES)));
     });
     let unit = QueueEntry {
         physical_offset: 4096,
