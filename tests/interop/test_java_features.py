@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .clusters import Cluster
-from .java_driver import JavaDriver
+from .java_driver import Event, JavaDriver
 
 BOTH = ["our_cluster", "java_cluster"]
 
@@ -99,3 +99,56 @@ def test_a_broadcast_reaches_every_member(cluster: Cluster, either_driver: JavaD
     for member in members:
         assert {message["body"] for message in member.await_messages(8)} == expected
         member.stop()
+
+
+def test_a_pull_consumer_reads_to_the_end(cluster: Cluster, either_driver: JavaDriver) -> None:
+    driver = either_driver
+    topic = cluster.create_topic(driver, name("Pull", cluster, driver), queues=1)
+    driver.produce(cluster.namesrv, topic, 6, body="pulled ")
+    driver.produce(cluster.namesrv, topic, 2, tags="TagB", body="other ")
+    group = name("pull", cluster, driver)
+    done = driver.call("pull", namesrv=cluster.namesrv, topic=topic, group=group, tags="TagA")
+    assert sorted(done["bodies"]) == [f"pulled {i}" for i in range(6)]
+    assert done["statuses"] == ["NO_NEW_MSG", "OFFSET_ILLEGAL"]
+    assert [done[f"{what} 0"] for what in ("kept", "ends", "first by time")] == [8, 8, 0]
+
+
+@pytest.mark.parametrize("assigned", [False, True], ids=["subscribed", "assigned"])
+def test_a_lite_pull_consumer_polls(
+    cluster: Cluster, either_driver: JavaDriver, assigned: bool
+) -> None:
+    driver = either_driver
+    topic = cluster.create_topic(driver, name(f"Lite{assigned}", cluster, driver))
+    driver.produce(cluster.namesrv, topic, 12, body="polled ")
+    done = driver.call(
+        "lite_pull",
+        namesrv=cluster.namesrv,
+        topic=topic,
+        group=name(f"lite_{assigned}", cluster, driver),
+        tags="*",
+        count=12,
+        assigned=assigned,
+    )
+    assert sorted(done["bodies"]) == sorted(f"polled {i}" for i in range(12))
+    assert done["committed"] == 12
+
+
+def test_what_became_of_a_message_is_traced(cluster: Cluster, either_driver: JavaDriver) -> None:
+    driver = either_driver
+    topic = cluster.create_topic(driver, name("Traced", cluster, driver), queues=1)
+    traces = cluster.create_topic(driver, name("Traces", cluster, driver), queues=1)
+    group = name("traced", cluster, driver)
+    (sent,) = driver.produce(cluster.namesrv, topic, 1, trace=traces)
+    consumer = driver.consume(cluster.namesrv, group, topic, trace=traces)
+    consumer.await_messages(1)
+    reader = driver.consume(cluster.namesrv, name("traces", cluster, driver), traces)
+    kinds = ("Pub", "SubBefore", "SubAfter")
+    assert driver.wait_for(lambda: set(kinds) <= set(told(reader.messages, sent["msgId"])), 30)
+    consumer.stop()
+    reader.stop()
+
+
+def told(messages: list[Event], message_id: str) -> list[str]:
+    """The kinds of the trace records about a message: \x02 ends one, \x01 its fields."""
+    records = [record for message in messages for record in message["body"].split("\x02")]
+    return [record.split("\x01")[0] for record in records if message_id in record]

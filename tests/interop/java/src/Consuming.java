@@ -17,7 +17,7 @@ import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
 /**
  * A push consumer which prints every message it is given: concurrent, or "orderly"; clustering, or
  * "broadcast"; by tags, or by "sql". With "answer" it replies to each message. It tells the broker
- * of itself and of its offsets every "beatMs".
+ * of itself and of its offsets every "beatMs". A topic of "trace" gets what became of each message.
  */
 final class Consuming {
     private final String id;
@@ -30,7 +30,7 @@ final class Consuming {
         failures = command.getIntValue("failures");
         answer = command.getString("answer");
         consumer = new DefaultMQPushConsumer(command.getString("group"), Account.hook(command),
-                new AllocateMessageQueueAveragely());
+                new AllocateMessageQueueAveragely(), command.containsKey("trace"), command.getString("trace"));
         consumer.setNamesrvAddr(command.getString("namesrv"));
         consumer.setInstanceName(Account.instance("consumer" + id, command));
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

@@ -70,6 +70,10 @@ public final class Driver {
             case "stop_transacting":
                 transactions.remove(command.getString("producer")).close();
                 return new JSONObject();
+            case "pull":
+                return Pulling.pull(command);
+            case "lite_pull":
+                return Pulling.litePull(command);
             case "admin":
                 return Admin.run(command);
             default:
@@ -79,12 +83,15 @@ public final class Driver {
 
     private DefaultMQProducer producer(JSONObject command, String purpose) throws Exception {
         String namesrv = command.getString("namesrv");
+        String trace = command.getString("trace"); // the topic, without which none is kept
         String instance = Account.instance(purpose + "@" + namesrv.replace(':', '_'), command);
+        instance = trace == null ? instance : instance + "_" + trace;
         DefaultMQProducer known = producers.get(instance);
         if (known != null) {
             return known;
         }
-        DefaultMQProducer producer = new DefaultMQProducer("interop_" + purpose, Account.hook(command));
+        DefaultMQProducer producer = new DefaultMQProducer(
+                "interop_" + purpose, Account.hook(command), trace != null, trace);
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName(instance);
         producer.setSendMsgTimeout(10_000);
