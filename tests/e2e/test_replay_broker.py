@@ -17,7 +17,8 @@ from mqserver.probe import Probe
 from mqserver.standalone import Standalone
 from tests.wire.golden import FOLDER, frames
 
-SESSION = FOLDER / "raw-broker.jsonl.gz"
+SESSIONS = ("raw-broker", "raw-broker-rocketmq")
+"""The same requests with JSON and with ROCKETMQ headers."""
 ELSEWHERE = {
     "batch, broken body": "we answer 13, message illegal, where Java throws",
     "pull, sql inline": "Java's messages had the property",
@@ -31,11 +32,11 @@ ELSEWHERE = {
 JAVA_ERROR = re.compile(r"^(java|org\.apache|com\.alibaba)\.[\w.$]+(Exception|Error)")
 
 
-def recording() -> list[tuple[str, Frame, Frame]]:
+def recording(session: str) -> list[tuple[str, Frame, Frame]]:
     """Label, request and reply of every request for a code of ours."""
     found: list[tuple[str, Frame, Frame]] = []
     waiting: dict[tuple[int, int], tuple[str, Frame]] = {}
-    for recorded in frames(SESSION):
+    for recorded in frames(FOLDER / f"{session}.jsonl.gz"):
         line = recorded.line
         if line.get("server") != "broker":
             continue
@@ -50,7 +51,7 @@ def recording() -> list[tuple[str, Frame, Frame]]:
     return found
 
 
-RECORDING = recording()
+RECORDING = recording(SESSIONS[0])
 
 
 def shape(frame: Frame) -> tuple[int, str, list[str], bool]:
@@ -82,9 +83,10 @@ def test_there_is_much_to_compare() -> None:
     assert len(RECORDING) > 90
 
 
-def test_replies_equal_rocketmqs(probe: Probe) -> None:
+@pytest.mark.parametrize("session", SESSIONS)
+def test_replies_equal_rocketmqs(probe: Probe, session: str) -> None:
     differences: list[str] = []
-    for label, request, expected in RECORDING:
+    for label, request, expected in recording(session):
         reply = probe.call(
             Frame(
                 request.code,

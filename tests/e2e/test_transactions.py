@@ -200,6 +200,23 @@ def test_it_is_given_up_after_so_many_questions(plane: str) -> None:
         assert mq.messages("TopicTx") == []
 
 
+def test_one_that_is_ended_does_not_hold_up_an_older_one(plane: str) -> None:
+    """Op messages of younger half messages say nothing about an older one: it is asked about."""
+    with checking(plane) as (mq, probe):
+        topic = mq.topic()
+        probe.call(prepared(topic, "k-open"))
+        probe.pushed.append(probe.read())
+        for number in range(3):  # one of them right behind the open one, whenever that moves
+            ended = Half(probe.call(prepared(topic, f"k-{number}")), f"k-{number}")
+            assert probe.call(ended.end(COMMIT)).code == 0
+        times = set()
+        while "3" not in times:
+            question = probe.pushed.pop(0) if probe.pushed else probe.read()
+            (message,) = decode_messages(question.body)
+            if message.properties["UNIQ_KEY"] == "k-open":
+                times.add(message.properties["TRANSACTION_CHECK_TIMES"])
+
+
 def test_one_older_than_the_log_is_given_up_unasked(plane: str) -> None:
     with checking(plane) as (mq, probe):
         mq.topic("TopicTx")

@@ -220,9 +220,10 @@ class _Pass:
             last_op_ms - self.started_ms > settings.transaction_time_out
         )  # fmt: skip
         if not is_due and age_ms > -1:
-            # Perhaps an op message further on ends it; RocketMQ would spin where none is left.
-            self.read_ops()
-            return self._last_op_born_ms is not None
+            if last_op_ms is None:
+                return False  # RocketMQ would spin until it is old enough
+            self.read_ops()  # one further on may end it; without any, its age decides
+            return True
         result = writing.put_back(broker, half, counted)
         if result.status != "PUT_OK":
             return False

@@ -44,6 +44,15 @@ def end(name: str, of: str, state: str, by: str) -> Case:
     return Case(name, 37, values)
 
 
+def ended(name: str, by: str) -> list[Case]:
+    """A half message that is committed at once."""
+    values = {
+        "producerGroup": by, "tranStateTableOffset": f"${{{name}.queueOffset}}", "msgId": name,
+        "commitLogOffset": f"${{{name}.phy}}", "commitOrRollback": "8", "transactionId": name,
+    }  # fmt: skip
+    return [half(name, by), Case(f"{name} is ended", 37, values)]
+
+
 def end_of(topic: str, offset: int, queue_id: int = 0) -> Case:
     """A queue that gets this long."""
     where = {"topic": topic, "queueId": str(queue_id)}
@@ -71,7 +80,9 @@ PLAIN = [
     half("ancient", "second", born="1"),
     end_of(LOST, 1),
     half("spared", "first", "\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x0160"),
-    asked(half("stubborn", "second"), "second"),
+    half("stubborn", "second"),
+    *ended("younger", "second"),
+    asked(Case("a first time", 30, {"topic": TOPIC, "queueId": "0"}), "second"),
     asked(Case("a second time", 30, {"topic": TOPIC, "queueId": "0"}), "second"),
     end_of(LOST, 3),
     Case("pull the given up", 11, PULL),
