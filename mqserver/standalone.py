@@ -189,6 +189,10 @@ class Standalone:
         """What clients are told, "host:port", and where that came from."""
         return self.servers.told, self.servers.origin
 
+    def _probe(self) -> Probe:
+        tls = self.broker_settings.get("tls.server.mode") == "enforcing"
+        return Probe(self.broker_address, tls=tls)
+
     def topic(self, name: str | None = None, queues: int = 4) -> str:
         """Create a topic and return its name; a name of its own unless given."""
         name = name or f"Topic-{uuid.uuid4().hex[:12]}"
@@ -200,7 +204,7 @@ class Standalone:
             perm=6,
             topic_filter_type="SINGLE_TAG",
         )
-        with Probe(self.broker_address) as broker:
+        with self._probe() as broker:
             reply = broker.call(Frame(RequestCode.UPDATE_AND_CREATE_TOPIC, header.to_fields()))
         if reply.code:
             raise ValueError(f"cannot create topic {name}: {reply.remark}")
@@ -212,7 +216,7 @@ class Standalone:
 
         found: list[ReceivedMessage] = []
         self.wait_dispatched()
-        with Probe(self.broker_address) as broker:
+        with self._probe() as broker:
             for queue_id in range(_queues(broker, topic)):
                 offset = _offset(broker, RequestCode.GET_MIN_OFFSET, topic, queue_id)
                 end = _offset(broker, RequestCode.GET_MAX_OFFSET, topic, queue_id)
@@ -225,7 +229,7 @@ class Standalone:
     def wait_dispatched(self, timeout: float = 5.0) -> None:
         """Wait until every message acknowledged so far is in its queue and the index."""
         deadline = time.monotonic() + timeout
-        with Probe(self.broker_address) as broker:
+        with self._probe() as broker:
             while time.monotonic() < deadline:
                 reply = broker.call(Frame(RequestCode.GET_BROKER_RUNTIME_INFO))
                 table = KVTable.from_json(reply.body).table
@@ -238,7 +242,7 @@ class Standalone:
         """Wait until a group has committed every message of a topic; TimeoutError says where."""
         deadline = time.monotonic() + timeout
         self.wait_dispatched()
-        with Probe(self.broker_address) as broker:
+        with self._probe() as broker:
             while behind := _behind(broker, group, topic):
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"{group} is behind in {topic} after {timeout} s: {behind}")

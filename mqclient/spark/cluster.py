@@ -66,7 +66,8 @@ class Cluster:
     def __init__(self, options: Options, transport: TransportLike | None = None) -> None:
         self._options = options
         self._runner = asyncio.Runner()
-        self._transport = transport or Transport(**options.account)
+        tls = options.tls.settings() if options.tls else None
+        self._transport = transport or Transport(**options.account, tls=tls)
         self._routes: dict[str, TopicRouteData] = {}
 
     def __enter__(self) -> Cluster:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from mqclient.config import Credentials, credentials
 from mqclient.credentials import read_credentials
+from mqclient.tls import Tls, read_tls, tls_from_environment
 
 __all__ = ["Options", "parse_address_map"]
 
@@ -50,6 +51,9 @@ class Options:
     account: Credentials = field(default_factory=Credentials, repr=False)
     """accessKey, secretKey, securityToken, which sign every request; or credentials: a tools.yml
     with them, read on the driver. Default: conf/tools.yml below ROCKETMQ_HOME, if there is one."""
+    tls: Tls | None = None
+    """tlsConfig: a tls.properties that says how to speak TLS, read on the driver; the files it
+    names must be at the same path on every worker. Default: that of MQ_TLS_CONFIG, if set."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Options:
@@ -70,6 +74,7 @@ class Options:
             timeout=_seconds(get("timeout"), 10.0),
             address_map=parse_address_map(get("addressMap") or ""),
             account=_account(given),
+            tls=read_tls(file) if (file := get("tlsConfig")) else tls_from_environment(),
         )
 
     @property

@@ -150,13 +150,15 @@ def _producer(options: Options) -> Producer:
     """This worker's producer; Spark reuses workers, so it is kept until the process ends."""
     addresses = tuple(sorted(options.address_map.items()))
     account = tuple(sorted(options.account.items()))
-    key = (options.nameserver, options.producer_group, addresses, account, os.getpid())
+    here = (account, options.tls, os.getpid())
+    key = (options.nameserver, options.producer_group, addresses, *here)
     if key not in _producers:
         producer = Producer(
             options.nameserver,
             group=options.producer_group,
             address_map=options.address_map,
             timeout=options.timeout,
+            tls=options.tls,
             **options.account,
         )
         producer.start()

@@ -154,6 +154,7 @@ def test_commands(secured: Standalone, authority: Authority, tmp_path: Path, cap
     config = tmp_path / "tls.properties"
     config.write_text(f"# ours\ntls.client.trustCertPath = {authority.ca}\n")
     where = ["-n", secured.namesrv]
+    assert secured.topic("ByProbe") == "ByProbe"
     create = ["updateTopic", "-b", secured.broker_address, "-t", "ByHand"]
     with monkeypatch.context() as patch:
         patch.setenv("MQ_TLS_CONFIG", str(config))

@@ -212,7 +212,7 @@ impl Identity {
             bad(&self.key, what)
         };
         let info = EncryptedPrivateKeyInfoRef::try_from(encrypted.as_bytes());
-        let info = info.map_err(|error| refused(error.into()))?;
+        let info = info.map_err(refused)?;
         let key = info.decrypt(password).map_err(refused)?;
         Ok(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec()).into())
     }
