@@ -588,11 +588,12 @@ class Server:
     """A broker's or a NameServer's sockets. RuntimeError in a forked child.
 
     settings: kind ("broker" or "namesrv"), port (0 = a free one); optional: host, fast_port,
-    worker_threads, data_plane ("native" or "python"), max_frame_bytes, idle_timeout (seconds),
-    max_connections, families (name to queue capacity), routes (code to family), default_family
-    (None leaves other codes unanswered), tls (a mapping: mode "disabled", "permissive" or
-    "enforcing"; cert, key and key_password, self-signed without; client_auth "none", "optional" or
-    "require", trust, None to take any; handshake_timeout in seconds). ValueError for a bad one.
+    worker_threads, data_plane ("native" or "python"), max_frame_bytes, max_unfinished_bytes (of
+    all connections, at least twice max_frame_bytes), idle_timeout (seconds), max_connections,
+    families (name to queue capacity), routes (code to family), default_family (None leaves other
+    codes unanswered), tls (a mapping: mode "disabled", "permissive" or "enforcing"; cert, key and
+    key_password, self-signed without; client_auth "none", "optional" or "require", trust, None to
+    take any; handshake_timeout in seconds). ValueError for a bad one.
     """
 
     def __new__(cls, settings: Mapping[str, object], store: Store | None = None) -> Self: ...

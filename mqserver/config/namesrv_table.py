@@ -35,6 +35,9 @@ NAMESRV = Table(
         Setting("handoffThreads", 2, "Python threads", floor=1, ceiling=64),
         Setting("maxFrameBytes", 16 << 20, "largest frame taken", unit="bytes", floor=64 << 10,
                 ceiling=1 << 30),
+        Setting("maxUnfinishedFrameBytes", 128 << 20, "frames that have begun and not ended, of "
+                "all connections, at least twice maxFrameBytes; above it the oldest are closed",
+                unit="bytes", floor=1 << 20),
         Setting("maxConnections", 100_000, "most connections", floor=1),
         Setting("serverChannelMaxIdleTimeSeconds", 120, "close silent connections", unit="s",
                 floor=1, ceiling=86400),

@@ -75,6 +75,7 @@ class BrokerSettings(NamedTuple):
     acl_plain_file: str
     acl_white_list_skips_signature: bool
     max_frame_bytes: int
+    max_unfinished_frame_bytes: int
     max_connections: int
     server_channel_max_idle_time_seconds: int
     query_thread_pool_queue_capacity: int
@@ -141,6 +142,7 @@ class NamesrvSettings(NamedTuple):
     worker_threads: int
     handoff_threads: int
     max_frame_bytes: int
+    max_unfinished_frame_bytes: int
     max_connections: int
     server_channel_max_idle_time_seconds: int
     tls_server_mode: str

@@ -157,6 +157,7 @@ def _plane_settings(settings: NamesrvSettings) -> dict[str, object]:
         "worker_threads": settings.worker_threads or None,
         "data_plane": "native",
         "max_frame_bytes": settings.max_frame_bytes,
+        "max_unfinished_bytes": settings.max_unfinished_frame_bytes,
         "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
         "max_connections": settings.max_connections,
         "store_host": f"127.0.0.1:{settings.listen_port}",

@@ -287,15 +287,18 @@ impl Server {
     fn counters(&self) -> std::collections::BTreeMap<String, u64> {
         let core = &self.core;
         let mut counters = core.counters.snapshot();
-        for (family, waiting) in core.handoff.waiting() {
-            counters.insert(format!("waiting.{family}"), waiting as u64);
-        }
+        let waiting = core.handoff.waiting().into_iter();
+        counters.extend(waiting.map(|(family, count)| (format!("waiting.{family}"), count as u64)));
         let now_ms = core.clock.monotonic_ms();
         for (family, waited_ms) in core.handoff.head_waits_ms(now_ms) {
             counters.insert(format!("head_wait_ms.{family}"), waited_ms.unsigned_abs());
         }
         counters.insert("connections".to_owned(), core.peers.count() as u64);
         counters.insert("held".to_owned(), core.holds.len() as u64);
+        counters.insert(
+            "unfinished_bytes".to_owned(),
+            core.peers.unfinished() as u64,
+        );
         counters
     }
 

@@ -26,6 +26,7 @@ const KEYS: [&str; 15] = [
     "worker_threads",
     "data_plane",
     "max_frame_bytes",
+    "max_unfinished_bytes",
     "idle_timeout",
     "max_connections",
     "families",
@@ -87,6 +88,13 @@ pub(super) fn settings(map: &Bound<'_, PyMapping>) -> PyResult<Settings> {
     let defaults = Settings::default();
     let families: HashMap<String, usize> = optional(map, "families")?.unwrap_or_default();
     let idle: Option<f64> = optional(map, "idle_timeout")?;
+    let frame_bytes_max = match optional(map, "max_frame_bytes")? {
+        None => defaults.frame_bytes_max,
+        Some(bytes @ 64..=0x7FFF_FFFF) => bytes,
+        Some(bytes) => return Err(bad("max_frame_bytes", bytes, "64 bytes to 2 GiB")),
+    };
+    let unfinished: Option<usize> = optional(map, "max_unfinished_bytes")?;
+    let unfinished = unfinished.unwrap_or(defaults.unfinished_bytes_max);
     Ok(Settings {
         kind: match kind.as_str() {
             "broker" => Kind::Broker,
@@ -102,11 +110,9 @@ pub(super) fn settings(map: &Bound<'_, PyMapping>) -> PyResult<Settings> {
             "python" => DataPlane::Python,
             _ => return Err(bad("data_plane", plane, "\"native\" or \"python\"")),
         },
-        frame_bytes_max: match optional(map, "max_frame_bytes")? {
-            None => defaults.frame_bytes_max,
-            Some(bytes @ 64..=0x7FFF_FFFF) => bytes,
-            Some(bytes) => return Err(bad("max_frame_bytes", bytes, "64 bytes to 2 GiB")),
-        },
+        frame_bytes_max,
+        // A buffer doubles as it grows: one frame of the largest size must always fit.
+        unfinished_bytes_max: unfinished.max(2 * frame_bytes_max),
         idle_timeout: idle.map_or(defaults.idle_timeout, seconds),
         connections_max: optional(map, "max_connections")?.unwrap_or(defaults.connections_max),
         families: families.into_iter().collect(),

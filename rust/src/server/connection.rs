@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -13,11 +14,12 @@ use tokio::time::{Instant, sleep_until};
 use super::core::Core;
 use super::dispatch;
 use super::events::EventKind;
-use super::limits::{FRAME_SECONDS_MAX, READ_BYTES, UNREAD_BYTES_PAUSE};
+use super::limits::{FRAME_SECONDS_MAX, READ_BYTES, SHORT_TURN_BYTES, UNREAD_BYTES_PAUSE};
 use super::overload;
 use super::peers::Peer;
 use super::split::Splitter;
 use super::tls::Handshake;
+use super::unfinished;
 use crate::net::receiver::Receiver;
 
 /// Buffers of one worker thread. Frames are answered where they were read, without a wait in
@@ -37,17 +39,26 @@ thread_local! {
 /// Why a connection ends.
 type End = (EventKind, String);
 
+/// How a read ended.
+#[derive(PartialEq, Eq)]
+enum Turn {
+    /// Everything that was there is served.
+    Done,
+    /// There is more: others come first.
+    Over,
+}
+
 struct Connection {
     core: Arc<Core>,
     peer: Arc<Peer>,
     receiver: Receiver,
     splitter: Splitter,
-    /// When the frame that is being read began.
-    partial_since: Option<Instant>,
     /// Nothing was received yet: plain or TLS?
     is_fresh: bool,
     /// A TLS handshake that goes on.
     handshake: Option<Handshake>,
+    /// Was read, and is served when it is this connection's turn again.
+    left: Vec<u8>,
 }
 
 /// Takes a connection down, however its task ends: returned, panicked, or dropped by a stop.
@@ -62,11 +73,15 @@ impl Drop for Ending {
         let (core, peer) = (&self.core, &self.peer);
         core.peers.remove(peer.id);
         peer.closed();
+        unfinished::forget(core, peer);
         core.holds.left();
         let blank = (EventKind::Closed, String::new());
         let (mut kind, mut detail) = std::mem::replace(&mut self.end, blank);
         if peer.is_unread() {
             (kind, detail) = (EventKind::Unread, "its client does not read".to_owned());
+        } else if peer.unfinished.gave_way() {
+            let made_room = "its unfinished frame made room for those of others";
+            (kind, detail) = (EventKind::BadFrame, made_room.to_owned());
         }
         core.tell(kind, Some(peer), peer.remote, detail);
     }
@@ -85,9 +100,9 @@ pub(super) async fn serve(core: Arc<Core>, peer: Arc<Peer>, receiver: Receiver) 
         peer,
         receiver,
         splitter,
-        partial_since: None,
         is_fresh: true,
         handshake: None,
+        left: Vec::new(),
     };
     ending.end = connection.run().await;
 }
@@ -96,15 +111,15 @@ impl Connection {
     async fn run(&mut self) -> End {
         let peer = Arc::clone(&self.peer);
         let mut check = pin!(sleep_until(self.next_check()));
+        let mut is_more = false;
         loop {
             let was_fresh = self.is_fresh;
             let may_read = !overload::is_full(&self.core, peer.owed(), UNREAD_BYTES_PAUSE);
             tokio::select! {
-                end = poll_fn(|cx| self.poll_read(cx)), if may_read => {
-                    if let Err(end) = end {
-                        return end;
-                    }
-                }
+                turn = self.turn(is_more), if may_read => match turn {
+                    Err(end) => return end,
+                    Ok(turn) => is_more = turn == Turn::Over,
+                },
                 () = peer.write_some() => {}
                 () = &mut check => {
                     if let Some(end) = self.overdue() {
@@ -122,28 +137,59 @@ impl Connection {
         }
     }
 
-    /// Reads once and answers every whole frame that is there.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+    /// Serves what comes; if there is more than a short turn takes, when there is a place among the
+    /// few connections that may have long ones. All others are in nobody's way until then.
+    async fn turn(&mut self, is_more: bool) -> Result<Turn, End> {
+        if !is_more {
+            return poll_fn(|cx| self.poll_read(cx, SHORT_TURN_BYTES)).await;
+        }
+        tokio::task::yield_now().await;
+        let core = Arc::clone(&self.core);
+        // An error would mean that the places are closed, which nobody does.
+        let _place = core.long_turns.acquire().await;
+        let once = poll_fn(|cx| Poll::Ready(self.poll_read(cx, READ_BYTES))).await;
+        match once {
+            Poll::Ready(turn) => turn,
+            Poll::Pending => Ok(Turn::Done), // it ended with the read before
+        }
+    }
+
+    /// Reads once, unless something is left from the last time, and answers the whole frames that
+    /// are there, until the answers are longer than `limit` bytes.
+    fn poll_read(&mut self, cx: &mut Context<'_>, limit: usize) -> Poll<Result<Turn, End>> {
         if self.core.is_draining() {
             return Poll::Pending; // for good: nothing more is read
         }
         SCRATCH.with_borrow_mut(|scratch| {
             scratch.replies.clear(); // a panic may have left another connection's
+            if !self.left.is_empty() {
+                let left = std::mem::take(&mut self.left);
+                return Poll::Ready(self.answer(&left, &mut scratch.replies, limit));
+            }
             let received = self.receiver.poll_receive(cx, &mut scratch.input);
             let failure = self.follow_handshake(&received);
             Poll::Ready(match ready!(received) {
                 Ok(0) => Err((EventKind::Closed, "closed by the client".to_owned())),
-                Ok(count) if self.is_fresh => {
-                    self.begin(&scratch.input[..count], &mut scratch.replies)
+                Ok(count) => {
+                    self.peer.note_read(self.core.clock.monotonic_ms());
+                    self.take(&scratch.input[..count], &mut scratch.replies, limit)
                 }
-                Ok(count) => self.answer(&scratch.input[..count], &mut scratch.replies),
                 Err(error) => Err((failure, error.to_string())),
             })
         })
     }
 
-    /// The first bytes say whether the connection is plain or under TLS.
-    fn begin(&mut self, bytes: &[u8], replies: &mut Vec<u8>) -> Result<(), End> {
+    /// Takes what was just read. The first bytes say whether the connection is plain or under TLS.
+    fn take(&mut self, bytes: &[u8], replies: &mut Vec<u8>, limit: usize) -> Result<Turn, End> {
+        if self.is_fresh && !self.begin(bytes)? {
+            return Ok(Turn::Done);
+        }
+        self.core.counters.bytes_in.add(bytes.len() as u64);
+        self.answer(bytes, replies, limit)
+    }
+
+    /// False if these bytes begin a TLS handshake, which is under way then.
+    fn begin(&mut self, bytes: &[u8]) -> Result<bool, End> {
         self.is_fresh = false;
         let failed = |core: &Core, why: String| {
             core.counters.tls_failed.one();
@@ -151,12 +197,12 @@ impl Connection {
         };
         let begun = self.core.tls.begin(bytes[0]);
         let Some((session, handshake)) = begun.map_err(|why| failed(&self.core, why))? else {
-            return self.answer(bytes, replies);
+            return Ok(true);
         };
-        self.peer.note_read(self.core.clock.monotonic_ms());
         self.handshake = Some(handshake);
         let upgraded = (self.receiver).upgrade(self.peer.connection(), session, bytes);
-        upgraded.map_err(|error| failed(&self.core, error.to_string()))
+        upgraded.map_err(|error| failed(&self.core, error.to_string()))?;
+        Ok(false)
     }
 
     /// Notes a handshake's end, good or bad; what an error means now.
@@ -174,31 +220,33 @@ impl Connection {
         EventKind::Tls
     }
 
-    fn answer(&mut self, bytes: &[u8], replies: &mut Vec<u8>) -> Result<(), End> {
+    fn answer(&mut self, bytes: &[u8], replies: &mut Vec<u8>, limit: usize) -> Result<Turn, End> {
         let (core, peer) = (&self.core, &self.peer);
         let now_ms = core.clock.monotonic_ms();
-        peer.note_read(now_ms);
-        core.counters.bytes_in.add(bytes.len() as u64);
+        let mut is_new = !self.splitter.is_partial();
         let result = self.splitter.feed(bytes, |frame| {
-            let result = dispatch::frame(core, peer, frame, replies);
-            if replies.len() > READ_BYTES {
-                send(core, peer, replies, now_ms);
-            }
-            result
+            is_new = true; // what is left after it
+            dispatch::frame(core, peer, frame, replies)?;
+            Ok(match replies.len() > limit {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            })
         });
         // Also before an error: what was asked before the bad frame is answered.
         if !replies.is_empty() {
             send(core, peer, replies, now_ms);
         }
-        self.partial_since = match (self.splitter.is_partial(), self.partial_since) {
-            (false, _) => None,
-            (true, None) => Some(Instant::now()),
-            (true, since) => since,
-        };
-        result.map_err(|error| {
+        let left = result.map_err(|error| {
             core.counters.frames_bad.one();
             (EventKind::BadFrame, error.to_string())
-        })
+        })?;
+        self.left.extend_from_slice(left);
+        let held = self.splitter.held_bytes() + self.left.capacity();
+        unfinished::note(core, peer, held, is_new, now_ms);
+        match self.left.is_empty() && bytes.len() < READ_BYTES {
+            true => Ok(Turn::Done),
+            false => Ok(Turn::Over),
+        }
     }
 
     /// When to look at the limits of time again: often enough for both.
@@ -221,11 +269,9 @@ impl Connection {
             let detail = format!("the TLS handshake was not complete after {seconds} s");
             return Some((EventKind::Tls, detail));
         }
-        let limit = Duration::from_secs(FRAME_SECONDS_MAX);
-        if self
-            .partial_since
-            .is_some_and(|since| since.elapsed() >= limit)
-        {
+        let began_ms = self.peer.unfinished.began_ms();
+        let taken_ms = began_ms.map_or(0, |began_ms| self.core.clock.monotonic_ms() - began_ms);
+        if self.splitter.is_partial() && taken_ms >= FRAME_SECONDS_MAX as i64 * 1_000 {
             self.core.counters.frames_bad.one();
             let detail = format!("a frame was not complete after {FRAME_SECONDS_MAX} s");
             return Some((EventKind::BadFrame, detail));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use thiserror::Error;
+use tokio::sync::Semaphore;
 
 use super::answers::Answers;
 use super::events::{Event, EventKind};
@@ -72,6 +73,8 @@ pub struct Core {
     pub overload: Overload,
     /// What connections are shown.
     pub tls: Tls,
+    /// Places of connections that ask for more than a short turn takes.
+    pub(super) long_turns: Semaphore,
     /// Set while stopping: connections are not read any more.
     draining: AtomicBool,
 }
@@ -102,6 +105,8 @@ impl Core {
             .map(|name| family(-1, name))
             .transpose()?;
         let routes = Routes::new(settings.kind, settings.data_plane, families, default);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let long_turns = cores.saturating_sub(1).max(1);
         Ok(Arc::new(Self {
             locks: Locks::new(Arc::clone(&clock)),
             tls: Tls::new(&settings.tls),
@@ -120,6 +125,7 @@ impl Core {
             counters: Counters::default(),
             traffic: Traffic::default(),
             overload,
+            long_turns: Semaphore::new(long_turns),
             draining: AtomicBool::new(false),
         }))
     }

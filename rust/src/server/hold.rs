@@ -151,8 +151,10 @@ impl Holds {
         // of the two sides sees the other: here the hold comes before the look at the queue's
         // end, there the queue's end before the look at the holds.
         fence(Ordering::SeqCst);
-        let store = core.store.as_ref();
-        let max_offset = store.map_or(0, |store| store.max_offset(&topic, queue_id));
+        let max_offset = core.store.as_ref().map_or(0, |store| {
+            store.hurry();
+            store.max_offset(&topic, queue_id)
+        });
         if max_offset > offset {
             self.wake_queue(core, key, |wanted| {
                 wanted.queue_id == queue_id && *wanted.topic == *topic && max_offset > wanted.offset

@@ -6,6 +6,14 @@ pub const FRAME_BYTES_MAX: usize = 16 << 20;
 /// Bytes read at once. The buffer belongs to the worker thread, not to the connection.
 pub const READ_BYTES: usize = 256 << 10;
 
+/// Bytes of answers after which a connection that asked for more waits for its turn. There is one
+/// turn fewer than cores, so that who asks for little is served at once.
+pub const SHORT_TURN_BYTES: usize = 64 << 10;
+
+/// Bytes the system may keep for a client that were not sent yet. Without a limit one that does not
+/// read takes up to 4 MB of the system's memory for sockets, which all connections share.
+pub const UNSENT_BYTES_MAX: u32 = 256 << 10;
+
 /// A connection that owes its client more than this, bytes, is not read until it has been written.
 pub const UNREAD_BYTES_PAUSE: usize = 1 << 20;
 
@@ -19,8 +27,9 @@ pub const OWED_BYTES_BUDGET: usize = 128 << 20;
 /// What a client may be owed whatever the others are owed.
 pub const OWED_SHARE_BYTES: usize = 64 << 10;
 
-/// A partial buffer above this size, bytes, is given back once it is empty.
-pub const IDLE_BUFFER_BYTES: usize = 4 << 10;
+/// Bytes of frames that have begun and not ended, of all connections, when the settings name no
+/// number; above it those connections are closed whose frame began longest ago.
+pub const UNFINISHED_BYTES_MAX: usize = 128 << 20;
 
 /// Seconds a client may take to complete a frame it has begun; then its connection is closed.
 pub const FRAME_SECONDS_MAX: u64 = 60;

@@ -83,6 +83,9 @@ fn admit(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr, fast_port: boo
     if stream.set_nodelay(true).is_err() {
         return; // the client is gone already
     }
+    // Not every system has this; those that do not keep more.
+    #[cfg(target_os = "linux")]
+    let _ = socket2::SockRef::from(&stream).set_tcp_notsent_lowat(super::limits::UNSENT_BYTES_MAX);
     core.counters.connections_accepted.one();
     let owed_to_all = Arc::clone(&core.peers.owed);
     let connection = Connection::with_shared_count(stream, UNREAD_BYTES_MAX, owed_to_all);

@@ -44,6 +44,7 @@ mod tables;
 mod tls;
 mod traffic;
 mod transaction;
+mod unfinished;
 
 pub use acl::{Account, AclRules, AddressPattern, Denials};
 pub use bitmaps::{FilterRow, Filters, GroupFilter};

@@ -11,6 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use super::heartbeat::Heart;
 use super::limits::CALLS_MAX;
 use super::order::SendOrder;
+use super::unfinished::{AllUnfinished, Unfinished};
 use crate::net::connection::{Connection, SendError};
 
 /// One connection. Its task reads; any thread may write through it.
@@ -26,6 +27,8 @@ pub struct Peer {
     pub sends: SendOrder,
     /// The heartbeat that Python knows.
     pub(super) heart: Heart,
+    /// The frame it is in the middle of.
+    pub(super) unfinished: Unfinished,
     connection: Arc<Connection>,
     /// The client left more unread than may be.
     unread: AtomicBool,
@@ -52,6 +55,7 @@ impl Peer {
             fast_port,
             sends: SendOrder::default(),
             heart: Heart::default(),
+            unfinished: Unfinished::default(),
             connection,
             unread: AtomicBool::new(false),
             last_read_ms: AtomicI64::new(now_ms),
@@ -169,6 +173,8 @@ pub struct Peers {
     last_id: AtomicU64,
     /// Bytes that no client has taken yet.
     pub(super) owed: Arc<AtomicUsize>,
+    /// Frames that have begun and not ended.
+    pub(super) unfinished: AllUnfinished,
 }
 
 impl Peers {
@@ -197,6 +203,11 @@ impl Peers {
     /// Bytes that no client has taken yet, of all connections.
     pub fn owed(&self) -> usize {
         self.owed.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of frames that have begun and not ended, of all connections.
+    pub fn unfinished(&self) -> usize {
+        self.unfinished.bytes()
     }
 
     /// Every open connection.

@@ -143,6 +143,11 @@ fn follow_store(core: &Arc<Core>) -> io::Result<Vec<JoinHandle<()>>> {
             core.traffic.delivery(queue_id, topic, size_bytes);
         }
     }));
+    let waiting = Arc::downgrade(core);
+    store.set_awaited(Box::new(move || {
+        let core = waiting.upgrade();
+        core.is_none_or(|core| !core.holds.is_empty())
+    }));
     let filtering = Arc::downgrade(core);
     store.set_bitmap_source(Box::new(move |record| {
         let filters = &filtering.upgrade()?.tables.filters;

@@ -65,6 +65,8 @@ pub struct Settings {
     pub data_plane: DataPlane,
     /// Largest frame taken, bytes, its length word included.
     pub frame_bytes_max: usize,
+    /// Bytes of frames that have begun and not ended, of all connections together.
+    pub unfinished_bytes_max: usize,
     /// A connection without a byte in either direction for this long is closed.
     pub idle_timeout: Duration,
     /// Connections at once.
@@ -89,6 +91,7 @@ impl Default for Settings {
             worker_threads: None,
             data_plane: DataPlane::Native,
             frame_bytes_max: limits::FRAME_BYTES_MAX,
+            unfinished_bytes_max: limits::UNFINISHED_BYTES_MAX,
             idle_timeout: Duration::from_secs(120),
             connections_max: limits::CONNECTIONS_MAX,
             families: Vec::new(),

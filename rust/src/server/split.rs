@@ -1,6 +1,7 @@
 //! Cuts whole frames out of a byte stream. Needing more bytes is a normal outcome.
 
-use super::limits::IDLE_BUFFER_BYTES;
+use std::ops::ControlFlow;
+
 use crate::format::remoting::FrameError;
 use crate::net::frame::{LENGTH_BYTES, frame_size};
 
@@ -24,31 +25,42 @@ impl Splitter {
         !self.partial.is_empty()
     }
 
+    /// What that frame takes of memory, bytes.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.partial.capacity()
+    }
+
     /// Takes bytes just read and gives each frame that is now complete to `take`, whole, length
-    /// word included. Only the frame cut in two by the reads is copied.
-    pub(super) fn feed(
+    /// word included, until that breaks off. Returns what is left of the bytes then, else nothing.
+    /// Only the frame cut in two by the reads is copied.
+    pub(super) fn feed<'b>(
         &mut self,
-        mut bytes: &[u8],
-        mut take: impl FnMut(&[u8]) -> Result<(), FrameError>,
-    ) -> Result<(), FrameError> {
+        mut bytes: &'b [u8],
+        mut take: impl FnMut(&[u8]) -> Result<ControlFlow<()>, FrameError>,
+    ) -> Result<&'b [u8], FrameError> {
         while !self.partial.is_empty() {
             let Some(rest) = self.complete(bytes)? else {
-                return Ok(());
+                return Ok(&[]);
             };
             bytes = rest;
-            take(&self.partial)?;
-            self.partial.clear();
-            self.partial.shrink_to(IDLE_BUFFER_BYTES);
+            let flow = take(&self.partial)?;
+            self.partial = Vec::new(); // most connections are quiet most of the time
+            if flow.is_break() {
+                return Ok(bytes);
+            }
         }
         while let Some(size) = frame_size(bytes, self.frame_bytes_max)? {
             let Some((frame, rest)) = bytes.split_at_checked(size) else {
                 break;
             };
-            take(frame)?;
+            let flow = take(frame)?;
             bytes = rest;
+            if flow.is_break() {
+                return Ok(bytes);
+            }
         }
         self.partial.extend_from_slice(bytes);
-        Ok(())
+        Ok(&[])
     }
 
     /// Moves what the partial frame lacks out of `bytes`; None if that is not enough, else what
@@ -88,12 +100,37 @@ mod tests {
             for chunk in stream.chunks(size) {
                 let take = |frame: &[u8]| {
                     found.push(frame.to_vec());
-                    Ok(())
+                    Ok(ControlFlow::Continue(()))
                 };
-                splitter.feed(chunk, take).unwrap();
+                assert!(splitter.feed(chunk, take).unwrap().is_empty());
             }
             assert_eq!(found, frames, "in chunks of {size}");
             assert!(!splitter.is_partial());
+            assert_eq!(splitter.held_bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn what_is_left_when_the_taker_breaks_off_goes_on_later() {
+        let frames = [frame(b"abc"), frame(b"defg"), frame(b""), frame(b"hi")];
+        let stream = frames.concat();
+        for cut in 0..stream.len() {
+            let mut splitter = Splitter::new(1 << 20);
+            let mut found = Vec::new();
+            for piece in [&stream[..cut], &stream[cut..]] {
+                let mut left = piece;
+                let mut turns = 0;
+                while !left.is_empty() {
+                    let take = |frame: &[u8]| {
+                        found.push(frame.to_vec());
+                        Ok(ControlFlow::Break(()))
+                    };
+                    left = splitter.feed(left, take).unwrap();
+                    turns += 1;
+                }
+                assert!(turns <= frames.len(), "one frame a turn");
+            }
+            assert_eq!(found, frames, "cut at {cut}");
         }
     }
 
@@ -101,12 +138,12 @@ mod tests {
     fn refuses_impossible_lengths_at_once() {
         for length in [-1i32, 0, 3, 97, i32::MAX] {
             let mut splitter = Splitter::new(100);
-            let result = splitter.feed(&length.to_be_bytes(), |_| Ok(()));
+            let result = splitter.feed(&length.to_be_bytes(), |_| Ok(ControlFlow::Continue(())));
             assert_eq!(result, Err(FrameError::Length { length, limit: 96 }));
         }
         assert!(
             Splitter::new(100)
-                .feed(&96i32.to_be_bytes(), |_| Ok(()))
+                .feed(&96i32.to_be_bytes(), |_| Ok(ControlFlow::Continue(())))
                 .is_ok()
         );
     }

@@ -48,6 +48,8 @@ pub struct Counters {
     pub tls_sessions: Counter,
     /// Connections closed because TLS was not agreed on.
     pub tls_failed: Counter,
+    /// Connections closed because unfinished frames took too much memory.
+    pub frames_given_up: Counter,
     /// Requests answered 2 because a queue was full.
     pub overloaded: Counter,
     /// Requests whose processor gave no answer.
@@ -74,6 +76,7 @@ impl Default for Counters {
             frames_bad: Counter::default(),
             tls_sessions: Counter::default(),
             tls_failed: Counter::default(),
+            frames_given_up: Counter::default(),
             overloaded: Counter::default(),
             unanswered: Counter::default(),
             holds: Counter::default(),
@@ -105,6 +108,7 @@ impl Counters {
             ("frames_bad", &self.frames_bad),
             ("tls_sessions", &self.tls_sessions),
             ("tls_failed", &self.tls_failed),
+            ("frames_given_up", &self.frames_given_up),
             ("overloaded", &self.overloaded),
             ("unanswered", &self.unanswered),
             ("holds", &self.holds),

@@ -18,6 +18,8 @@ const BUSY: Duration = Duration::from_millis(1);
 /// Waking a thread for every message costs more than the message: a busy dispatcher takes what
 /// came in during a pause at once. RocketMQ pauses 1 ms, busy or not.
 const PAUSE: Duration = Duration::from_micros(250);
+/// The same while no reader waits: a look costs some 10 us, whatever it finds.
+const REST: Duration = Duration::from_millis(1);
 /// More than this waits for no pause, bytes.
 const BEHIND_BYTES: u64 = 256 << 10;
 
@@ -31,7 +33,9 @@ pub(super) fn readable_beyond<F: Files>(
     move |offset| {
         let is_busy = last_look.is_some_and(|at: Instant| at.elapsed() < BUSY);
         if is_busy && log.max_offset() < offset + BEHIND_BYTES {
-            thread::sleep(PAUSE);
+            let began = Instant::now();
+            appended.rest(REST);
+            thread::sleep(PAUSE.saturating_sub(began.elapsed()));
         }
         let end = wait_beyond(offset, &log, &appended);
         last_look = Some(Instant::now());

@@ -1,6 +1,7 @@
 //! Wakes one follower of a number that only rises, cheaply while it is awake.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -14,11 +15,17 @@ pub(crate) enum Woken {
     Stop,
 }
 
+/// Whether somebody waits for what the follower does.
+pub(crate) type IsAwaited = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// One thread waits, any number ring.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Signal {
     /// The follower is, or is about to be, asleep.
     is_asleep: AtomicBool,
+    /// It rests, and nobody waits for it.
+    is_resting: AtomicBool,
+    is_awaited: OnceLock<IsAwaited>,
     is_stopped: Mutex<bool>,
     changed: Condvar,
 }
@@ -32,6 +39,32 @@ impl Signal {
             let _guard = self.is_stopped.lock();
             self.changed.notify_one();
         }
+    }
+
+    /// Registers the one way to know who waits; without one somebody always does.
+    pub(crate) fn set_awaited(&self, is_awaited: IsAwaited) {
+        let _ = self.is_awaited.set(is_awaited);
+    }
+
+    /// Ends a rest: somebody waits now. One atomic read while the follower does not rest.
+    pub(crate) fn hurry(&self) {
+        fence(Ordering::SeqCst); // pairs with `rest`, as in `ring`
+        if self.is_resting.load(Ordering::SeqCst) && self.is_resting.swap(false, Ordering::SeqCst) {
+            let _guard = self.is_stopped.lock();
+            self.changed.notify_one();
+        }
+    }
+
+    /// Rests for `at_most`, however many ring, unless somebody waits or comes to wait meanwhile.
+    pub(crate) fn rest(&self, at_most: Duration) {
+        let mut is_stopped = self.is_stopped.lock();
+        self.is_resting.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let is_awaited = self.is_awaited.get().is_none_or(|is_awaited| is_awaited());
+        if !*is_stopped && !is_awaited {
+            self.changed.wait_for(&mut is_stopped, at_most);
+        }
+        self.is_resting.store(false, Ordering::SeqCst);
     }
 
     /// Makes every later wait answer [`Woken::Stop`].
@@ -85,6 +118,33 @@ mod tests {
             shared.0.ring();
         }
         follower.join().unwrap();
+    }
+
+    #[test]
+    fn a_rest_ends_when_somebody_waits() {
+        const LONG: Duration = Duration::from_secs(60);
+        let signal = Arc::new(Signal::default());
+        signal.rest(LONG); // nobody can tell: it does not rest
+        let waits = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&waits);
+        signal.set_awaited(Box::new(move || asked.load(Ordering::SeqCst)));
+        let resting = Arc::clone(&signal);
+        let follower = std::thread::spawn(move || resting.rest(LONG));
+        while !signal.is_resting.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        signal.ring();
+        assert!(
+            signal.is_resting.load(Ordering::SeqCst),
+            "a ring is no hurry"
+        );
+        waits.store(true, Ordering::SeqCst);
+        signal.hurry();
+        follower.join().unwrap();
+        signal.rest(LONG); // somebody waits already
+        waits.store(false, Ordering::SeqCst);
+        signal.stop();
+        signal.rest(LONG);
     }
 
     #[test]

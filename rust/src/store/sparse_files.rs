@@ -69,6 +69,11 @@ impl SparseFiles {
         self.directory.join(offset_name(start))
     }
 
+    /// Names the file in an error; only then, as writing its path costs as much as a small write.
+    fn failed(&self, start: u64, error: io::Error) -> StoreError {
+        io_error(&self.path(start))(error)
+    }
+
     /// The files, of the right length and without gaps that would shift units. An empty last
     /// file, which never got its length, is removed. `key` sets the length.
     pub(super) fn checked(&self, key: &str) -> Result<Vec<OffsetFile>, StoreError> {
@@ -110,7 +115,7 @@ impl SparseFiles {
             let count = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
             let file = self.open_or_create(start, dirty)?;
             file.write_all_at(&bytes[..count], position - start)
-                .map_err(io_error(&self.path(start)))?;
+                .map_err(|error| self.failed(start, error))?;
             dirty.files.insert(start);
             bytes = &bytes[count..];
             position += count as u64;
@@ -121,7 +126,7 @@ impl SparseFiles {
     fn open_or_create(&self, start: u64, dirty: &mut Dirty) -> Result<Arc<File>, StoreError> {
         match self.open(start) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            other => return other.map_err(io_error(&self.path(start))),
+            other => return other.map_err(|error| self.failed(start, error)),
         }
         fs::create_dir_all(&self.directory).map_err(io_error(&self.directory))?;
         let path = self.path(start);

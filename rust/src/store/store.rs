@@ -238,6 +238,17 @@ impl Store {
         self.upkeep.delay.queue_of(level)
     }
 
+    /// Registers the one way to know whether a reader waits for a message: while none does, what is
+    /// stored may become readable a millisecond later, which costs less.
+    pub fn set_awaited(&self, is_awaited: Box<dyn Fn() -> bool + Send + Sync>) {
+        self.puts.flusher.appended.set_awaited(is_awaited);
+    }
+
+    /// Says that a reader has begun to wait.
+    pub fn hurry(&self) {
+        self.puts.flusher.appended.hurry();
+    }
+
     /// Registers the one source of the filter bitmaps that the consume-queue extension keeps; a
     /// message gets none where it answers None. Called by the dispatcher, in log order.
     pub fn set_bitmap_source(&self, source: BitmapSource) {
