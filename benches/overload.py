@@ -31,7 +31,9 @@ P99_RATIO_MAX = 2.0
 RATE = 500.0
 """Messages per second of the healthy client."""
 ANSWER_SECONDS_MAX = 30.0
-METHOD = "medians over rounds in turns; `mqclient bench` sends 500/s beside a process that misbehaves"
+METHOD = (
+    "medians over rounds in turns; `mqclient bench` sends 500/s beside a process that misbehaves"
+)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ OURS = {
     "aclWhiteListSkipsSignature", "adminAllowAddresses", "advertisedPort", "allocateStepBytes",
     "bindAddress", "brokerAllowAddresses", "brokerExpiry", "damagePolicy", "dataPlane",
     "fastPortEnable", "handoffThreads", "logDir", "logFileBytes", "logFileCount", "logLevel",
-    "maxConnections", "maxFrameBytes", "metricsListen",
+    "maxConnections", "maxFrameBytes", "maxUnfinishedFrameBytes", "metricsListen",
     "minFreeBytes", "workerThreads",
 }  # fmt: skip
 

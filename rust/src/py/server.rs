@@ -287,7 +287,7 @@ impl Server {
     fn counters(&self) -> std::collections::BTreeMap<String, u64> {
         let core = &self.core;
         let mut counters = core.counters.snapshot();
-        let waiting = core.handoff.waiting().into_iter();
+        let waiting = core.handoff.waiting();
         counters.extend(waiting.map(|(family, count)| (format!("waiting.{family}"), count as u64)));
         let now_ms = core.clock.monotonic_ms();
         for (family, waited_ms) in core.handoff.head_waits_ms(now_ms) {

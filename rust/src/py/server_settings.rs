@@ -18,7 +18,7 @@ use crate::server::{
 use crate::store::Marks;
 
 /// The keys `Server` takes; anything else is a spelling mistake.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "kind",
     "host",
     "port",

@@ -138,7 +138,8 @@ mod tests {
     fn refuses_impossible_lengths_at_once() {
         for length in [-1i32, 0, 3, 97, i32::MAX] {
             let mut splitter = Splitter::new(100);
-            let result = splitter.feed(&length.to_be_bytes(), |_| Ok(ControlFlow::Continue(())));
+            let word = length.to_be_bytes();
+            let result = splitter.feed(&word, |_| Ok(ControlFlow::Continue(())));
             assert_eq!(result, Err(FrameError::Length { length, limit: 96 }));
         }
         assert!(
