@@ -1,4 +1,4 @@
-"""Clients that misbehave, in a process of their own: `python -m benches.trouble KIND HOST:PORT COUNT`.
+"""Clients that misbehave: `python -m benches.trouble KIND HOST:PORT COUNT`, a process of its own.
 
 Says "ready" once all are connected and at it, goes on until a line comes in, then says as JSON
 what it did. Everything is offered at a bounded rate, so that it takes the same of the machine
