@@ -24,6 +24,10 @@ class NoNamespaces(Exception):
     """This machine lets nobody make network namespaces, or has not what it takes; says why."""
 
 
+class CommandFailed(Exception):
+    """What was run, and what it said."""
+
+
 class Nat:
     """The three namespaces, gone at the end of the `with` block, whatever happens.
 
@@ -62,19 +66,26 @@ class Nat:
         self._made.close()
 
     def _build(self) -> None:
-        for name in (self._inside, self._gateway, self._outside):
-            _run("ip", "netns", "add", name)
-            self._made.callback(_run, "ip", "netns", "del", name)
-            _run(*_within(name, "ip", "link", "set", "lo", "up"))
+        try:
+            self._allocate()
+        except CommandFailed as reason:
+            raise NoNamespaces(str(reason)) from None
         self._join(self._inside, INSIDE, GATEWAY_INSIDE, "in")
         self._join(self._outside, OUTSIDE, GATEWAY, "out")
         _run(*_within(self._inside, "ip", "route", "add", "default", "via", GATEWAY_INSIDE))
         _run(*_within(self._gateway, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"))
-        self._nft("add table ip mqnat")
-        self._nft("add chain ip mqnat in { type nat hook prerouting priority -100 ; }")
         for outer, inner in self._ports.items():
             rule = f"ip daddr {GATEWAY} tcp dport {outer} dnat to {INSIDE}:{inner}"
             self._nft(f"add rule ip mqnat in {rule}")
+
+    def _allocate(self) -> None:
+        """What a machine may refuse: namespaces, and rules in them."""
+        for name in (self._inside, self._gateway, self._outside):
+            _run("ip", "netns", "add", name)
+            self._made.callback(_run, "ip", "netns", "del", name)
+            _run(*_within(name, "ip", "link", "set", "lo", "up"))
+        self._nft("add table ip mqnat")
+        self._nft("add chain ip mqnat in { type nat hook prerouting priority -100 ; }")
 
     def _join(self, name: str, address: str, gateway: str, link: str) -> None:
         """A cable between a namespace and the gateway; it goes with either end."""
@@ -105,4 +116,4 @@ def _run(*command: str) -> None:
         command, capture_output=True, text=True, check=False, timeout=COMMAND_SECONDS_MAX
     )
     if done.returncode:
-        raise NoNamespaces(f"{' '.join(command)}: {done.stderr.strip()}")
+        raise CommandFailed(f"{' '.join(command)}: {done.stderr.strip()}")
