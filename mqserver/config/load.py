@@ -91,11 +91,18 @@ def load(
 
 
 def _apply_tls_file(ahead: Loaded, loaded: Loaded) -> None:
-    """The file of RocketMQ's TLS properties; one that is named must be there."""
+    """The file of RocketMQ's TLS properties; one that is named must be there.
+
+    Servers and clients may share it: what has no effect here is passed over.
+    """
     key = "tls.config.file"
     path = Path(str(ahead.values.get(key, "")))
-    if key in ahead.table and (ahead.is_set(key) or path.is_file()):
-        apply_file(loaded, path)
+    if key not in ahead.table or not (ahead.is_set(key) or path.is_file()):
+        return
+    for entry in parse(read_text(path)):
+        row = loaded.table.get(entry.key)
+        if row is None or not row.inert:
+            loaded.apply(entry.key, entry.value, f"{path}:{entry.line}")
 
 
 def _with_flags(loaded: Loaded, flags: Iterable[tuple[str, str, str]]) -> Loaded:

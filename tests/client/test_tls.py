@@ -16,6 +16,7 @@ from mqclient.tls import read_tls
 from mqserver import Standalone
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import SettingsError, load, pairs
+from mqserver.config.namesrv_table import NAMESRV
 from mqserver.config.settings import broker_settings
 from tests.certificates import Authority, Pair, encrypt
 
@@ -234,5 +235,10 @@ def test_settings_of_servers(authority: Authority, tmp_path: Path):
     assert settings.tls_server_need_client_auth == "optional"
     assert settings.tls_server_auth_client and settings.use_tls
     assert settings.tls_test_mode_enable  # RocketMQ's default: without a certificate, self-signed
+    shared = {"tls.config.file": str(file)}
+    file.write_text("tls.client.trustCertPath=ca.pem\ntls.server.mod=enforcing\n")
+    assert load(NAMESRV, flags=pairs(shared, "--set")).warnings == [
+        f"{file}:2: unknown key tls.server.mod, ignored; did you mean tls.server.mode?"
+    ]
     settings = broker_settings(load(BROKER, flags=pairs(keys(pair), "--set")))
     assert settings.use_tls and not settings.tls_test_mode_enable

@@ -85,3 +85,58 @@ impl Tls {
         Ok((session, handshake))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::tls_config::{ClientAuth, ServerTls};
+
+    fn tls(mode: TlsMode) -> Tls {
+        let server = ServerTls {
+            identity: None,
+            client_auth: ClientAuth::None,
+            trust: None,
+        };
+        Tls::new(&TlsSettings {
+            mode,
+            shown: Some(server.load().unwrap()),
+            ..TlsSettings::default()
+        })
+    }
+
+    #[test]
+    fn the_first_byte_and_the_mode_decide() {
+        let cases = [
+            (TlsMode::Disabled, [Some(false), None]),
+            (TlsMode::Permissive, [Some(false), Some(true)]),
+            (TlsMode::Enforcing, [None, Some(true)]),
+        ];
+        for (mode, wanted) in cases {
+            let tls = tls(mode);
+            let decided = [0, HANDSHAKE_BYTE].map(|first| {
+                let begun = tls.begin(first).ok();
+                begun.map(|session| session.is_some())
+            });
+            assert_eq!(decided, wanted, "{mode:?}");
+        }
+        let blank = Tls::new(&TlsSettings {
+            mode: TlsMode::Permissive,
+            ..TlsSettings::default()
+        });
+        let why = blank.begin(HANDSHAKE_BYTE).err();
+        assert!(why.is_some_and(|why| why.ends_with("there is no certificate to show")));
+    }
+
+    #[test]
+    fn handshakes_at_once_are_bounded() {
+        let tls = tls(TlsMode::Enforcing);
+        let begin = || tls.begin(HANDSHAKE_BYTE);
+        let mut going: Vec<_> = (0..HANDSHAKES_MAX).map(|_| begin().unwrap()).collect();
+        for _ in 0..3 {
+            let why = begin().err().unwrap();
+            assert_eq!(why, "1024 TLS handshakes go on already");
+        }
+        going.pop();
+        assert!(begin().is_ok());
+    }
+}
