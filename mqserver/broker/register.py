@@ -86,7 +86,7 @@ class Registrar:
         self._announced = False
         self._stopping = False
         self._away: dict[str, str] = {}
-        self._behind: set[str] = set()
+        self._told: set[str] = set()
         self._trying: dict[str, asyncio.Task[None]] = {}
         self._registered: Mapping[str, TopicConfig] = {}
 
@@ -128,7 +128,7 @@ class Registrar:
 
     def _lost(self, address: str) -> None:
         """A NameServer that answered is gone: it may be back soon, and know nothing."""
-        self._behind.add(address)
+        self._told.discard(address)
         if address not in self._away and self._wake is not None:
             self._wake.set()
 
@@ -229,11 +229,11 @@ class Registrar:
     ) -> None:
         """Register with every NameServer; the first answer's key-values order the topics.
 
-        some: what has changed, enough for those that have heard everything before.
+        some: what has changed, enough for those that were told everything before.
         """
         settings = self._settings()
         forced = settings.force_register if forced is None else forced
-        behind = [address for address in self._namesrvs.addresses if address in self._behind]
+        behind = [address for address in self._namesrvs.addresses if address not in self._told]
         frame = self._frame(self._permitted(some or whole, settings), settings, oneway)
         full = self._frame(self._permitted(whole, settings), settings, oneway) if behind else frame
         ordered: list[str] = []
@@ -250,14 +250,13 @@ class Registrar:
             reply = await self._transport.call(address, request, self._timeout)
             if reply.code:
                 raise ConnectionError(f"it answered code {reply.code}: {reply.remark}")
-            if address in behind:
-                self._behind.discard(address)
+            self._told.add(address)
             if reply.body and not ordered:
                 ordered.append(address)
                 self._ordered(KVTable.from_json(reply.body).table)
 
         await self._everywhere(register_at)
-        self._registered = whole.topic_config_table  # or they are behind
+        self._registered = whole.topic_config_table  # or they are not told
 
     @staticmethod
     def _permitted(
@@ -336,7 +335,7 @@ class Registrar:
             if address not in self._away:
                 log.warning("NameServer %s: %s; will try again", address, error)
             self._away[address] = str(error)
-            self._behind.add(address)
+            self._told.discard(address)
         else:
             if self._away.pop(address, None) is not None:
                 log.warning("NameServer %s answers again", address)

@@ -136,3 +136,15 @@ def test_one_that_was_away_gets_all_it_missed(tmp_path: Path, taken: list[Regist
                 assert route(address, "Next") and route(address, "TBW102")
         finally:
             mq.stop()
+
+
+def test_a_new_one_gets_the_whole_table_first(tmp_path: Path, taken: list[Registration]) -> None:
+    with (
+        namesrv(tmp_path / "1") as one,
+        namesrv(tmp_path / "2") as two,
+        Standalone(settings={"namesrvAddr": one.address}) as mq,
+    ):
+        both = f"namesrvAddr={one.address};{two.address}".encode()
+        assert ask(mq.broker_address, Frame(25, body=both)).code == 0
+        create(mq.broker_address, "Now")  # perhaps before the broker has looked around
+        assert route(two.address, "Now") and route(two.address, "TBW102")
