@@ -1,8 +1,7 @@
 //! Python door of the server: start, hand-off, publication, requests to clients, stop.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, mpsc::RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -13,11 +12,10 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMapping};
 
-use super::acl;
 use super::request::{Event, Request};
 use super::server_settings::{self as convert, seconds};
 use super::store::Store;
-use super::tls;
+use super::{acl, tls};
 use crate::clock::SystemClock;
 use crate::format::remoting::renumber;
 use crate::server::{self, Core, Popped, QueueName};
