@@ -12,9 +12,9 @@ use mqstack_core::format::index::key_hash;
 use mqstack_core::format::message::{CheckCrc, RecordView, Version, body_crc};
 
 const UNITS: u64 = 10_000;
-/// Of a message as a client sends it, with the two that the filter asks for behind the others.
-const PROPERTIES: &[u8] = b"KEYS\x01order-17\x02UNIQ_KEY\x01C000020A12D04E0E2F2A68B4336C0000\x02\
-    WAIT\x01true\x02TAGS\x01TagA\x02a\x0117\x02region\x01us";
+/// Of a message as a client sends it, with the two that the filter asks for among the others.
+const PROPERTIES: &[u8] = b"a\x0117\x02KEYS\x01order-17\x02\
+    UNIQ_KEY\x01C000020A12D04E0E2F2A68B4336C0000\x02region\x01us\x02WAIT\x01true\x02TAGS\x01TagA";
 
 fn record(body: &[u8]) -> RecordView<'_> {
     let request = common::message("BenchmarkTest", body, b"TAGS\x01TagA\x02UNIQ_KEY\x01C0A8");

@@ -6,9 +6,10 @@ use std::str::FromStr;
 
 use super::expression::{Comparison, Constant, Expression};
 use super::number;
+use crate::format::properties::Wanted;
 
 /// Looks a property up.
-pub(super) type Get<'a, 'g> = dyn Fn(&str) -> Option<Cow<'a, str>> + 'g;
+pub(super) type Get<'a, 'g> = dyn Fn(&Wanted) -> Option<Cow<'a, str>> + 'g;
 /// True, false, or unknown (None).
 pub(super) type Truth = Result<Option<bool>, Incomparable>;
 

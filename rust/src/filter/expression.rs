@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::evaluate;
 use super::parse::Parser;
-use crate::format::properties;
+use crate::format::properties::Wanted;
 
 /// An expression RocketMQ would not compile either.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -44,7 +44,7 @@ impl Sql {
     /// Whether a message with this properties text passes. What cannot be evaluated, or is
     /// neither true nor false, does not.
     pub fn matches(&self, text: &[u8]) -> bool {
-        let truth = self.evaluate(&|name| properties::get_str(text, name));
+        let truth = self.evaluate(&|name| name.get(text).map(String::from_utf8_lossy));
         truth == Ok(Some(true))
     }
 
@@ -89,19 +89,24 @@ impl Comparison {
 #[derive(Debug, PartialEq)]
 pub(super) enum Expression {
     Constant(Constant),
-    Property(Box<str>),
+    Property(Box<Wanted>),
     Negate(Box<Expression>),
     Equal(Box<Expression>, Box<Expression>),
     Compare(Comparison, Box<Expression>, Box<Expression>),
-    In(Box<str>, Vec<Box<str>>),
+    In(Box<Wanted>, Vec<Box<str>>),
     Not(Box<Expression>),
     And(Vec<Expression>),
     Or(Vec<Expression>),
     /// A property as a truth value: text is never true.
-    Cast(Box<str>),
+    Cast(Box<Wanted>),
 }
 
 impl Expression {
+    /// A property's value.
+    pub(super) fn property(name: &str) -> Self {
+        Self::Property(Box::new(name.into()))
+    }
+
     /// Whether it is true or false by its form.
     fn is_boolean(&self) -> bool {
         match self {

@@ -175,7 +175,7 @@ impl<'a> Parser<'a> {
                 self.expect(Token::Close)?;
                 Ok(inner)
             }
-            Some(Token::Name(name)) => Ok(Expression::Property(name.into())),
+            Some(Token::Name(name)) => Ok(Expression::property(name)),
             Some(Token::True) => Ok(Expression::Constant(Constant::Bool(true))),
             Some(Token::False) => Ok(Expression::Constant(Constant::Bool(false))),
             Some(Token::Null) => Ok(Expression::Constant(Constant::Null)),

@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::Sql;
+use crate::format::properties::Wanted;
 
 const GOLDEN: &str = include_str!("../../../tests/golden/filter/sql92.jsonl");
 
 fn letter(sql: &Sql, properties: &HashMap<String, String>) -> char {
-    let get = |name: &str| {
+    let get = |name: &Wanted| {
         properties
-            .get(name)
+            .get(name.name())
             .map(|text| Cow::Borrowed(text.as_str()))
     };
     match sql.evaluate(&get) {

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memmem;
+
 /// Between name and value.
 pub const NAME_END: u8 = 1;
 /// Between pairs.
@@ -70,6 +72,52 @@ pub fn find<'a, const N: usize>(text: &'a [u8], names: [&str; N]) -> [Option<&'a
     found
 }
 
+/// A property's name that is looked for in many texts.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    name: Box<str>,
+    /// Of the name and the end of it.
+    finder: memmem::Finder<'static>,
+}
+
+impl PartialEq for Wanted {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl From<&str> for Wanted {
+    fn from(name: &str) -> Self {
+        let start = [name.as_bytes(), &[NAME_END]].concat();
+        Self {
+            name: name.into(),
+            finder: memmem::Finder::new(&start).into_owned(),
+        }
+    }
+}
+
+impl Wanted {
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What `get` says of the name.
+    pub fn get<'a>(&self, text: &'a [u8]) -> Option<&'a [u8]> {
+        let mut found = None;
+        for at in self.finder.find_iter(text) {
+            // Else it is in a value, or the end of a longer name.
+            let is_pair = at == 0 || text[at - 1] == PAIR_END;
+            let value = &text[at + self.finder.needle().len()..];
+            let length = memchr::memchr(PAIR_END, value).unwrap_or(value.len());
+            if is_pair && length > 0 {
+                found = Some(&value[..length]);
+            }
+        }
+        found
+    }
+}
+
 /// The value of a property as text; bytes that are not UTF-8 are replaced, as Java does.
 pub fn get_str<'a>(text: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
     get(text, name).map(String::from_utf8_lossy)
@@ -128,6 +176,30 @@ mod tests {
         let text = b"a\x01b\x02\x01x\x02c\x01\x02\x02d\x02e\x01f\x01g";
         let pairs: Vec<_> = iterate(text).collect();
         assert_eq!(pairs, [(&b"a"[..], &b"b"[..]), (&b"e"[..], &b"f\x01g"[..])]);
+    }
+
+    #[test]
+    fn a_wanted_name_is_found_where_get_finds_it() {
+        let texts: [&[u8]; 9] = [
+            b"a\x011\x02ab\x019\x02a\x012",
+            b"ba\x011\x02a\x01\x02",
+            b"a\x011\x02a\x01",
+            b"x\x01a\x012\x02a\x01a\x013\x02",
+            b"\x02a\x011\x02",
+            b"aa\x011\x02a\x01\x01\x02",
+            b"a",
+            b"a\x01",
+            b"",
+        ];
+        for text in texts {
+            for name in ["a", "ab", "x", "ba"] {
+                assert_eq!(
+                    Wanted::from(name).get(text),
+                    get(text, name),
+                    "{name} of {text:?}"
+                );
+            }
+        }
     }
 
     #[test]
