@@ -8,7 +8,7 @@ pub const READ_BYTES: usize = 256 << 10;
 
 /// Bytes of answers after which a connection that asked for more waits for a place for a long
 /// turn, of which there is one fewer than cores: who asks for little is served at once. Four pulls
-/// of 32 KiB asked for together are one turn: in two, a backlog was read 10 % slower.
+/// of 32 KiB asked for together are one turn.
 pub const SHORT_TURN_BYTES: usize = 128 << 10;
 
 /// Bytes the system may keep for a client that were not sent yet. Without a limit one that does not
