@@ -8,16 +8,20 @@ Nothing outside knows a way to 10.99.7.2: what comes to a port of 198.18.7.1 is 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 INSIDE, OUTSIDE = "10.99.7.2", "198.18.7.2"
 GATEWAY_INSIDE, GATEWAY = "10.99.7.1", "198.18.7.1"
 COMMAND_SECONDS_MAX = 10.0
+_NAME = re.compile(r"mqnat(\d+)[igo]")
 
 
 class NoNamespaces(Exception):
@@ -51,6 +55,7 @@ class Nat:
     def __enter__(self) -> Self:
         try:
             _check()
+            _sweep()
             self._build()
         except BaseException:
             self._made.close()
@@ -111,9 +116,22 @@ def _check() -> None:
             raise NoNamespaces(f"there is no {tool} here; scripts/system-packages installs it")
 
 
-def _run(*command: str) -> None:
+def _sweep() -> None:
+    """Remove what a run that was killed could not: namespaces whose maker is gone."""
+    for line in _run("ip", "netns", "list").splitlines():
+        name = line.split()[0] if line.strip() else ""
+        made = _NAME.fullmatch(name)
+        if made is None or Path(f"/proc/{made[1]}").exists():
+            continue
+        for process in _run("ip", "netns", "pids", name).split():
+            os.kill(int(process), signal.SIGKILL)
+        _run("ip", "netns", "del", name)
+
+
+def _run(*command: str) -> str:
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=COMMAND_SECONDS_MAX
     )
     if done.returncode:
         raise CommandFailed(f"{' '.join(command)}: {done.stderr.strip()}")
+    return done.stdout
