@@ -36,7 +36,7 @@ _ENUMS = {
 
 
 def heartbeat(broker: BrokerContext, request: Request) -> Reply:
-    """HEART_BEAT (34): always a success; a group that may not exist is skipped."""
+    """HEART_BEAT (34): always a success; a group of an illegal name is skipped."""
     data = HeartbeatData.from_json(request.body)
     member = Member(
         data.client_id,
@@ -57,12 +57,13 @@ def heartbeat(broker: BrokerContext, request: Request) -> Reply:
 
 def _consumer(broker: BrokerContext, data: ConsumerData, member: Member) -> None:
     group = broker.groups.find(data.group_name)
-    if group is None:
+    if group is None and not names.is_legal_group(data.group_name):
         return
     for name, known in _ENUMS.items():
         setattr(data, name, _constant(getattr(data, name), known))
-    topic = names.retry_topic(data.group_name)
-    broker.topics.ensure(topic, group.retry_queue_nums, unit_flag(topic, data.unit_mode))
+    if group is not None:  # else it may not be created: RocketMQ knows its members nevertheless
+        topic = names.retry_topic(data.group_name)
+        broker.topics.ensure(topic, group.retry_queue_nums, unit_flag(topic, data.unit_mode))
     broker.consumers.register(data, member)
     broker.filters.subscribed(data.group_name, data.subscription_data_set)
 

@@ -48,7 +48,8 @@ def reply(broker: BrokerContext, request: Request) -> Reply:
             code, remark = 0, None
         except Refused as refused:
             code, remark = refused.response.code, refused.response.remark
-        place = {"queueId": str(max(0, header.queue_id)), "msgId": "0", "queueOffset": "0"}
+        queue_id = str(max(0, header.queue_id))
+        place = {} if code else {"queueId": queue_id, "msgId": "0", "queueOffset": "0"}
         if broker.settings.store_reply_message_enable:
             place |= _stored(broker, request, header)
         return Response(code, remark, {**place, **told})

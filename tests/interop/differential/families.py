@@ -25,10 +25,11 @@ NAMES = (
     "transactions",
     "unknown",
     "asked",
+    "switches",
     "frames",
 )
 GUARDED = ("bad", "acl", "checks")
-ONCE = ("state", "asked", "frames", "names_bad")
+ONCE = ("state", "asked", "switches", "frames", "names_bad")
 """Families that are not sent again: they look at everything, or at other than requests."""
 BINARY = "binary "
 HELD = "6"

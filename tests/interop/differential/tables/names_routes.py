@@ -47,6 +47,7 @@ def unregister(name: str, **fields: str) -> Case:
     return Case(name, 104, {**WHO, **fields}, server="namesrv", connection="broker")
 
 
+ORDER = {"namespace": "ORDER_TOPIC_CONFIG", "key": "ZTopic"}
 SLAVE = {"brokerId": "1", "brokerAddr": "127.0.0.1:30003", "haServerAddr": "127.0.0.1:30004"}
 ROUTE = ask("route", 105, topic="ZTopic")
 BAD = {"brokerName": "broker-q", "brokerAddr": "127.0.0.1:30011", "clusterName": "QCluster"}
@@ -91,6 +92,15 @@ CASES = [
     ask("add", 327, brokerName="broker-z"),
     replace(ROUTE, name="route; added"),
     ask("route of ZSub; added", 105, topic="ZSub"),
+    ask("order is told", 318, b"orderMessageEnable=true\n"),
+    ask("order", 100, **ORDER, value="broker-z:4"),
+    replace(ROUTE, name="route; in order"),
+    replace(ROUTE, name="route; in order, version 400", version=400),
+    ask("route of ZSub; no order", 105, topic="ZSub"),
+    ask("order is not told", 318, b"orderMessageEnable=false\n"),
+    replace(ROUTE, name="route; order not told"),
+    register("order is told to brokers"),
+    ask("no order", 102, **ORDER),
     *spoiled(ask("delete unknown topic", 216, topic="NoSuchTopic"), words=("topic",)),
     ask("delete unknown topic; cluster", 216, topic="ZTopic", clusterName="Nope"),
     ask("delete topic of cluster", 216, topic="ZUnit", clusterName="ZCluster"),
