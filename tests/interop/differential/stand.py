@@ -27,7 +27,9 @@ SETTINGS = {
     "maxHashSlotNum": 100,
     "maxIndexNum": 400,
     "maxMessageSize": 65536,
-    # Nothing happens behind the script's back: no check of transactions, few registrations.
+    # Nothing happens behind the script's back: no check of transactions, few registrations,
+    # nothing refused because the machine was busy.
+    "brokerFastFailureEnable": "false",
     "transactionCheckInterval": 600_000,
     "transactionTimeOut": 600_000,
 }

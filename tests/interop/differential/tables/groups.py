@@ -53,6 +53,7 @@ CASES = [
         words=("group", "originTopic", "originMsgId"),
     ),
     ask("retry queue", 202, topic="%RETRY%group_a"),
+    Case("all dead", 30, {"topic": "%DLQ%group_a", "queueId": "0"}, until={"offset": "2"}),
     ask("dead letters", 202, topic="%DLQ%group_a"),
     *spoiled(ask("delete unknown", 207, groupName="group_nobody"), words=("groupName",)),
     ask("delete", 207, groupName="group_no_retry", removeOffset="true"),

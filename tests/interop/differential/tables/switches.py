@@ -30,7 +30,7 @@ def switched(key: str, value: str, back: str, *cases: Case) -> Iterator[Case]:
     """The requests while a setting is another."""
     yield Case(f"{key}={value}", 25, {}, f"{key}={value}\n".encode())
     for case in cases:
-        yield replace(case, name=f"{key}={value}; {case.name}", loose=("queueOffset",))
+        yield replace(case, name=f"{key}={value}; {case.name}", loose=("queueOffset", "maxOffset"))
     yield Case(f"{key}={value}; undone", 25, {}, f"{key}={back}\n".encode())
 
 
