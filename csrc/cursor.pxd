@@ -15,8 +15,6 @@ cdef extern from "endian.h" nogil:
     uint16_t mq_load_u16(const uint8_t *p)
     uint32_t mq_load_u32(const uint8_t *p)
     uint64_t mq_load_u64(const uint8_t *p)
-    int mq_first_byte(uint64_t word)
-    uint64_t mq_without_first_byte(uint64_t word)
 
 cdef enum:
     BORN_HOST_AT = 48

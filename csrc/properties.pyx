@@ -59,56 +59,6 @@ cdef object find_property(const uint8_t *p, Py_ssize_t size, bytes name):
     return None if value == NULL else text_of(value, value_size)
 
 
-cdef struct Pair:  # bytes from the start of the properties
-    uint16_t name_at, name_size, value_at, value_size
-
-
-cdef inline int32_t add_pair(Pair *pairs, int32_t count, Py_ssize_t start, Py_ssize_t middle,
-                             Py_ssize_t end) noexcept nogil:
-    """Add the pair in [start, end) if it has a name and a value; how many there are then."""
-    if middle <= start or middle + 1 >= end:
-        return count
-    pairs[count].name_at, pairs[count].name_size = <uint16_t>start, <uint16_t>(middle - start)
-    pairs[count].value_at = <uint16_t>(middle + 1)
-    pairs[count].value_size = <uint16_t>(end - middle - 1)
-    return count + 1
-
-
-cdef int32_t split_pairs(const uint8_t *p, Py_ssize_t size, Pair *pairs,
-                         int32_t limit) noexcept nogil:
-    """Find every pair with a name and a value; how many, or -1 for more than `limit` or text
-    that is not ASCII.
-
-    Eight bytes at a time: a byte below 3 is a separator, or is looked at in vain.
-    """
-    cdef Py_ssize_t at = 0, place, start = 0, middle = -1
-    cdef int32_t count = 0
-    cdef uint64_t word, low, high = 0
-    while at < size:
-        if at + 8 <= size:
-            memcpy(&word, p + at, 8)
-        else:
-            word = 0x7F7F7F7F7F7F7F7Fu
-            memcpy(&word, p + at, size - at)
-        high |= word
-        low = (word - 0x0303030303030303u) & ~word & 0x8080808080808080u
-        while low != 0:
-            place = at + mq_first_byte(low)
-            low = mq_without_first_byte(low)
-            if p[place] == 1:
-                if middle < 0:
-                    middle = place
-            elif p[place] == 2:
-                if count == limit:
-                    return -1
-                count = add_pair(pairs, count, start, middle, place)
-                start, middle = place + 1, -1
-        at += 8
-    if count == limit or high & 0x8080808080808080u:
-        return -1
-    return add_pair(pairs, count, start, middle, size)
-
-
 def decode_properties(bytes text not None):
     """Read the properties text of a message into a dict, in stored order.
 

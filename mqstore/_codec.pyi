@@ -1,13 +1,11 @@
 """Turns bytes on the wire and on disk into Python objects (compiled; see csrc/)."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final, Never, final
+from typing import Final, Never, final
 
 __all__ = [
     "BODY_BYTES_MAX",
-    "COLUMN_LAYOUTS",
-    "ColumnBuilder",
     "DecodeError",
     "ReceivedMessage",
     "decode_messages",
@@ -141,45 +139,3 @@ def encode_properties(properties: Mapping[str, str | None]) -> bytes:
 
 def decompress_body(body: bytes, sys_flag: int) -> bytes:
     """Undo the compression that a system flag names; DecodeError if that fails."""
-
-COLUMN_LAYOUTS: Final[dict[str, str]]
-"""What a ColumnBuilder can collect: column to int32, int64, timestamp, string, binary or map."""
-
-@final
-class ColumnBuilder:
-    """Collects stored messages as column buffers in Arrow's layout.
-
-    columns: names of COLUMN_LAYOUTS; only these are decoded. ValueError for another name.
-    """
-
-    def __new__(cls, columns: Iterable[str]) -> ColumnBuilder: ...
-    @property
-    def rows(self) -> int:
-        """Messages collected since the last take."""
-    @property
-    def size_bytes(self) -> int:
-        """Bytes collected since the last take, about."""
-    def add(
-        self,
-        body: bytes,
-        *,
-        topic: str | None = None,
-        queue_ids: Collection[int] | None = None,
-        tags: Collection[str] | None = None,
-        first_queue_offset: int = 0,
-        end_queue_offset: int = 9223372036854775807,
-        end_physical_offset: int = 9223372036854775807,
-    ) -> int:
-        """Add the records of `body` that are wanted; returns how many were.
-
-        topic, queue_ids, tags: only these, None for all. The offsets bound which
-        messages count: from the first on, before the ends.
-        Raises DecodeError naming the byte where a record is malformed, OverflowError when a
-        column grows beyond 2 GiB.
-        """
-    def take(self) -> dict[str, tuple[Any, ...]]:
-        """What was collected, by column; the builder is empty afterwards.
-
-        Numbers: (None, data). Text and binary: (validity or None, int32 ends, bytes). A map:
-        (int32 row ends, pairs, (name ends, bytes), (value ends, bytes)).
-        """

@@ -5,21 +5,33 @@ Needs pyarrow (`pip install mqstack[arrow]`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 from typing import Any
 
 import pyarrow as pa
 
 from mqstore.errors import StoreDamaged
 from mqstore.message import COLUMN_LAYOUTS, ColumnBuilder
-from mqstore.offline import LogWalk, StoreReader, Wanted
+from mqstore.offline import StoreReader, Wanted
+from mqstore.offline.made import Rows
+from mqstore.offline.walk import Walk
 
-__all__ = ["BATCH_BYTES", "BATCH_ROWS", "BatchBuilder", "arrow_schema", "store_batches"]
+__all__ = [
+    "BATCH_BYTES",
+    "BATCH_ROWS",
+    "BATCH_ROWS_MIN",
+    "BatchBuilder",
+    "arrow_schema",
+    "store_batches",
+    "walk_batches",
+]
 
 BATCH_ROWS = 10_000
 """A batch is full at this many rows ..."""
 BATCH_BYTES = 8 << 20
 """... or this many bytes, whichever comes first."""
+BATCH_ROWS_MIN = 1_000
+"""Of a store, fewer rows than this wait for more."""
 
 _TYPES = {
     "int32": pa.int32(),
@@ -67,20 +79,24 @@ class BatchBuilder:
     def take(self) -> pa.RecordBatch:
         """What was collected, as one batch; the builder is empty afterwards."""
         rows = self._builder.rows
-        buffers = self._builder.take()
-        arrays = [self._array(field, rows, buffers) for field in self._schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-    def _array(self, field: pa.Field, rows: int, buffers: dict[str, Any]) -> pa.Array:
-        if field.name in self._constants:
-            return pa.repeat(pa.scalar(self._constants[field.name], field.type), rows)
-        taken = buffers[field.name]
-        if pa.types.is_map(field.type):
-            return _map_array(field.type, rows, taken)
-        return _flat_array(field.type, rows, taken)
+        return _batch(self._schema, self._constants, rows, self._builder.take())
 
 
-def _flat_array(kind: pa.DataType, rows: int, buffers: tuple[bytes | None, ...]) -> pa.Array:
+def _batch(
+    schema: pa.Schema, constants: dict[str, str], rows: int, buffers: dict[str, Any]
+) -> pa.RecordBatch:
+    arrays = []
+    for field in schema:
+        if field.name in constants:
+            arrays.append(pa.repeat(pa.scalar(constants[field.name], field.type), rows))
+        elif pa.types.is_map(field.type):
+            arrays.append(_map_array(field.type, rows, buffers[field.name]))
+        else:
+            arrays.append(_flat_array(field.type, rows, buffers[field.name]))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _flat_array(kind: pa.DataType, rows: int, buffers: tuple[Any, ...]) -> pa.Array:
     wrapped = [None if data is None else pa.py_buffer(data) for data in buffers]
     return pa.Array.from_buffers(kind, rows, wrapped)
 
@@ -96,34 +112,58 @@ def _map_array(kind: pa.MapType, rows: int, taken: tuple[Any, ...]) -> pa.Array:
     return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(ends)], children=[entries])
 
 
+def walk_batches(walk: Walk[Rows], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Batches of what a walk over the log gives; small ones are put together."""
+    yield from _whole_batches(iter(walk), schema)
+
+
 def store_batches(
-    reader: StoreReader, schema: pa.Schema, start: int, end: int, **wanted: Any
+    reader: StoreReader,
+    schema: pa.Schema,
+    start: int,
+    end: int,
+    *,
+    topic: str | None = None,
+    queue_ids: Set[int] | None = None,
+    tags: Set[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of the records that start in [start, end), physical offsets.
 
-    wanted: topic, queue_ids, tags, as in ColumnBuilder.add.
+    topic, queue_ids, tags: only these, None for all.
     Raises StoreDamaged, after the last batch, when the log becomes unreadable before `end`.
     """
-    builder = BatchBuilder(schema)
-    reached = start
-    walk = reader.walk(start, Wanted(stop=end, topic=wanted.get("topic")))
-    for body, at in _steps(walk):
-        builder.add(body, end_physical_offset=end, **wanted)
-        reached = at
-        if builder.full:
-            yield builder.take()
-    if builder.rows:
-        yield builder.take()
-    if reached < end:
+    wanted = Wanted(stop=end, topic=topic)
+    walk = reader.columns(schema.names, start, wanted, queue_ids=queue_ids, tags=tags)
+    yield from _whole_batches(_steps(walk), schema)
+    if walk.offset < end:
         raise StoreDamaged(
-            f"store {reader.path}: the log is unreadable at {reached}, before {end}; to see "
+            f"store {reader.path}: the log is unreadable at {walk.offset}, before {end}; to see "
             f"more: mqstore verify {reader.path}"
         )
 
 
-def _steps(walk: LogWalk) -> Iterator[tuple[bytes, int]]:
-    """Records, and how far they reach, up to damage or the end."""
+def _steps(walk: Walk[Rows]) -> Iterator[Rows]:
+    """What a walk gives up to damage or the end."""
     why = "more"
     while why == "more":
-        body, why = walk.step()
-        yield body, walk.offset
+        rows, why = walk.step()
+        yield rows
+
+
+def _whole_batches(parts: Iterator[Rows], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Batches of at least BATCH_ROWS_MIN rows, but for the last."""
+    waiting: list[pa.RecordBatch] = []
+    for rows, buffers in parts:
+        if rows:
+            waiting.append(_batch(schema, {}, rows, buffers))
+        if sum(batch.num_rows for batch in waiting) >= BATCH_ROWS_MIN:
+            yield _joined(waiting)
+            waiting = []
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]

@@ -17,8 +17,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 from mqstore._codec import (
-    COLUMN_LAYOUTS,
-    ColumnBuilder,
     DecodeError,
     ReceivedMessage,
     decode_messages,
@@ -26,6 +24,7 @@ from mqstore._codec import (
     decompress_body,
     encode_properties,
 )
+from mqstore._core import COLUMN_LAYOUTS, ColumnBuilder
 
 __all__ = [
     "COLUMN_LAYOUTS",

@@ -32,6 +32,8 @@ RUST_ROOMS = {
 PYTHON_ORDER = ["mqstore", "mqclient", "mqserver"]
 CORE_DOORS = {
     "mqstore/store.py",
+    "mqstore/message.py",
+    "mqstore/offline/made.py",
     "mqstore/offline/mend.py",
     "mqstore/offline/reader.py",
     "mqstore/errors.py",
@@ -74,7 +76,7 @@ def test_there_is_something_to_check() -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=name)
 def test_file_is_short_enough(path: Path) -> None:
     lines = path.read_text().splitlines()
-    # A stub mirrors one extension module: it cannot be split.
+    # A stub mirrors one extension module, which can be split only by re-exporting its parts.
     limit = FILE_LINES if path.suffix != ".pyi" else STUB_LINES
     assert len(lines) <= limit, f"{len(lines)} lines: where is the seam?"
 

@@ -9,8 +9,9 @@ No lock, no recovery, nothing created: a broker may run on the directory meanwhi
 
 from __future__ import annotations
 
+from mqstore.offline.made import json_lines
 from mqstore.offline.mend import rebuild, repair
-from mqstore.offline.reader import StoreReader, json_lines, open
+from mqstore.offline.reader import StoreReader, open
 from mqstore.offline.report import (
     Checkpoint,
     Chunk,

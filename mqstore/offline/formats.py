@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from mqstore.message import COLUMN_LAYOUTS, ReceivedMessage, decode_messages
-from mqstore.offline.reader import json_lines
+from mqstore.offline.made import json_lines
 from mqstore.offline.rows import message_row
 
 __all__ = ["CSV_COLUMNS", "FORMATS", "Writer", "format_of", "whole_file", "writer_of"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from mqstore.message import (
     decode_messages,
     parse_offset_msg_id,
 )
-from mqstore.offline import state
+from mqstore.offline import made, state
 from mqstore.offline.report import (
     Checkpoint,
     Chunk,
@@ -40,14 +40,12 @@ from mqstore.offline.walk import AheadWalk, LogWalk, Wanted, follow
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["StoreReader", "json_lines", "open"]
+__all__ = ["StoreReader", "open"]
 
 log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1 << 20
 """How much of the log one read takes."""
-LINES_BYTES = 256 << 10
-"""How much of the log becomes JSON lines at once: the lines stay in the cache."""
 UNITS_AT_ONCE = 10_000
 """How many queue units one read takes."""
 _TIME_MAX_MS = 2**63 - 1
@@ -315,15 +313,28 @@ class StoreReader:
         columns: names of `mqstore.message.COLUMN_LAYOUTS`, None for all; only these are
         decoded. The rest is as in `walk`. Needs pyarrow.
         """
-        from mqstore.arrow import BatchBuilder, arrow_schema
+        from mqstore.arrow import arrow_schema, walk_batches
 
-        builder = BatchBuilder(arrow_schema(columns or [*COLUMN_LAYOUTS]))
-        for records in self.walk(start, wanted, on_gap):
-            builder.add(records)
-            if builder.full:
-                yield builder.take()
-        if builder.rows:
-            yield builder.take()
+        names = list(columns or COLUMN_LAYOUTS)
+        yield from walk_batches(self.columns(names, start, wanted, on_gap), arrow_schema(names))
+
+    def columns(
+        self,
+        names: Collection[str],
+        start: int | None = None,
+        wanted: Wanted | None = None,
+        on_gap: Callable[[Gap], None] | None = None,
+        *,
+        queue_ids: Set[int] | None = None,
+        tags: Set[str] | None = None,
+    ) -> AheadWalk[made.Rows]:
+        """The records as column buffers, as `ColumnBuilder.take` gives them, built ahead.
+
+        Rows and columns, some thousands of rows at a time. queue_ids, tags: only these; the
+        rest is as in `batches`.
+        """
+        words = self._walk_words(start, wanted, on_gap)
+        return made.columns(*words, list(names), queue_ids, tags)
 
     def lines(
         self,
@@ -336,10 +347,7 @@ class StoreReader:
 
         body: as in `json_lines`; the rest is as in `walk`.
         """
-        words = self._walk_words(start, wanted, on_gap)
-        return AheadWalk(
-            *words, begin=lambda at: _core.LinesAhead(self._scan, at, LINES_BYTES, words[2], body)
-        )
+        return made.lines(*self._walk_words(start, wanted, on_gap), body)
 
     def condition(self) -> Condition:
         """Whether a broker has it open, and whether the last one stopped cleanly."""
@@ -382,11 +390,3 @@ def open(path: str | os.PathLike[str]) -> StoreReader:
     commit log.
     """
     return StoreReader(path)
-
-
-def json_lines(records: bytes, body: str = "text") -> bytes:
-    """Whole records as JSON lines with RocketMQ's names, as `mqstore dump` writes them.
-
-    body: how to write bodies: "text", "hex", "base64" or "none".
-    """
-    return _core.json_lines(records, body)

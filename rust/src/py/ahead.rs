@@ -1,15 +1,22 @@
-//! Python doors of work done ahead on the log.
+//! Python doors of work done ahead on the log, and of columns.
 
+use std::collections::HashSet;
 use std::os::raw::c_int;
+use std::sync::Arc;
 use std::time::Duration;
 
-use pyo3::exceptions::PyValueError;
+use parking_lot::Mutex;
+use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
 
 use super::errors::raise;
 use super::offline::{Scan, body_text, check_of, decompress};
-use crate::store::scan::{self, Ahead, LineWork, LinesMade, Made, Sink};
+use crate::store::scan::{
+    self, Ahead, Buffers, Choice, Collected, ColumnError, ColumnWork, Columns, ColumnsMade,
+    LineWork, LinesMade, Made, Sink, TextBuffers, column_layouts,
+};
 
 /// How often Ctrl-C is looked for.
 const POLL: Duration = Duration::from_millis(50);
@@ -124,4 +131,186 @@ impl LinesAhead {
         };
         Ok((Memory { bytes }, made.next_offset, made.ended.as_str()))
     }
+}
+
+type Rows<'py> = (usize, Bound<'py, PyDict>);
+
+/// The records of the log as column buffers, built ahead.
+#[pyclass(frozen, module = "mqstore._core")]
+pub struct ColumnsAhead {
+    ahead: Ahead<ColumnsMade>,
+    names: Vec<String>,
+    choice: Arc<Choice>,
+}
+
+#[pymethods]
+impl ColumnsAhead {
+    /// Starts at an offset.
+    #[new]
+    #[pyo3(signature = (scan, offset, chunk_bytes, wanted, columns, *, queue_ids=None, tags=None))]
+    fn new(
+        scan: &Scan,
+        offset: i64,
+        chunk_bytes: usize,
+        wanted: Wanted,
+        columns: Vec<String>,
+        queue_ids: Option<HashSet<i32>>,
+        tags: Option<HashSet<String>>,
+    ) -> PyResult<Self> {
+        made_columns(&columns)?;
+        let choice = Arc::new(Choice {
+            queue_ids,
+            tags,
+            ..Choice::default()
+        });
+        let wanted = wanted.from(offset, chunk_bytes);
+        let work = || {
+            let columns = Columns::new(&columns).unwrap_or_default();
+            ColumnWork::new(columns, Arc::clone(&choice))
+        };
+        let ahead = Ahead::start(scan.shared(), wanted, work).map_err(raise)?;
+        Ok(Self {
+            ahead,
+            names: columns,
+            choice,
+        })
+    }
+
+    /// How many rows and their columns, where the next chunk begins, and why this one ended.
+    fn step<'py>(&self, py: Python<'py>) -> PyResult<(Rows<'py>, i64, &'static str)> {
+        let made = next(py, &self.ahead)?;
+        let collected = match made.made {
+            ColumnsMade::Columns(collected) => collected,
+            ColumnsMade::Records(records) => {
+                let mut columns = made_columns(&self.names)?;
+                py.detach(|| columns.add(&records, &self.choice, &mut decompress))
+                    .map_err(|error| column_error(py, &error))?;
+                columns.take()
+            }
+        };
+        let rows = (collected.rows, lent(py, collected)?);
+        Ok((rows, made.next_offset, made.ended.as_str()))
+    }
+}
+
+/// Collects stored messages as column buffers in Arrow's layout.
+#[pyclass(frozen, module = "mqstore._core")]
+pub struct ColumnBuilder {
+    columns: Mutex<Columns>,
+}
+
+#[pymethods]
+impl ColumnBuilder {
+    #[new]
+    fn new(columns: Vec<String>) -> PyResult<Self> {
+        let columns = Mutex::new(made_columns(&columns)?);
+        Ok(Self { columns })
+    }
+
+    /// Messages collected since the last take.
+    #[getter]
+    fn rows(&self) -> usize {
+        self.columns.lock().rows()
+    }
+
+    /// Bytes collected since the last take, about.
+    #[getter]
+    fn size_bytes(&self) -> usize {
+        self.columns.lock().bytes()
+    }
+
+    /// Adds the records that are wanted; how many were.
+    #[pyo3(signature = (
+        body, *, topic=None, queue_ids=None, tags=None, first_queue_offset=0,
+        end_queue_offset=i64::MAX, end_physical_offset=i64::MAX
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn add(
+        &self,
+        py: Python<'_>,
+        body: &Bound<'_, PyBytes>,
+        topic: Option<String>,
+        queue_ids: Option<HashSet<i32>>,
+        tags: Option<HashSet<String>>,
+        first_queue_offset: i64,
+        end_queue_offset: i64,
+        end_physical_offset: i64,
+    ) -> PyResult<usize> {
+        let choice = Choice {
+            topic,
+            queue_ids,
+            tags,
+            first_queue_offset,
+            end_queue_offset,
+            end_physical_offset,
+        };
+        let records = body.as_bytes();
+        // Locked without the GIL: to decompress takes it.
+        let added = py.detach(|| self.columns.lock().add(records, &choice, &mut decompress));
+        added.map_err(|error| column_error(py, &error))
+    }
+
+    /// What was collected, by column.
+    fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let collected = py.detach(|| self.columns.lock().take());
+        lent(py, collected)
+    }
+}
+
+/// Column name to layout.
+pub fn layouts(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let all = PyDict::new(py);
+    for (name, layout) in column_layouts() {
+        all.set_item(name, layout)?;
+    }
+    Ok(all)
+}
+
+fn made_columns(names: &[String]) -> PyResult<Columns> {
+    Columns::new(names).map_err(|unknown| {
+        let known: Vec<_> = column_layouts().map(|(name, _)| name).collect();
+        let known = known.join(", ");
+        PyValueError::new_err(format!("unknown column '{unknown}'; there are: {known}"))
+    })
+}
+
+/// DecodeError is the codec's.
+fn column_error(py: Python<'_>, error: &ColumnError) -> PyErr {
+    if *error == ColumnError::TooLarge {
+        return PyOverflowError::new_err(error.to_string());
+    }
+    let codec = py.import("mqstore._codec");
+    let kind = codec.and_then(|codec| codec.getattr("DecodeError"));
+    match kind.and_then(|kind| kind.call1((error.to_string(),))) {
+        Ok(made) => PyErr::from_value(made),
+        Err(failed) => failed,
+    }
+}
+
+/// Every column's memory, as Python gets it.
+fn lent(py: Python<'_>, collected: Collected) -> PyResult<Bound<'_, PyDict>> {
+    let memory = |bytes| Memory { bytes };
+    let text = |text: TextBuffers| {
+        let validity = text.validity.map(memory);
+        (validity, memory(text.ends), memory(text.values))
+    };
+    let columns = PyDict::new(py);
+    for (name, buffers) in collected.columns {
+        match buffers {
+            Buffers::Numbers(values) => columns.set_item(name, (py.None(), memory(values)))?,
+            Buffers::Texts(values) => columns.set_item(name, text(values))?,
+            Buffers::Map(ends, pairs, names, values) => {
+                let (_, name_ends, names) = text(names);
+                let (_, value_ends, values) = text(values);
+                let parts = (
+                    memory(ends),
+                    pairs,
+                    (name_ends, names),
+                    (value_ends, values),
+                );
+                columns.set_item(name, parts)?;
+            }
+        }
+    }
+    Ok(columns)
 }

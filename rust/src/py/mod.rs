@@ -30,7 +30,7 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
-    use super::ahead::{LinesAhead, Memory};
+    use super::ahead::{ColumnBuilder, ColumnsAhead, LinesAhead, Memory};
     #[pymodule_export]
     use super::bench::bench;
     #[pymodule_export]
@@ -67,6 +67,7 @@ mod _core {
         use pyo3::types::PyModuleMethods;
 
         super::logging::install();
+        module.add("COLUMN_LAYOUTS", super::ahead::layouts(module.py())?)?;
         // Benches refuse to measure a build that checks and does not optimise.
         module.add("OPTIMISED", !cfg!(debug_assertions))
     }

@@ -3,6 +3,7 @@
 
 mod ahead;
 mod build;
+mod columns;
 mod copy;
 mod fields;
 mod groups;
@@ -32,6 +33,10 @@ mod view;
 use std::path::{Path, PathBuf};
 
 pub use self::ahead::{Ahead, Made, Wanted};
+pub use self::columns::{
+    Buffers, Choice, Collected, ColumnError, ColumnWork, Columns, ColumnsMade, TextBuffers,
+    column_layouts,
+};
 pub use self::groups::GroupOutlook;
 pub use self::json::{BodyText, Decompress, json_lines};
 pub use self::lines::{LineWork, LinesMade};

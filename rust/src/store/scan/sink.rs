@@ -59,6 +59,11 @@ impl Sink {
         &self.memory[..self.size]
     }
 
+    /// Bytes written.
+    pub(super) fn len(&self) -> usize {
+        self.size
+    }
+
     /// Forgets what was written and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.size = 0;
@@ -103,6 +108,12 @@ impl Sink {
     #[inline(always)]
     pub(super) fn push(&mut self, byte: u8) {
         self.put_all(&[byte]);
+    }
+
+    /// Writes over bytes that were written before.
+    #[inline(always)]
+    pub(super) fn written(&mut self) -> &mut [u8] {
+        &mut self.memory[..self.size]
     }
 }
 

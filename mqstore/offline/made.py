@@ -1,0 +1,58 @@
+"""What compiled code makes of records, ahead of their reader: JSON lines and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Set
+from typing import Any
+
+from mqstore import _core
+from mqstore.offline.report import Gap
+from mqstore.offline.walk import AheadWalk, Wanted
+
+__all__ = ["Rows", "columns", "json_lines", "lines"]
+
+LINES_BYTES = 256 << 10
+"""How much of the log becomes JSON lines at once: the lines stay in the cache."""
+COLUMNS_BYTES = 1 << 20
+"""How much of the log becomes columns at once."""
+
+Rows = tuple[int, dict[str, tuple[Any, ...]]]
+"""How many rows, and their columns as `ColumnBuilder.take` gives them."""
+
+
+def lines(
+    scan: _core.Scan, start: int, wanted: Wanted, on_gap: Callable[[Gap], None], body: str
+) -> AheadWalk[_core.Memory]:
+    """The records as JSON lines; the first four arguments are those of a Walk."""
+
+    def begin(at: int) -> _core.LinesAhead:
+        return _core.LinesAhead(scan, at, LINES_BYTES, wanted, body)
+
+    return AheadWalk(scan, start, wanted, on_gap, begin=begin)
+
+
+def columns(
+    scan: _core.Scan,
+    start: int,
+    wanted: Wanted,
+    on_gap: Callable[[Gap], None],
+    names: Sequence[str],
+    queue_ids: Set[int] | None,
+    tags: Set[str] | None,
+) -> AheadWalk[Rows]:
+    """The records as column buffers; the first four arguments are those of a Walk."""
+
+    def begin(at: int) -> _core.ColumnsAhead:
+        return _core.ColumnsAhead(
+            scan, at, COLUMNS_BYTES, wanted, names, queue_ids=queue_ids, tags=tags
+        )
+
+    return AheadWalk(scan, start, wanted, on_gap, begin=begin)
+
+
+def json_lines(records: bytes, body: str = "text") -> bytes:
+    """Whole records as JSON lines with RocketMQ's names, as `mqstore dump` writes them.
+
+    body: how to write bodies: "text", "hex", "base64" or "none".
+    """
+    return _core.json_lines(records, body)
