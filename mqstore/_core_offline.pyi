@@ -155,6 +155,9 @@ class LinesAhead:
     def step(self) -> tuple[Memory, int, str]:
         """The next lines, where they go on, why they ended there (see `Scan.select`; unless it
         is "more", this was the last step)."""
+    def write(self, descriptor: int) -> tuple[int, str]:
+        """Write all lines to an open file; where they end and why, as of the last step. The GIL
+        is free meanwhile."""
 
 @final
 class ColumnsAhead:

@@ -16,6 +16,7 @@ from mqstore.cli.output import (
     output_option,
     printable,
     write_bytes,
+    write_lines,
     write_rows,
 )
 from mqstore.message import ReceivedMessage, decode_messages
@@ -74,8 +75,7 @@ def dump(
         return
     gaps = _Gaps(directory)
     if chosen["count"] is None and not follow and chosen_format(output) == "jsonl":
-        for lines in reader.lines(body, start, wanted, gaps.say):
-            write_bytes(lines)
+        write_lines(reader.lines(body, start, wanted, gaps.say))
         context.exit(EXIT_DAMAGED if gaps.found else 0)
     if follow:
         stretches = reader.follow(_follow_start(reader, chosen), wanted, gaps.say)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
@@ -20,6 +19,8 @@ def read_moment(_context: click.Context, _option: click.Parameter, text: str | N
     """Read a time, 2026-01-31T12:00:00 (UTC if it has no zone), to milliseconds."""
     if text is None or re.fullmatch(r"\d{5,}", text):
         return None if text is None else int(text)
+    from datetime import UTC, datetime
+
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

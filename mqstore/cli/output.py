@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +13,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from typing_extensions import Buffer
 
+    from mqstore.offline.made import LinesWalk
+
 __all__ = [
     "EXIT_DAMAGED",
     "FORMATS",
@@ -22,6 +22,7 @@ __all__ = [
     "output_option",
     "printable",
     "write_bytes",
+    "write_lines",
     "write_rows",
 ]
 
@@ -61,12 +62,16 @@ def write_rows(rows: Iterable[Row], columns: Sequence[str], output: str | None) 
 
 
 def _jsonl(rows: Iterable[Row], columns: Sequence[str]) -> None:
+    import json
+
     write = sys.stdout.write
     for row in rows:
         write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def _json(rows: Iterable[Row], columns: Sequence[str]) -> None:
+    import json
+
     between = "[\n"
     for row in rows:
         sys.stdout.write(between + json.dumps(row, ensure_ascii=False))
@@ -75,6 +80,8 @@ def _json(rows: Iterable[Row], columns: Sequence[str]) -> None:
 
 
 def _csv(rows: Iterable[Row], columns: Sequence[str]) -> None:
+    import csv
+
     writer = csv.DictWriter(sys.stdout, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
@@ -88,6 +95,18 @@ def write_bytes(text: Buffer) -> None:
         return
     sys.stdout.flush()
     raw.write(text)
+
+
+def write_lines(walk: LinesWalk) -> None:
+    """Write what a walk gives to standard output, natively where that is a file or a pipe."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (AttributeError, OSError):  # it was replaced
+        for lines in walk:
+            write_bytes(lines)
+        return
+    sys.stdout.flush()
+    walk.write(descriptor)
 
 
 def printable(value: object) -> str:

@@ -9,24 +9,53 @@ No lock, no recovery, nothing created: a broker may run on the directory meanwhi
 
 from __future__ import annotations
 
-from mqstore.offline.made import json_lines
-from mqstore.offline.mend import rebuild, repair
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from mqstore.offline.reader import StoreReader, open
-from mqstore.offline.report import (
-    Checkpoint,
-    Chunk,
-    Condition,
-    Finding,
-    Gap,
-    GroupOutlook,
-    Layout,
-    QueueSummary,
-    RepairReport,
-    VerifyReport,
-)
-from mqstore.offline.stat import PartSize, StoreStat
-from mqstore.offline.views import INDEX_ENTRY_FIELDS, QUEUE_UNIT_FIELDS, IndexView, QueueView
-from mqstore.offline.walk import LogWalk, Wanted
+from mqstore.offline.walk import Chunk, Gap, LogWalk, Wanted
+
+if TYPE_CHECKING:
+    from mqstore.offline.made import json_lines
+    from mqstore.offline.mend import rebuild, repair
+    from mqstore.offline.report import (
+        Checkpoint,
+        Condition,
+        Finding,
+        GroupOutlook,
+        Layout,
+        QueueSummary,
+        RepairReport,
+        VerifyReport,
+    )
+    from mqstore.offline.stat import PartSize, StoreStat
+    from mqstore.offline.views import (
+        INDEX_ENTRY_FIELDS,
+        QUEUE_UNIT_FIELDS,
+        IndexView,
+        QueueView,
+    )
+
+_HOMES = {
+    "INDEX_ENTRY_FIELDS": "views",
+    "QUEUE_UNIT_FIELDS": "views",
+    "Checkpoint": "report",
+    "Condition": "report",
+    "Finding": "report",
+    "GroupOutlook": "report",
+    "IndexView": "views",
+    "Layout": "report",
+    "PartSize": "stat",
+    "QueueSummary": "report",
+    "QueueView": "views",
+    "RepairReport": "report",
+    "StoreStat": "stat",
+    "VerifyReport": "report",
+    "json_lines": "made",
+    "rebuild": "mend",
+    "repair": "mend",
+}
+"""Where a name is that loads on first use: commands start fast."""
 
 __all__ = [
     "INDEX_ENTRY_FIELDS",
@@ -53,3 +82,10 @@ __all__ = [
     "rebuild",
     "repair",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

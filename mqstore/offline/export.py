@@ -12,8 +12,7 @@ from mqstore.message import DecodeError, ReceivedMessage, decode_messages
 from mqstore.offline import state
 from mqstore.offline.formats import Writer, format_of, whole_file, writer_of
 from mqstore.offline.reader import StoreReader
-from mqstore.offline.report import Gap
-from mqstore.offline.walk import Wanted
+from mqstore.offline.walk import Gap, Wanted
 
 __all__ = ["ExportReport", "export"]
 

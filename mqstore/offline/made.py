@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from mqstore import _core
-from mqstore.offline.report import Gap
-from mqstore.offline.walk import AheadWalk, Wanted
+from mqstore.offline.walk import AheadWalk, Gap, Wanted
 
-__all__ = ["Rows", "columns", "json_lines", "lines"]
+__all__ = ["LinesWalk", "Rows", "columns", "json_lines", "lines"]
 
 LINES_BYTES = 256 << 10
 """How much of the log becomes JSON lines at once: the lines stay in the cache."""
@@ -20,15 +19,28 @@ Rows = tuple[int, dict[str, tuple[Any, ...]]]
 """How many rows, and their columns as `ColumnBuilder.take` gives them."""
 
 
+class LinesWalk(AheadWalk[_core.Memory]):
+    """The records as JSON lines."""
+
+    _begin: Callable[[int], _core.LinesAhead]
+
+    def write(self, descriptor: int) -> None:
+        """Write all that a walk that has not begun would give to an open file, natively."""
+        while True:
+            self.offset, why = self._begin(self.offset).write(descriptor)
+            if why == "stop" or not self.skip():
+                return
+
+
 def lines(
     scan: _core.Scan, start: int, wanted: Wanted, on_gap: Callable[[Gap], None], body: str
-) -> AheadWalk[_core.Memory]:
+) -> LinesWalk:
     """The records as JSON lines; the first four arguments are those of a Walk."""
 
     def begin(at: int) -> _core.LinesAhead:
         return _core.LinesAhead(scan, at, LINES_BYTES, wanted, body)
 
-    return AheadWalk(scan, start, wanted, on_gap, begin=begin)
+    return LinesWalk(scan, start, wanted, on_gap, begin=begin)
 
 
 def columns(

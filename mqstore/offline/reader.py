@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Set
 from pathlib import Path
@@ -16,33 +15,16 @@ from mqstore.message import (
     parse_offset_msg_id,
 )
 from mqstore.offline import made, state
-from mqstore.offline.report import (
-    Checkpoint,
-    Chunk,
-    Condition,
-    Finding,
-    Gap,
-    Layout,
-    QueueSummary,
-    VerifyReport,
-)
-from mqstore.offline.stat import StoreStat, take_stat
-from mqstore.offline.views import (
-    HOLE_BYTES,
-    QUEUE_UNIT_FIELDS,
-    IndexView,
-    QueueView,
-    index_views,
-    queue_views,
-)
-from mqstore.offline.walk import AheadWalk, LogWalk, Wanted, follow
+from mqstore.offline.walk import AheadWalk, Chunk, Gap, LogWalk, Wanted, follow
 
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["StoreReader", "open"]
+    from mqstore.offline.report import Checkpoint, Condition, Layout, QueueSummary, VerifyReport
+    from mqstore.offline.stat import StoreStat
+    from mqstore.offline.views import IndexView, QueueView
 
-log = logging.getLogger(__name__)
+__all__ = ["StoreReader", "open"]
 
 CHUNK_BYTES = 1 << 20
 """How much of the log one read takes."""
@@ -67,6 +49,8 @@ class StoreReader:
     @property
     def layout(self) -> Layout:
         """Sizes of the store's files."""
+        from mqstore.offline.report import Layout
+
         return Layout(*self._scan.layout())
 
     @property
@@ -102,6 +86,8 @@ class StoreReader:
 
     def _queue_ends(self) -> list[tuple[int, int]]:
         """The newest unit of each queue: physical offset and size of its record."""
+        from mqstore.offline.views import HOLE_BYTES
+
         ends = []
         for queue in self.queues():
             for unit in self.queue_units(queue.topic, queue.queue_id, queue.max_offset - 1, 1):
@@ -144,7 +130,9 @@ class StoreReader:
         return self._scan, at, wanted or Wanted(), on_gap or self._warn_of_gap
 
     def _warn_of_gap(self, gap: Gap) -> None:
-        log.warning(
+        import logging
+
+        logging.getLogger(__name__).warning(
             "%s: %d bytes of the log from %d on are unreadable; to see more: mqstore verify %s",
             self.path, gap.end - gap.start, gap.start, self.path,
         )  # fmt: skip
@@ -212,6 +200,8 @@ class StoreReader:
 
     def queues(self) -> list[QueueSummary]:
         """Every consume queue, by topic and queue id."""
+        from mqstore.offline.report import QueueSummary
+
         return sorted(QueueSummary(*row) for row in self._scan.queues())
 
     def queue_views(self, topic: str, queue_id: int) -> Iterator[QueueView]:
@@ -220,10 +210,14 @@ class StoreReader:
         Nothing is copied. Units whose records were deleted are among them: compare
         `QueueSummary.min_offset`.
         """
+        from mqstore.offline.views import queue_views
+
         return queue_views(self.path / "consumequeue" / topic / str(queue_id))
 
     def index_views(self) -> Iterator[IndexView]:
         """The index files in order: header, slots and entries, as numpy arrays on the files."""
+        from mqstore.offline.views import index_views
+
         return index_views(self.path, self.layout, self._scan.index_files())
 
     def queue_units(
@@ -235,6 +229,8 @@ class StoreReader:
         whose tags code is HOLE_TAGS_CODE (see `mqstore.offline.views`) has no record.
         """
         import numpy
+
+        from mqstore.offline.views import QUEUE_UNIT_FIELDS
 
         units = self._scan.queue_entries(topic, queue_id, start, count)
         return numpy.frombuffer(units, dtype=QUEUE_UNIT_FIELDS)
@@ -299,6 +295,8 @@ class StoreReader:
 
     def stat(self) -> StoreStat:
         """The store at a glance: condition, sizes, extent, and how a broker opens it."""
+        from mqstore.offline.stat import take_stat
+
         return take_stat(self)
 
     def batches(
@@ -342,7 +340,7 @@ class StoreReader:
         start: int | None = None,
         wanted: Wanted | None = None,
         on_gap: Callable[[Gap], None] | None = None,
-    ) -> AheadWalk[_core.Memory]:
+    ) -> made.LinesWalk:
         """The records as JSON lines, rendered ahead: bytes to be written as they are.
 
         body: as in `json_lines`; the rest is as in `walk`.
@@ -351,11 +349,15 @@ class StoreReader:
 
     def condition(self) -> Condition:
         """Whether a broker has it open, and whether the last one stopped cleanly."""
+        from mqstore.offline.report import Condition
+
         clean, in_use, _ = self._scan.state()
         return Condition(in_use, clean)
 
     def checkpoint(self) -> Checkpoint | None:
         """How far the files were flushed, as the broker noted it."""
+        from mqstore.offline.report import Checkpoint
+
         times = self._scan.state()[2]
         return None if times is None else Checkpoint(*times)
 
@@ -368,6 +370,8 @@ class StoreReader:
 
         progress: called now and then with the physical offset reached. Ctrl-C stops the check.
         """
+        from mqstore.offline.report import Finding, VerifyReport
+
         report = self._scan.verify(progress)
         return VerifyReport(
             report.records,

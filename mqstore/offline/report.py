@@ -7,36 +7,14 @@ from typing import NamedTuple
 
 __all__ = [
     "Checkpoint",
-    "Chunk",
     "Condition",
     "Finding",
-    "Gap",
     "GroupOutlook",
     "Layout",
     "QueueSummary",
     "RepairReport",
     "VerifyReport",
 ]
-
-
-class Chunk(NamedTuple):
-    """A stretch of the log."""
-
-    body: bytes
-    """Whole records one after another."""
-    offsets: list[int]
-    """Where each starts, bytes from the start of the log."""
-    next_offset: int
-    """Where the next stretch begins."""
-
-
-class Gap(NamedTuple):
-    """A range of the log that holds no readable record, with good records behind it."""
-
-    start: int
-    """First byte."""
-    end: int
-    """Where records go on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from mqstore.message import ReceivedMessage
-from mqstore.offline.report import Gap
+if TYPE_CHECKING:
+    from mqstore.message import ReceivedMessage
 
-__all__ = ["Ahead", "AheadWalk", "LogWalk", "Scanner", "Walk", "Wanted", "follow"]
+__all__ = ["Ahead", "AheadWalk", "Chunk", "Gap", "LogWalk", "Scanner", "Walk", "Wanted", "follow"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -23,6 +23,26 @@ POLL_MIN_S, POLL_MAX_S = 0.01, 0.2
 """A live store tells nobody that it grew: how long to wait before looking again."""
 SETTLE_S = 1.0
 """A record that is unreadable for so long in a live store is no record under way."""
+
+
+class Chunk(NamedTuple):
+    """A stretch of the log."""
+
+    body: bytes
+    """Whole records one after another."""
+    offsets: list[int]
+    """Where each starts, bytes from the start of the log."""
+    next_offset: int
+    """Where the next stretch begins."""
+
+
+class Gap(NamedTuple):
+    """A range of the log that holds no readable record, with good records behind it."""
+
+    start: int
+    """First byte."""
+    end: int
+    """Where records go on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

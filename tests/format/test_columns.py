@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mqstore import _core
 from mqstore.arrow import BatchBuilder, arrow_schema
 from mqstore.message import COLUMN_LAYOUTS, DecodeError, decode_messages, encode_properties
 from tests.format.golden import GOLDEN, records
 from tests.format.test_json_lines import TEXT, record
+from tests.format.test_json_lines import by_python as lines_by_python
 
 STORES = [path.parent.name for path in GOLDEN.glob("store*/expected.jsonl.gz")]
 RENAMED = {
@@ -84,6 +86,21 @@ PROPERTIES = st.lists(
 @settings(max_examples=60, deadline=None)
 def test_any_topic_and_properties(parts):
     check([b"".join(record(topic, b"body", properties) for topic, properties in parts)])
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 30), st.sampled_from([b"", b"\1", b"\2", b'"', b"x", b"\xe9"]))
+    )
+)
+@settings(max_examples=100, deadline=None)
+def test_properties_like_the_last_ones(changes):
+    usual = b"UNIQ_KEY\1AAAA\2TAGS\1a\2KEYS\1b c\2"
+    texts = [usual[:at] + byte + usual[at + len(byte) :] for at, byte in changes]
+    both = [text for each in texts for text in (usual.replace(b"A", b"Q"), each)]
+    body = b"".join(record(b"T", properties=text) for text in both)
+    check([body])
+    assert _core.json_lines(body, "none") == lines_by_python(body, "none")
 
 
 def test_more_properties_than_usual():

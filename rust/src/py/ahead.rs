@@ -1,6 +1,7 @@
 //! Python doors of work done ahead on the log, and of columns.
 
 use std::collections::HashSet;
+use std::io;
 use std::os::raw::c_int;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +12,10 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use super::errors::raise;
+use super::errors::{file_error, raise};
 use super::offline::{Scan, body_text, check_of, decompress};
 use crate::store::scan::{
-    self, Ahead, Buffers, Choice, Collected, ColumnError, ColumnWork, Columns, ColumnsMade,
+    self, Ahead, Buffers, Choice, Collected, ColumnError, ColumnWork, Columns, ColumnsMade, Ended,
     LineWork, LinesMade, Made, Sink, TextBuffers, column_layouts,
 };
 
@@ -122,15 +123,47 @@ impl LinesAhead {
 
     /// The next lines, where the chunk after them begins, and why they ended.
     fn step(&self, py: Python<'_>) -> PyResult<(Memory, i64, &'static str)> {
+        let (bytes, next_offset, ended) = self.take(py)?;
+        Ok((Memory { bytes }, next_offset, ended.as_str()))
+    }
+
+    /// Writes all lines to an open file: where they end in the log, and why.
+    fn write(&self, py: Python<'_>, descriptor: i32) -> PyResult<(i64, &'static str)> {
+        loop {
+            let (bytes, next_offset, ended) = self.take(py)?;
+            let mut rest = bytes.as_bytes();
+            while !rest.is_empty() {
+                match py.detach(|| write_some(descriptor, rest)) {
+                    Ok(written) => rest = &rest[written..],
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(file_error(&error)),
+                }
+                py.check_signals()?;
+            }
+            if ended != Ended::More {
+                return Ok((next_offset, ended.as_str()));
+            }
+        }
+    }
+}
+
+impl LinesAhead {
+    fn take(&self, py: Python<'_>) -> PyResult<(Sink, i64, Ended)> {
         let made = next(py, &self.ahead)?;
-        let bytes = match made.made {
+        let lines = match made.made {
             LinesMade::Lines(lines) => lines,
             LinesMade::Records(records) => py
                 .detach(|| scan::json_lines(&records, self.body, &mut decompress))
                 .map_err(|error| PyValueError::new_err(error.to_string()))?,
         };
-        Ok((Memory { bytes }, made.next_offset, made.ended.as_str()))
+        Ok((lines, made.next_offset, made.ended))
     }
+}
+
+fn write_some(descriptor: i32, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the bytes are there; a descriptor that is none is an error.
+    let written = unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
+    usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }
 
 type Rows<'py> = (usize, Bound<'py, PyDict>);

@@ -60,6 +60,15 @@ pub(crate) fn raise(error: Error) -> PyErr {
     }
 }
 
+/// An error of an operation on an open file, whose name is not known.
+pub(crate) fn file_error(error: &std::io::Error) -> PyErr {
+    let words = without_errno(error);
+    match error.raw_os_error() {
+        Some(errno) => PyOSError::new_err((errno, words)),
+        None => PyOSError::new_err(words),
+    }
+}
+
 /// The operating system's words alone; Python adds number and file itself.
 fn without_errno(error: &std::io::Error) -> String {
     let text = error.to_string();

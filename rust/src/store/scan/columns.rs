@@ -7,14 +7,16 @@ use thiserror::Error;
 
 mod feed;
 mod fill;
+mod texts;
 mod work;
 
+pub use self::fill::Buffers;
 use self::fill::Fill;
-pub use self::fill::{Buffers, TextBuffers};
+pub use self::texts::TextBuffers;
 pub use self::work::{ColumnWork, ColumnsMade};
 use super::fields::Fields;
 use super::json::Decompress;
-use super::pairs::Pair;
+use super::shapes::{Shapes, Span};
 use crate::format::message::RecordError;
 use crate::format::properties;
 
@@ -24,17 +26,12 @@ struct Row<'a> {
     /// As sent, where that is not how it is stored.
     unpacked: Option<Vec<u8>>,
     /// Where its properties are among the builder's pairs.
-    pairs: (u32, u32),
+    span: Span,
     /// Whether its properties are ASCII.
     is_ascii: bool,
 }
 
 impl Row<'_> {
-    #[inline]
-    fn pairs<'p>(&self, pairs: &'p [Pair]) -> &'p [Pair] {
-        &pairs[self.pairs.0 as usize..self.pairs.1 as usize]
-    }
-
     #[inline]
     fn body(&self) -> &[u8] {
         self.unpacked.as_deref().unwrap_or(self.record.body)
@@ -216,7 +213,7 @@ impl Choice {
 #[derive(Debug, Default)]
 pub struct Columns {
     columns: Vec<Column>,
-    pairs: Vec<Pair>,
+    shapes: Shapes,
     has_pairs: bool,
     has_bodies: bool,
     rows: usize,

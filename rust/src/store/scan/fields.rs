@@ -129,6 +129,18 @@ impl<'a> Fields<'a> {
     pub(super) fn store_host(&self) -> &'a [u8] {
         &self.bytes[self.store_time_at + 8..self.tail_at]
     }
+
+    /// System flags, born time and born host.
+    #[inline]
+    pub(super) fn born_part(&self) -> &'a [u8] {
+        &self.bytes[36..self.store_time_at]
+    }
+
+    /// Store time and host, reconsume times and prepared transaction offset.
+    #[inline]
+    pub(super) fn stored_part(&self) -> &'a [u8] {
+        &self.bytes[self.store_time_at..self.tail_at + 12]
+    }
 }
 
 /// The bytes at a place, which are there.

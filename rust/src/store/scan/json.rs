@@ -8,6 +8,7 @@ use crate::format::properties;
 use crate::store::scan::fields::Fields;
 use crate::store::scan::hosts::{write_host, write_offset_id};
 use crate::store::scan::pairs::{self, Nature, Pair};
+use crate::store::scan::shapes::{Shapes, Span};
 use crate::store::scan::sink::{Kept, Sink};
 
 #[cfg(test)]
@@ -54,7 +55,7 @@ pub fn json_lines(
     decompress: &mut Decompress<'_>,
 ) -> Result<Sink, RecordError> {
     let mut lines = Lines::new(body);
-    lines.out = Sink::with_room(2 * records.len());
+    lines.out = Sink::with_room(3 * records.len());
     let mut rest = records;
     while !rest.is_empty() {
         let record = Fields::parse(rest, CheckCrc::No)?;
@@ -94,11 +95,34 @@ macro_rules! number {
 pub(super) struct Lines {
     out: Sink,
     body: BodyText,
-    pairs: Vec<Pair>,
+    shapes: Shapes,
+    places: Places,
     topic: Kept,
-    born_host: Kept,
-    store_host: Kept,
-    store_time: Kept,
+    born: Kept,
+    stored: Kept,
+}
+
+/// What is looked for in the properties, where it was last found.
+#[derive(Debug, Default)]
+struct Places {
+    span: Option<Span>,
+    has_twin: bool,
+    unique: Option<Pair>,
+    tags: Option<Pair>,
+    keys: Option<Pair>,
+}
+
+impl Places {
+    fn of(span: Span, text: &[u8], pairs: &[Pair]) -> Self {
+        let last = |name| pairs::last(text, pairs, name);
+        Self {
+            span: Some(span),
+            has_twin: pairs::has_twin(text, pairs),
+            unique: last(properties::UNIQ_KEY),
+            tags: last(properties::TAGS),
+            keys: last(properties::KEYS),
+        }
+    }
 }
 
 impl Lines {
@@ -106,11 +130,11 @@ impl Lines {
         Self {
             out: Sink::default(),
             body,
-            pairs: Vec::new(),
+            shapes: Shapes::default(),
+            places: Places::default(),
             topic: Kept::default(),
-            born_host: Kept::default(),
-            store_host: Kept::default(),
-            store_time: Kept::default(),
+            born: Kept::default(),
+            stored: Kept::default(),
         }
     }
 
@@ -126,69 +150,104 @@ impl Lines {
 
     /// Appends the line of a record.
     pub(super) fn add(&mut self, record: &Fields<'_>, decompress: &mut Decompress<'_>) {
-        self.write_fields(record);
-        if self.body != BodyText::None {
-            write_body(record, self.body, decompress, &mut self.out);
+        let nature = self.split(record.properties);
+        self.write_place(record);
+        self.write_ids(record, nature);
+        self.write_times(record);
+        let out = &mut self.out;
+        if let Some(span) = self
+            .places
+            .span
+            .filter(|_| nature.is_ascii && !self.places.has_twin)
+        {
+            let pairs = self.shapes.pairs(span);
+            write_pairs(record.properties, pairs, nature.is_plain, out);
+        } else {
+            write_properties_slowly(record.properties, out);
         }
-        self.out.put_all(b"}\n");
+        if self.body != BodyText::None {
+            write_body(record, self.body, decompress, out);
+        }
+        out.put_all(b"}\n");
     }
 
-    /// The line up to the body, in the order of `message_row`.
-    fn write_fields(&mut self, record: &Fields<'_>) {
-        let text = record.properties;
-        self.pairs.clear();
-        let nature = pairs::split(text, &mut self.pairs);
-        let pairs = &self.pairs[..];
-        let is_plain = nature.is_plain;
+    /// Looks at the properties.
+    #[inline]
+    fn split(&mut self, text: &[u8]) -> Nature {
+        if self.shapes.tidy() {
+            self.places = Places::default();
+        }
+        let (span, nature) = self.shapes.split(text);
+        if self.places.span != Some(span) {
+            self.places = Places::of(span, text, self.shapes.pairs(span));
+        }
+        nature
+    }
+
+    /// A line is in the order of `message_row`.
+    #[inline]
+    fn write_place(&mut self, record: &Fields<'_>) {
         let out = &mut self.out;
-        put!("{\"topic\": ", out);
         self.topic.put(record.topic.as_bytes(), out, |out| {
+            put!("{\"topic\": ", out);
             write_string(record.topic, out);
+            name!("queueId", out);
         });
-        number!("queueId", record.queue_id().into(), out);
+        write_number(record.queue_id().into(), out);
         number!("queueOffset", record.queue_offset(), out);
         number!("commitLogOffset", record.physical_offset(), out);
         number!("storeSize", record.bytes.len() as i64, out);
+    }
+
+    #[inline]
+    fn write_ids(&mut self, record: &Fields<'_>, nature: Nature) {
+        let (out, places, is_plain) = (&mut self.out, &self.places, nature.is_plain);
+        let text = record.properties;
         name!("msgId", out);
-        match pairs::last(text, pairs, properties::UNIQ_KEY) {
-            Some(unique) => write_value(unique, is_plain, out),
+        match places.unique {
+            Some(unique) => write_value(unique.value(text), is_plain, out),
             None => quoted(out, |out| write_offset_id(record, out)),
         }
         name!("offsetMsgId", out);
         quoted(out, |out| write_offset_id(record, out));
         name!("tags", out);
-        write_optional(pairs::last(text, pairs, properties::TAGS), is_plain, out);
+        write_optional(places.tags, text, is_plain, out);
         name!("keys", out);
-        write_optional(pairs::last(text, pairs, properties::KEYS), is_plain, out);
+        write_optional(places.keys, text, is_plain, out);
+    }
+
+    /// What was sent or stored at one time mostly has the rest in common.
+    #[inline]
+    fn write_times(&mut self, record: &Fields<'_>) {
+        let out = &mut self.out;
         number!("flag", record.flag().into(), out);
-        number!("sysFlag", record.sys_flag().into(), out);
-        number!("bornTimestamp", record.born_timestamp_ms(), out);
-        name!("bornHost", out);
-        let write = |out: &mut Sink| quoted(out, |out| write_host(record.born_host(), out));
-        self.born_host.put(record.born_host(), out, write);
-        name!("storeTimestamp", out);
-        let store_ms = record.store_timestamp_ms();
-        self.store_time.put(&store_ms.to_ne_bytes(), out, |out| {
-            write_number(store_ms, out);
+        self.born.put(record.born_part(), out, |out| {
+            number!("sysFlag", record.sys_flag().into(), out);
+            number!("bornTimestamp", record.born_timestamp_ms(), out);
+            name!("bornHost", out);
+            quoted(out, |out| write_host(record.born_host(), out));
+        });
+        self.stored.put(record.stored_part(), out, |out| {
+            let store_ms = record.store_timestamp_ms();
+            number!("storeTimestamp", store_ms, out);
             name!("storeTime", out);
             write_time(store_ms, out);
+            name!("storeHost", out);
+            quoted(out, |out| write_host(record.store_host(), out));
+            number!("reconsumeTimes", record.reconsume_times().into(), out);
+            let prepared = record.prepared_transaction_offset();
+            number!("preparedTransactionOffset", prepared, out);
+            name!("bodyCRC", out);
         });
-        name!("storeHost", out);
-        let write = |out: &mut Sink| quoted(out, |out| write_host(record.store_host(), out));
-        self.store_host.put(record.store_host(), out, write);
-        number!("reconsumeTimes", record.reconsume_times().into(), out);
-        let prepared = record.prepared_transaction_offset();
-        number!("preparedTransactionOffset", prepared, out);
         // As a signed int, which it is on disk.
-        number!("bodyCRC", record.stored_crc().cast_signed().into(), out);
+        write_number(record.stored_crc().cast_signed().into(), out);
         name!("properties", out);
-        write_properties(text, pairs, nature, out);
     }
 }
 
-fn write_optional(value: Option<&[u8]>, is_plain: bool, out: &mut Sink) {
-    match value {
-        Some(value) => write_value(value, is_plain, out),
+fn write_optional(pair: Option<Pair>, text: &[u8], is_plain: bool, out: &mut Sink) {
+    match pair {
+        Some(pair) => write_value(pair.value(text), is_plain, out),
         None => out.put_all(b"null"),
     }
 }
@@ -215,24 +274,23 @@ fn write_lossy(bytes: &[u8], out: &mut Sink) {
     write_string(&String::from_utf8_lossy(bytes), out);
 }
 
-/// The pairs that count; of equal names the place of the first and the value of the last.
-fn write_properties(text: &[u8], pairs: &[Pair], nature: Nature, out: &mut Sink) {
-    if !nature.is_ascii || pairs::has_twin(text, pairs) {
-        return write_properties_slowly(text, out);
-    }
+/// The pairs that count, whose names are ASCII and different.
+#[inline]
+fn write_pairs(text: &[u8], pairs: &[Pair], is_plain: bool, out: &mut Sink) {
     out.push(b'{');
     for (at, pair) in pairs.iter().enumerate() {
         if at > 0 {
             out.put_all(b", ");
         }
-        write_value(pair.name(text), nature.is_plain, out);
+        write_value(pair.name(text), is_plain, out);
         out.put_all(b": ");
-        write_value(pair.value(text), nature.is_plain, out);
+        write_value(pair.value(text), is_plain, out);
     }
     out.push(b'}');
 }
 
-/// For names that come twice, or may once they are text.
+/// For names that come twice, or may once they are text: of equal ones the place of the first
+/// and the value of the last.
 fn write_properties_slowly(text: &[u8], out: &mut Sink) {
     out.push(b'{');
     for (at, (name, value)) in pairs::distinct(text).iter().enumerate() {

@@ -23,6 +23,7 @@ mod repair_tests;
 mod select;
 #[cfg(test)]
 mod select_tests;
+mod shapes;
 mod sink;
 mod state;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::format::properties::{self, NAME_END, PAIR_END};
 
@@ -14,7 +15,7 @@ const ONES: u64 = u64::MAX / 255;
 const HIGH: u64 = ONES * 0x80;
 
 /// A name and its value: places in the properties text, which is shorter than 32 KiB.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pair {
     name: (u16, u16),
     value: (u16, u16),
@@ -30,7 +31,13 @@ impl Pair {
     /// The value.
     #[inline]
     pub(super) fn value<'a>(&self, text: &'a [u8]) -> &'a [u8] {
-        &text[usize::from(self.value.0)..usize::from(self.value.1)]
+        &text[self.value_place()]
+    }
+
+    /// Where the value is.
+    #[inline]
+    pub(super) fn value_place(&self) -> Range<usize> {
+        usize::from(self.value.0)..usize::from(self.value.1)
     }
 }
 
@@ -41,6 +48,14 @@ pub(super) struct Nature {
     pub(super) is_ascii: bool,
     /// Beside that, names and values hold nothing that JSON must escape.
     pub(super) is_plain: bool,
+}
+
+impl Nature {
+    /// Of plain text.
+    pub(super) const PLAIN: Self = Self {
+        is_ascii: true,
+        is_plain: true,
+    };
 }
 
 /// Appends the pairs that count, in text order: as `properties::iterate`.
@@ -78,6 +93,12 @@ fn below(word: u64, limit: u8) -> u64 {
 #[inline]
 fn equal(word: u64, byte: u8) -> u64 {
     below(word ^ (ONES * u64::from(byte)), 1)
+}
+
+/// The top bit of every byte that is not ASCII, or that JSON must escape.
+#[inline]
+pub(super) fn not_plain(word: u64) -> u64 {
+    (word & HIGH) | below(word, 0x20) | equal(word, b'"') | equal(word, b'\\')
 }
 
 struct Splitter<'a> {
@@ -139,11 +160,11 @@ impl Splitter<'_> {
     }
 }
 
-/// The value of the last pair with this name.
+/// The last pair with this name.
 #[inline]
-pub(super) fn last<'a>(text: &'a [u8], pairs: &[Pair], name: &str) -> Option<&'a [u8]> {
+pub(super) fn last(text: &[u8], pairs: &[Pair], name: &str) -> Option<Pair> {
     let named = |pair: &&Pair| pair.name(text) == name.as_bytes();
-    pairs.iter().rev().find(named).map(|pair| pair.value(text))
+    pairs.iter().rev().find(named).copied()
 }
 
 /// Whether a name occurs twice, or there are so many that it is not worth looking.

@@ -7,30 +7,62 @@ const POOL_BYTES_MAX: usize = 64 << 20;
 /// Smaller blocks are the allocator's business.
 const POOLED_BYTES_MIN: usize = 4 << 10;
 
+/// Sizes of blocks: powers of two from the smallest on.
+const SIZES: usize = 15;
+
 static POOL: Mutex<Pool> = Mutex::new(Pool {
-    blocks: Vec::new(),
+    blocks: [const { Vec::new() }; SIZES],
     bytes: 0,
 });
 
-/// Blocks that were given back, in no order; as many as 64 MiB hold.
+/// Blocks that were given back, by size; as many as 64 MiB hold.
 #[derive(Debug)]
 struct Pool {
-    blocks: Vec<Vec<u8>>,
+    blocks: [Vec<Vec<u8>>; SIZES],
     bytes: usize,
 }
 
 impl Pool {
-    /// The smallest block that has `room`, else the largest there is.
-    fn take(&mut self, room: usize) -> Option<Vec<u8>> {
-        let fits = |block: &Vec<u8>| (block.len() < room, block.len().abs_diff(room));
-        let (at, _) = self
-            .blocks
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, block)| fits(block))?;
-        let block = self.blocks.swap_remove(at);
+    fn take(&mut self, size: usize) -> Option<Vec<u8>> {
+        let block = self.blocks.get_mut(place_of(size))?.pop()?;
         self.bytes -= block.len();
         Some(block)
+    }
+
+    fn give(&mut self, block: Vec<u8>) {
+        let is_whole = block.len().is_power_of_two();
+        if is_whole
+            && self.bytes + block.len() <= POOL_BYTES_MAX
+            && let Some(blocks) = self.blocks.get_mut(place_of(block.len()))
+        {
+            self.bytes += block.len();
+            blocks.push(block);
+        }
+    }
+}
+
+/// Where the pool has blocks of a size, which is a power of two and not too small.
+fn place_of(size: usize) -> usize {
+    (size / POOLED_BYTES_MIN).trailing_zeros() as usize
+}
+
+/// A block of at least `room` bytes, used before if possible.
+fn block(room: usize) -> Vec<u8> {
+    if room > usize::MAX / 4 {
+        return vec![0; room];
+    }
+    let size = room.next_power_of_two();
+    // Never waited for: a child process may have inherited it locked.
+    let used = POOL.try_lock().filter(|_| size >= POOLED_BYTES_MIN);
+    used.and_then(|mut pool| pool.take(size))
+        .unwrap_or_else(|| vec![0; size])
+}
+
+fn give_back(memory: Vec<u8>) {
+    if memory.len() >= POOLED_BYTES_MIN
+        && let Some(mut pool) = POOL.try_lock()
+    {
+        pool.give(memory);
     }
 }
 
@@ -47,9 +79,7 @@ impl Sink {
     pub(super) fn with_room(room: usize) -> Self {
         let mut made = Self::default();
         if room >= POOLED_BYTES_MIN {
-            // Never waited for: a child process may have inherited it locked.
-            let pooled = POOL.try_lock().and_then(|mut pool| pool.take(room));
-            made.memory = pooled.unwrap_or_default();
+            made.memory = block(room);
         }
         made
     }
@@ -89,13 +119,22 @@ impl Sink {
     #[cold]
     #[inline(never)]
     fn grow(&mut self, end: usize) {
-        self.memory.resize(end.saturating_mul(2).max(64), 0);
+        let mut memory = block(end.saturating_add(end / 2).max(64));
+        memory[..self.memory.len()].copy_from_slice(&self.memory);
+        give_back(std::mem::replace(&mut self.memory, memory));
     }
 
     /// Appends bytes whose number the compiler knows.
     #[inline(always)]
     pub(super) fn put_all<const N: usize>(&mut self, bytes: &[u8; N]) {
         self.room(N).copy_from_slice(bytes);
+    }
+
+    /// Appends the first `count` of some bytes: quicker than a slice whose length may be any.
+    #[inline(always)]
+    pub(super) fn put_first<const N: usize>(&mut self, bytes: &[u8; N], count: usize) {
+        self.put_all(bytes);
+        self.size -= N - count;
     }
 
     /// Appends bytes, few as a rule.
@@ -119,14 +158,7 @@ impl Sink {
 
 impl Drop for Sink {
     fn drop(&mut self) {
-        let memory = std::mem::take(&mut self.memory);
-        if memory.len() >= POOLED_BYTES_MIN
-            && let Some(mut pool) = POOL.try_lock()
-            && pool.bytes + memory.len() <= POOL_BYTES_MAX
-        {
-            pool.bytes += memory.len();
-            pool.blocks.push(memory);
-        }
+        give_back(std::mem::take(&mut self.memory));
     }
 }
 
@@ -155,7 +187,7 @@ impl Kept {
 /// Copies between slices of one length. Up to 32 bytes go in two overlapping halves: calling
 /// out for them takes longer than copying them.
 #[inline(always)]
-fn copy(from: &[u8], to: &mut [u8]) {
+pub(super) fn copy(from: &[u8], to: &mut [u8]) {
     match from.len() {
         17..=32 => copy_ends::<16>(from, to),
         9..=16 => copy_ends::<8>(from, to),

@@ -4,10 +4,10 @@ use super::{Choice, ColumnError, Columns, Row};
 use crate::format::message::CheckCrc;
 use crate::store::scan::fields::Fields;
 use crate::store::scan::json::Decompress;
-use crate::store::scan::pairs;
+use crate::store::scan::shapes::Span;
 
 /// Rows that columns take at once: what they look at stays in the cache.
-const ROWS_AT_ONCE: usize = 128;
+pub(super) const ROWS_AT_ONCE: usize = 128;
 /// No column grows longer: Arrow's offsets are int32.
 const COLUMN_BYTES_MAX: usize = i32::MAX as usize;
 
@@ -68,18 +68,16 @@ impl<'c, 'a> Feed<'c, 'a> {
             let body = decompress(record.body, record.sys_flag());
             unpacked = Some(body.map_err(ColumnError::Body)?);
         }
-        let known = &mut self.columns.pairs;
-        let first = known.len() as u32;
-        let is_ascii = if self.columns.has_pairs {
-            pairs::split(record.properties, known).is_ascii
+        let (span, is_ascii) = if self.columns.has_pairs {
+            let (span, nature) = self.columns.shapes.split(record.properties);
+            (span, nature.is_ascii)
         } else {
-            record.properties.is_ascii()
+            (Span::default(), false)
         };
-        let pairs = (first, known.len() as u32);
         self.rows.push(Row {
             record,
             unpacked,
-            pairs,
+            span,
             is_ascii,
         });
         if self.rows.len() == ROWS_AT_ONCE {
@@ -100,18 +98,11 @@ impl<'c, 'a> Feed<'c, 'a> {
             }
         }
         for column in &mut columns.columns {
-            column.fill.add(&self.rows, &columns.pairs);
+            column.fill.add(&self.rows, &columns.shapes);
         }
         columns.rows += self.rows.len();
-        columns.pairs.clear();
+        columns.shapes.tidy();
         self.rows.clear();
         Ok(())
-    }
-}
-
-impl Drop for Feed<'_, '_> {
-    /// What a failed addition left behind belongs to no row.
-    fn drop(&mut self) {
-        self.columns.pairs.clear();
     }
 }

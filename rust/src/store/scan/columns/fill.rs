@@ -1,10 +1,13 @@
 //! The memory of columns, in Arrow's layout.
 
+use super::feed::ROWS_AT_ONCE;
+use super::texts::{TextBuffers, Texts, first_end};
 use super::{Row, Source, Text};
 use crate::format::properties;
 use crate::store::scan::hosts::{write_host, write_offset_id};
 use crate::store::scan::pairs::{self, Pair};
-use crate::store::scan::sink::{Kept, Sink};
+use crate::store::scan::shapes::Shapes;
+use crate::store::scan::sink::{Kept, Sink, copy};
 
 /// A column that is being filled.
 #[derive(Debug)]
@@ -36,17 +39,6 @@ pub enum Buffers {
     Map(Sink, usize, TextBuffers, TextBuffers),
 }
 
-/// Values of any length.
-#[derive(Debug)]
-pub struct TextBuffers {
-    /// A bit for each value that is not null; None if none is.
-    pub validity: Option<Sink>,
-    /// 0, and where each ends, int32.
-    pub ends: Sink,
-    /// Their bytes.
-    pub values: Sink,
-}
-
 impl Fill {
     pub(super) fn new(source: Source) -> Self {
         match source {
@@ -76,19 +68,28 @@ impl Fill {
         }
     }
 
-    /// Appends rows; `pairs` are their properties.
-    pub(super) fn add(&mut self, rows: &[Row<'_>], pairs: &[Pair]) {
+    /// Appends rows, at most `ROWS_AT_ONCE`, whose properties are of these shapes.
+    pub(super) fn add(&mut self, rows: &[Row<'_>], shapes: &Shapes) {
         match self {
             Self::Numbers { source, values } => add_numbers(*source, rows, values),
-            Self::Texts { text, texts, kept } => add_texts(*text, rows, pairs, texts, kept),
+            Self::Texts { text, texts, kept } => add_texts(*text, rows, shapes, texts, kept),
             Self::Map {
                 ends,
                 names,
                 values,
             } => {
-                for row in rows {
-                    add_map(row, row.pairs(pairs), names, values);
-                    ends.put_all(&(names.rows as i32).to_ne_bytes());
+                let is_like = |left: &Row<'_>, right: &Row<'_>| left.span == right.span;
+                for run in rows.chunk_by(is_like) {
+                    let (Some(first), before) = (run.first(), names.rows) else {
+                        continue;
+                    };
+                    let pairs = shapes.pairs(first.span);
+                    if first.is_ascii && !pairs::has_twin(first.record.properties, pairs) {
+                        add_maps(run, pairs, names, values);
+                        put_steps(ends, before, pairs.len(), run.len());
+                    } else {
+                        run.iter().for_each(|row| add_map(row, ends, names, values));
+                    }
                 }
             }
         }
@@ -132,36 +133,32 @@ fn add_numbers(source: Source, rows: &[Row<'_>], values: &mut Sink) {
     }
 }
 
-fn add_texts(text: Text, rows: &[Row<'_>], pairs: &[Pair], texts: &mut Texts, kept: &mut Kept) {
+/// A value of each row, null where it has none.
+type Found<'r> = [Option<&'r [u8]>; ROWS_AT_ONCE];
+
+fn add_texts(text: Text, rows: &[Row<'_>], shapes: &Shapes, texts: &mut Texts, kept: &mut Kept) {
+    let mut found: Found<'_> = [None; ROWS_AT_ONCE];
+    let found = &mut found[..rows.len()];
+    let each = found.iter_mut().zip(rows);
     match text {
-        Text::Topic => rows
-            .iter()
-            .for_each(|row| texts.add(row.record.topic.as_bytes())),
-        Text::Body => rows.iter().for_each(|row| texts.add(row.body())),
-        Text::RawProperties => rows
-            .iter()
-            .for_each(|row| texts.add_lossy(row.record.properties, row.is_ascii)),
-        Text::Property(name) => {
+        Text::Topic => each.for_each(|(to, row)| *to = Some(row.record.topic.as_bytes())),
+        Text::Body => each.for_each(|(to, row)| *to = Some(row.body())),
+        Text::RawProperties => {
             for row in rows {
-                match pairs::last(row.record.properties, row.pairs(pairs), name) {
-                    Some(value) => texts.add_lossy(value, row.is_ascii),
-                    None => texts.add_null(),
-                }
+                texts.add_lossy(row.record.properties);
+            }
+            return;
+        }
+        Text::Property(name) => {
+            find(name, rows, shapes, found);
+            if rows.iter().any(|row| !row.is_ascii) {
+                return add_each(found, rows, texts);
             }
         }
         Text::MessageId => {
-            for row in rows {
-                match pairs::last(
-                    row.record.properties,
-                    row.pairs(pairs),
-                    properties::UNIQ_KEY,
-                ) {
-                    Some(value) => texts.add_lossy(value, row.is_ascii),
-                    None => {
-                        write_offset_id(&row.record, &mut texts.values);
-                        texts.end_value();
-                    }
-                }
+            find(properties::UNIQ_KEY, rows, shapes, found);
+            if found.contains(&None) || rows.iter().any(|row| !row.is_ascii) {
+                return add_ids(found, rows, texts);
             }
         }
         Text::BornHost | Text::StoreHost => {
@@ -173,115 +170,99 @@ fn add_texts(text: Text, rows: &[Row<'_>], pairs: &[Pair], texts: &mut Texts, ke
                 kept.put(host, &mut texts.values, |out| write_host(host, out));
                 texts.end_value();
             }
+            return;
         }
     }
+    texts.add_all(found);
+}
+
+/// The value of a property in each row. In rows of one span it is at one place.
+fn find<'r>(name: &str, rows: &'r [Row<'_>], shapes: &Shapes, found: &mut [Option<&'r [u8]>]) {
+    let mut seen = None;
+    let mut pair = None;
+    for (to, row) in found.iter_mut().zip(rows) {
+        let text = row.record.properties;
+        if seen != Some(row.span) {
+            seen = Some(row.span);
+            pair = pairs::last(text, shapes.pairs(row.span), name);
+        }
+        *to = pair.map(|pair| pair.value(text));
+    }
+}
+
+/// Values some of which are perhaps not UTF-8.
+fn add_each(found: &[Option<&[u8]>], rows: &[Row<'_>], texts: &mut Texts) {
+    for (value, row) in found.iter().zip(rows) {
+        match value {
+            Some(value) if row.is_ascii => texts.add(value),
+            Some(value) => texts.add_lossy(value),
+            None => texts.add_null(),
+        }
+    }
+}
+
+/// Unique ids, and offset message ids of rows without.
+fn add_ids(found: &[Option<&[u8]>], rows: &[Row<'_>], texts: &mut Texts) {
+    for (value, row) in found.iter().zip(rows) {
+        match value {
+            Some(value) => texts.add_lossy(value),
+            None => {
+                write_offset_id(&row.record, &mut texts.values);
+                texts.end_value();
+            }
+        }
+    }
+}
+
+/// The properties of rows of one span: their names are the same, and so are all lengths.
+fn add_maps(rows: &[Row<'_>], pairs: &[Pair], names: &mut Texts, values: &mut Texts) {
+    let Some(first) = rows.first() else {
+        return;
+    };
+    let mut all_names = Sink::default();
+    for pair in pairs {
+        all_names.put(pair.name(first.record.properties));
+    }
+    let name_bytes = all_names.as_bytes().len();
+    let room = names.values.room(name_bytes * rows.len());
+    let value_bytes: usize = pairs.iter().map(|pair| pair.value_place().len()).sum();
+    let mut rest = values.values.room(value_bytes * rows.len());
+    for (at, row) in rows.iter().enumerate() {
+        copy(
+            all_names.as_bytes(),
+            &mut room[at * name_bytes..(at + 1) * name_bytes],
+        );
+        for pair in pairs {
+            let value = pair.value(row.record.properties);
+            let (to, left) = std::mem::take(&mut rest).split_at_mut(value.len());
+            copy(value, to);
+            rest = left;
+        }
+    }
+    let name_lengths = pairs
+        .iter()
+        .map(|pair| pair.name(first.record.properties).len());
+    names.end_lengths(name_lengths, rows.len());
+    values.end_lengths(
+        pairs.iter().map(|pair| pair.value_place().len()),
+        rows.len(),
+    );
 }
 
 /// All properties of a row. No name may come twice: Spark's maps forbid it.
-fn add_map(row: &Row<'_>, pairs: &[Pair], names: &mut Texts, values: &mut Texts) {
-    let text = row.record.properties;
-    if !row.is_ascii || pairs::has_twin(text, pairs) {
-        for (name, value) in pairs::distinct(text) {
-            names.add(name.as_bytes());
-            values.add(value.as_bytes());
-        }
-        return;
+fn add_map(row: &Row<'_>, ends: &mut Sink, names: &mut Texts, values: &mut Texts) {
+    for (name, value) in pairs::distinct(row.record.properties) {
+        names.add(name.as_bytes());
+        values.add(value.as_bytes());
     }
-    for pair in pairs {
-        names.add(pair.name(text));
-        values.add(pair.value(text));
-    }
+    ends.put_all(&(names.rows as i32).to_ne_bytes());
 }
 
-/// Values of any length and nulls.
-#[derive(Debug)]
-pub(super) struct Texts {
-    values: Sink,
-    ends: Sink,
-    /// Empty up to the first null.
-    validity: Sink,
-    rows: usize,
-}
-
-impl Texts {
-    fn new() -> Self {
-        Self {
-            values: Sink::default(),
-            ends: first_end(Sink::default()),
-            validity: Sink::default(),
-            rows: 0,
-        }
+/// `start + step`, `start + 2 * step` and so on.
+fn put_steps(ends: &mut Sink, start: usize, step: usize, count: usize) {
+    let mut end = start as i32;
+    for to in ends.room(4 * count).as_chunks_mut().0 {
+        end += step as i32;
+        *to = end.to_ne_bytes();
     }
-
-    #[inline]
-    fn add(&mut self, value: &[u8]) {
-        self.values.put(value);
-        self.end_value();
-    }
-
-    /// Text whose bytes that are not UTF-8 become U+FFFD, as when a str is made of them.
-    #[inline]
-    fn add_lossy(&mut self, value: &[u8], is_ascii: bool) {
-        if is_ascii {
-            return self.add(value);
-        }
-        self.add(String::from_utf8_lossy(value).as_bytes());
-    }
-
-    /// What was written since the last value is one.
-    #[inline]
-    fn end_value(&mut self) {
-        if self.validity.len() > 0 {
-            self.mark(true);
-        }
-        self.end_row();
-    }
-
-    fn add_null(&mut self) {
-        if self.validity.len() == 0 {
-            self.validity.room(self.rows / 8 + 1).fill(0xFF);
-            let unused = self.rows % 8;
-            if let Some(last) = self.validity.written().last_mut() {
-                *last = !(0xFF << unused);
-            }
-        }
-        self.mark(false);
-        self.end_row();
-    }
-
-    #[inline]
-    fn end_row(&mut self) {
-        // At most 2 GiB, which the caller sees to.
-        self.ends.put_all(&(self.values.len() as i32).to_ne_bytes());
-        self.rows += 1;
-    }
-
-    /// Says whether the next row is a value.
-    #[inline]
-    fn mark(&mut self, is_value: bool) {
-        if self.validity.len() == self.rows / 8 {
-            self.validity.push(0);
-        }
-        if let Some(last) = self.validity.written().last_mut() {
-            *last |= u8::from(is_value) << (self.rows % 8);
-        }
-    }
-
-    fn take(&mut self) -> TextBuffers {
-        let ends = self.ends.take();
-        self.ends = first_end(std::mem::take(&mut self.ends));
-        let has_nulls = self.validity.len() > 0;
-        self.rows = 0;
-        TextBuffers {
-            validity: has_nulls.then(|| self.validity.take()),
-            ends,
-            values: self.values.take(),
-        }
-    }
-}
-
-/// Ends begin with a 0.
-fn first_end(mut ends: Sink) -> Sink {
-    ends.put_all(&0_i32.to_ne_bytes());
-    ends
 }

@@ -8,34 +8,63 @@ const PAIRS: &[u8; 200] = b"0001020304050607080910111213141516171819\
 4041424344454647484950515253545556575859\
 6061626364656667686970717273747576777879\
 8081828384858687888990919293949596979899";
+const TEN_TO_8: i64 = 100_000_000;
+const TEN_TO_16: i64 = TEN_TO_8 * TEN_TO_8;
+/// '0' eight times.
+const ZEROS: u64 = 0x3030_3030_3030_3030;
 const HEX: &[u8; 16] = b"0123456789abcdef";
-const HEX_UPPER: &[u8; 16] = b"0123456789ABCDEF";
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const DAY_MS: i64 = 86_400_000;
 /// The days that Python's datetime knows, from the epoch: years 1 to 9999.
 const DAYS: std::ops::Range<i64> = -719_162..2_932_897;
 
 /// A decimal number.
+#[inline]
 pub(in crate::store::scan) fn write_number(value: i64, out: &mut Sink) {
+    match value {
+        0..10 => out.push(b'0' + value as u8),
+        10..TEN_TO_8 => write_up_to_8(value as u64, out),
+        TEN_TO_8..TEN_TO_16 => {
+            write_up_to_8((value / TEN_TO_8) as u64, out);
+            out.put_all(&(eight_digits((value % TEN_TO_8) as u64) | ZEROS).to_le_bytes());
+        }
+        _ => write_any_number(value, out),
+    }
+}
+
+/// Up to 8 digits, without the zeros before them.
+#[inline]
+fn write_up_to_8(value: u64, out: &mut Sink) {
+    let digits = eight_digits(value);
+    let zeros = digits.trailing_zeros() / 8;
+    let text = (digits | ZEROS) >> (8 * zeros);
+    out.put_first(&text.to_le_bytes(), 8 - zeros as usize);
+}
+
+/// The digits of a number below 10^8, a byte each, the first one lowest: halved three times, all
+/// parts at once. The factors are 2^20 / 100 and 2^10 / 10, rounded up.
+#[inline]
+fn eight_digits(value: u64) -> u64 {
+    let fours = (value / 10_000) | ((value % 10_000) << 32);
+    let high = ((fours * 10_486) >> 20) & 0x7F_0000_007F;
+    let twos = high | ((fours - 100 * high) << 16);
+    let high = ((twos * 103) >> 10) & 0xF_000F_000F_000F;
+    high | ((twos - 10 * high) << 8)
+}
+
+/// A negative number, or a large one.
+#[inline(never)]
+fn write_any_number(value: i64, out: &mut Sink) {
+    if value < 0 {
+        out.push(b'-');
+    }
     let mut digits = [0; 20];
     let mut at = digits.len();
     let mut rest = value.unsigned_abs();
-    while rest >= 100 {
-        let pair = (rest % 100) as usize * 2;
-        rest /= 100;
-        at -= 2;
-        digits[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
-    }
-    if rest >= 10 {
-        let pair = rest as usize * 2;
-        at -= 2;
-        digits[at..at + 2].copy_from_slice(&PAIRS[pair..pair + 2]);
-    } else {
+    while rest > 0 {
         at -= 1;
-        digits[at] = b'0' + rest as u8;
-    }
-    if value < 0 {
-        out.push(b'-');
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
     }
     out.put(&digits[at..]);
 }
@@ -96,15 +125,23 @@ pub(super) fn write_hex(bytes: &[u8], out: &mut Sink) {
     out.push(b'"');
 }
 
-/// Upper-case hex digits of at most 20 bytes: a host or an offset.
+/// Upper-case hex digits of a host or an offset: a multiple of 4 bytes.
+#[inline]
 pub(in crate::store::scan) fn write_hex_upper(bytes: &[u8], out: &mut Sink) {
-    let mut digits = [0; 40];
-    let (pairs, _) = digits.as_chunks_mut::<2>();
-    for (pair, byte) in pairs.iter_mut().zip(bytes) {
-        let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
-        *pair = [HEX_UPPER[high], HEX_UPPER[low]];
+    for word in bytes.as_chunks().0 {
+        out.put_all(&hex_digits(u32::from_be_bytes(*word)).to_be_bytes());
     }
-    out.put(&digits[..2 * bytes.len().min(20)]);
+}
+
+/// Eight digits, a byte each: the number is pulled apart into its nibbles, all at once.
+#[inline]
+fn hex_digits(value: u32) -> u64 {
+    let spread = |bits: u64, by: u32, mask: u64| (bits | (bits << by)) & mask;
+    let pairs = spread(value.into(), 16, 0x0000_FFFF_0000_FFFF);
+    let bytes = spread(pairs, 8, 0x00FF_00FF_00FF_00FF);
+    let nibbles = spread(bytes, 4, 0x0F0F_0F0F_0F0F_0F0F);
+    let is_letter = ((nibbles + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
+    (nibbles | ZEROS) + 7 * is_letter
 }
 
 /// A number below 256.

@@ -1,0 +1,196 @@
+//! Properties that look like earlier ones: the same names, values of the same lengths. To see
+//! that takes a fraction of the time of splitting them.
+
+use super::pairs::{self, Nature, Pair};
+
+/// Shapes known at once; a text's length says which it may have.
+const SHAPES: usize = 8;
+/// Bytes compared at once: shorter texts have no shape.
+const BLOCK: usize = 8;
+/// Longer texts are not worth the memory.
+const TEXT_BYTES_MAX: usize = 2 << 10;
+/// Of texts that have no known shape, every so many teach theirs: where each is different,
+/// learning would be in vain.
+const LEARN_EVERY: usize = 4;
+/// More pairs than that are forgotten, with the shapes that have them.
+const PAIRS_MAX: usize = 16 << 10;
+
+/// Where the pairs of a text are among all. Equal spans: the same names, and values of the same
+/// lengths at the same places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Span {
+    start: u32,
+    end: u32,
+}
+
+/// Splits texts.
+#[derive(Debug, Default)]
+pub(super) struct Shapes {
+    known: [Shape; SHAPES],
+    pairs: Vec<Pair>,
+    misses: usize,
+}
+
+/// Plain text that was split.
+#[derive(Debug, Default)]
+struct Shape {
+    text: Vec<u8>,
+    /// All bits of every byte that belongs to no value.
+    frame: Vec<u8>,
+    span: Span,
+}
+
+impl Shapes {
+    /// The pairs of a text that count, and what it is like.
+    #[inline]
+    pub(super) fn split(&mut self, text: &[u8]) -> (Span, Nature) {
+        let shape = &self.known[text.len() % SHAPES];
+        if shape.fits(text) {
+            return (shape.span, Nature::PLAIN);
+        }
+        self.split_new(text)
+    }
+
+    #[inline(never)]
+    fn split_new(&mut self, text: &[u8]) -> (Span, Nature) {
+        let start = self.pairs.len() as u32;
+        let nature = pairs::split(text, &mut self.pairs);
+        let end = self.pairs.len() as u32;
+        let span = Span { start, end };
+        let is_usual = (BLOCK..=TEXT_BYTES_MAX).contains(&text.len());
+        if nature.is_plain && is_usual {
+            if self.misses.is_multiple_of(LEARN_EVERY) {
+                let pairs = &self.pairs[start as usize..];
+                self.known[text.len() % SHAPES].learn(text, pairs, span);
+            }
+            self.misses += 1;
+        }
+        (span, nature)
+    }
+
+    /// The pairs at a place.
+    #[inline]
+    pub(super) fn pairs(&self, span: Span) -> &[Pair] {
+        &self.pairs[span.start as usize..span.end as usize]
+    }
+
+    /// Drops the pairs if they are many; if so, spans that were given out are worth nothing.
+    pub(super) fn tidy(&mut self) -> bool {
+        let are_many = self.pairs.len() > PAIRS_MAX;
+        if are_many {
+            *self = Self::default();
+        }
+        are_many
+    }
+}
+
+impl Shape {
+    /// Whether names and separators are the same, and the values plain. Names are plain.
+    #[inline]
+    fn fits(&self, text: &[u8]) -> bool {
+        if self.text.len() != text.len() {
+            return false;
+        }
+        let mut odd = 0;
+        let (blocks, _) = text.as_chunks();
+        let (known, _) = self.text.as_chunks();
+        let (frames, _) = self.frame.as_chunks();
+        for ((block, known), frame) in blocks.iter().zip(known).zip(frames) {
+            odd |= differences(block, known, frame);
+        }
+        // What is left, and some of it once more.
+        let ends = (
+            text.last_chunk(),
+            self.text.last_chunk(),
+            self.frame.last_chunk(),
+        );
+        let (Some(block), Some(known), Some(frame)) = ends else {
+            return false;
+        };
+        odd | differences(block, known, frame) == 0
+    }
+
+    fn learn(&mut self, text: &[u8], pairs: &[Pair], span: Span) {
+        self.text.clear();
+        self.text.extend_from_slice(text);
+        self.frame.clear();
+        self.frame.resize(text.len(), u8::MAX);
+        for pair in pairs {
+            self.frame[pair.value_place()].fill(0);
+        }
+        self.span = span;
+    }
+}
+
+/// Not 0 where something differs inside the frame, or is not plain outside of it.
+#[inline(always)]
+fn differences(text: &[u8; BLOCK], known: &[u8; BLOCK], frame: &[u8; BLOCK]) -> u64 {
+    let [text, known, frame] = [text, known, frame].map(|bytes| u64::from_le_bytes(*bytes));
+    ((text ^ known) & frame) | (pairs::not_plain(text) & !frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(shapes: &mut Shapes, text: &[u8]) {
+        let mut expected = Vec::new();
+        let nature = pairs::split(text, &mut expected);
+        let (span, found) = shapes.split(text);
+        assert_eq!(found, nature);
+        assert_eq!(shapes.pairs(span), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn as_without_shapes(texts in prop::collection::vec(
+            prop::collection::vec(prop_oneof![
+                0_u8..4, Just(b'a'), Just(b'b'), Just(b'"'), Just(b'\\'), any::<u8>()
+            ], 14..36), 1..40
+        )) {
+            let mut shapes = Shapes::default();
+            for text in &texts {
+                // Twice, and with one byte changed: such texts are like an earlier one.
+                check(&mut shapes, text);
+                check(&mut shapes, text);
+                let mut other = text.clone();
+                let first = text[0];
+                for at in 0..other.len() {
+                    let before = std::mem::replace(&mut other[at], first);
+                    check(&mut shapes, &other);
+                    other[at] = before;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_shape_is_found_and_another_is_not() {
+        let mut shapes = Shapes::default();
+        let (first, _) = shapes.split(b"UNIQ_KEY\x010000AAAA\x02TAGS\x01a\x02");
+        let (second, nature) = shapes.split(b"UNIQ_KEY\x019999BBBB\x02TAGS\x01b\x02");
+        assert_eq!((first, nature), (second, Nature::PLAIN));
+        for other in [
+            b"UNIQ_KEX\x010000AAAA\x02TAGS\x01a\x02",
+            b"UNIQ_KEY\x010000\x02AAA\x02TAGS\x01a\x02",
+            b"UNIQ_KEY\x010000\xC3AAA\x02TAGS\x01a\x02",
+            b"UNIQ_KEY\x010000AAAA\x02TAGS\x01a\x01",
+        ] {
+            assert_ne!(shapes.split(other).0, first, "{other:?}");
+            check(&mut shapes, other);
+        }
+    }
+
+    #[test]
+    fn many_pairs_are_forgotten() {
+        let mut shapes = Shapes::default();
+        for number in 0..PAIRS_MAX {
+            let text = format!("NAME{number}\x01value\x02OTHER\x01{number}\x02");
+            check(&mut shapes, text.as_bytes());
+            shapes.tidy();
+            assert!(shapes.pairs.len() <= PAIRS_MAX);
+        }
+    }
+}
