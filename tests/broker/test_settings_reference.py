@@ -1,6 +1,6 @@
 """The tables beside what RocketMQ 4.9.7 knows: `-p` and `-m` of its servers, types of its classes.
 
-`tests/golden/config/settings.json` has no default where it depends on the machine.
+`tests/golden/settings/settings.json` has no default where it depends on the machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mqserver.config.table import INT_MAX, Setting, Table, shown
 from mqstore import Settings
 
 ROOT = Path(__file__).parent.parent.parent
-GOLDEN = json.loads((ROOT / "tests/golden/config/settings.json").read_text())
+GOLDEN = json.loads((ROOT / "tests/golden/settings/settings.json").read_text())
 ROWS = [(table, row) for table, name in ((BROKER, "broker"), (NAMESRV, "namesrv"))
         for row in GOLDEN[name]]  # fmt: skip
 KINDS = {"int": int, "long": int, "boolean": bool, "String": str}
