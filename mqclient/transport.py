@@ -46,7 +46,7 @@ class Transport:
     signed, with `tls` every connection is under TLS.
     """
 
-    def __init__(self, **settings: float | str | Mapping[str, str | None] | None) -> None:
+    def __init__(self, **settings: float | str | Mapping[str, object] | None) -> None:
         self._settings = settings
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connector: Connector | None = None
