@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mqserver.config.settings import BrokerSettings, NamesrvSettings
+from mqserver.watch import Stamp, Watch, stamp
 
 log = logging.getLogger("mqserver.tls")
 
 WATCH_S = 1.0
 """Time between two looks at the certificate files."""
 _FILES = ("cert", "key", "trust")
-
-Stamp = tuple[int, ...]
 
 
 def plane_tls(settings: BrokerSettings | NamesrvSettings) -> dict[str, object]:
@@ -64,26 +62,18 @@ class CertificateWatch:
     ) -> None:
         self._tls = {key: value for key, value in tls.items() if key != "handshake_timeout"}
         self._show = show
-        self._watch_s = watch_s
         self._paths = [Path(str(tls[key])) for key in _FILES if tls.get(key)]
         self._shown = self._before = self._stamps()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="tls-watch", daemon=True)
+        self._watch = Watch("tls-watch", self.look, watch_s)
 
     def start(self) -> None:
         """Watch, if there is a file to watch."""
         if self._paths and self._tls["mode"] != "disabled":
-            self._thread.start()
+            self._watch.start()
 
     def stop(self) -> None:
         """End the thread."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=1.0)
-
-    def _watch(self) -> None:
-        while not self._stopping.wait(self._watch_s):
-            self.look()
+        self._watch.stop()
 
     def look(self) -> None:
         """Take files that have changed and are the same as at the last look: all are written."""
@@ -99,13 +89,12 @@ class CertificateWatch:
         else:
             log.info("TLS files changed: new connections are shown %s", self._paths[0])
 
-    def _stamps(self) -> tuple[Stamp, ...]:
+    def _stamps(self) -> tuple[Stamp | None, ...]:
         return tuple(_stamp(path) for path in self._paths)
 
 
-def _stamp(path: Path) -> Stamp:
+def _stamp(path: Path) -> Stamp | None:
     try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return (found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev)
+        return stamp(path)
+    except OSError:  # as good as gone; reading it says why
+        return None

@@ -16,10 +16,11 @@ from typing import Any
 
 from mqserver.broker.acl.accounts import Account
 from mqserver.broker.acl.errors import AclError
-from mqserver.broker.acl.files import AclFile, Places, Stamp, Version, parse, read, write
+from mqserver.broker.acl.files import AclFile, Places, Version, parse, read, write
 from mqserver.config.load import SettingsError
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Tables
+from mqserver.watch import Stamp, Watch
 
 log = logging.getLogger("mqserver.broker.acl")
 WATCH_S = 5.0
@@ -94,13 +95,11 @@ class AccessControl:
         self._tables = tables
         self._now_ms = now_ms
         self._white_skips_signature = white_skips_signature
-        self._watch_s = watch_s
         self._lock = threading.Lock()
         self._loaded = Loaded()
         self._stamps: dict[Path, Stamp] = {}
-        self._stopping = threading.Event()
         self._denials: Denials = lambda: (0, None)
-        self._thread = threading.Thread(target=self._watch, name="acl-watch", daemon=True)
+        self._watch = Watch("acl-watch", self.look, watch_s)
 
     # --- life
 
@@ -114,17 +113,11 @@ class AccessControl:
     def start(self, denials: Denials) -> None:
         """Watch the files, and tell of refusals. denials: what the plane refused."""
         self._denials = denials
-        self._thread.start()
+        self._watch.start()
 
     def stop(self) -> None:
         """End the thread."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=1.0)
-
-    def _watch(self) -> None:
-        while not self._stopping.wait(self._watch_s):
-            self.look()
+        self._watch.stop()
 
     def look(self) -> None:
         """Reload if a file changed; log what was refused since the last look, as one line."""

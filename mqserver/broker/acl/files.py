@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mqserver.broker.acl.accounts import Account, read_account, scalar
 from mqserver.broker.acl.addresses import Pattern, patterns
 from mqserver.broker.acl.errors import AclError
+from mqserver.watch import Stamp, stamp
 
 if TYPE_CHECKING:
     import yaml
@@ -29,9 +30,6 @@ _DEPTH_MAX = 8
 _SECRET_MODE = 0o600
 _TOOLS = "tools.yml"
 """The administrator's own credentials, which RocketMQ passes over."""
-
-Stamp = tuple[int, int, int, int]
-"""What changes when a file does: modification time in ns, size, inode, device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +77,8 @@ class Places:
 
     def stamps(self) -> dict[Path, Stamp]:
         """Each file's stamp: equal as long as nothing changed."""
-        stamps = {}
-        for path in self.paths():
-            try:
-                found = path.stat()
-            except FileNotFoundError:
-                continue
-            stamps[path] = (found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev)
-        return stamps
+        found = ((path, stamp(path)) for path in self.paths())
+        return {path: at for path, at in found if at is not None}
 
     def ensure(self) -> None:
         """Create the main file, empty, if it is missing, as RocketMQ does."""
