@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import random
-import selectors
-import socket
 import tempfile
 import threading
 import time
-from collections import deque
-from contextlib import ExitStack
-from itertools import count
 from pathlib import Path
-from zlib import crc32
 
 from benches.crowd import topic_name
 from benches.harness import Report, command_line, mode_of
+from benches.route_load import ask, registration, tell
 from benches.scale import Rows
 from benches.servers import Ours
-from benches.versus_java.routes import RECEIVE_BYTES, SILENCE_SECONDS_MAX, Counter
 from mqclient.wire import calls
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.topics import (
-    RegisterBrokerBody,
     TopicConfig,
     TopicConfigSerializeWrapper,
 )
-from mqclient.wire.codes import RequestCode
-from mqclient.wire.frame import Frame, encode
-from mqclient.wire.headers.namesrv import RegisterBrokerRequestHeader
+from mqclient.wire.frame import encode
 from mqserver.probe import Probe
 
 TOPICS = {"smoke": 200, "large": 10_000}
 FEW, MANY = 4, 100
 """Brokers of each topic."""
-CONNECTIONS, WINDOW = 4, 32
 ALONE = 8
 """Connections with one request each, of which the latencies are measured."""
 PERIOD_S = 1.0
@@ -67,8 +57,8 @@ def _measure(
         took = [register(probe, number, topics) for number in range(brokers)]
         rows.note(f"{case}: register a new broker, median", sorted(took)[brokers // 2], "ms")
         frames = [route_frame(topics) for _ in range(min(ASKED, 5 * topics))]
-        ask(cluster.namesrv, frames, seconds / 2, CONNECTIONS, WINDOW)
-        times = ask(cluster.namesrv, frames, seconds, CONNECTIONS, WINDOW)
+        ask(cluster.namesrv, frames, seconds / 2)
+        times = ask(cluster.namesrv, frames, seconds)
         rows.judge(f"{case}: routes", len(times) / seconds, "per s", goal, least=True)
         times = ask(cluster.namesrv, frames, seconds, ALONE, 1)
         rows.judge(f"{case}: p99, {ALONE} in flight", p99(times), "ms", P99_MS_MAX)
@@ -93,7 +83,7 @@ class Registering:
     def _run(self, namesrv: str) -> None:
         with Probe(namesrv, timeout=30.0) as probe:
             for frame in self._frames:
-                _told(probe, frame)
+                tell(probe, frame)
                 if self._stopped.wait(PERIOD_S):
                     return
 
@@ -109,14 +99,8 @@ def register(probe: Probe, number: int, topics: int) -> float:
     """Register a broker of that number with so many topics; milliseconds, encoding included."""
     wrapper = wrapper_of(topics, 1)
     began = time.monotonic()
-    _told(probe, registration(number, wrapper))
+    tell(probe, registration(number, wrapper))
     return (time.monotonic() - began) * 1000
-
-
-def _told(probe: Probe, frame: Frame) -> None:
-    reply = probe.call(frame)
-    if reply.code:
-        raise RuntimeError(f"code {reply.code}: {reply.remark}")
 
 
 def wrapper_of(topics: int, version: int) -> TopicConfigSerializeWrapper:
@@ -126,58 +110,9 @@ def wrapper_of(topics: int, version: int) -> TopicConfigSerializeWrapper:
     return TopicConfigSerializeWrapper(table, DataVersion(version, version))
 
 
-def registration(number: int, wrapper: TopicConfigSerializeWrapper) -> Frame:
-    """What a broker sends."""
-    body = RegisterBrokerBody(wrapper).encode()
-    header = RegisterBrokerRequestHeader(
-        broker_name=f"broker-{number:03}",
-        broker_addr=f"192.0.2.{number}:10911",
-        cluster_name="DefaultCluster",
-        ha_server_addr=f"192.0.2.{number}:10912",
-        broker_id=0,
-        body_crc32=crc32(body) & 0x7FFFFFFF,
-    )
-    return Frame(int(RequestCode.REGISTER_BROKER), header.to_fields(), body)
-
-
 def route_frame(topics: int) -> bytes:
     """A request for the route of a topic at random."""
     return encode(calls.route(topic_name(random.randrange(topics))).request)
-
-
-def ask(
-    namesrv: str, frames: list[bytes], seconds: float, connections: int, window: int
-) -> list[float]:
-    """Ask for routes for so long; the seconds each answer took, in order of the connections."""
-    host, _, port = namesrv.rpartition(":")
-    times: list[float] = []
-    place = count(random.randrange(len(frames)))
-    with ExitStack() as stack, selectors.DefaultSelector() as selector:
-
-        def send(connection: socket.socket, sent: deque[float], requests: int) -> None:
-            asked = [frames[next(place) % len(frames)] for _ in range(requests)]
-            sent.extend([time.monotonic()] * requests)
-            connection.sendall(b"".join(asked))
-
-        for _ in range(connections):
-            connection = stack.enter_context(socket.create_connection((host, int(port))))
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sent: deque[float] = deque()
-            send(connection, sent, window)
-            selector.register(connection, selectors.EVENT_READ, (Counter(), sent))
-        started = now = time.monotonic()
-        while now - started < seconds:
-            ready = selector.select(SILENCE_SECONDS_MAX)
-            if not ready:
-                raise TimeoutError(f"{namesrv}: no answer in {SILENCE_SECONDS_MAX} s")
-            for key, _ in ready:
-                counter, sent = key.data
-                came = counter.count(key.fileobj.recv(RECEIVE_BYTES))
-                now = time.monotonic()
-                times += [now - sent.popleft() for _ in range(came)]
-                if came:
-                    send(key.fileobj, sent, came)
-    return times
 
 
 def p99(times: list[float]) -> float:

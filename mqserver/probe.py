@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import socket
 import struct
-from types import TracebackType
 from typing import Self
 
 from mqclient.wire.frame import Frame, decode, encode
@@ -67,12 +66,7 @@ class Probe:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
 

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benches.route_load import Counter
 from benches.versus_java import results, row_of
 from benches.versus_java.figures import NAMES
-from benches.versus_java.routes import Counter
 from benches.versus_java.rows import Goal, Measured, Need, Session, ratios
 from benches.versus_java.table import ROWS
 

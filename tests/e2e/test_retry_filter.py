@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,18 @@ ONLINE = {"sysFlag": "0", "subVersion": "7"}
 def probe(mq: Standalone) -> Iterator[Probe]:
     with Probe(mq.broker_address, timeout=15) as probe:
         yield probe
+
+
+@contextmanager
+def with_bits(store: Path, plane: str) -> Iterator[tuple[Standalone, Probe]]:
+    """A broker that keeps bits of who wants a message."""
+    settings = {"enablePropertyFilter": "true", "enableConsumeQueueExt": "true"}
+    settings |= {"enableCalcFilterBitMap": "true", "dataPlane": plane}
+    with (
+        Standalone(data=store, settings=settings) as mq,
+        Probe(mq.broker_address, timeout=15) as probe,
+    ):
+        yield mq, probe
 
 
 def send(probe: Probe, topic: str, body: str, **properties: object) -> None:
@@ -75,12 +88,7 @@ def test_messages_that_come_again_are_filtered_if_that_is_set(mq: Standalone, pr
 
 
 def test_the_extension_keeps_which_groups_want_a_message(plane: str, tmp_path: Path) -> None:
-    settings = {"enablePropertyFilter": "true", "enableConsumeQueueExt": "true"}
-    settings |= {"enableCalcFilterBitMap": "true", "dataPlane": plane}
-    with (
-        Standalone(data=tmp_path, settings=settings) as mq,
-        Probe(mq.broker_address, timeout=15) as probe,
-    ):
+    with with_bits(tmp_path, plane) as (mq, probe):
         topic = mq.topic(queues=1)
         send(probe, topic, "before", a=9)
         mq.wait_dispatched()
@@ -94,12 +102,7 @@ def test_the_extension_keeps_which_groups_want_a_message(plane: str, tmp_path: P
 
 
 def test_a_group_that_is_filtered_by_bits_misses_nothing(plane: str, tmp_path: Path) -> None:
-    settings = {"enablePropertyFilter": "true", "enableConsumeQueueExt": "true"}
-    settings |= {"enableCalcFilterBitMap": "true", "dataPlane": plane}
-    with (
-        Standalone(data=tmp_path, settings=settings) as mq,
-        Probe(mq.broker_address, timeout=15) as probe,
-    ):
+    with with_bits(tmp_path, plane) as (mq, probe):
         topic, sent = mq.topic(queues=1), list[str]()
 
         def send_all() -> None:

@@ -15,7 +15,6 @@ import subprocess
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 INSIDE, OUTSIDE = "10.99.7.2", "198.18.7.2"
@@ -62,12 +61,7 @@ class Nat:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._made.close()
 
     def _build(self) -> None:

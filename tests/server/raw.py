@@ -6,7 +6,6 @@ import json
 import socket
 import struct
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 DEADLINE = 10.0
@@ -139,10 +138,5 @@ class Raw:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
