@@ -5,6 +5,7 @@ print the same. (Those of access control are in test_acl.py.)
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from .clusters import Cluster, Maker
-from .java_driver import JavaDriver
+from .java_driver import JavaConsumer, JavaDriver
 from .masks import masked
 
 TOPIC, GROUP, OFFLINE = "SweepTopic", "sweep_group", "sweep_offline"
@@ -121,11 +122,11 @@ class Swept:
                 self.driver.produce(namesrv, TOPIC, 3, keys="sweep-", queueId=queue_id)
                 for queue_id in range(4)
             ]
-            for group in (OFFLINE, GROUP):
-                gone = self.driver.consume(namesrv, group, TOPIC)
-                gone.await_messages(12)
-                gone.stop()  # commits
-            self.driver.consume(namesrv, GROUP, TOPIC)
+            groups = {group: self._consuming(group) for group in (OFFLINE, GROUP)}
+            for group, consumer in groups.items():
+                consumer.await_messages(12)
+                self._await_committed(group)
+            groups[OFFLINE].stop()
         except BaseException:
             self._stack.close()
             raise
@@ -135,6 +136,23 @@ class Swept:
             "unique_id": sent[0][0]["msgId"],
             "client": "nobody",
         }
+
+    def _consuming(self, group: str) -> JavaConsumer:
+        # Its client asks for the routes it has at the start, and for new ones every 30 s: a retry
+        # topic that the first heartbeat made would have an owner now or in half a minute.
+        self.cluster.create_topic(self.driver, f"%RETRY%{group}", queues=1)
+        return self.driver.consume(self.cluster.namesrv, group, TOPIC)
+
+    def _await_committed(self, group: str, timeout: float = 60.0) -> None:
+        """Until the broker has the offsets of all five queues: a client commits every 10 s."""
+        deadline = time.monotonic() + timeout
+        words = ("consumerProgress", "-g", group, "-n", self.cluster.namesrv)
+        while True:
+            text = self.driver.admin(*words)
+            is_whole = f"%RETRY%{group}" in text and text.count(f"\n{TOPIC}") == 4
+            if is_whole and "Diff Total: 0" in text:
+                return
+            assert time.monotonic() < deadline, text
 
     def run(self, line: str) -> str:
         """What a command prints."""
