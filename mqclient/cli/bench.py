@@ -54,8 +54,9 @@ def run_produce(load: dict[str, object], **settings: object) -> dict[str, Any]:
 
     load: namesrv, address_map, topic, topics, queues, threads, warmup_s, duration_s, count,
     headers ("json" | "rocketmq"), timeout_s, credentials (the account that signs, as
-    `mqclient.credentials` reads it); settings: in_flight (per thread), rate (messages per
-    second, 0 for as fast as it goes), oneway, wait, body_bytes, batch, tag. All have defaults.
+    `mqclient.credentials` reads it), tls (what `mqclient.Tls.settings` says); settings:
+    in_flight (per thread), rate (messages per second, 0 for as fast as it goes), oneway, wait,
+    body_bytes, batch, tag. All have defaults.
     Returns the report: messages, requests, refused, errors, bytes, seconds, messages_per_second,
     megabytes_per_second, latency_us, each_second, totals, problems (docs/bench.md says what each
     means). Raises ConnectionError, ValueError, PermissionError for what the account may not do or
@@ -269,8 +270,8 @@ def _report(
 def _without_secrets(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings as a report says them: that requests were signed, and not by which keys."""
     load = dict(settings["load"])
-    signed = {"signed": True} if load.pop("credentials", None) else {}
-    return {**settings, "load": {**load, **signed}}
+    kept = {"signed": load.pop("credentials", None), "tls": load.pop("tls", None)}
+    return {**settings, "load": {**load, **{key: True for key, given in kept.items() if given}}}
 
 
 def _row(report: dict[str, Any]) -> dict[str, Any]:
@@ -284,6 +285,7 @@ def _name(kind: str, settings: dict[str, Any]) -> str:
     load = settings["load"]
     usual = {"rate": 0.0, "topics": 1, "batch": 1, "groups": 1, "headers": "json"}
     flags = [flag for flag in ("oneway", "tail", "repeat", "commit") if settings.get(flag)]
+    flags += ["tls"] if load.get("tls") else []
     words = [kind, f"{load['threads']} threads"]
     if "in_flight" in settings:
         words += [f"{settings['in_flight']} in flight", f"{settings['body_bytes']} B"]

@@ -11,6 +11,7 @@ import click
 from mqclient.address_server import fetch_addresses
 from mqclient.cli.options import connection_options
 from mqclient.config import is_address_server
+from mqclient.tls import Tls
 from mqstore.cli.output import output_option
 
 __all__ = ["FINITE", "load_of", "load_options", "send_options", "send_settings", "topic_options"]
@@ -147,8 +148,11 @@ def load_of(options: dict[str, Any], warmup: float = 0.0) -> dict[str, object]:
 
     warmup: seconds, unless --warmup says otherwise, or --count says how much to do.
     """
-    if options.pop("tls") is not None:
-        raise click.UsageError("the load generator speaks no TLS: run it without --tls-config")
+    tls: Tls | None = options["tls"]
+    try:
+        options["tls"] = tls.settings() if tls else None
+    except ValueError as error:  # a file that is not there
+        raise click.UsageError(str(error)) from error
     given = options.pop("warmup", None)
     if options.get("count"):
         warmup = 0.0

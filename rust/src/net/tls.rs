@@ -2,8 +2,9 @@
 //! is queued, what arrives is opened before it is cut into frames.
 
 use std::io::{self, Read, Write};
+use std::net::TcpStream as Blocking;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError, ClientConfig, ServerConfig};
@@ -16,7 +17,7 @@ use super::connect::ConnectError;
 pub const HANDSHAKE_BYTE: u8 = 0x16;
 
 /// Ciphertext read from a socket at once, bytes.
-pub(super) const CIPHER_BYTES: usize = 64 << 10;
+pub(crate) const CIPHER_BYTES: usize = 64 << 10;
 
 /// One side of a TLS session.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ pub struct Session {
 }
 
 /// What came of some received bytes.
-pub(super) struct Opened {
+pub(crate) struct Opened {
     /// Bytes written to the start of the caller's buffer.
     pub count: usize,
     /// The peer said that nothing more comes.
@@ -65,7 +66,7 @@ impl Session {
 
     /// What to write to the socket so that the peer gets `plain`; empty while the handshake goes
     /// on, then it leaves with the handshake's end.
-    pub(super) fn seal(&mut self, plain: &[u8]) -> Vec<u8> {
+    pub(crate) fn seal(&mut self, plain: &[u8]) -> Vec<u8> {
         self.write_plain(plain);
         self.take_sealed()
     }
@@ -77,7 +78,7 @@ impl Session {
     }
 
     /// What the session itself wants to say, and what was sealed before.
-    pub(super) fn take_sealed(&mut self) -> Vec<u8> {
+    pub(crate) fn take_sealed(&mut self) -> Vec<u8> {
         let mut sealed = Vec::new();
         while self.tls.wants_write() {
             if self.tls.write_tls(&mut sealed).is_err() {
@@ -98,7 +99,7 @@ impl Session {
     /// # Errors
     /// In words, once the bytes are not what this side agreed to; `take_sealed` then has the
     /// alert for the peer.
-    pub(super) fn open(
+    pub(crate) fn open(
         &mut self,
         mut cipher: &[u8],
         plain: &mut [u8],
@@ -129,22 +130,45 @@ impl Session {
             let sealed = self.take_sealed();
             write_all(stream, &sealed).await?;
             stream.readable().await?;
-            match self.tls.read_tls(&mut Socket(stream)) {
-                Ok(0) => {
-                    let text = "it closed the connection in the handshake: it may take no TLS";
-                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
-                }
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-                Err(error) => return Err(error),
-            }
-            if let Err(error) = self.tls.process_new_packets() {
+            if let Err(error) = self.take_flight(&mut Socket(stream)) {
                 // The peer learns why; whether it still listens does not matter.
                 let _ = write_all(stream, &self.take_sealed()).await;
-                return Err(in_words(error));
+                return Err(error);
             }
         }
         write_all(stream, &self.take_sealed()).await
+    }
+
+    /// `shake_hands` for a thread that may wait.
+    fn shake_hands_blocking(&mut self, mut stream: &Blocking, until: Instant) -> io::Result<()> {
+        while self.tls.is_handshaking() {
+            stream.write_all(&self.take_sealed())?;
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            stream.set_read_timeout(Some(left))?;
+            if let Err(error) = self.take_flight(&mut stream) {
+                let _ = stream.write_all(&self.take_sealed());
+                return Err(error);
+            }
+        }
+        stream.write_all(&self.take_sealed())
+    }
+
+    /// Takes what a socket has of the server's part of the handshake, be it nothing yet.
+    fn take_flight(&mut self, socket: &mut impl Read) -> io::Result<()> {
+        match self.tls.read_tls(socket) {
+            Ok(0) => {
+                let text = "it closed the connection in the handshake: it may take no TLS";
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        self.tls.process_new_packets().map_err(in_words)?;
+        Ok(())
     }
 }
 
@@ -172,6 +196,21 @@ pub async fn connect(
             });
         }
     }
+    Ok(session)
+}
+
+/// `connect` for a thread that may wait. The socket's read timeout is changed.
+///
+/// # Errors
+/// In words, when they do not agree within `limit`.
+pub fn connect_blocking(
+    stream: &Blocking,
+    address: &str,
+    config: Arc<ClientConfig>,
+    limit: Duration,
+) -> io::Result<Session> {
+    let mut session = Session::client(config, host(address))?;
+    session.shake_hands_blocking(stream, Instant::now() + limit)?;
     Ok(session)
 }
 

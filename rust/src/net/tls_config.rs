@@ -12,6 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use serde::Deserialize;
 use thiserror::Error;
 
 use super::tls_verify::{AnyClient, AnyServer, Trusted};
@@ -79,13 +80,16 @@ pub struct ServerTls {
 }
 
 /// How much of a server's certificate a client looks at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum Verify {
     /// The chain, the dates, and that it is made out to the host.
+    #[serde(rename = "full")]
     Full,
     /// The chain and the dates.
+    #[serde(rename = "ca")]
     Chain,
     /// Nothing: anybody in between may read and change what is sent.
+    #[serde(rename = "none")]
     Nothing,
 }
 

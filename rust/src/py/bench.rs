@@ -70,6 +70,7 @@ fn to_python(error: BenchError) -> PyErr {
         | BenchError::Name { .. }
         | BenchError::Both(..)
         | BenchError::NoNamesrv
+        | BenchError::Tls(_)
         | BenchError::OpenFiles { .. } => PyValueError::new_err(text),
         BenchError::Io { .. } => PyConnectionError::new_err(text),
         error if error.is_denied() => PyPermissionError::new_err(text),

@@ -5,22 +5,28 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use rustls::ClientConfig;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use super::produce::refused_or_failed;
 use super::report::{Meter, Report};
 use super::route::{Purpose, brokers};
+use super::secured::Tls;
 use super::settings::Role;
 use super::{BenchError, Connect};
 use crate::format::remoting::{Frame, Head};
-use crate::net::frame::{LENGTH_BYTES, frame_size};
+use crate::net::connect::{ConnectError, connect};
+use crate::net::connection::Connection;
+use crate::net::frame::FrameSplitter;
+use crate::net::receiver::Receiver;
+use crate::net::tls;
 
 const HEART_BEAT: i32 = 34;
 /// A heartbeat's reply, or a notice that a group has changed; more would be no broker's.
 const FRAME_BYTES_MAX: usize = 64 * 1024;
+/// What may wait to be written on a connection: heartbeats are written whole.
+const WAITING_BYTES_MAX: usize = 64 * 1024;
 /// Files that the process has open besides.
 const OTHER_FILES: u64 = 64;
 /// How often the run looks whether it is stopped.
@@ -50,6 +56,7 @@ enum Event {
 pub(super) fn run(settings: &Connect, stop: &AtomicBool) -> Result<Report, BenchError> {
     let load = &settings.load;
     allow_files(settings.connections)?;
+    let tls = load.tls.as_ref().map(Tls::shared).transpose()?;
     let brokers = brokers(load, Purpose::Write, &mut Vec::new())?;
     let address = |index: usize| brokers[index % brokers.len()].address.clone();
     let no_runtime = |cause| BenchError::Io {
@@ -73,6 +80,7 @@ pub(super) fn run(settings: &Connect, stop: &AtomicBool) -> Result<Report, Bench
             due: begin + due(settings, opened),
             every: Duration::from_secs_f64(settings.heartbeat_s),
             timeout: load.timeout(),
+            tls: tls.clone(),
             events: events.clone(),
         };
         runtime.spawn(client.live(over.clone()));
@@ -183,56 +191,78 @@ struct Client {
     due: Instant,
     every: Duration,
     timeout: Duration,
+    /// None is plain.
+    tls: Option<Arc<ClientConfig>>,
     events: mpsc::UnboundedSender<Event>,
 }
 
 impl Client {
     /// Connects, and is held until `over` ends.
     async fn live(self, mut over: watch::Receiver<()>) {
-        let mut stream = match self.open().await {
-            Ok(stream) => stream,
+        let mut line = match self.open().await {
+            Ok(line) => line,
             Err(cause) => return self.tell(Event::Failed(self.io_error(cause))),
         };
         let now = Instant::now();
         let took = now.saturating_duration_since(self.due);
         self.tell(Event::Connected { took, at: now });
+        let connection = Arc::clone(&line.connection);
         tokio::select! {
             _ = over.changed() => {}
-            cause = self.hold(&mut stream) => self.tell(Event::Dropped(self.io_error(cause))),
+            () = connection.drive_writes() => {
+                let cause = io::ErrorKind::BrokenPipe.into();
+                self.tell(Event::Dropped(self.io_error(cause)));
+            }
+            cause = self.hold(&mut line) => self.tell(Event::Dropped(self.io_error(cause))),
         }
+        connection.close();
     }
 
-    async fn open(&self) -> io::Result<TcpStream> {
-        let stream = timeout(self.timeout, TcpStream::connect(&self.address)).await;
-        let stream = stream.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        stream.set_nodelay(true)?;
-        Ok(stream)
+    async fn open(&self) -> io::Result<Line> {
+        let begin = Instant::now();
+        let stream = connect(&self.address, self.timeout).await;
+        let stream = stream.map_err(cause_of)?;
+        let (connection, receiver) = match &self.tls {
+            None => Connection::new(stream, WAITING_BYTES_MAX)?,
+            Some(config) => {
+                let left = self.timeout.saturating_sub(begin.elapsed());
+                let session = tls::connect(&stream, &self.address, Arc::clone(config), left).await;
+                let session = session.map_err(cause_of)?;
+                Connection::with_session(stream, WAITING_BYTES_MAX, session)?
+            }
+        };
+        Ok(Line {
+            connection,
+            receiver,
+            splitter: FrameSplitter::new(FRAME_BYTES_MAX),
+        })
     }
 
     /// Sends heartbeats and reads what comes; returns why that ended.
-    async fn hold(&self, stream: &mut TcpStream) -> io::Error {
+    async fn hold(&self, line: &mut Line) -> io::Error {
         loop {
-            let beat = match self.beat(stream).await {
+            let beat = match self.beat(line).await {
                 Ok(()) => sleep(self.every),
                 Err(cause) => return cause,
             };
             let ended = tokio::select! {
                 () = beat => continue,
-                ended = self.ignore(stream) => ended,
+                ended = line.ignore() => ended,
             };
             return ended;
         }
     }
 
     /// One heartbeat and its reply.
-    async fn beat(&self, stream: &mut TcpStream) -> io::Result<()> {
+    async fn beat(&self, line: &mut Line) -> io::Result<()> {
         if self.heartbeat.is_empty() {
             return Ok(());
         }
         let begin = Instant::now();
-        stream.write_all(&self.heartbeat).await?;
+        let sent = line.connection.send_slice(&self.heartbeat);
+        sent.map_err(io::Error::other)?;
         loop {
-            let bytes = timeout(self.timeout, read_frame(stream)).await;
+            let bytes = timeout(self.timeout, line.read_frame()).await;
             let bytes = bytes.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
             let frame = Frame::decode(&bytes).map_err(io::Error::other)?;
             if !frame.is_response() {
@@ -252,19 +282,6 @@ impl Client {
         }
     }
 
-    /// Reads what the broker says unasked, until the connection ends.
-    async fn ignore(&self, stream: &mut TcpStream) -> io::Error {
-        loop {
-            // Only a readable socket gets a buffer: ten thousand wait here.
-            if let Err(cause) = stream.readable().await {
-                return cause;
-            }
-            if let Err(cause) = read_frame(stream).await {
-                return cause;
-            }
-        }
-    }
-
     fn tell(&self, event: Event) {
         // The collector outlives all tasks, unless the run has failed: then nobody asks.
         let _ = self.events.send(event);
@@ -278,13 +295,43 @@ impl Client {
     }
 }
 
-async fn read_frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; LENGTH_BYTES];
-    stream.read_exact(&mut bytes).await?;
-    let size = frame_size(&bytes, FRAME_BYTES_MAX).map_err(io::Error::other)?;
-    bytes.resize(size.unwrap_or(LENGTH_BYTES), 0);
-    stream.read_exact(&mut bytes[LENGTH_BYTES..]).await?;
-    Ok(bytes)
+/// The two sides of a connection, and what was received; it keeps no buffer while it waits.
+struct Line {
+    connection: Arc<Connection>,
+    receiver: Receiver,
+    splitter: FrameSplitter,
+}
+
+impl Line {
+    /// The next frame; may be dropped at any time.
+    async fn read_frame(&mut self) -> io::Result<Vec<u8>> {
+        loop {
+            if let Some(frame) = self.splitter.next_frame().map_err(io::Error::other)? {
+                return Ok(frame.to_vec());
+            }
+            if self.receiver.receive(&mut self.splitter).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// Reads what the broker says unasked, until the connection ends.
+    async fn ignore(&mut self) -> io::Error {
+        loop {
+            if let Err(cause) = self.read_frame().await {
+                return cause;
+            }
+        }
+    }
+}
+
+/// A failure's cause, without the address that is said beside it.
+fn cause_of(error: ConnectError) -> io::Error {
+    match error {
+        ConnectError::Failed { cause, .. } => cause,
+        ConnectError::Timeout { .. } => io::ErrorKind::TimedOut.into(),
+        ConnectError::Tls { cause, .. } => io::Error::other(format!("no TLS: {cause}")),
+    }
 }
 
 /// Adds up the events.

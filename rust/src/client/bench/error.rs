@@ -4,6 +4,8 @@ use std::io;
 
 use thiserror::Error;
 
+use crate::net::tls_config::TlsError;
+
 /// Why a run ended without a result.
 #[derive(Debug, Error)]
 pub enum BenchError {
@@ -46,6 +48,9 @@ pub enum BenchError {
         /// The hard limit.
         allowed: u64,
     },
+    /// The files of TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// No connection, or it broke.
     #[error("{address}: {cause}")]
     Io {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::SockRef;
 
+use super::secured::{Secured, Tls};
 use super::{BenchError, Load};
 use crate::format::remoting::{FieldValue, Frame, Head, MAX_FRAME_BYTES, Serialize};
 use crate::net::frame::FrameSplitter;
@@ -26,37 +27,32 @@ pub(super) struct Exchange {
     written: usize,
     heard_at: Instant,
     timeout: Duration,
+    /// Seals and opens, if the run is under TLS.
+    secured: Option<Box<Secured>>,
 }
 
 impl Exchange {
-    pub fn connect(address: &str, timeout: Duration) -> Result<Self, BenchError> {
-        let open = || {
-            let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-            for place in address.to_socket_addrs()? {
-                match TcpStream::connect_timeout(&place, timeout) {
-                    Ok(stream) => {
-                        stream.set_nodelay(true)?;
-                        stream.set_read_timeout(Some(timeout))?;
-                        return Ok(stream);
-                    }
-                    Err(error) => last = error,
-                }
-            }
-            Err(last)
+    pub fn connect(address: &str, load: &Load) -> Result<Self, BenchError> {
+        let timeout = load.timeout();
+        let tls = load.tls.as_ref().map(Tls::shared).transpose()?;
+        let failed = |cause| BenchError::Io {
+            address: address.to_owned(),
+            cause,
         };
-        let address = address.to_owned();
-        match open() {
-            Ok(stream) => Ok(Self {
-                address,
-                stream,
-                splitter: FrameSplitter::new(MAX_FRAME_BYTES),
-                outgoing: Vec::new(),
-                written: 0,
-                heard_at: Instant::now(),
-                timeout,
-            }),
-            Err(cause) => Err(BenchError::Io { address, cause }),
-        }
+        let stream = open(address, timeout).map_err(failed)?;
+        let secured = tls.map(|config| Secured::connect(&stream, address, config, timeout));
+        let secured = secured.transpose().map_err(failed)?.map(Box::new);
+        stream.set_read_timeout(Some(timeout)).map_err(failed)?;
+        Ok(Self {
+            address: address.to_owned(),
+            stream,
+            splitter: FrameSplitter::new(MAX_FRAME_BYTES),
+            outgoing: Vec::new(),
+            written: 0,
+            heard_at: Instant::now(),
+            timeout,
+            secured,
+        })
     }
 
     /// Where requests are encoded to; `flush` writes them.
@@ -66,33 +62,38 @@ impl Exchange {
 
     /// Whether something is not written yet.
     pub fn is_writing(&self) -> bool {
-        !self.outgoing.is_empty()
+        let sealed = self.secured.as_ref().is_some_and(|tls| tls.is_writing());
+        sealed || !self.outgoing.is_empty()
     }
 
     /// Writes what the socket takes now: a broker that waits for us to read must not stop us.
     pub fn flush(&mut self) -> Result<(), BenchError> {
-        while self.written < self.outgoing.len() {
-            let left = &self.outgoing[self.written..];
-            // As the standard library does, so that a closed connection is an error, no signal.
-            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            match SockRef::from(&self.stream).send_with_flags(left, flags) {
-                Ok(count) => self.written += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(self.io_error(error)),
+        let bytes = match &mut self.secured {
+            None => &mut self.outgoing,
+            Some(tls) => tls.seal(&mut self.outgoing),
+        };
+        match write(&self.stream, bytes, &mut self.written) {
+            Ok(()) if self.written == bytes.len() => {
+                bytes.clear();
+                self.written = 0;
+                Ok(())
             }
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.io_error(error)),
         }
-        self.outgoing.clear();
-        self.written = 0;
-        Ok(())
     }
 
     /// Waits for bytes; true if some came. Frames are then taken with `next_frame`.
     pub fn receive(&mut self) -> Result<bool, BenchError> {
-        match self.stream.read(self.splitter.spare()) {
+        let received = match &mut self.secured {
+            None => self.stream.read(self.splitter.spare()).inspect(|count| {
+                self.splitter.filled(*count);
+            }),
+            Some(tls) => tls.receive(&mut self.stream, &mut self.splitter),
+        };
+        match received {
             Ok(0) => Err(self.io_error(io::ErrorKind::UnexpectedEof.into())),
-            Ok(count) => {
-                self.splitter.filled(count);
+            Ok(_) => {
                 self.heard_at = Instant::now();
                 Ok(true)
             }
@@ -199,6 +200,35 @@ impl Exchange {
             cause,
         }
     }
+}
+
+fn open(address: &str, timeout: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for place in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&place, timeout) {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Writes what the socket takes now, from `written` on.
+fn write(stream: &TcpStream, bytes: &[u8], written: &mut usize) -> io::Result<()> {
+    while *written < bytes.len() {
+        // As the standard library does, so that a closed connection is an error, no signal.
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        match SockRef::from(stream).send_with_flags(&bytes[*written..], flags) {
+            Ok(count) => *written += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// An owned reply.

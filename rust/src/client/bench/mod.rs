@@ -18,6 +18,7 @@ mod reader;
 mod records;
 mod report;
 mod route;
+mod secured;
 mod sender;
 mod settings;
 mod stamp;
@@ -31,6 +32,7 @@ use std::sync::atomic::AtomicBool;
 
 pub use error::BenchError;
 pub use report::Report;
+pub use secured::Tls;
 pub use settings::{Connect, Consume, Headers, Latency, Load, Produce, Role};
 
 /// Sends messages until time, count or `stop` ends it.

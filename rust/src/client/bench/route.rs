@@ -52,7 +52,7 @@ pub(super) fn namesrv(load: &Load) -> Result<Exchange, BenchError> {
     let mut last = BenchError::NoNamesrv;
     let addresses = load.namesrv.split([';', ',']).map(str::trim);
     for address in addresses.filter(|address| !address.is_empty()) {
-        match Exchange::connect(address, load.timeout()) {
+        match Exchange::connect(address, load) {
             Ok(exchange) => return Ok(exchange),
             Err(error) => last = error,
         }

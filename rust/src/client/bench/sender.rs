@@ -79,7 +79,7 @@ impl<'a> Sender<'a> {
         Ok(Self {
             settings,
             index: index as u32,
-            exchange: Exchange::connect(&broker.address, load.timeout())?,
+            exchange: Exchange::connect(&broker.address, load)?,
             broker,
             templates: Templates::new(settings, run),
             schedule: Schedule::new(rate, index, load.threads),

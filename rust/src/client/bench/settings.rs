@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::BenchError;
+use super::secured::Tls;
 use crate::client::credentials::Credentials;
 use crate::format::remoting::{self, FieldValue, Head};
 
@@ -77,6 +78,8 @@ pub struct Load {
     pub timeout_s: f64,
     /// The account that signs all requests; none signs nothing.
     pub credentials: Option<Credentials>,
+    /// What all connections are under TLS with; none are plain.
+    pub tls: Option<Tls>,
 }
 
 impl Default for Load {
@@ -94,6 +97,7 @@ impl Default for Load {
             headers: Headers::Json,
             timeout_s: 10.0,
             credentials: None,
+            tls: None,
         }
     }
 }
