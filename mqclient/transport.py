@@ -85,6 +85,17 @@ class Transport:
         """Set who hears of connections that are gone; called on the loop, must not block."""
         self._close_callback = callback
 
+    def renew_tls(self, tls: Mapping[str, object]) -> None:
+        """Make new connections with other certificates, from any thread; open ones go on.
+
+        tls: the setting, whose files are read now. Raises ValueError for one that cannot be used,
+        and nothing changes.
+        """
+        connector = self._connector
+        if connector is not None:
+            connector.renew_tls(tls)
+        self._settings["tls"] = tls
+
     async def aclose(self) -> None:
         """Close every connection; calls that wait raise ClosedError. Twice is fine."""
         self._closed = True

@@ -48,10 +48,10 @@ def client_tls(settings: BrokerSettings) -> dict[str, str | None] | None:
 
 
 class CertificateWatch:
-    """Shows new certificates to new connections once their files have changed.
+    """Makes new connections with new certificates once their files have changed.
 
-    tls: the plane's setting. show: gives the plane the setting again; raises ValueError for files
-    that cannot be used, which is logged once, and what was shown stays.
+    tls: the setting of a server or a client. show: gives the plane the setting again; raises
+    ValueError for files that cannot be used, which is logged once, and what was shown stays.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class CertificateWatch:
 
     def start(self) -> None:
         """Watch, if there is a file to watch."""
-        if self._paths and self._tls["mode"] != "disabled":
+        if self._paths and self._tls.get("mode") != "disabled":
             self._watch.start()
 
     def stop(self) -> None:
@@ -87,7 +87,7 @@ class CertificateWatch:
         except ValueError as error:
             log.error("TLS files changed but cannot be taken, the old certificate stays: %s", error)
         else:
-            log.info("TLS files changed: new connections are shown %s", self._paths[0])
+            log.info("TLS files changed: new connections use %s", ", ".join(map(str, self._paths)))
 
     def _stamps(self) -> tuple[Stamp | None, ...]:
         return tuple(_stamp(path) for path in self._paths)

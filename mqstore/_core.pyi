@@ -350,6 +350,11 @@ class Connector:
         """
     def reply(self, address: str, frame: bytes) -> None:
         """Send a reply to a server's request; dropped if the connection is gone."""
+    def renew_tls(self, tls: Mapping[str, Any]) -> None:
+        """Read the files of a "tls" setting; new connections are made with them.
+
+        ValueError for a file that cannot be used; then nothing has changed.
+        """
     def close(self, timeout: float) -> None:
         """Fail everything in flight, close, wait up to `timeout` seconds for the threads."""
 

@@ -33,7 +33,7 @@ from mqclient.wire.headers.namesrv import (
 from mqserver.broker.name_servers import NameServerList
 from mqserver.broker.state.topics import READ_WRITE, Topics
 from mqserver.config.settings import BrokerSettings
-from mqserver.tls import client_tls
+from mqserver.tls import CertificateWatch, client_tls
 
 log = logging.getLogger("mqserver.broker")
 
@@ -164,18 +164,30 @@ class Registrar:
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
-        self._transport = Transport(tls=client_tls(self._settings()))
+        tls = client_tls(self._settings())
+        self._transport = Transport(tls=tls)
         self._transport.on_close(self._lost)
+        watch = CertificateWatch(tls, self._renew) if tls else None
+        if watch is not None:
+            watch.start()
         readdressing = asyncio.create_task(self._readdress())
         try:
             await self._follow(self._wake)
             await self._everywhere(self._unregister_at)
         finally:
             self._loop = None
+            if watch is not None:
+                watch.stop()
             for task in (readdressing, *self._trying.values()):
                 task.cancel()
             self._first.set()
             await self._transport.aclose()
+
+    def _renew(self, tls: Mapping[str, object]) -> None:
+        """Files of `tls.client.*` are new: NameServers that refused the old may take them."""
+        assert self._transport is not None
+        self._transport.renew_tls(tls)
+        self.look_again()
 
     async def _readdress(self) -> None:
         """Ask the address server now and then; who is new there is registered with at once."""

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::batch::{Entry, Requests};
 use super::events::Failure;
-use super::pool::{PoolSettings, Shared};
+use super::pool::Shared;
 use super::waiters::Waiters;
 use crate::format::remoting::Frame;
 use crate::net::connect::{ConnectError, connect};
@@ -133,7 +133,7 @@ impl Line {
     }
 
     async fn open(&self, shared: &Shared) -> Result<(Arc<Connection>, Receiver), Failure> {
-        let (connection, receiver) = self.connect(&shared.settings).await?;
+        let (connection, receiver) = self.connect(shared).await?;
         let mut state = self.state.lock();
         if let State::Connecting(waiting) = &mut *state {
             // Under the lock, so that later requests cannot overtake these.
@@ -153,20 +153,18 @@ impl Line {
         Ok((connection, receiver))
     }
 
-    async fn connect(
-        &self,
-        settings: &PoolSettings,
-    ) -> Result<(Arc<Connection>, Receiver), Failure> {
+    async fn connect(&self, shared: &Shared) -> Result<(Arc<Connection>, Receiver), Failure> {
+        let settings = &shared.settings;
         let unreachable = |error: ConnectError| Failure::Unreachable(error.to_string());
         let limit = settings.connect_timeout;
         let begin = Instant::now();
         let stream = connect(&self.address, limit).await.map_err(unreachable)?;
         let queue_bytes = settings.outbound_limit_bytes;
-        let made = match &settings.tls {
+        let made = match shared.tls() {
             None => Connection::new(stream, queue_bytes),
             Some(config) => {
                 let left = limit.saturating_sub(begin.elapsed());
-                let session = tls::connect(&stream, &self.address, config.clone(), left).await;
+                let session = tls::connect(&stream, &self.address, config, left).await;
                 Connection::with_session(stream, queue_bytes, session.map_err(unreachable)?)
             }
         };
@@ -176,7 +174,7 @@ impl Line {
     /// Receives until the connection ends; why it did.
     async fn receive(&self, shared: &Shared, mut receiver: Receiver) -> String {
         let mut splitter = FrameSplitter::new(shared.settings.max_frame_bytes);
-        let mut unheard = shared.settings.tls.is_none();
+        let mut unheard = shared.tls().is_none();
         loop {
             match receiver.receive(&mut splitter).await {
                 Ok(0) if unheard => return NEVER_HEARD.to_owned(),

@@ -28,7 +28,7 @@ pub struct PoolSettings {
     pub in_flight_max: usize,
     /// Bytes waiting for one slow server; more are refused.
     pub outbound_limit_bytes: usize,
-    /// TLS with every server; None is plain.
+    /// TLS with every server, until `Pool::renew_tls`; None is plain.
     pub tls: Option<Arc<ClientConfig>>,
 }
 
@@ -55,6 +55,8 @@ pub struct Pool {
 /// What lines, timer and submitters share.
 pub(super) struct Shared {
     pub settings: PoolSettings,
+    /// What the next connections are made with.
+    tls: Mutex<Option<Arc<ClientConfig>>>,
     pub events: Arc<dyn Events>,
     lines: Mutex<HashMap<String, Arc<Line>>>,
     next_opaque: AtomicI32,
@@ -70,6 +72,7 @@ impl Pool {
     /// A pool whose tasks run on `runtime`.
     pub fn new(runtime: Handle, settings: PoolSettings, events: Arc<dyn Events>) -> Self {
         let shared = Arc::new(Shared {
+            tls: Mutex::new(settings.tls.clone()),
             settings,
             events,
             lines: Mutex::default(),
@@ -120,6 +123,11 @@ impl Pool {
         }
     }
 
+    /// Makes new connections with other certificates; open ones go on.
+    pub fn renew_tls(&self, tls: Arc<ClientConfig>) {
+        *self.shared.tls.lock() = Some(tls);
+    }
+
     /// Closes every connection and fails every request.
     pub fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
@@ -146,6 +154,11 @@ impl Pool {
 }
 
 impl Shared {
+    /// TLS of a new connection; None is plain.
+    pub fn tls(&self) -> Option<Arc<ClientConfig>> {
+        self.tls.lock().clone()
+    }
+
     /// Milliseconds since the pool was made.
     pub fn now_ms(&self) -> i64 {
         i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyTuple};
 use tokio::runtime::Runtime;
 
 use super::credentials;
@@ -180,6 +180,12 @@ impl Connector {
     fn reply(&self, address: &str, frame: Vec<u8>) -> PyResult<()> {
         self.check_process()?;
         self.pool.reply(address, frame);
+        Ok(())
+    }
+
+    fn renew_tls(&self, tls: &Bound<'_, PyMapping>) -> PyResult<()> {
+        self.check_process()?;
+        self.pool.renew_tls(tls::renewed(tls)?);
         Ok(())
     }
 

@@ -70,8 +70,12 @@ pub(super) fn client(settings: &Bound<'_, PyDict>) -> PyResult<Option<Arc<Client
     let Some(map) = settings.get_item("tls")?.filter(|map| !map.is_none()) else {
         return Ok(None);
     };
-    let map = map.cast_into::<PyMapping>()?;
-    let verify: Option<String> = optional(&map, "verify")?;
+    renewed(&map.cast_into::<PyMapping>()?).map(Some)
+}
+
+/// What a client's "tls" setting says, its files read now.
+pub(super) fn renewed(map: &Bound<'_, PyMapping>) -> PyResult<Arc<ClientConfig>> {
+    let verify: Option<String> = optional(map, "verify")?;
     let verify = match verify.as_deref() {
         None | Some("full") => Verify::Full,
         Some("ca") => Verify::Chain,
@@ -79,11 +83,11 @@ pub(super) fn client(settings: &Bound<'_, PyDict>) -> PyResult<Option<Arc<Client
         Some(other) => return Err(bad("verify", other, "full, ca or none")),
     };
     let client = ClientTls {
-        trust: path(&map, "trust")?,
-        identity: identity(&map)?,
+        trust: path(map, "trust")?,
+        identity: identity(map)?,
         verify,
     };
-    client.load().map(Some).map_err(unusable)
+    client.load().map_err(unusable)
 }
 
 fn path(map: &Bound<'_, PyMapping>, key: &str) -> PyResult<Option<PathBuf>> {
