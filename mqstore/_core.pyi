@@ -453,7 +453,8 @@ class Server:
     def unlock_batch(self, group: str, client_id: str, queues: Sequence[_Queue]) -> None: ...
     def counters(self) -> dict[str, int]:
         """Counts since the start ("native.310", "python.34", "bytes_in"...), and what waits now
-        ("waiting.FAMILY", "head_wait_ms.FAMILY", "connections", "held")."""
+        ("waiting.FAMILY", "head_wait_ms.FAMILY", "connections", "held", "parked": until their
+        client has taken the answers to earlier ones, "unfinished_bytes")."""
     def take_traffic(self) -> list[_Traffic]:
         """Served natively since the last call: "put", "get" or "delivery", topic, group ("" unless
         a get), queue (-1: any); requests, messages, bytes, ms of waiting for the disk, bytes of

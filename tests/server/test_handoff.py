@@ -310,24 +310,3 @@ def test_a_port_in_use_is_an_oserror(servers):
 def test_bad_settings_are_named(settings):
     with pytest.raises(ValueError, match=r"kind|data_plane|max_frame_bytes|pork|nobody"):
         _core.Server(settings)
-
-
-def test_a_slow_reader_is_not_read_until_it_reads(servers):
-    """Its replies do not pile up: what it asks waits in its own socket."""
-    body = b"x" * (256 << 10)
-    listener, port = servers.start({1: lambda _: Response(body=body)}, threads=1, capacity=10_000)
-    raw = servers.connect(port)
-    frames = [json_frame(1, n) for n in range(400)]
-    raw.send(*frames)
-    assert {raw.read().opaque for _ in frames} == set(range(400))
-    assert listener.counters()["connections"] == 1
-
-
-def test_a_client_that_never_reads_is_closed(servers):
-    body = b"x" * (8 << 20)
-    listener, port = servers.start({1: lambda _: Response(body=body)}, threads=1)
-    deaf, other = servers.connect(port), servers.connect(port)
-    deaf.send(*(json_frame(1, n) for n in range(30)))
-    assert servers.wait_event("unread").detail
-    assert other.ask(json_frame(1, 1)).code == 0
-    assert listener.counters()["connections"] == 1

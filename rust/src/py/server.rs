@@ -288,15 +288,15 @@ impl Server {
         let waiting = core.handoff.waiting();
         counters.extend(waiting.map(|(family, count)| (format!("waiting.{family}"), count as u64)));
         let now_ms = core.clock.monotonic_ms();
-        for (family, waited_ms) in core.handoff.head_waits_ms(now_ms) {
-            counters.insert(format!("head_wait_ms.{family}"), waited_ms.unsigned_abs());
-        }
-        counters.insert("connections".to_owned(), core.peers.count() as u64);
-        counters.insert("held".to_owned(), core.holds.len() as u64);
-        counters.insert(
-            "unfinished_bytes".to_owned(),
-            core.peers.unfinished() as u64,
-        );
+        let waits = core.handoff.head_waits_ms(now_ms);
+        counters.extend(waits.map(|(of, ms)| (format!("head_wait_ms.{of}"), ms.unsigned_abs())));
+        let now = [
+            ("connections", core.peers.count()),
+            ("held", core.holds.len()),
+            ("parked", core.peers.parked()),
+            ("unfinished_bytes", core.peers.unfinished()),
+        ];
+        counters.extend(now.map(|(name, count)| (name.to_owned(), count as u64)));
         counters
     }
 

@@ -16,6 +16,7 @@ use super::dispatch;
 use super::events::EventKind;
 use super::limits::{FRAME_SECONDS_MAX, READ_BYTES, SHORT_TURN_BYTES, UNREAD_BYTES_PAUSE};
 use super::overload;
+use super::parked;
 use super::peers::Peer;
 use super::split::Splitter;
 use super::tls::Handshake;
@@ -73,6 +74,7 @@ impl Drop for Ending {
         let (core, peer) = (&self.core, &self.peer);
         core.peers.remove(peer.id);
         peer.closed();
+        parked::give_back(core, peer);
         unfinished::forget(core, peer);
         core.holds.left();
         let blank = (EventKind::Closed, String::new());
@@ -114,13 +116,14 @@ impl Connection {
         let mut is_more = false;
         loop {
             let was_fresh = self.is_fresh;
-            let may_read = !overload::is_full(&self.core, peer.owed(), UNREAD_BYTES_PAUSE);
+            let owed = peer.owed();
+            let may_read = !overload::is_full(&self.core, owed, UNREAD_BYTES_PAUSE);
             tokio::select! {
                 turn = self.turn(is_more), if may_read => match turn {
                     Err(end) => return end,
                     Ok(turn) => is_more = turn == Turn::Over,
                 },
-                () = peer.write_some() => {}
+                () = peer.write_some() => self.wrote(owed),
                 () = &mut check => {
                     if let Some(end) = self.overdue() {
                         return end;
@@ -135,6 +138,14 @@ impl Connection {
                 return (EventKind::Closed, "closed by the server".to_owned());
             }
         }
+    }
+
+    /// The client took some of the answers it was owed, if any could be written.
+    fn wrote(&self, owed: usize) {
+        if self.peer.owed() < owed {
+            self.peer.note_write(self.core.clock.monotonic_ms());
+        }
+        parked::give_back(&self.core, &self.peer);
     }
 
     /// Serves what comes; if there is more than a short turn takes, when there is a place among the
@@ -282,10 +293,15 @@ impl Connection {
             return None;
         }
         self.core.counters.connections_idle.one();
-        Some((
-            EventKind::Idle,
-            format!("idle for {} s", idle.as_secs_f64()),
-        ))
+        let seconds = idle.as_secs_f64();
+        Some(match self.peer.owed() {
+            0 => (EventKind::Idle, format!("idle for {seconds} s")),
+            owed => {
+                let detail =
+                    format!("its client has {owed} bytes to read and took none for {seconds} s");
+                (EventKind::Unread, detail)
+            }
+        })
     }
 }
 

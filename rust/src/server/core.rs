@@ -15,6 +15,7 @@ use super::hold::Holds;
 use super::limits::{COLD_QUEUE, EVENTS_MAX};
 use super::locks::Locks;
 use super::overload::Overload;
+use super::parked;
 use super::peers::{Peer, Peers};
 use super::pull::ColdPull;
 use super::queue::BoundedQueue;
@@ -161,6 +162,7 @@ impl Core {
     /// No request comes out of any queue any more; those that wait are answered 1.
     pub(super) fn close_queues(&self) {
         self.handoff.close();
+        parked::give_up(self);
         drop(self.cold.close());
     }
 

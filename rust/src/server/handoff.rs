@@ -57,8 +57,8 @@ impl Handoff {
         self.families.iter().position(|(known, _)| known == name)
     }
 
-    /// Waits for the next request of a family.
-    pub fn next(&self, family: Family, timeout: Duration) -> Popped<Job> {
+    /// Waits for the next request of a family, whether its client takes its answers or not.
+    pub(super) fn pop(&self, family: Family, timeout: Duration) -> Popped<Job> {
         self.families[family].1.pop(timeout)
     }
 
@@ -126,7 +126,7 @@ pub struct JobHead {
 
 /// One request in Python's hands. Answered once; dropped unanswered, it answers 1 itself.
 pub struct Job {
-    core: Arc<Core>,
+    pub(super) core: Arc<Core>,
     /// The connection it came from.
     pub peer: Arc<Peer>,
     /// Fixed header fields.
@@ -272,6 +272,11 @@ impl Job {
     pub(super) fn resubmit(mut self) {
         self.core.handoff.open.fetch_add(1, Ordering::AcqRel);
         self.counted = true;
+        self.give_back();
+    }
+
+    /// Back to its family's queue.
+    pub(super) fn give_back(self) {
         let core = Arc::clone(&self.core);
         let peer = Arc::clone(&self.peer);
         if let Err(Some(topic)) = core.handoff.submit(self) {

@@ -18,6 +18,13 @@ pub const UNSENT_BYTES_MAX: u32 = 256 << 10;
 /// A connection that owes its client more than this, bytes, is not read until it has been written.
 pub const UNREAD_BYTES_PAUSE: usize = 1 << 20;
 
+/// Requests of such a connection that wait until then; one more is answered 2.
+pub const PARKED_MAX: usize = 4_096;
+
+/// Bytes that such requests of all connections take; more are answered 2. Half of what may be in
+/// Python's hands: clients that do not read must leave room for those that do.
+pub const PARKED_BYTES_MAX: usize = HANDOFF_BYTES_MAX / 2;
+
 /// A connection that owes its client more than this, bytes, is closed: nobody is reading there.
 pub const UNREAD_BYTES_MAX: usize = 64 << 20;
 

@@ -3,7 +3,7 @@
 //! A connection's task reads frames (`connection`), `dispatch` asks `route` who answers: a native
 //! handler (`send`, `pull`, `offsets`, `ready`) as far as the published `tables` allow, else
 //! Python through `handoff`. Held requests sleep in `hold`, `overload` refuses what waits for too
-//! long, `traffic` counts what is sent and pulled. `core` is what they share, `limits` every
+//! long, `parked` keeps what its client leaves no room for, `traffic` counts what is sent and pulled. `core` is what they share, `limits` every
 //! bound, `server` starts and stops it all.
 
 mod acl;
@@ -12,6 +12,7 @@ mod acl_needs;
 mod acl_tests;
 mod answers;
 mod bitmaps;
+mod cold;
 mod connection;
 mod core;
 mod dispatch;
@@ -27,6 +28,7 @@ mod native;
 mod offsets;
 mod order;
 mod overload;
+mod parked;
 mod peers;
 mod pull;
 mod queue;

@@ -26,7 +26,7 @@ const DRAINED: &str = "[PCBUSY_CLEAN_QUEUE]";
 /// Of a request that waited for too long.
 const EXPIRED: &str = "[TIMEOUT_CLEAN_QUEUE]";
 /// Of a request of a client that does not take its answers.
-const UNREAD: &str = "[OVERLOAD]system busy, take the answers to earlier requests first";
+pub(super) const UNREAD: &str = "[OVERLOAD]system busy, take the answers to earlier requests first";
 /// No limit.
 const PATIENT: i64 = i64::MAX;
 

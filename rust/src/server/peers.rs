@@ -11,6 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use super::heartbeat::Heart;
 use super::limits::CALLS_MAX;
 use super::order::SendOrder;
+use super::parked::{AllParked, Parked};
 use super::unfinished::{AllUnfinished, Unfinished};
 use crate::net::connection::{Connection, SendError};
 
@@ -29,6 +30,8 @@ pub struct Peer {
     pub(super) heart: Heart,
     /// The frame it is in the middle of.
     pub(super) unfinished: Unfinished,
+    /// Requests that wait until it has read.
+    pub(super) parked: Parked,
     connection: Arc<Connection>,
     /// The client left more unread than may be.
     unread: AtomicBool,
@@ -56,6 +59,7 @@ impl Peer {
             sends: SendOrder::default(),
             heart: Heart::default(),
             unfinished: Unfinished::default(),
+            parked: Parked::default(),
             connection,
             unread: AtomicBool::new(false),
             last_read_ms: AtomicI64::new(now_ms),
@@ -175,6 +179,8 @@ pub struct Peers {
     pub(super) owed: Arc<AtomicUsize>,
     /// Frames that have begun and not ended.
     pub(super) unfinished: AllUnfinished,
+    /// Requests that wait until their clients have read.
+    pub(super) parked: AllParked,
 }
 
 impl Peers {
@@ -208,6 +214,11 @@ impl Peers {
     /// Bytes of frames that have begun and not ended, of all connections.
     pub fn unfinished(&self) -> usize {
         self.unfinished.bytes()
+    }
+
+    /// Requests that wait until their clients have read, of all connections.
+    pub fn parked(&self) -> usize {
+        self.parked.count()
     }
 
     /// Every open connection.

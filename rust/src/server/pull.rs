@@ -11,8 +11,8 @@ use super::core::Core;
 use super::dispatch::{Context, Handled};
 use super::handoff::SYSTEM_BUSY;
 use super::hold::Wanted;
+use super::limits::UNREAD_BYTES_PAUSE;
 use super::peers::Peer;
-use super::queue::Popped;
 use super::tables::{BrokerRow, PERM_READ};
 use super::traffic::Sums;
 use super::{moved, overload};
@@ -46,8 +46,8 @@ struct Asked<'a> {
 
 /// A pull that outlives its frame: held, or waiting for the disk.
 pub struct PullTask {
-    peer: Arc<Peer>,
-    to: ReplyTo,
+    pub(super) peer: Arc<Peer>,
+    pub(super) to: ReplyTo,
     group: Arc<str>,
     pub(super) topic: Arc<str>,
     queue_id: i32,
@@ -134,7 +134,7 @@ pub(super) fn rerun(core: &Arc<Core>, mut task: PullTask) {
         return;
     };
     let mut out = Vec::new();
-    let takes_answers = !overload::is_full(core, task.peer.owed(), usize::MAX);
+    let takes_answers = !overload::is_full(core, task.peer.owed(), UNREAD_BYTES_PAUSE);
     if takes_answers && task.is_still_allowed(core) {
         let peer = Arc::clone(&task.peer);
         task.answer(core, &store, ReadMode::NoWait, &mut out);
@@ -156,27 +156,7 @@ pub(super) fn rerun(core: &Arc<Core>, mut task: PullTask) {
     }
 }
 
-/// Body of a thread that may wait for the disk; ends when the queue is closed.
-pub(super) fn read_cold(core: &Arc<Core>) {
-    let Some(store) = core.store.clone() else {
-        return;
-    };
-    loop {
-        match core.cold.pop(std::time::Duration::from_secs(3_600)) {
-            Popped::Item(task) => {
-                core.counters.cold_reads.one();
-                let peer = Arc::clone(&task.peer);
-                let mut out = Vec::new();
-                task.answer(core, &store, ReadMode::Wait, &mut out);
-                write(core, &peer, &out);
-            }
-            Popped::Timeout => {}
-            Popped::Closed => return,
-        }
-    }
-}
-
-fn write(core: &Core, peer: &Peer, out: &[u8]) {
+pub(super) fn write(core: &Core, peer: &Peer, out: &[u8]) {
     if !out.is_empty() {
         core.counters.bytes_out.add(out.len() as u64);
         peer.note_write(core.clock.monotonic_ms());
@@ -190,6 +170,11 @@ impl PullTask {
         self.peer.is_closing()
     }
 
+    /// What it takes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.group.len() + self.topic.len()
+    }
+
     /// What it waits for while it is held.
     pub(super) fn wanted(&self) -> Wanted<'_> {
         Wanted {
@@ -201,7 +186,7 @@ impl PullTask {
     }
 
     /// Reads and answers, or has the request wait for a message or for the disk.
-    fn answer(self, core: &Arc<Core>, store: &Store, mode: ReadMode, out: &mut Vec<u8>) {
+    pub(super) fn answer(self, core: &Arc<Core>, store: &Store, mode: ReadMode, out: &mut Vec<u8>) {
         if self.is_gone() {
             return;
         }
@@ -225,7 +210,7 @@ impl PullTask {
                     self.count(core, &result, records.len(), took_ms);
                     self.finish(core, &result, records, out);
                 }
-                Err(WouldBlock) => self.read_later(core, out),
+                Err(WouldBlock) => Box::new(self).read_later(core, out),
             }
             records.shrink_to(RECORDS_KEPT_BYTES);
         });
@@ -244,8 +229,8 @@ impl PullTask {
         }
     }
 
-    fn read_later(self, core: &Core, out: &mut Vec<u8>) {
-        if let Err(task) = core.cold.push(Box::new(self)) {
+    pub(super) fn read_later(self: Box<Self>, core: &Core, out: &mut Vec<u8>) {
+        if let Err(task) = core.cold.push(self) {
             core.counters.overloaded.one();
             let remark = "[OVERLOAD]too many pulls wait for the disk, pull again later";
             Head::reply(task.to, SYSTEM_BUSY, Some(remark)).encode(&[], &[], out);

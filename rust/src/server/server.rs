@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::core::Core;
 use super::limits::COLD_THREADS;
 use super::settings::Kind;
-use super::{hold, listener, overload, pull};
+use super::{cold, hold, listener, overload};
 use crate::store::Delivered;
 
 /// How often a stop looks whether the hand-off is empty.
@@ -157,7 +157,7 @@ fn follow_store(core: &Arc<Core>) -> io::Result<Vec<JoinHandle<()>>> {
         .map(|index| {
             let core = Arc::clone(core);
             let thread = std::thread::Builder::new().name(format!("mq-cold-{index}"));
-            thread.spawn(move || pull::read_cold(&core))
+            thread.spawn(move || cold::read_cold(&core))
         })
         .collect()
 }

@@ -1,0 +1,128 @@
+"""Clients that ask for more than they read: they are served as they read, and others meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from mqserver.listener import Listener
+from mqserver.replies import Response
+from tests.server.conftest import Servers
+from tests.server.native import Broker, pull_fields
+from tests.server.raw import DEADLINE, Raw, json_frame
+from tests.server.test_cold_reads import BODY, forget_pages
+
+BIG = Response(body=b"x" * (256 << 10))
+MANY = 400
+"""Such replies are 100 MiB: a client that is owed 64 MiB is closed."""
+
+
+def wait_until(listener: Listener, **counts: int) -> None:
+    """Wait until each of these counters has at least that much; `waiting` is to have no more."""
+    deadline = time.monotonic() + DEADLINE
+    waiting = counts.pop("waiting", MANY)
+    while True:
+        now = listener.counters()
+        enough = all(now.get(name.replace("_", "."), 0) >= least for name, least in counts.items())
+        if enough and now["waiting.all"] <= waiting:
+            return
+        assert time.monotonic() < deadline, now
+        time.sleep(0.002)
+
+
+class Asked:
+    """A server that was asked for much by a client that has read nothing yet."""
+
+    def __init__(
+        self, servers: Servers, code: int = 1, count: int = MANY, threads: int = 4, **more
+    ) -> None:
+        self.served: list[int] = []
+        self.open = threading.Event()
+        self.listener, self.port = servers.start(
+            {code: self._serve, 2: lambda _: Response()}, threads=threads, capacity=1_000, **more
+        )
+        self.raw = servers.connect(self.port)
+        self.raw.send(*(json_frame(code, n, {"b": "T"}) for n in range(count)))
+        if code == 1:
+            wait_until(self.listener, python_1=count)
+        self.open.set()
+        # What is left then waits until the client reads.
+        wait_until(self.listener, waiting=0, parked=1)
+
+    def _serve(self, request):
+        assert self.open.wait(DEADLINE)
+        self.served.append(request.opaque)
+        return BIG
+
+
+def test_what_was_read_at_once_is_answered_as_its_client_reads(servers: Servers):
+    asked = Asked(servers)
+    assert servers.connect(asked.port).ask(json_frame(2, 1)).code == 0, "others are served"
+    assert asked.listener.counters()["parked"] > MANY / 2
+    assert {asked.raw.read()[:2] for _ in range(MANY)} == {(0, n) for n in range(MANY)}
+    counters = asked.listener.counters()
+    assert (counters["connections"], counters["parked"]) == (2, 0)
+
+
+def test_a_client_that_reads_nothing_is_closed_as_an_idle_one(servers: Servers):
+    asked = Asked(servers, threads=1, idle_timeout=1.0)
+    assert "took none for 1 s" in servers.wait_event("unread").detail
+    assert servers.connect(asked.port).ask(json_frame(2, 1)).code == 0
+    assert asked.listener.counters()["parked"] == 0
+
+
+def test_sends_keep_their_order_while_they_wait_for_their_client(servers: Servers):
+    asked = Asked(servers, 310, 60, kind="broker", data_plane="python")
+    assert [asked.raw.read().opaque for _ in range(60)] == list(range(60))
+    assert asked.served == list(range(60))
+
+
+def test_a_stop_waits_for_a_client_that_reads(servers: Servers):
+    asked = Asked(servers, count=60)
+    stop = threading.Thread(target=asked.listener.stop, args=(DEADLINE,))
+    stop.start()
+    with pytest.raises(ConnectionError):  # at the end
+        while asked.raw.read().code == 0:
+            pass
+    stop.join(DEADLINE)
+    assert not stop.is_alive()
+    assert sorted(asked.served) == list(range(60))
+
+
+def test_a_stop_gives_up_a_client_that_does_not_read(servers: Servers):
+    asked = Asked(servers, threads=1)
+    asked.listener.stop(0.1)
+    assert len(asked.served) < MANY / 2
+    assert asked.listener.counters()["parked"] == 0
+
+
+@pytest.mark.parametrize("where", ["memory", "disk"])
+def test_pulls_are_answered_as_their_client_reads(broker: Broker, servers, tmp_path, where):
+    for _ in range(8):
+        broker.send(BODY, e="0")
+    broker.wait_readable(8)
+    if where == "disk":
+        broker.store.flush()
+        forget_pages(tmp_path / "store" / "commitlog")
+    slow = servers.connect(broker.port)
+    slow.send(*(pull(n, n % 8, sysFlag="4", maxMsgNums="1") for n in range(MANY)))
+    wait_until(broker.listener, native_11=1)
+    assert broker.pull(0).code == 0, "others are served"
+    assert {slow.read()[:2] for _ in range(MANY)} == {(0, n) for n in range(MANY)}
+
+
+def test_held_pulls_that_are_woken_together_do_not_flood_their_client(broker: Broker, servers):
+    slow: Raw = servers.connect(broker.port)
+    slow.send(*(pull(n, 0, sysFlag="6", suspendTimeoutMillis="60000") for n in range(MANY)))
+    wait_until(broker.listener, held=MANY)
+    broker.send(BODY, e="0")
+    replies = [slow.read() for _ in range(MANY)]
+    assert {reply.opaque for reply in replies} == set(range(MANY))
+    assert {reply.code for reply in replies} <= {0, 20}, "found, or pull again at once"
+    assert replies[0].code == 0
+
+
+def pull(number: int, offset: int, **fields: str) -> bytes:
+    return json_frame(11, number, pull_fields(offset, **fields))
