@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mqserver.config.settings import BrokerSettings, NamesrvSettings
+from mqserver.config.settings import ClientTlsSettings, ServerTlsSettings
 from mqserver.watch import Stamp, Watch, stamp
 
 log = logging.getLogger("mqserver.tls")
@@ -16,34 +16,32 @@ WATCH_S = 1.0
 _FILES = ("cert", "key", "trust")
 
 
-def plane_tls(settings: BrokerSettings | NamesrvSettings) -> dict[str, object]:
+def plane_tls(settings: ServerTlsSettings) -> dict[str, object]:
     """The compiled plane's "tls" setting."""
-    own = bool(settings.tls_server_cert_path) and not settings.tls_test_mode_enable
-    mode = settings.tls_server_mode
+    own = bool(settings.cert_path) and not settings.tls_test_mode_enable
+    mode = settings.mode
     if not own and not settings.tls_test_mode_enable:
         mode = "disabled"  # there is nothing to show
     return {
         "mode": mode,
-        "cert": settings.tls_server_cert_path if own else None,
-        "key": settings.tls_server_key_path if own else None,
-        "key_password": settings.tls_server_key_password or None,
-        "client_auth": settings.tls_server_need_client_auth,
-        "trust": settings.tls_server_trust_cert_path if settings.tls_server_auth_client else None,
-        "handshake_timeout": settings.tls_server_handshake_timeout_millis / 1000,
+        "cert": settings.cert_path if own else None,
+        "key": settings.key_path if own else None,
+        "key_password": settings.key_password or None,
+        "client_auth": settings.need_client_auth,
+        "trust": settings.trust_cert_path if settings.auth_client else None,
+        "handshake_timeout": settings.handshake_timeout_millis / 1000,
     }
 
 
-def client_tls(settings: BrokerSettings) -> dict[str, str | None] | None:
-    """The "tls" setting of the connections to NameServers; None is plain."""
-    if not settings.use_tls:
-        return None
-    checked = "full" if settings.tls_client_verify_host else "ca"
+def client_tls(settings: ClientTlsSettings) -> dict[str, str | None]:
+    """The "tls" setting of the connections to NameServers."""
+    checked = "full" if settings.verify_host else "ca"
     return {
-        "verify": checked if settings.tls_client_auth_server else "none",
-        "trust": settings.tls_client_trust_cert_path or None,
-        "cert": settings.tls_client_cert_path or None,
-        "key": settings.tls_client_key_path or None,
-        "key_password": settings.tls_client_key_password or None,
+        "verify": checked if settings.auth_server else "none",
+        "trust": settings.trust_cert_path or None,
+        "cert": settings.cert_path or None,
+        "key": settings.key_path or None,
+        "key_password": settings.key_password or None,
     }
 
 

@@ -164,7 +164,8 @@ class Registrar:
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
-        tls = client_tls(self._settings())
+        settings = self._settings()
+        tls = client_tls(settings.client_tls) if settings.use_tls else None
         self._transport = Transport(tls=tls)
         self._transport.on_close(self._lost)
         watch = CertificateWatch(tls, self._renew) if tls else None

@@ -23,7 +23,7 @@ def plane_settings(settings: BrokerSettings, store_host: str) -> dict[str, objec
         "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
         "max_connections": settings.max_connections,
         "store_host": store_host,
-        "tls": plane_tls(settings),
+        "tls": plane_tls(settings.server_tls),
     }
 
 

@@ -19,6 +19,31 @@ from mqserver.config.tls_table import FILES, missing_file
 from mqstore import Settings
 
 
+class ServerTlsSettings(NamedTuple):
+    """`tls.server.*`, and `tls.test.mode.enable`: what a server shows and asks for."""
+
+    mode: str
+    tls_test_mode_enable: bool
+    cert_path: str
+    key_path: str
+    key_password: str
+    need_client_auth: str
+    auth_client: bool
+    trust_cert_path: str
+    handshake_timeout_millis: int
+
+
+class ClientTlsSettings(NamedTuple):
+    """`tls.client.*`: what a broker shows NameServers, and whom it believes."""
+
+    cert_path: str
+    key_path: str
+    key_password: str
+    auth_server: bool
+    verify_host: bool
+    trust_cert_path: str
+
+
 class BrokerSettings(NamedTuple):
     """What the broker is told. Units and ranges: `broker_table.py`."""
 
@@ -104,22 +129,9 @@ class BrokerSettings(NamedTuple):
     enable_schedule_message_stats: bool
     message_delay_level: str
     enable_lmq: bool
-    tls_server_mode: str
-    tls_test_mode_enable: bool
-    tls_server_cert_path: str
-    tls_server_key_path: str
-    tls_server_key_password: str
-    tls_server_need_client_auth: str
-    tls_server_auth_client: bool
-    tls_server_trust_cert_path: str
-    tls_server_handshake_timeout_millis: int
+    server_tls: ServerTlsSettings
     use_tls: bool
-    tls_client_cert_path: str
-    tls_client_key_path: str
-    tls_client_key_password: str
-    tls_client_auth_server: bool
-    tls_client_verify_host: bool
-    tls_client_trust_cert_path: str
+    client_tls: ClientTlsSettings
 
     @property
     def namesrv_addresses(self) -> list[str]:
@@ -145,37 +157,31 @@ class NamesrvSettings(NamedTuple):
     max_unfinished_frame_bytes: int
     max_connections: int
     server_channel_max_idle_time_seconds: int
-    tls_server_mode: str
-    tls_test_mode_enable: bool
-    tls_server_cert_path: str
-    tls_server_key_path: str
-    tls_server_key_password: str
-    tls_server_need_client_auth: str
-    tls_server_auth_client: bool
-    tls_server_trust_cert_path: str
-    tls_server_handshake_timeout_millis: int
+    server_tls: ServerTlsSettings
 
 
 def broker_settings(loaded: Loaded) -> BrokerSettings:
     """Freeze loaded values; SettingsError if they do not fit together."""
-    values: dict[str, Any] = _fields_of(BrokerSettings, loaded)
+    values: dict[str, Any] = _fields_of(BrokerSettings._fields, loaded)
     values["broker_name"] = values["broker_name"] or socket.gethostname() or "DEFAULT_BROKER"
     values["store_path_root_dir"] = str(Path(values["store_path_root_dir"]).expanduser())
     _check_broker(loaded, values)
-    _settle_tls(loaded, values)
+    values["server_tls"] = server_tls = _server_tls(loaded)
     if not loaded.is_set("useTLS"):
-        values["use_tls"] = values["tls_server_mode"] == "enforcing"
+        values["use_tls"] = server_tls.mode == "enforcing"
     _check_tls_files(loaded, "tls.client")
+    shown = _fields_of(ClientTlsSettings._fields, loaded, "tls_client_")
+    values["client_tls"] = ClientTlsSettings(**shown)
     return BrokerSettings(**values)
 
 
 def namesrv_settings(loaded: Loaded) -> NamesrvSettings:
     """Freeze loaded values; SettingsError if they do not fit together."""
-    values: dict[str, Any] = _fields_of(NamesrvSettings, loaded)
+    values: dict[str, Any] = _fields_of(NamesrvSettings._fields, loaded)
     values["kv_config_path"] = str(Path(values["kv_config_path"]).expanduser())
     for key in ("adminAllowAddresses", "brokerAllowAddresses"):
         _check_networks(loaded, key)
-    _settle_tls(loaded, values)
+    values["server_tls"] = _server_tls(loaded)
     return NamesrvSettings(**values)
 
 
@@ -219,11 +225,10 @@ def snake(key: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower().replace(".", "_")
 
 
-def _fields_of(
-    kind: type[BrokerSettings] | type[NamesrvSettings], loaded: Loaded
-) -> dict[str, Any]:
-    keys = {snake(key): key for key in loaded.table}
-    return {name: loaded.values[keys[name]] for name in kind._fields}
+def _fields_of(names: tuple[str, ...], loaded: Loaded, begins: str = "") -> dict[str, Any]:
+    """The values of fields that have a key. begins: what the keys' names may do before."""
+    keys = {snake(key).removeprefix(begins): key for key in loaded.table}
+    return {name: loaded.values[keys[name]] for name in names if name in keys}
 
 
 def _check_broker(loaded: Loaded, values: Mapping[str, Any]) -> None:
@@ -247,19 +252,18 @@ def _check_broker(loaded: Loaded, values: Mapping[str, Any]) -> None:
             raise _refusal(loaded, "namesrvAddr", "must be host:port, more separated by ;")
 
 
-def _settle_tls(loaded: Loaded, values: dict[str, Any]) -> None:
+def _server_tls(loaded: Loaded) -> ServerTlsSettings:
     """A certificate that is given is shown, unless test mode is asked for."""
     _check_tls_files(loaded, "tls.server")
-    if values["tls_server_cert_path"] and not loaded.is_set("tls.test.mode.enable"):
-        values["tls_test_mode_enable"] = False
-    if values["tls_server_mode"] == "enforcing" and not (
-        values["tls_server_cert_path"] or values["tls_test_mode_enable"]
-    ):
+    made = ServerTlsSettings(**_fields_of(ServerTlsSettings._fields, loaded, "tls_server_"))
+    if made.cert_path and not loaded.is_set("tls.test.mode.enable"):
+        made = made._replace(tls_test_mode_enable=False)
+    if made.mode == "enforcing" and not (made.cert_path or made.tls_test_mode_enable):
         raise _refusal(loaded, "tls.server.mode", "needs tls.server.certPath")
-    asks = values["tls_server_need_client_auth"] != "none"
-    if asks and values["tls_server_auth_client"] and not values["tls_server_trust_cert_path"]:
+    if made.need_client_auth != "none" and made.auth_client and not made.trust_cert_path:
         text = "needs tls.server.trustCertPath (or tls.server.authClient=false, which takes any)"
         raise _refusal(loaded, "tls.server.need.client.auth", text)
+    return made
 
 
 def _check_tls_files(loaded: Loaded, side: str) -> None:

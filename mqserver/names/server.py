@@ -161,5 +161,5 @@ def _plane_settings(settings: NamesrvSettings) -> dict[str, object]:
         "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
         "max_connections": settings.max_connections,
         "store_host": f"127.0.0.1:{settings.listen_port}",
-        "tls": plane_tls(settings),
+        "tls": plane_tls(settings.server_tls),
     }

@@ -10,7 +10,9 @@ from mqserver.config.namesrv_table import NAMESRV
 from mqserver.config.online import OnlineSettings
 from mqserver.config.settings import (
     BrokerSettings,
+    ClientTlsSettings,
     NamesrvSettings,
+    ServerTlsSettings,
     broker_settings,
     namesrv_settings,
     snake,
@@ -56,7 +58,14 @@ def test_rendered_text_reads_back(value: str) -> None:
 @pytest.mark.parametrize(("kind", "table"), [(BrokerSettings, BROKER), (NamesrvSettings, NAMESRV)])
 def test_every_field_has_a_row_that_has_an_effect(kind: type, table: object) -> None:
     rows = {snake(key): setting for key, setting in table.items()}
-    for name, annotation in kind.__annotations__.items():
+    held = dict(kind.__annotations__)
+    held |= {f"tls_server_{name}": what for name, what in ServerTlsSettings.__annotations__.items()}
+    held["tls_test_mode_enable"] = held.pop("tls_server_tls_test_mode_enable")
+    if held.pop("client_tls", None):
+        client = ClientTlsSettings.__annotations__
+        held |= {f"tls_client_{name}": what for name, what in client.items()}
+    del held["server_tls"]
+    for name, annotation in held.items():
         setting = rows[name]
         assert not setting.inert
         assert type(setting.default).__name__ == annotation.__forward_arg__

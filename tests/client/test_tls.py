@@ -232,13 +232,15 @@ def test_settings_of_servers(authority: Authority, tmp_path: Path):
     given = {"tls.config.file": str(file), "tls.server.authClient": "true", "tls.enable": "true"}
     given["tls.server.trustCertPath"] = authority.ca
     settings = broker_settings(load(BROKER, flags=pairs(given, "--set")))
-    assert settings.tls_server_need_client_auth == "optional"
-    assert settings.tls_server_auth_client and settings.use_tls
-    assert settings.tls_test_mode_enable  # RocketMQ's default: without a certificate, self-signed
+    assert settings.server_tls.need_client_auth == "optional"
+    assert settings.server_tls.auth_client and settings.use_tls
+    assert (
+        settings.server_tls.tls_test_mode_enable
+    )  # RocketMQ's default: without a certificate, self-signed
     shared = {"tls.config.file": str(file)}
     file.write_text("tls.client.trustCertPath=ca.pem\ntls.server.mod=enforcing\n")
     assert load(NAMESRV, flags=pairs(shared, "--set")).warnings == [
         f"{file}:2: unknown key tls.server.mod, ignored; did you mean tls.server.mode?"
     ]
     settings = broker_settings(load(BROKER, flags=pairs(keys(pair), "--set")))
-    assert settings.use_tls and not settings.tls_test_mode_enable
+    assert settings.use_tls and not settings.server_tls.tls_test_mode_enable
