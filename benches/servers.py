@@ -27,6 +27,10 @@ NO_TLS = "-Dtls.server.mode=disabled"
 """Else each start makes RSA keys, for seconds."""
 
 
+_INSTALLED = ("env", "-u", "PYTHONDONTWRITEBYTECODE", f"PYTHONPATH={ROOT}")
+"""With its bytecode kept from the first start on, as pip leaves it; else each start compiles."""
+
+
 class Cluster:
     """Both servers under a folder; stopped at the end of the `with` block.
 
@@ -142,11 +146,11 @@ class Ours(Cluster):
         local = ["--set", "bindAddress=127.0.0.1"]
         kv = ["--set", f"kvConfigPath={self.folder / 'kvConfig.json'}"]
         command = [*serve, "namesrv", "start", "--set", f"listenPort={port}", *local, *kv]
-        self._run(["env", f"PYTHONPATH={ROOT}", *command], port)
+        self._run([*_INSTALLED, *command], port)
         broker_port = free_triple()
         conf = self._broker_conf(broker_port)
         command = [*serve, "broker", "start", "-c", str(conf), *local]
-        self._run(["env", f"PYTHONPATH={ROOT}", *command], broker_port)
+        self._run([*_INSTALLED, *command], broker_port)
 
 
 class Java(Cluster):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from dataclasses import dataclass
 from pathlib import Path
+
+from mqstore.lean import dataclass
 
 ANY = ("0.0.0.0", "::", "")
 _SIOCGIFADDR = 0x8915

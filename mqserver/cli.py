@@ -6,8 +6,11 @@ click, whose import costs a third of the time from exec to the open port.
 
 from __future__ import annotations
 
+import gc
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from mqstore.lean import dataclass
 
 _FILE = ("-c", "--configFile")
 _NAMESRV = ("-n", "--namesrvAddr")
@@ -52,6 +55,7 @@ def main() -> None:
 
         cli(prog_name="mqserver")
         return
+    gc.disable()  # hardly anything that a start makes is garbage; `running` enables it again
     from mqserver import running
 
     if start.server == "broker":

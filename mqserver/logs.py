@@ -12,10 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
 
 from mqserver.config.load import Loaded
+from mqstore.lean import dataclass
 
 PERIOD_S = 10.0
 """Lines that differ in their digits alone are one in this time."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
+import gc
 import logging
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -52,6 +52,7 @@ def run_namesrv(file: str | None, settings: Mapping[str, str], show: str = "") -
         server = NameServer(loaded)
         stopped = on_signals()
         server.start()
+        _collect_garbage()
     _announce("The Name Server boot success. serializeType=JSON")
     _announce(f"listening on {server.settings.bind_address}:{server.port}")
     stopped.wait()
@@ -74,6 +75,7 @@ def run_broker(
         server = Broker(loaded)
         stopped = on_signals()
         server.start()
+        _collect_garbage()
     for line in boot_lines(
         server.settings.broker_name,
         server.address,
@@ -91,6 +93,12 @@ def run_broker(
     if server.poisoned:
         fail("the store is poisoned: a write or fsync failed; see the log", POISONED)
     return None
+
+
+def _collect_garbage() -> None:
+    """From now on, without looking again and again at what was made for good."""
+    gc.freeze()
+    gc.enable()
 
 
 def check_broker(file: str | None, settings: Mapping[str, str]) -> None:
@@ -148,6 +156,8 @@ def boot_lines(
 ) -> list[str]:
     """RocketMQ's boot line, then what an operator asks next."""
     asked = f" and name server is {namesrv}" if namesrv else ""
+    import shutil  # the port is open by now
+
     free = shutil.disk_usage(root).free / (1 << 30)
     return [
         f"The broker[{name}, {address}] boot success. serializeType=JSON{asked}",

@@ -10,7 +10,6 @@ import os
 import struct
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from mqstore._codec import (
@@ -22,6 +21,7 @@ from mqstore._codec import (
     encode_properties,
 )
 from mqstore._core import COLUMN_LAYOUTS, ColumnBuilder
+from mqstore.lean import dataclass
 
 __all__ = [
     "COLUMN_LAYOUTS",

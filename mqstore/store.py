@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from dataclasses import dataclass
 from typing import Self, TypeVar
 
 from mqstore import _core, logs
 from mqstore._core import GetResult, PutResult, QueryResult, bloom_bits, check_sql
+from mqstore.lean import dataclass
 
 __all__ = ["GetResult", "PutResult", "QueryResult", "Settings", "Store", "bloom_bits", "check_sql"]
 

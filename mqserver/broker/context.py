@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,6 +20,7 @@ from mqserver.config.online import OnlineSettings
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Queue
 from mqstore import GetResult, PutResult, QueryResult
+from mqstore.lean import dataclass
 
 if TYPE_CHECKING:
     from mqserver.broker.acl.control import AccessControl

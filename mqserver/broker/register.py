@@ -11,7 +11,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from zlib import crc32
 
@@ -34,6 +34,7 @@ from mqserver.broker.name_servers import NameServerList
 from mqserver.broker.state.topics import READ_WRITE, Topics
 from mqserver.config.settings import BrokerSettings
 from mqserver.tls import CertificateWatch, client_tls
+from mqstore.lean import dataclass
 
 log = logging.getLogger("mqserver.broker")
 

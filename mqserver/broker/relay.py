@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Lock
+from typing import TYPE_CHECKING
 
 from mqclient.wire.codes import FrameFlag, ResponseCode
 from mqclient.wire.frame import Frame, decode, encode
 from mqserver.replies import LATER, Refused, Reply, Request, Response
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 Send = Callable[[int, bytes], bool]
 Call = Callable[[int, bytes, float], bytes]
@@ -29,7 +32,9 @@ class Relay:
         self._send = send
         self._call = call
         self._places = BoundedSemaphore(WAITING_MAX)
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="relay")
+        self._lock = Lock()
+        self._threads: ThreadPoolExecutor | None = None
+        self._closed = False
 
     def tell(self, connection: int, code: int, fields: dict[str, str], body: bytes = b"") -> bool:
         """A one-way request; False if the client is gone."""
@@ -47,8 +52,23 @@ class Relay:
         if not self._places.acquire(blocking=False):
             remark = f"[OVERLOAD]{WAITING_MAX} requests wait for answers of clients"
             return Response(ResponseCode.SYSTEM_BUSY, remark)
-        self._threads.submit(self._answer, request, answer)
+        try:
+            self._pool().submit(self._answer, request, answer)
+        except BaseException:
+            self._places.release()
+            raise
         return LATER
+
+    def _pool(self) -> ThreadPoolExecutor:
+        """The threads, made for the first who needs them: few brokers do, and none to start."""
+        with self._lock:
+            if self._threads is None:
+                from concurrent.futures import ThreadPoolExecutor
+
+                self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="relay")
+                if self._closed:
+                    self._threads.shutdown()
+            return self._threads
 
     def _answer(self, request: Request, answer: Callable[[], Response]) -> None:
         try:
@@ -63,4 +83,7 @@ class Relay:
 
     def close(self) -> None:
         """Take no more; what waits is not waited for."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._closed = True
+            if self._threads is not None:
+                self._threads.shutdown(wait=False, cancel_futures=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from mqserver.config.table import Table, Value, shown_of
 from mqserver.config.text import parse
+from mqstore.lean import dataclass
 
 DEFAULT = "default"
 

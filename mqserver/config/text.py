@@ -9,7 +9,8 @@ because a blank after a number makes Java ignore the whole setting without a wor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from mqstore.lean import dataclass
 
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}

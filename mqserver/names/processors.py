@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from zlib import crc32
 
@@ -37,6 +36,7 @@ from mqserver.names.answers import cluster_body, route_body, style_of
 from mqserver.names.kv import ORDER_NAMESPACE, KeyValues
 from mqserver.names.routes import AddressTaken, Registration, Routes
 from mqserver.replies import NO_REPLY, Processor, Refused, Reply, Request, Response
+from mqstore.lean import dataclass
 
 log = logging.getLogger("mqserver.names")
 _VERSION_3_0_11 = 37

@@ -1,8 +1,9 @@
 """Body of the access-control configuration."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mqclient.wire.bodies.base import Body
+from mqstore.lean import dataclass
 
 
 @dataclass

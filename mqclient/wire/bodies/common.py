@@ -1,8 +1,9 @@
 """Small bodies that several families use."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mqclient.wire.bodies.base import Body
+from mqstore.lean import dataclass
 
 
 @dataclass

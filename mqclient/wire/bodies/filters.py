@@ -1,8 +1,9 @@
 """The file of consumer filters, consumerFilter.json (store.md 1)."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mqclient.wire.bodies.base import Body
+from mqstore.lean import dataclass
 
 
 @dataclass

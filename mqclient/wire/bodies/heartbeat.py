@@ -1,8 +1,9 @@
 """Bodies that clients send about themselves: heartbeat, subscriptions."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mqclient.wire.bodies.base import Body
+from mqstore.lean import dataclass
 
 SUBSCRIBE_ALL = "*"
 """The tag expression that takes every message."""

@@ -1,8 +1,9 @@
 """Bodies about offsets and queue locks."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mqclient.wire.bodies.base import Body
+from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
 
 

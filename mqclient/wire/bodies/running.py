@@ -1,9 +1,10 @@
 """Bodies about what a consumer does right now, and about queue contents."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.bodies.heartbeat import SubscriptionData
+from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
 
 

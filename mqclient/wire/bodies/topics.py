@@ -2,7 +2,7 @@
 
 import struct
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import itemgetter
 from typing import Self
 
@@ -10,6 +10,7 @@ from mqclient.wire.bodies import registration
 from mqclient.wire.bodies.base import Body, BodyError
 from mqclient.wire.bodies.common import DataVersion
 from mqstore import fastjson
+from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
 
 _INT32 = struct.Struct(">i")

@@ -6,8 +6,10 @@ is mandatory. Class names are RocketMQ's.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform, get_args
+
+from mqstore.lean import dataclass
 
 _T = TypeVar("_T")
 

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from mqserver.config.load import SettingsError
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Tables
 from mqserver.watch import Stamp, Watch
+from mqstore.lean import dataclass
 
 log = logging.getLogger("mqserver.broker.acl")
 WATCH_S = 5.0

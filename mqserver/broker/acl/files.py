@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from mqserver.broker.acl.accounts import Account, read_account, scalar
 from mqserver.broker.acl.addresses import Pattern, patterns
 from mqserver.broker.acl.errors import AclError
 from mqserver.watch import Stamp, stamp
+from mqstore.lean import dataclass
 
 if TYPE_CHECKING:
     import yaml

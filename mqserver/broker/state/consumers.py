@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mqclient.wire.bodies.groups import ConsumerConnection
 from mqclient.wire.bodies.heartbeat import (
@@ -18,6 +18,7 @@ from mqclient.wire.bodies.heartbeat import (
 )
 from mqserver.broker.state.members import Member
 from mqserver.plane import Tables
+from mqstore.lean import dataclass
 
 BROADCASTING = "BROADCASTING"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
@@ -12,6 +12,7 @@ from mqserver.broker import topic_names as names
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Tables
 from mqstore import fastjson
+from mqstore.lean import dataclass
 
 FILE = "topics.json"
 READ, WRITE, INHERIT = 4, 2, 1
