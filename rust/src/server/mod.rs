@@ -3,8 +3,8 @@
 //! A connection's task reads frames (`connection`), `dispatch` asks `route` who answers: a native
 //! handler (`send`, `pull`, `offsets`, `ready`) as far as the published `tables` allow, else
 //! Python through `handoff`. Held requests sleep in `hold`, `overload` refuses what waits for too
-//! long, `parked` keeps what its client leaves no room for, `traffic` counts what is sent and pulled. `core` is what they share, `limits` every
-//! bound, `server` starts and stops it all.
+//! long, `parked` keeps what its client leaves no room for, `traffic` counts what is sent and
+//! pulled. `core` is what they share, `limits` every bound, `server` starts and stops it all.
 
 mod acl;
 mod acl_needs;

@@ -146,3 +146,7 @@ fn take<'c>(core: &'c Core, peer: &Peer) -> impl Iterator<Item = Request> + use<
         .into_iter()
         .inspect(|request| core.peers.parked.remove(request))
 }
+
+#[cfg(test)]
+#[path = "parked_tests.rs"]
+mod tests;
