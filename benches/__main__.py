@@ -14,6 +14,7 @@ NAMES = (
     "python_client",
     "scale",
     "names",
+    "overload",
     "transactions",
     "regression",
     "versus_java",
