@@ -189,6 +189,10 @@ class Listener:
         """What was counted since the start, and what waits now; see `_core.Server.counters`."""
         return self._server.counters()
 
+    def certificate_end(self) -> int | None:
+        """Until when the certificate shown is good, seconds since 1970; None if no file has it."""
+        return self._watch.ends_at
+
     def take_traffic(self) -> list[Traffic]:
         """What the plane stored, read and delivered since the last call."""
         return self._server.take_traffic()

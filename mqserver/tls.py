@@ -7,12 +7,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mqserver.config.settings import ClientTlsSettings, ServerTlsSettings
+from mqserver.expiry import Expiry
 from mqserver.watch import Stamp, Watch, stamp
 
 log = logging.getLogger("mqserver.tls")
 
 WATCH_S = 1.0
 """Time between two looks at the certificate files."""
+TLS_COUNTERS = {
+    "tls_sessions": "Connections whose TLS handshake was good",
+    "tls_failed": "Connections that failed for TLS",
+}
+"""Rows of `/metrics`, by the plane's counters."""
+CERTIFICATE_END = "tls_certificate_expiry_timestamp_seconds"
+CERTIFICATE_END_HELP = "Until when the certificate shown is good, seconds since 1970"
 _FILES = ("cert", "key", "trust")
 
 
@@ -48,6 +56,8 @@ def client_tls(settings: ClientTlsSettings) -> dict[str, str | None]:
 class CertificateWatch:
     """Makes new connections with new certificates once their files have changed.
 
+    Warns of one that expires soon.
+
     tls: the setting of a server or a client. show: gives the plane the setting again; raises
     ValueError for files that cannot be used, which is logged once, and what was shown stays.
     """
@@ -63,10 +73,19 @@ class CertificateWatch:
         self._paths = [Path(str(tls[key])) for key in _FILES if tls.get(key)]
         self._shown = self._before = self._stamps()
         self._watch = Watch("tls-watch", self.look, watch_s)
+        self._is_used = bool(self._paths) and tls.get("mode") != "disabled"
+        self._expiry = Expiry(str(tls["cert"]) if tls.get("cert") else None)
+
+    @property
+    def ends_at(self) -> int | None:
+        """Until when the certificate in use is good, seconds since 1970; None without a file."""
+        return self._expiry.at
 
     def start(self) -> None:
         """Watch, if there is a file to watch."""
-        if self._paths and self._tls.get("mode") != "disabled":
+        if self._is_used:
+            self._expiry.read()
+            self._expiry.look()
             self._watch.start()
 
     def stop(self) -> None:
@@ -75,6 +94,7 @@ class CertificateWatch:
 
     def look(self) -> None:
         """Take files that have changed and are the same as at the last look: all are written."""
+        self._expiry.look()
         stamps = self._stamps()
         settled, self._before = stamps == self._before, stamps
         if stamps == self._shown or not settled:
@@ -85,6 +105,7 @@ class CertificateWatch:
         except ValueError as error:
             log.error("TLS files changed but cannot be taken, the old certificate stays: %s", error)
         else:
+            self._expiry.read()
             log.info("TLS files changed: new connections use %s", ", ".join(map(str, self._paths)))
 
     def _stamps(self) -> tuple[Stamp | None, ...]:

@@ -520,6 +520,12 @@ class Event:
     remote: Final[str]
     detail: Final[str]
 
+def certificate_end(path: str | PathLike[str]) -> int:
+    """Until when the first certificate of a PEM file is good, seconds since 1970.
+
+    ValueError for a file that holds none.
+    """
+
 # --- the load generator (see mqclient/cli/bench.py)
 
 def bench(kind: str, settings: str) -> str:

@@ -137,6 +137,7 @@ class Broker:
         )
         context.lock, context.unlock = listener.lock_batch, listener.unlock_batch
         context.is_open, context.counters = listener.is_open, listener.counters
+        context.certificate_end = listener.certificate_end
         context.stats.follow(listener.take_traffic)
         self._publish_broker()
         self._tables.attach(listener)

@@ -213,6 +213,7 @@ class BrokerContext:
     accepting: bool = True
     days: Days = field(default_factory=lambda: Days(date.today))
     acl: AccessControl | None = None
+    certificate_end: Callable[[], int | None] = lambda: None
 
     def forget(self, connection: int) -> None:
         """A connection ended: its client leaves every group."""

@@ -13,6 +13,7 @@ from mqserver.broker.context import BrokerContext
 from mqserver.broker.state.members import Member, language_name
 from mqserver.broker.stats.statistics import GROUP_GET_NUMS, GROUP_GET_SIZE
 from mqserver.broker.table import CODE_FAMILIES
+from mqserver.tls import CERTIFICATE_END, CERTIFICATE_END_HELP, TLS_COUNTERS
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -43,6 +44,7 @@ class BrokerMetrics:
         yield from self._tables()
         yield from self._storage(figures)
         yield from self._traffic(figures, counters)
+        yield from self._tls(counters)
         yield from self._connections()
         yield self._topics_in()
         yield self._groups_out("messages_out", "Messages read", GROUP_GET_NUMS)
@@ -102,6 +104,13 @@ class BrokerMetrics:
         yield waiting
         yield self._gauge("pulls_held", "Long polls that wait", counters.get("held", 0))
         yield self._gauge("connections", "Open connections", counters.get("connections", 0))
+
+    def _tls(self, counters: Mapping[str, int]) -> Iterator[Metric]:
+        for name, help_text in TLS_COUNTERS.items():
+            yield self._counter(name, help_text, counters.get(name, 0))
+        end = self._broker.certificate_end()
+        if end is not None:
+            yield self._gauge(CERTIFICATE_END, CERTIFICATE_END_HELP, end)
 
     def _connections(self) -> Iterator[Metric]:
         extra = "language version protocol_type"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from mqserver.names.processors import Names
+from mqserver.tls import CERTIFICATE_END, CERTIFICATE_END_HELP, TLS_COUNTERS
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -16,9 +17,15 @@ if TYPE_CHECKING:
 class NamesMetrics:
     """What `/metrics` shows of one NameServer, read when asked."""
 
-    def __init__(self, names: Names, counters: Callable[[], dict[str, int]]) -> None:
+    def __init__(
+        self,
+        names: Names,
+        counters: Callable[[], dict[str, int]],
+        certificate_end: Callable[[], int | None],
+    ) -> None:
         self._names = names
         self._counters = counters
+        self._certificate_end = certificate_end
 
     def collect(self) -> Iterator[Metric]:
         """Every metric of the moment."""
@@ -37,3 +44,10 @@ class NamesMetrics:
             if plane in ("native", "python"):
                 requests.add_metric([code, plane], count)
         yield requests
+        for name, help_text in TLS_COUNTERS.items():
+            count = counters.get(name, 0)
+            yield CounterMetricFamily(f"rocketmq_namesrv_{name}", help_text, count)
+        end = self._certificate_end()
+        if end is not None:
+            name = f"rocketmq_namesrv_{CERTIFICATE_END}"
+            yield GaugeMetricFamily(name, CERTIFICATE_END_HELP, end)

@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,7 +64,9 @@ class NameServer:
         self._stopping = threading.Event()
         self._scanner = threading.Thread(target=self._scan, name="dead-brokers", daemon=True)
         self.port = self.settings.listen_port
-        self._health = _health(self.names, self.counters) if self.settings.metrics_listen else None
+        self._health: Health | None = None
+        if self.settings.metrics_listen:
+            self._health = _health(self.names, self._listener)
 
     @property
     def metrics_port(self) -> int | None:
@@ -137,14 +139,14 @@ class NameServer:
             self._forget_answers(self.names.routes.topics())
 
 
-def _health(names: Names, counters: Callable[[], dict[str, int]]) -> Health:
+def _health(names: Names, listener: Listener) -> Health:
     """`/metrics`, `/live` and `/ready` of a NameServer."""
     from mqserver.health import Health, require
 
     require()
     from mqserver.names.metrics import NamesMetrics
 
-    collect = NamesMetrics(names, counters).collect
+    collect = NamesMetrics(names, listener.counters, listener.certificate_end).collect
     return Health(names.settings.metrics_listen, collect, lambda: None)
 
 

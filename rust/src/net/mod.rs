@@ -6,6 +6,7 @@ pub mod frame;
 pub mod receiver;
 pub mod tls;
 pub mod tls_config;
+pub mod tls_dates;
 mod tls_verify;
 
 #[cfg(test)]

@@ -240,7 +240,7 @@ fn unfit(error: impl std::fmt::Display) -> TlsError {
     TlsError::Unfit(format!("TLS cannot be set up: {error}"))
 }
 
-fn bad(path: &Path, what: impl Into<String>) -> TlsError {
+pub(super) fn bad(path: &Path, what: impl Into<String>) -> TlsError {
     TlsError::File {
         path: path.to_owned(),
         what: what.into(),
@@ -260,7 +260,7 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     Ok(text)
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let text = read(path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match found {

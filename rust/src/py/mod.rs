@@ -61,6 +61,8 @@ mod _core {
     use super::store_results::{GetResult, PutResult, QueryResult};
     #[pymodule_export]
     use super::template::{RequestTemplate, SentReply};
+    #[pymodule_export]
+    use super::tls::certificate_end;
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

@@ -12,10 +12,18 @@ use super::server_settings::{bad, optional, required, seconds};
 use crate::net::tls_config::{
     ClientAuth, ClientTls, Identity, Password, ServerTls, TlsError, Verify,
 };
+use crate::net::tls_dates::ends_at;
 use crate::server::{Tls, TlsMode, TlsSettings};
 
 fn unusable(error: TlsError) -> PyErr {
     PyValueError::new_err(error.to_string())
+}
+
+/// Until when the first certificate of a PEM file is good, seconds since 1970.
+#[pyfunction]
+pub fn certificate_end(path: PathBuf) -> PyResult<u64> {
+    let end = ends_at(&path).map_err(unusable)?;
+    Ok(end.as_secs())
 }
 
 /// A server's "tls" setting; disabled if there is none.
