@@ -294,9 +294,12 @@ def fastjson_dumps(value: object, pretty: bool, raw_key: type[str]) -> str:
 # --- registrations (see mqclient/wire/bodies/registration.py)
 
 def read_registration(
-    body: bytes,
+    body: bytes, unpacked_max: int | None = None
 ) -> tuple[dict[str, tuple[int, int, int, int]], int, int, list[str]] | None:
-    """Topics and rows, counter, timestamp, filter servers. Releases the GIL while it reads."""
+    """Topics and rows, counter, timestamp, filter servers. Releases the GIL while it reads.
+
+    unpacked_max: the body is compressed, and may grow to so many bytes.
+    """
 
 def write_topic_table(table: dict[str, Any]) -> str:
     """Write a table of `TopicConfig` as fastjson does. Holds the GIL."""

@@ -142,7 +142,7 @@ def _registered(request: Request, compressed: bool) -> Registered:
         return Registered({}, DataVersion(), None)
     if request.version < _VERSION_3_0_11:
         return _taken(TopicConfigSerializeWrapper.from_json(request.body), None)
-    usual = None if compressed else read(request.body)
+    usual = read(request.body, compressed)
     if usual is not None:
         return usual
     body = RegisterBrokerBody.decode(request.body, compressed)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from zlib import compress
+
 import pytest
 
 from mqclient.wire.bodies import registration
+from mqclient.wire.bodies.base import BodyError
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.topics import (
     RegisterBrokerBody,
@@ -35,14 +38,17 @@ def test_it_is_written_as_any_other_body(names: list[str]) -> None:
     assert wrapper.to_json().decode() == fastjson.dumps(wrapper.to_plain())
 
 
-def test_what_a_java_broker_recorded_is_read_the_short_way() -> None:
+@pytest.mark.parametrize("compressed", [False, True])
+def test_what_a_java_broker_recorded_is_read_the_short_way(compressed: bool) -> None:
     read = 0
-    for recorded in frames(FOLDER / "broker-register.jsonl.gz"):
+    session = "broker-register-compressed" if compressed else "broker-register"
+    for recorded in frames(FOLDER / f"{session}.jsonl.gz"):
         frame = decode(recorded.data)
         if frame.code != RequestCode.REGISTER_BROKER or frame.is_response:
             continue
-        found = registration.read(frame.body)
-        slowly = RegisterBrokerBody.decode(frame.body)
+        assert frame.fields.get("compressed", "false") == str(compressed).lower()
+        found = registration.read(frame.body, compressed)
+        slowly = RegisterBrokerBody.decode(frame.body, compressed)
         wrapper = slowly.topic_config_serialize_wrapper
         assert found is not None
         assert (found.version, found.filter_servers) == (wrapper.data_version, [])
@@ -51,7 +57,7 @@ def test_what_a_java_broker_recorded_is_read_the_short_way() -> None:
             for name, row in wrapper.topic_config_table.items()
         }
         read += len(found.topics)
-    assert read > 10
+    assert read > 8
 
 
 def test_equal_rows_are_one_object() -> None:
@@ -64,6 +70,31 @@ def test_equal_rows_are_one_object() -> None:
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"\xff", b'{"filterServerList":[]}'])
 def test_anything_else_is_left_to_the_reader_that_forgives(body: bytes) -> None:
     assert registration.read(body) is None
+
+
+def test_ours_compressed_is_read_the_short_way() -> None:
+    names = [f"Topic-{number:05}" for number in range(10_000)] + ["Überweisung"]
+    body = body_of(names)
+    found = registration.read(body.encode(compressed=True), compressed=True)
+    assert found is not None
+    wrapper = body.topic_config_serialize_wrapper
+    assert found.version == wrapper.data_version
+    assert found.topics == {
+        name: (row.read_queue_nums, row.write_queue_nums, row.perm, 0)
+        for name, row in wrapper.topic_config_table.items()
+    }
+
+
+def test_a_bomb_is_not_unpacked() -> None:
+    bomb = compress(b"\0" * (registration.BYTES_MAX + 1), 9)
+    assert registration.read(bomb, compressed=True) is None
+    with pytest.raises(BodyError, match="grows over 67108864 bytes"):
+        RegisterBrokerBody.decode(bomb, compressed=True)
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"no zlib", compress(b""), compress(b"\0" * 100)])
+def test_what_is_compressed_and_unusual_is_left_to_it_too(body: bytes) -> None:
+    assert registration.read(body, compressed=True) is None
 
 
 def test_a_field_of_another_type_is_an_error() -> None:

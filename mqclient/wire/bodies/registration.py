@@ -7,6 +7,9 @@ from mqclient.wire.bodies.common import DataVersion
 from mqstore import _core
 from mqstore.lean import dataclass
 
+BYTES_MAX = 64 * 1024 * 1024
+"""A compressed registration that grows over this is refused."""
+
 Row = tuple[int, int, int, int]
 """What a route says of a topic on one broker: read queues, write queues, perm, system flag."""
 
@@ -23,12 +26,12 @@ class Registered:
     filter_servers: list[str] | None
 
 
-def read(body: bytes) -> Registered | None:
-    """Read a body of REGISTER_BROKER (103), uncompressed, if it is as brokers write it.
+def read(body: bytes, compressed: bool = False) -> Registered | None:
+    """Read a body of REGISTER_BROKER (103) if it is as brokers write it.
 
     None for everything else, good or bad: `RegisterBrokerBody.decode` forgives, and says why not.
     """
-    found = _core.read_registration(body)
+    found = _core.read_registration(body, BYTES_MAX if compressed else None)
     if found is None:
         return None
     topics, counter, timestamp, filter_servers = found

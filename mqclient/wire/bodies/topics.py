@@ -14,8 +14,6 @@ from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
 
 _INT32 = struct.Struct(">i")
-REGISTRATION_BYTES_MAX = 64 * 1024 * 1024
-"""A compressed registration may not grow beyond this when it is unpacked."""
 
 
 @dataclass
@@ -171,9 +169,9 @@ def _take(stream: bytes, position: int) -> tuple[bytes, int]:
 def _inflate(data: bytes) -> bytes:
     """Unpack with a cap, so that a small registration cannot take all memory."""
     unpacker = zlib.decompressobj()
-    stream = unpacker.decompress(data, REGISTRATION_BYTES_MAX)
+    stream = unpacker.decompress(data, registration.BYTES_MAX)
     if unpacker.unconsumed_tail:
-        raise BodyError(f"compressed registration grows over {REGISTRATION_BYTES_MAX} bytes")
+        raise BodyError(f"compressed registration grows over {registration.BYTES_MAX} bytes")
     return stream
 
 

@@ -5,7 +5,9 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io::Read;
 
+use flate2::read::ZlibDecoder;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
@@ -60,6 +62,63 @@ pub fn read(body: &[u8]) -> Option<Registration<'_>> {
         timestamp: wrapper.data_version.timestamp,
         filter_servers: body.filter_server_list.into_iter().map(|t| t.0).collect(),
     })
+}
+
+/// Unpacks a compressed registration, for `read_unpacked`; `None` for what is no zlib stream or
+/// would grow over `bytes_max`, and no more than that is ever unpacked.
+pub fn unpack(body: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
+    let mut stream = Vec::new();
+    let limit = u64::try_from(bytes_max).ok()?.saturating_add(1);
+    let mut unpacking = ZlibDecoder::new(body).take(limit);
+    unpacking.read_to_end(&mut stream).ok()?;
+    (stream.len() <= bytes_max).then_some(stream)
+}
+
+/// Reads an unpacked registration: pieces with their lengths before them, which are the version,
+/// as many topics as a number before them says, and the filter servers. `None` as `read`.
+pub fn read_unpacked(stream: &[u8]) -> Option<Registration<'_>> {
+    let mut left = stream;
+    let version: Version = serde_json::from_slice(piece(&mut left)?).ok()?;
+    let count = number(&mut left)?;
+    let mut topics = Vec::new(); // its size follows what is there, not what is said
+    for _ in 0..count {
+        topics.push(topic_line(piece(&mut left)?)?);
+    }
+    let servers: Vec<Text<'_>> = serde_json::from_slice(piece(&mut left)?).ok()?;
+    Some(Registration {
+        topics,
+        counter: version.counter,
+        timestamp: version.timestamp,
+        filter_servers: servers.into_iter().map(|text| text.0).collect(),
+    })
+}
+
+fn number(left: &mut &[u8]) -> Option<usize> {
+    let (word, rest) = left.split_first_chunk()?;
+    *left = rest;
+    usize::try_from(i32::from_be_bytes(*word)).ok()
+}
+
+fn piece<'a>(left: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = number(left)?;
+    let (piece, rest) = left.split_at_checked(length)?;
+    *left = rest;
+    Some(piece)
+}
+
+/// A topic's words: name, queues to read and to write, perm, filter type; RocketMQ 5 adds others.
+fn topic_line(line: &[u8]) -> Option<(Cow<'_, str>, Row)> {
+    let mut words = std::str::from_utf8(line).ok()?.split(' ');
+    let name = words.next()?;
+    let mut number = || words.next()?.parse().ok();
+    let row = Row {
+        reads: number()?,
+        writes: number()?,
+        perm: number()?,
+        sys_flag: 0, // it has no place there
+    };
+    words.next()?;
+    Some((name.into(), row))
 }
 
 /// Writes a topic table as fastjson does, in the order given: `{"name":{"order":false,...},...}`.
@@ -239,6 +298,71 @@ mod tests {
         assert_eq!(read(b"{}"), None);
         assert_eq!(read(&[0xff, 0xfe]), None);
         assert_eq!(read(&whole.as_bytes()[..whole.len() - 1]), None);
+    }
+
+    fn with_length(piece: &str) -> Vec<u8> {
+        [&(piece.len() as i32).to_be_bytes(), piece.as_bytes()].concat()
+    }
+
+    fn stream(version: &str, count: i32, topics: &[&str], servers: &str) -> Vec<u8> {
+        let mut stream = with_length(version);
+        stream.extend(count.to_be_bytes());
+        topics
+            .iter()
+            .for_each(|line| stream.extend(with_length(line)));
+        stream.extend(with_length(servers));
+        stream
+    }
+
+    const VERSION: &str = r#"{"counter":7,"timestamp":1700000000000}"#;
+
+    #[test]
+    fn an_unpacked_registration_is_read() {
+        let topics = ["T 4 5 6 SINGLE_TAG", "Über 1 2 3 MULTI_TAG +a=b c"];
+        let stream = stream(VERSION, 2, &topics, r#"["a:1"]"#);
+        let found = read_unpacked(&stream).unwrap();
+        let other = Row {
+            reads: 1,
+            writes: 2,
+            perm: 3,
+            sys_flag: 0,
+        };
+        let first = Row { sys_flag: 0, ..ROW };
+        assert_eq!(found.topics, [("T".into(), first), ("Über".into(), other)]);
+        assert_eq!((found.counter, found.timestamp), (7, 1_700_000_000_000));
+        assert_eq!(found.filter_servers, ["a:1"]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_to_the_reader_that_forgives() {
+        let topics = ["T 4 5 6 SINGLE_TAG"];
+        let good = stream(VERSION, 1, &topics, "[]");
+        assert!(read_unpacked(&good).is_some());
+        for end in 0..good.len() {
+            assert_eq!(read_unpacked(&good[..end]), None, "{end} bytes");
+        }
+        for bad in [
+            stream(VERSION, -1, &topics, "[]"),
+            stream(VERSION, i32::MAX, &topics, "[]"),
+            stream("7", 1, &topics, "[]"),
+            stream(VERSION, 1, &topics, "[1]"),
+            stream(VERSION, 1, &["T 4 5 6"], "[]"),
+            stream(VERSION, 1, &["T 4 x 6 SINGLE_TAG"], "[]"),
+            stream(VERSION, 1, &["T 4 99999999999 6 SINGLE_TAG"], "[]"),
+        ] {
+            assert_eq!(read_unpacked(&bad), None);
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_not_unpacked() {
+        let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), Default::default());
+        std::io::Write::write_all(&mut packer, &[0; 100_000]).unwrap();
+        let packed = packer.finish().unwrap();
+        assert_eq!(unpack(&packed, 100_000).unwrap().len(), 100_000);
+        assert_eq!(unpack(&packed, 99_999), None);
+        assert_eq!(unpack(&packed[..packed.len() / 2], 100_000), None);
+        assert_eq!(unpack(b"no zlib", 100_000), None);
     }
 
     #[test]

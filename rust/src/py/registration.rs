@@ -7,19 +7,32 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
-use crate::format::registration::{Registration, Row, Topic, read, write_topics};
+use crate::format::registration::{
+    Registration, Row, Topic, read, read_unpacked, unpack, write_topics,
+};
 
 /// Topics with (reads, writes, perm, system flag), counter, timestamp, filter servers.
 type Read<'py> = (Bound<'py, PyDict>, i64, i64, Vec<String>);
 
-/// Reads a registration as brokers write it; None for anything unusual.
+/// Reads a registration as brokers write it; None for anything unusual. `unpacked_max`: of a
+/// compressed one, how many bytes it may grow to.
 #[pyfunction]
+#[pyo3(signature = (body, unpacked_max = None))]
 pub fn read_registration<'py>(
     py: Python<'py>,
     body: &Bound<'py, PyBytes>,
+    unpacked_max: Option<usize>,
 ) -> PyResult<Option<Read<'py>>> {
     let bytes = body.as_bytes();
-    let Some(found) = py.detach(|| read(bytes)) else {
+    let stream;
+    let found = match unpacked_max {
+        None => py.detach(|| read(bytes)),
+        Some(bytes_max) => {
+            stream = py.detach(|| unpack(bytes, bytes_max)).unwrap_or_default();
+            py.detach(|| read_unpacked(&stream))
+        }
+    };
+    let Some(found) = found else {
         return Ok(None);
     };
     let topics = rows_of(py, &found)?;
