@@ -332,18 +332,22 @@ class Broker:
             self.context.stats.sample()
             lines.look()
             refusal = self._told_refusal(refusal)
-            limit = time.monotonic() - CLIENT_EXPIRY_S
-            context, listener = self.context, self._listener
-            assert listener is not None
+            context = self.context
             context.days.look(context.store.runtime())
             context.filters.left(context.consumers.is_online)
-            silent = {*context.consumers.silent_since(limit)}
-            silent.update(context.producers.silent_since(limit))
-            for connection in listener.silent([*silent], CLIENT_EXPIRY_S):
-                log.warning("connection %d sent no heartbeat for 120 s: closed", connection)
-                listener.close_connection(connection)
+            self.close_silent(CLIENT_EXPIRY_S)
             if next(turns) % PROTECT_TURNS == 0:
                 stop_slow_groups(context)
+
+    def close_silent(self, seconds: float) -> None:
+        """Close connections of producers and consumers without a heartbeat for so long."""
+        context, listener = self.context, self._listener
+        assert listener is not None
+        since = context.monotonic() - seconds
+        silent = {*context.consumers.silent_since(since), *context.producers.silent_since(since)}
+        for connection in listener.silent([*silent], seconds):
+            log.warning("connection %d sent no heartbeat for %.0f s: closed", connection, seconds)
+            listener.close_connection(connection)
 
     def _told_refusal(self, before: str | None) -> str | None:
         """Log when the store begins or ceases to refuse messages, and why."""
