@@ -238,7 +238,9 @@ impl Connection {
         let result = self.splitter.feed(bytes, |frame| {
             is_new = true; // what is left after it
             dispatch::frame(core, peer, frame, replies)?;
-            Ok(match replies.len() > limit {
+            // Refusals are short and take their time all the same: no short turn is full of them.
+            let is_long = limit < READ_BYTES && overload::is_refused(core, peer, replies.len());
+            Ok(match is_long || replies.len() > limit {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             })

@@ -176,7 +176,8 @@ impl Job {
             queued_ms: 0,
             turn: None,
             beat: (frame.code == route::HEART_BEAT)
-                .then(|| core.heartbeats.read(frame, &peer.heart)),
+                .then(|| core.heartbeats.read(frame, &peer.heart))
+                .flatten(),
             counted: true,
             answered: false,
         }

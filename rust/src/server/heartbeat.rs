@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::core::Core;
 use super::dispatch::{Context, Handled};
+use super::limits::HEARTBEAT_BYTES_MAX;
 use crate::format::remoting::Frame;
 
 /// What all connections share.
@@ -60,14 +61,19 @@ impl Heartbeats {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The heartbeat in `frame`, as `heart` would be asked for it now.
-    pub(super) fn read(&self, frame: &Frame<'_>, heart: &Heart) -> Beat {
+    /// The heartbeat in `frame`, as `heart` would be asked for it now; None if it is too long to be
+    /// known again, and then no earlier one is known either.
+    pub(super) fn read(&self, frame: &Frame<'_>, heart: &Heart) -> Option<Beat> {
+        if frame.body.len() > HEARTBEAT_BYTES_MAX {
+            heart.forget();
+            return None;
+        }
         let sender = (frame.language.0, frame.version);
-        Beat {
+        Some(Beat {
             words: self.hasher.hash_one((frame.body, sender)),
             generation: self.generation.load(Ordering::Acquire),
             forgotten: heart.known.lock().forgotten,
-        }
+        })
     }
 }
 
@@ -100,7 +106,8 @@ impl Heart {
 /// 34. Declines one that Python has not acknowledged in these words.
 pub(super) fn beat(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let (core, heart) = (context.core, &context.peer.heart);
-    if !heart.is_known(core.heartbeats.read(context.frame, heart)) {
+    let beat = core.heartbeats.read(context.frame, heart);
+    if !beat.is_some_and(|beat| heart.is_known(beat)) {
         return Handled::Declined;
     }
     let now_ms = core.clock.monotonic_ms();
@@ -158,6 +165,29 @@ mod tests {
         assert!(!heart.is_known(beat(1, 1)), "it came before that");
         heart.acknowledge(beat(1, 1));
         assert!(heart.is_known(beat(1, 1)));
+    }
+
+    #[test]
+    fn a_long_one_is_told_to_python_and_so_is_the_next() {
+        let (all, heart) = (Heartbeats::default(), Heart::default());
+        let read = |length| {
+            let body = &vec![b'x'; length][..];
+            let bytes = frame_of(body);
+            all.read(&Frame::decode(&bytes).unwrap(), &heart)
+        };
+        let short = read(HEARTBEAT_BYTES_MAX).unwrap();
+        heart.acknowledge(short);
+        assert!(heart.is_known(read(HEARTBEAT_BYTES_MAX).unwrap()));
+        assert_eq!(read(HEARTBEAT_BYTES_MAX + 1), None);
+        assert!(!heart.is_known(short));
+        assert!(!heart.is_known(read(HEARTBEAT_BYTES_MAX).unwrap()));
+    }
+
+    fn frame_of(body: &[u8]) -> Vec<u8> {
+        let head = br#"{"code":34,"flag":0,"language":"JAVA","opaque":1}"#;
+        let words = [4 + head.len() + body.len(), head.len()];
+        let words = words.map(|word| u32::try_from(word).unwrap().to_be_bytes());
+        [words.as_flattened(), head, body].concat()
     }
 
     #[test]

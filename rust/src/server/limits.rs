@@ -84,6 +84,10 @@ pub const DEFERRED_BYTES_MAX: usize = 32 << 20;
 /// Bytes of all requests in Python's hands, and of sends that wait for one; more are answered 2.
 pub const HANDOFF_BYTES_MAX: usize = 128 << 20;
 
+/// A longer heartbeat's body, bytes, always goes to Python: to compare it would take longer than a
+/// short turn.
+pub const HEARTBEAT_BYTES_MAX: usize = 128 << 10;
+
 /// Requests to one client that may wait for their reply at once.
 pub const CALLS_MAX: usize = 1_024;
 

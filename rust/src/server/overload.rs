@@ -16,6 +16,7 @@ use super::limits::{
     IDLE_TICK_MS, OWED_BYTES_BUDGET, OWED_SHARE_BYTES, PUT_LOCK_ABSURD_MS, PUT_LOCK_BUSY_MS,
     QUEUE_TICK_MS,
 };
+use super::peers::Peer;
 use super::route;
 use crate::format::remoting::{Frame, Head, ReplyTo, Serialize};
 
@@ -119,13 +120,17 @@ pub(super) fn is_full(core: &Core, owed: usize, limit: usize) -> bool {
     owed > OWED_SHARE_BYTES && (owed >= limit || core.peers.owed() > OWED_BYTES_BUDGET)
 }
 
+/// Whether a client is answered 2 because it and many others do not take their answers; `more`
+/// bytes of them are on their way to it.
+pub(super) fn is_refused(core: &Core, peer: &Peer, more: usize) -> bool {
+    core.peers.owed() > OWED_BYTES_BUDGET && is_full(core, peer.owed() + more, usize::MAX)
+}
+
 /// Answers 2 to a client that does not take its answers while many others do not either.
 /// `out` has answers that are on their way to it.
 pub(super) fn unread(context: &Context<'_>, out: &mut Vec<u8>) -> bool {
     let core = context.core;
-    if core.peers.owed() <= OWED_BYTES_BUDGET
-        || !is_full(core, context.peer.owed() + out.len(), usize::MAX)
-    {
+    if !is_refused(core, context.peer, out.len()) {
         return false;
     }
     core.counters.overloaded.one();
