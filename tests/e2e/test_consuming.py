@@ -64,7 +64,7 @@ class TestHolding:
             reply = waiting.read()
         assert (reply.code, reply.opaque, reply.remark) == (0, 77, "FOUND")
         assert [m.body for m in decode_messages(reply.body)] == [b"awaited"]
-        assert time.monotonic() - began < 3.0
+        assert time.monotonic() - began < 7.0, "not at the deadline"
 
     def test_another_tag_does_not(self, mq: Standalone) -> None:
         topic = mq.topic(queues=1)

@@ -70,7 +70,7 @@ def test_a_topic_created_by_a_send_is_announced(tmp_path: Path, compressed: str)
         letters = {"a": "p", "b": "Fresh", "c": "TBW102", "d": "4", "e": "0", "f": "0"}
         send = Frame(310, {**letters, "g": "1", "h": "0", "m": "false"}, b"x")
         assert ask(mq.broker_address, send).code == 0
-        eventually(lambda: route(mq.namesrv, "Fresh"), timeout=2.0)
+        eventually(lambda: route(mq.namesrv, "Fresh"), timeout=8.0)
 
 
 def test_an_unchanged_table_is_not_sent_again_without_force(tmp_path: Path) -> None:

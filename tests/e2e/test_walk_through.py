@@ -106,7 +106,7 @@ def test_committed_offsets_and_messages_survive_a_restart(
     before = [message.body for message in mq.messages("TopicTest")]
     mq.restart()
     assert [message.body for message in mq.messages("TopicTest")] == before
-    mq.wait_consumed("surviving", "TopicTest", timeout=1.0)
+    mq.wait_consumed("surviving", "TopicTest")
 
 
 def test_quickstart_prints_it_all(tmp_path: Path) -> None:

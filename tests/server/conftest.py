@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,6 +77,21 @@ class Servers:
     def stop(self) -> None:
         for stop in reversed(self._stops):
             stop()
+
+
+def wait_counted(listener: Listener, *, waiting: int | None = None, **least: int) -> None:
+    """Wait until each of these counters has at least that much, "." in a name as "_".
+
+    waiting: no more requests than that are to wait for Python.
+    """
+    deadline = time.monotonic() + DEADLINE
+    while True:
+        counted = listener.counters()
+        enough = all(counted.get(n.replace("_", "."), 0) >= least[n] for n in least)
+        if enough and (waiting is None or counted["waiting.all"] <= waiting):
+            return
+        assert time.monotonic() < deadline, counted
+        time.sleep(0.002)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from mqserver.replies import AGAIN, Response
 from mqstore import Settings, Store, decode_messages
-from tests.server.conftest import Servers
+from tests.server.conftest import Servers, wait_counted
 from tests.server.native import BROKER, DECLINED, Broker, pull_fields, send_fields
 from tests.server.raw import binary_frame, json_frame
 
@@ -268,13 +268,13 @@ def test_a_held_pull_is_answered_at_its_deadline(servers, broker):
     started = time.monotonic()
     reply = broker.pull(0, sysFlag="6", suspendTimeoutMillis="300")
     assert (reply.code, reply.remark) == (19, "NO_MESSAGE_IN_QUEUE")
-    assert 0.25 < time.monotonic() - started < 3
+    assert time.monotonic() - started > 0.25
 
 
 def test_a_held_pull_whose_topic_went_is_told_to_ask_again(servers, broker):
     consumer = servers.connect(broker.port)
-    consumer.send(json_frame(11, 7, pull_fields(0, sysFlag="6", suspendTimeoutMillis="300")))
-    assert consumer.is_silent(0.1)
+    consumer.send(json_frame(11, 7, pull_fields(0, sysFlag="6", suspendTimeoutMillis="1500")))
+    wait_counted(broker.listener, held=1)
     broker.publish("topics", {"T": None})
     assert consumer.read().code == 20
     assert consumer.ask(json_frame(11, 8, pull_fields(0))).code == DECLINED
@@ -284,7 +284,7 @@ def test_the_pull_of_a_client_that_went_is_forgotten(servers, broker):
     consumer = servers.connect(broker.port)
     fields = pull_fields(0, sysFlag="6", suspendTimeoutMillis=str(1 << 40))
     consumer.send(json_frame(11, 7, fields))
-    assert consumer.is_silent(0.1)
+    wait_counted(broker.listener, held=1)
     consumer.close()
     deadline = time.monotonic() + 15
     while broker.listener.counters()["held"]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
-from mqserver.listener import Listener
 from mqserver.replies import Response
-from tests.server.conftest import Servers
+from tests.server.conftest import Servers, wait_counted
 from tests.server.native import Broker, pull_fields
 from tests.server.raw import DEADLINE, Raw, json_frame
 from tests.server.test_cold_reads import BODY, forget_pages
@@ -17,19 +15,6 @@ from tests.server.test_cold_reads import BODY, forget_pages
 BIG = Response(body=b"x" * (256 << 10))
 MANY = 400
 """Such replies are 100 MiB: a client that is owed 64 MiB is closed."""
-
-
-def wait_until(listener: Listener, **counts: int) -> None:
-    """Wait until each of these counters has at least that much; `waiting` is to have no more."""
-    deadline = time.monotonic() + DEADLINE
-    waiting = counts.pop("waiting", MANY)
-    while True:
-        now = listener.counters()
-        enough = all(now.get(name.replace("_", "."), 0) >= least for name, least in counts.items())
-        if enough and now["waiting.all"] <= waiting:
-            return
-        assert time.monotonic() < deadline, now
-        time.sleep(0.002)
 
 
 class Asked:
@@ -46,10 +31,10 @@ class Asked:
         self.raw = servers.connect(self.port)
         self.raw.send(*(json_frame(code, n, {"b": "T"}) for n in range(count)))
         if code == 1:
-            wait_until(self.listener, python_1=count)
+            wait_counted(self.listener, python_1=count)
         self.open.set()
         # What is left then waits until the client reads.
-        wait_until(self.listener, waiting=0, parked=1)
+        wait_counted(self.listener, waiting=0, parked=1)
 
     def _serve(self, request):
         assert self.open.wait(DEADLINE)
@@ -108,7 +93,7 @@ def test_pulls_are_answered_as_their_client_reads(broker: Broker, servers, tmp_p
         forget_pages(tmp_path / "store" / "commitlog")
     slow = servers.connect(broker.port)
     slow.send(*(pull(n, n % 8, sysFlag="4", maxMsgNums="1") for n in range(MANY)))
-    wait_until(broker.listener, native_11=1)
+    wait_counted(broker.listener, native_11=1)
     assert broker.pull(0).code == 0, "others are served"
     assert {slow.read()[:2] for _ in range(MANY)} == {(0, n) for n in range(MANY)}
 
@@ -116,7 +101,7 @@ def test_pulls_are_answered_as_their_client_reads(broker: Broker, servers, tmp_p
 def test_held_pulls_that_are_woken_together_do_not_flood_their_client(broker: Broker, servers):
     slow: Raw = servers.connect(broker.port)
     slow.send(*(pull(n, 0, sysFlag="6", suspendTimeoutMillis="60000") for n in range(MANY)))
-    wait_until(broker.listener, held=MANY)
+    wait_counted(broker.listener, held=MANY)
     broker.send(BODY, e="0")
     replies = [slow.read() for _ in range(MANY)]
     assert {reply.opaque for reply in replies} == set(range(MANY))
