@@ -71,7 +71,9 @@ class Lane:
 
     def send(self, outgoing: Outgoing, timeout: float) -> Awaitable[Any]:
         """Send; what is awaited gives the answer, for `result`. timeout: seconds."""
-        template = self._template_of(outgoing)
+        template = self._batches if outgoing.batch else self._singles
+        if template is None:
+            template = self._template_of(outgoing)
         return template.send(_values(outgoing), outgoing.body, timeout)
 
     def oneway(self, outgoing: Outgoing, timeout: float) -> Awaitable[None]:

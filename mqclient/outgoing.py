@@ -53,7 +53,11 @@ def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
     if not 0 < size <= settings.body_bytes_max:
         _check_body(size, settings.body_bytes_max)
     properties = message.properties
-    msg_id, text = _identified(properties)
+    if properties == _PLAIN:  # no tag, no key, no id yet: nothing to encode
+        msg_id = unique_id()
+        text = f"WAIT\x01true\x02UNIQ_KEY\x01{msg_id}"
+    else:
+        msg_id, text = _identified(properties)
     result = Outgoing(topic, body, text, msg_id, message.flag)
     result.born_timestamp_ms = message.born_timestamp_ms
     if 0 < settings.compress_from <= size:
@@ -105,8 +109,6 @@ def _identified(properties: dict[str, str]) -> tuple[str, str]:
     if msg_id:
         return msg_id, _properties_text(properties)
     msg_id = unique_id()
-    if properties == _PLAIN:  # no tag, no key: nothing to encode
-        return msg_id, f"WAIT\x01true\x02UNIQ_KEY\x01{msg_id}"
     return msg_id, _properties_text({**properties, "UNIQ_KEY": msg_id})
 
 

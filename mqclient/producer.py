@@ -93,7 +93,10 @@ class Producer:
         UnreachableError, ClientTimeout (then it may be stored nevertheless), ClosedError.
         """
         self._client.check_running()
-        outgoing = self._prepare(message)
+        if type(message) is Message:  # the usual case, a call less
+            outgoing = prepare(message, self.settings)
+        else:
+            outgoing = self._prepare(message)
         limit = self.settings.timeout if timeout is None else seconds(timeout)
         if queue is None:
             return await self._sender.send_anywhere(outgoing, limit)

@@ -17,6 +17,7 @@ from mqclient.outgoing import Outgoing
 from mqclient.results import SendResult
 from mqclient.routes import TopicRoute
 from mqclient.wire.codes import ResponseCode
+from mqclient.wire.frame import Frame
 from mqstore.message import MessageQueue
 
 __all__ = ["Failure", "QueueChooser", "Sender"]
@@ -43,16 +44,19 @@ class QueueChooser:
     def __init__(self, start: int | None) -> None:
         self._index = random.randrange(1 << 30) if start is None else start
 
+    def turn(self) -> int:
+        """The next place, of any number of them; to be taken modulo that number."""
+        index = self._index
+        self._index = index + 1
+        return index
+
     def choose(self, queues: Sequence[MessageQueue], failed_broker: str | None) -> MessageQueue:
         """The next queue. failed_broker: broker name to avoid, None on a first try."""
         for _ in queues:
-            queue = queues[self._index % len(queues)]
-            self._index += 1
+            queue = queues[self.turn() % len(queues)]
             if queue.broker_name != failed_broker:
                 return queue
-        queue = queues[self._index % len(queues)]
-        self._index += 1
-        return queue
+        return queues[self.turn() % len(queues)]
 
 
 class Failure(NamedTuple):
@@ -68,13 +72,14 @@ class Failure(NamedTuple):
 class _Lanes:
     """The lanes of a topic's queues, as long as its route stays."""
 
-    __slots__ = ("by_id", "by_queue", "route")
+    __slots__ = ("by_queue", "in_turn", "route")
 
     def __init__(self, route: TopicRoute | None) -> None:
         self.route = route
         self.by_queue: dict[MessageQueue, Lane] = {}
-        self.by_id: dict[int, Lane] = {}
-        """The same for the route's own objects: a queue's hash costs as much as its request."""
+        self.in_turn: list[Lane] = []
+        """Those of the route's queues, in its order: a queue's hash costs as much as its request.
+        Empty until somebody sends to the queues in turn."""
 
 
 class Sender:
@@ -110,10 +115,13 @@ class Sender:
         self, topic: str, route: TopicRoute, failed_broker: str | None = None
     ) -> MessageQueue:
         """The next queue of a topic, of another broker than the one that failed if possible."""
+        return self._chooser(topic).choose(route.publish, failed_broker)
+
+    def _chooser(self, topic: str) -> QueueChooser:
         chooser = self._choosers.get(topic)
         if chooser is None:
             chooser = self._choosers[topic] = QueueChooser(self.settings.queue_index_start)
-        return chooser.choose(route.publish, failed_broker)
+        return chooser
 
     async def send_anywhere(self, outgoing: Outgoing, timeout: float) -> SendResult:
         """Try up to 1 + retries brokers; each try may use all the time that is left.
@@ -125,7 +133,10 @@ class Sender:
         lane = self._next_lane(outgoing.topic)
         if lane is not None:  # nothing has to be asked first: the usual case, kept short
             try:
-                result = lane.result(await lane.send(outgoing, timeout), outgoing)
+                answer = await lane.send(outgoing, timeout)
+                if type(answer) is not Frame and answer.code == 0:
+                    return SendResult(answer, outgoing.msg_id, lane.queue)
+                result = lane.result(answer, outgoing)
             except (UnreachableError, ClientTimeout, BrokerError) as error:
                 failure = _judge(lane, error)
             else:
@@ -211,16 +222,18 @@ class Sender:
         route = self._client.routes.known(topic)
         if route is None or not route.publish:
             return None
-        queue = self.choose(topic, route)
         lanes = self._lanes.get(topic)
-        if lanes is not None and lanes.route is route:
-            lane = lanes.by_id.get(id(queue))
-            if lane is not None:
-                return lane
-        lane = self._lane(queue)
-        if queue.broker_name in route.brokers:
-            self._lanes[topic].by_id[id(queue)] = lane
-        return lane
+        chooser = self._choosers.get(topic) or self._chooser(topic)
+        if lanes is None or lanes.route is not route or not lanes.in_turn:
+            if any(queue.broker_name not in route.brokers for queue in route.publish):
+                return self._lane(self.choose(topic, route))  # as `_lane` says
+            in_turn = [self._lane(queue) for queue in route.publish]
+            lanes = self._lanes[topic]
+            if lanes.route is route:  # else another thread has met a newer one
+                lanes.in_turn = in_turn
+        else:
+            in_turn = lanes.in_turn
+        return in_turn[chooser.turn() % len(in_turn)]
 
     def _lane(self, queue: MessageQueue) -> Lane:
         """The lane of a queue, made anew when the topic's route has changed."""

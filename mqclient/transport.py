@@ -170,7 +170,8 @@ class Transport:
         token, collected = connector.request(template, values, body, timeout, oneway)
         future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
         waiting = self._waiting
-        self._send_soon(at_once or not waiting or collected >= FLUSH_BYTES)
+        if not self._flush_comes or at_once or not waiting or collected >= FLUSH_BYTES:
+            self._send_soon(at_once or not waiting or collected >= FLUSH_BYTES)
         waiting[token] = (future, template.address)
         return future
 

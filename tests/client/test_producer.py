@@ -52,6 +52,22 @@ def test_queues_are_taken_in_turn_and_the_result_prints_as_rocketmqs():
     asyncio.run(scenario())
 
 
+def test_queues_of_a_new_route_have_their_turn_at_once():
+    async def scenario():
+        cluster = Cluster(T=1)
+        async with producer(cluster) as sender:
+            first = [await sender.send(Message("T", b"m")) for _ in range(2)]
+            assert {r.message_queue for r in first} == {MessageQueue("T", "broker-a", 0)}
+            two_brokers(cluster)
+            await sender._client.routes.refresh("T")
+            later = [await sender.send(Message("T", b"m")) for _ in range(4)]
+            assert [r.message_queue.broker_name for r in later] == ["broker-a", "broker-b"] * 2
+            asked = [address for address, request in cluster.transport.sent if request.code == 310]
+            assert asked[-4:] == ["a:1", "b:1"] * 2
+
+    asyncio.run(scenario())
+
+
 def test_request_fields_are_rocketmqs():
     async def scenario():
         cluster = Cluster(T=1)
