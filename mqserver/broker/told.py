@@ -43,6 +43,7 @@ def broker_row(context: BrokerContext) -> dict[str, object]:
         "property_filter": settings.enable_property_filter,
         "filter_retry": settings.filter_support_retry,
         "reject_transaction": settings.reject_transaction_message,
+        "slave_read": settings.slave_read_enable,
         "store_host": context.store_host,
         "accepting": context.accepting,
     }

@@ -93,7 +93,9 @@ pub(super) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         }
         filter => filter,
     };
-    let (true, Some(filter)) = (asked.allowed(core, &broker), filter) else {
+    // Which broker a group prefers is known to Python only.
+    let is_ours = !broker.slave_read && asked.allowed(core, &broker);
+    let (true, Some(filter)) = (is_ours, filter) else {
         return Handled::Declined;
     };
     if asked.sys_flag & COMMIT_OFFSET != 0 {

@@ -178,6 +178,7 @@ mod tests {
             max_message_bytes: 4_194_304,
             start_accept_ms: 0,
             reject_transaction: false,
+            slave_read: false,
             property_filter: false,
             filter_retry: false,
             store_host: "127.0.0.1:10911".parse().unwrap(),

@@ -172,6 +172,8 @@ pub struct BrokerRow {
     pub start_accept_ms: i64,
     /// `rejectTransactionMessage`: half messages are refused.
     pub reject_transaction: bool,
+    /// Pulls may be sent to slaves.
+    pub slave_read: bool,
     /// `enablePropertyFilter`: SQL92 expressions are allowed.
     pub property_filter: bool,
     /// `filterSupportRetry`: messages that come again are filtered by expressions too.

@@ -14,6 +14,7 @@ NAMES = (
     "names_routes",
     "names_bad",
     "state",
+    "slaves",
     "send",
     "pull",
     "offsets",
@@ -29,7 +30,7 @@ NAMES = (
     "frames",
 )
 GUARDED = ("bad", "acl", "checks")
-ONCE = ("state", "asked", "switches", "frames", "names_bad")
+ONCE = ("state", "slaves", "asked", "switches", "frames", "names_bad")
 """Families that are not sent again: they look at everything, or at other than requests."""
 BINARY = "binary "
 HELD = "6"
