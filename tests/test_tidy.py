@@ -43,6 +43,7 @@ CORE_DOORS = {
     "mqclient/transport.py",
     "mqclient/wire/bodies/registration.py",
     "mqclient/cli/bench.py",
+    "mqserver/expiry.py",
     "mqserver/listener.py",
 }
 
