@@ -1,0 +1,160 @@
+"""Java's mqadmin where it writes files or does not end: exportConfigs, exportMetadata,
+exportMetrics, clusterRT, startMonitoring, against Java's servers and ours.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from .clusters import Cluster, Maker
+from .java_driver import JavaDriver
+from .java_servers import java_command, prepare_home
+from .masks import masked
+from .processes import ServerProcess
+
+TOPIC, GROUP = "ExportTopic", "export_group"
+MAKERS: tuple[Maker, Maker] = ("java", "ours")
+EXPORTS = {"configs": "exportConfigs", "metadata": "exportMetadata", "metrics": "exportMetrics"}
+PARTS = {"metadata of topics": "-t", "metadata of groups": "-g"}
+ROUNDS = 3
+DEADLINE = 90.0
+MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
+OWN = {"exportTime", "commitLogDiskRatio", "consumeQueueDiskRatio", "clientInfo", "dataVersion"}
+"""Times, shares of this disk, and who happens to be connected."""
+RATE = re.compile(r"Tps$|messageAverageSize")
+
+
+class Run(NamedTuple):
+    """What the commands made of one cluster. files: by kind; rounds: lines of clusterRT;
+    watched: what startMonitoring logged in its first round.
+    """
+
+    printed: dict[str, str]
+    files: dict[str, Any]
+    rounds: list[str]
+    watched: list[str]
+
+
+def run_of(home: Path, maker: Maker) -> Run:
+    with ExitStack() as stack:
+        cluster = Cluster(home / "cluster", maker, maker)
+        stack.callback(cluster.stop)
+        driver = JavaDriver(home / "driver")
+        stack.callback(driver.kill)
+        cluster.create_topic(driver, TOPIC)
+        made = driver.admin(
+            "updateSubGroup", "-n", cluster.namesrv, "-b", cluster.broker, "-g", GROUP, "-r", "3"
+        )
+        assert "success" in made, made
+        printed, files = exported(home / "export", cluster, driver)
+        monitor = endless(home / "monitor", "startMonitoring", "-n", cluster.namesrv)
+        stack.callback(monitor.kill)
+        rt = endless(home / "rt", *f"clusterRT -n {cluster.namesrv} -a 2 -s 16 -i 1".split())
+        stack.callback(rt.kill)
+        rounds = first_rounds(rt)
+        return Run(printed, files, rounds, first_watch(home / "monitor"))
+
+
+def endless(home: Path, *words: str) -> ServerProcess:
+    """A command in a JVM of its own, which is killed when enough was seen."""
+    prepare_home(home)
+    return ServerProcess(java_command(home, MQADMIN, *words), cwd=home)
+
+
+def exported(
+    folder: Path, cluster: Cluster, driver: JavaDriver
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """What the export commands print, and what is in their files."""
+    printed, files = {}, {}
+    commands = {kind: (kind, command, ()) for kind, command in EXPORTS.items()}
+    commands |= {kind: ("metadata", "exportMetadata", (flag,)) for kind, flag in PARTS.items()}
+    for kind, (name, command, flags) in commands.items():
+        here = folder / kind.replace(" ", "_")
+        where = ("-n", cluster.namesrv, "-c", "DefaultCluster", "-f", str(here))
+        text = driver.admin(command, *where, *flags)
+        printed[kind] = masked(text).replace(str(folder), "FOLDER")
+        made = sorted(path.name for path in here.iterdir())
+        files[kind] = {path: json.loads((here / path).read_text()) for path in made}
+        assert made, f"{command} wrote no {name}: {text}"
+    return printed, files
+
+
+def first_rounds(process: ServerProcess) -> list[str]:
+    """The first lines of clusterRT, without their times."""
+    deadline = time.monotonic() + DEADLINE
+    while len(lines := rows_of(process)) <= ROUNDS:
+        assert time.monotonic() < deadline and not process.has_ended, process.output
+        time.sleep(0.05)
+    return [re.sub(r"\d+\.\d\d|NaN", "RT", line) for line in lines[: ROUNDS + 1]]
+
+
+def rows_of(process: ServerProcess) -> list[str]:
+    rows = (re.sub(r" +", " ", line).strip() for line in process.output.splitlines())
+    return [row for row in rows if row.startswith(("#Cluster", "DefaultCluster"))]
+
+
+def first_watch(home: Path) -> list[str]:
+    """What the first round of startMonitoring, after 20 s, says in the client's log."""
+    deadline = time.monotonic() + DEADLINE
+    while True:
+        text = "".join(path.read_text() for path in home.rglob("rocketmq_client.log"))
+        if "Execute one round monitor work" in text:
+            break
+        assert time.monotonic() < deadline, text[-2000:]
+        time.sleep(0.1)
+    said = [line.partition("[MONITOR]")[2] for line in text.splitlines() if "[MONITOR]" in line]
+    # Its own consumer may have committed by then, or not.
+    kept = [line for line in said if "__MONITOR_CONSUMER" not in line]
+    return [re.sub(r"(?<=Mills=)\d+", "N", masked(line)).strip(" =") for line in kept]
+
+
+@pytest.fixture(scope="module")
+def runs(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Run]]:
+    """Java's cluster and ours, at the same time."""
+    homes = [tmp_path_factory.mktemp(f"exports_{maker}") for maker in MAKERS]
+    with ThreadPoolExecutor(2) as pool:
+        yield list(pool.map(run_of, homes, MAKERS))
+
+
+def shown(value: Any) -> Any:
+    """A file's content as far as it must be equal."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: "OWN" if key in OWN or RATE.search(key) else shown(one) for key, one in value.items()
+    }
+
+
+@pytest.mark.parametrize("kind", [*EXPORTS, *PARTS])
+def test_exports_hold_the_same(runs: list[Run], kind: str) -> None:
+    theirs, ours = runs
+    assert ours.printed[kind] == theirs.printed[kind]
+    assert "success" in ours.printed[kind]
+    assert shown(ours.files[kind]) == shown(theirs.files[kind])
+
+
+def test_what_was_made_is_exported(runs: list[Run]) -> None:
+    (metadata,) = runs[1].files["metadata"].values()
+    assert metadata["topicConfigTable"][TOPIC]["writeQueueNums"] == 4
+    assert metadata["subscriptionGroupTable"][GROUP]["retryMaxTimes"] == 3
+
+
+def test_send_times_of_clusters_are_shown_round_after_round(runs: list[Run]) -> None:
+    theirs, ours = (run.rounds for run in runs)
+    assert ours == theirs
+    assert ours[1:] == ["DefaultCluster broker-a RT 2 0"] * ROUNDS
+
+
+def test_monitoring_says_the_same_in_its_first_round(runs: list[Run]) -> None:
+    theirs, ours = (run.watched for run in runs)
+    assert ours == theirs
+    assert ours == ["beginRound", "endRound"]
