@@ -6,6 +6,7 @@ use std::io;
 use std::ops::Range;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::format::message::{BLANK_BYTES, CheckCrc, Head, RecordView};
 use crate::log::fs::File;
@@ -55,6 +56,15 @@ impl LogDirectory {
     /// The files there are now, in order.
     pub(super) fn files(&self) -> Result<Vec<OffsetFile>, StoreError> {
         offset_files(&self.path)
+    }
+
+    /// The file that starts there; None if there is none.
+    fn file(&self, start: u64) -> io::Result<Option<Arc<File>>> {
+        let path = self.path.join(offset_name(start));
+        match self.open.get((0, start), || File::open(path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            other => other.map(Some),
+        }
     }
 
     /// First byte of the file that holds `offset`.
@@ -143,10 +153,8 @@ impl LogRead for LogDirectory {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
         let start = self.file_start(offset);
-        let path = self.path.join(offset_name(start));
-        let file = match self.open.get((0, start), || File::open(path)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-            other => other?,
+        let Some(file) = self.file(start)? else {
+            return Ok(0);
         };
         let room = usize::try_from(self.file_bytes - (offset - start)).unwrap_or(usize::MAX);
         let count = out.len().min(room);
@@ -161,5 +169,14 @@ impl LogRead for LogDirectory {
             }
         }
         Ok(filled)
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<u64> {
+        let (start, next_file) = (self.file_start(offset), self.next_file_start(offset));
+        let Some(file) = self.file(start)? else {
+            return Ok(next_file);
+        };
+        let found = file.next_data(offset - start)?;
+        Ok(found.map_or(next_file, |at| next_file.min(start + at)))
     }
 }

@@ -15,8 +15,10 @@ const LOOK_BYTES: u64 = 64 << 20;
 const CLOCK_MARGIN_MS: i64 = 60_000;
 /// So many records beyond the last wanted time end the search: one wrong time stamp does not.
 const BEYOND_MAX: usize = 1_024;
-/// Most bytes read at once.
+/// Most bytes of a chunk.
 const WHOLE_BYTES_MAX: usize = 64 << 20;
+/// Bytes read at once: the sizes of records are looked at while they are in the cache.
+const PIECE_BYTES: usize = 128 << 10;
 
 /// Which records are wanted; None where any is.
 #[derive(Debug, Clone, Copy, Default)]
@@ -232,17 +234,15 @@ impl Scan {
         let next_file = self.log.next_file_start(start);
         let room = usize::try_from(next_file - start).unwrap_or(usize::MAX);
         bytes.resize(room.min(max_bytes.clamp(BLANK_BYTES, WHOLE_BYTES_MAX)), 0);
-        let failed = log_error(start.cast_signed());
-        let read = self.log.read_at(start, bytes).map_err(failed)?;
         let stop = stop.map_or(u64::MAX, |stop| stop.max(0).cast_unsigned());
-        let (mut used, mut ended) = (0, Ended::More);
+        let (mut read, mut used, mut ended) = (0, 0, Ended::More);
         let mut next = start;
-        while read - used >= BLANK_BYTES {
+        while let Some(head) = self.head(start, used, &mut read, bytes)? {
             if next >= stop {
                 ended = Ended::Stop;
                 break;
             }
-            match Head::parse(&bytes[used..read]) {
+            match head {
                 Head::Blank => {
                     next = next_file;
                     break;
@@ -270,6 +270,34 @@ impl Scan {
         }))
     }
 
+    /// What a place announces, `used` bytes behind `start`, and reads on as far as that reaches;
+    /// None where too little follows. `bytes` is as long as it may become, `read` of it are
+    /// there; it is cut where the file ends.
+    #[inline]
+    fn head(
+        &self,
+        start: u64,
+        used: usize,
+        read: &mut usize,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Option<Head>, StoreError> {
+        loop {
+            let head = Head::parse(&bytes[used..*read]);
+            let is_short = *read - used < BLANK_BYTES;
+            let is_cut = matches!(head, Head::Record(size) if size > *read - used);
+            if *read == bytes.len() || !(is_short || is_cut) {
+                return Ok((!is_short).then_some(head));
+            }
+            let end = bytes.len().min(*read + PIECE_BYTES);
+            let at = start + *read as u64;
+            let more = self.log.read_at(at, &mut bytes[*read..end]);
+            *read += more.map_err(log_error(at.cast_signed()))?;
+            if *read < end {
+                bytes.truncate(*read);
+            }
+        }
+    }
+
     /// `offset`, or the start of a later file if nothing before it can be young enough.
     fn skip_files(&self, offset: u64, filter: &Filter<'_>) -> Result<u64, StoreError> {
         let Some(begin) = filter.begin_ms else {
@@ -286,14 +314,20 @@ impl Scan {
 
     /// Where records go on behind `offset`, at which none starts; None where the log ends there.
     ///
-    /// A record counts only if it is younger than what precedes it, as in recovery, so the walk
-    /// begins at the start of the file that holds `offset`.
+    /// A record counts only if it is younger than what precedes it, as in recovery, so where there
+    /// is one the walk begins at the start of the file that holds `offset`.
     pub fn next_record_after(&self, offset: i64) -> Result<Option<i64>, StoreError> {
         let offset = offset.max(0).cast_unsigned();
         let limit = self.log.max_offset();
         if offset >= limit {
             return Ok(None);
         }
+        // Behind the end of a log there is none, and that is seen without what precedes it.
+        let mut nothing_seen = LastSeen::default();
+        nothing_seen.store_timestamp_ms = i64::MIN;
+        let Some(first) = next_record(&self.log, offset, limit, &nothing_seen)? else {
+            return Ok(None);
+        };
         let mut last_seen = LastSeen::default();
         let mut walk = Walk::from(self.log.file_start(offset).max(self.log.min_offset()));
         while walk.offset() < offset {
@@ -319,7 +353,7 @@ impl Scan {
                 }
             }
         }
-        let next = next_record(&self.log, offset, limit, &last_seen)?;
+        let next = next_record(&self.log, first - 1, limit, &last_seen)?;
         Ok(next.map(u64::cast_signed))
     }
 

@@ -125,7 +125,9 @@ impl Shape {
 /// Not 0 where something differs inside the frame, or is not plain outside of it.
 #[inline(always)]
 fn differences(text: &[u8; BLOCK], known: &[u8; BLOCK], frame: &[u8; BLOCK]) -> u64 {
-    let [text, known, frame] = [text, known, frame].map(|bytes| u64::from_le_bytes(*bytes));
+    let text = u64::from_le_bytes(*text);
+    let known = u64::from_le_bytes(*known);
+    let frame = u64::from_le_bytes(*frame);
     ((text ^ known) & frame) | (pairs::not_plain(text) & !frame)
 }
 
