@@ -47,13 +47,19 @@ class Size:
 
 
 LARGE = Size(
-    {"stopped-readers": 1_000, "slow-senders": 5_000, "floods": 200, "half-frames": 400},
+    {
+        "stopped-readers": 1_000,
+        "slow-senders": 5_000,
+        "floods": 200,
+        "slow-floods": 200,
+        "half-frames": 400,
+    },
     backlog=20_000,
     seconds=2.0,
     rounds=5,
 )
 SMALL = Size(
-    {"stopped-readers": 20, "slow-senders": 50, "floods": 5, "half-frames": 5},
+    {"stopped-readers": 20, "slow-senders": 50, "floods": 5, "slow-floods": 5, "half-frames": 5},
     backlog=500,
     seconds=0.3,
     rounds=1,

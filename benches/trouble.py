@@ -117,8 +117,18 @@ def slow_senders() -> Step:
 
 
 def floods() -> Step:
-    """Requests of a megabyte that Python answers; the broker may have 128 MiB of them at once."""
-    beat = encode(Frame(int(RequestCode.HEART_BEAT), {}, b'{"clientID":"x"}' + bytes(FLOOD_BYTES)))
+    """Requests of a megabyte that Python refuses as they come."""
+    return _flood(b'{"clientID":"x"}' + bytes(FLOOD_BYTES))
+
+
+def slow_floods() -> Step:
+    """Those that take Python longer than they take to come; 128 MiB of them may wait."""
+    unknown = b'"unknown":[' + b"0," * (FLOOD_BYTES >> 3) + b"0]"
+    return _flood(b'{"clientID":"x",' + unknown + b" " * FLOOD_BYTES + b"}")
+
+
+def _flood(body: bytes) -> Step:
+    beat = encode(Frame(int(RequestCode.HEART_BEAT), {}, body))
     each = FLOOD_FRAMES_PER_SECOND * SLICE_SECONDS
 
     def step(clients: list[Client], slice_: int) -> None:
@@ -149,6 +159,7 @@ KINDS: dict[str, Callable[[], Step]] = {
     "stopped-readers": stopped_readers,
     "slow-senders": slow_senders,
     "floods": floods,
+    "slow-floods": slow_floods,
     "half-frames": half_frames,
 }
 SINK = "sink"
