@@ -10,7 +10,7 @@ import itertools
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,7 @@ MASKS = [
     (re.compile(r"127\.0\.0\.1:\d+"), "ADDRESS"),
     (re.compile(r"\b1[5-9]\d{11}\b"), "TIME"),
 ]
+NOTHING: Mapping[int, Sequence[Frame]] = {}
 KEY = re.compile("UNIQ_KEY\x01(\\w+)")
 
 
@@ -78,10 +79,13 @@ class Replay:
     compared: int = 0
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def play(self, session: str) -> None:
-        """Play one session to its end."""
+    def play(self, session: str, before: Mapping[int, Sequence[Frame]] = NOTHING) -> None:
+        """Play one session to its end.
+
+        before: what connections of the recording, by their numbers, had sent when it began.
+        """
         recorded = [f for f in frames(FOLDER / f"{session}.jsonl.gz") if is_brokers(f)]
-        _Session(self, session, recorded).play()
+        _Session(self, session, recorded).play(before)
 
     def ours(self, place: int) -> int:
         """Our physical offset of a recorded one."""
@@ -110,8 +114,12 @@ class _Session:
             if f.line.get("reply_to")
         }
 
-    def play(self) -> None:
+    def play(self, before: Mapping[int, Sequence[Frame]]) -> None:
         prefill(self._replay.address, self._recorded)
+        for number, requests in before.items():
+            line = self._lines[number] = Line(self._replay.address, timeout=PATIENCE)
+            for request in requests:
+                assert line.call(request).code == 0
         self._replay.settle()
         try:
             for recorded in self._recorded:
@@ -135,6 +143,8 @@ class _Session:
             if frame.code in (Code.PULL_MESSAGE, Code.QUERY_MESSAGE):
                 self._await_stored(frame)
             line.write(encode(frame))
+        elif frame.is_response and key not in self._asked:
+            assert frame.code == ResponseCode.PULL_NOT_FOUND  # held since before the recording
         elif frame.is_response:
             request, opaque = self._asked.pop(key)
             reply = line.first(lambda f: f.is_response and f.opaque == opaque)
@@ -241,12 +251,16 @@ def _fill(
     for at in range(first, end):
         message = wanted.get(at)
         letters = {
-            "a": "before", "b": topic, "c": "TBW102", "d": "4", "e": str(queue_id), "h": "0",
+            "a": "before", "b": topic, "c": "TBW102", "d": "4", "e": str(queue_id),
+            "h": str(message.flag if message else 0),
             "f": str(message.sys_flag if message else 0), "m": "false",
             "g": str(int(time.time() * 1000)),
             "i": message.stored_properties.decode() if message else "",
         }  # fmt: skip
         line.call(Frame(Code.SEND_MESSAGE_V2, letters, message.stored_body if message else b"-"))
+        deadline = time.monotonic() + PATIENCE
+        while int(line.call(Frame(Code.GET_MAX_OFFSET, where)).fields["offset"]) <= at:
+            assert time.monotonic() < deadline  # a delayed one takes its second
 
 
 def is_half(request: Frame) -> bool:
