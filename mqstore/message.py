@@ -10,6 +10,7 @@ import os
 import struct
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mqstore._codec import (
@@ -21,7 +22,6 @@ from mqstore._codec import (
     encode_properties,
 )
 from mqstore._core import COLUMN_LAYOUTS, ColumnBuilder
-from mqstore.lean import dataclass
 
 __all__ = [
     "COLUMN_LAYOUTS",

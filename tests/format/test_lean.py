@@ -2,12 +2,15 @@
 
 import copy
 import dataclasses
+import inspect
 import pickle
 from dataclasses import FrozenInstanceError, field, fields, replace
 from typing import Any
 
 import pytest
 
+import mqclient
+import mqstore
 from mqstore.lean import dataclass
 
 
@@ -106,6 +109,16 @@ def test_order() -> None:
 def test_copies_and_pickles(value: object) -> None:
     assert copy.copy(value) == value == copy.deepcopy(value)
     assert pickle.loads(pickle.dumps(value)) == value
+
+
+@pytest.mark.parametrize("package", [mqstore, mqclient])
+def test_classes_that_users_make_show_how(package: Any) -> None:
+    public = [getattr(package, name) for name in package.__all__]
+    made = [kind for kind in public if isinstance(kind, type) and dataclasses.is_dataclass(kind)]
+    assert made
+    for kind in made:
+        wanted = {item.name for item in fields(kind) if item.init}
+        assert wanted <= set(inspect.signature(kind).parameters), kind
 
 
 def test_what_a_class_writes_itself_stays() -> None:
