@@ -7,7 +7,7 @@ from mqserver.config.table import Setting, Table, inert
 from mqserver.config.tls_table import TLS_CLIENT, TLS_SERVER
 
 _NETTY = "the compiled plane has no such knob"
-_NO_CLIENT = "a NameServer connects to nobody"
+_NO_CLIENT = "a NameServer connects to nobody, but in plain for clusterTest"
 
 
 NAMESRV = Table(
@@ -41,8 +41,14 @@ NAMESRV = Table(
         Setting("maxConnections", 100_000, "most connections", floor=1),
         Setting("serverChannelMaxIdleTimeSeconds", 120, "close silent connections", unit="s",
                 floor=1, ceiling=86400),
-        inert("productEnvName", "center", "test clusters are not built"),
-        inert("clusterTest", False, "test clusters are not built"),
+        Setting("clusterTest", False, "ask the product environment for routes that are not known "
+                "here, over plain connections; ordered-topic configuration is always attached"),
+        Setting("productEnvName", "center", "the product environment: the unit whose NameServers "
+                "an address server lists"),
+        Setting("rmqAddressServerDomain", "jmenv.tbsite.net", "the address server's host, or "
+                "host:port; else port 8080", aliases=("rocketmq.namesrv.domain",)),
+        Setting("rmqAddressServerSubGroup", "nsaddr", "its list, the end of the path after "
+                "/rocketmq/", aliases=("rocketmq.namesrv.domain.subgroup",)),
         inert("configBlackList", "configBlackList;configStorePath;kvConfigPath",
                "only listed keys change online"),
         inert("serverWorkerThreads", 8, _NETTY),

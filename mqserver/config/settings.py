@@ -147,6 +147,10 @@ class NamesrvSettings(NamedTuple):
     kv_config_path: str
     metrics_listen: str
     order_message_enable: bool
+    cluster_test: bool
+    product_env_name: str
+    rmq_address_server_domain: str
+    rmq_address_server_sub_group: str
     admin_allow_addresses: str
     broker_allow_addresses: str
     scan_not_active_broker_interval: int

@@ -32,7 +32,7 @@ from mqserver.bad_input import refusing_bad_input
 from mqserver.config.online import OnlineSettings
 from mqserver.config.settings import NamesrvSettings
 from mqserver.guard import Guard, host_of
-from mqserver.names.answers import cluster_body, route_body, style_of
+from mqserver.names.answers import LEGACY, cluster_body, route_body, style_of
 from mqserver.names.kv import ORDER_NAMESPACE, KeyValues
 from mqserver.names.routes import AddressTaken, Registration, Routes
 from mqserver.replies import NO_REPLY, Processor, Refused, Reply, Request, Response
@@ -47,7 +47,8 @@ _FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 class Names:
     """Everything the processors ask. publish: gives the compiled plane a topic's ready route.
 
-    is_open: whether a connection still is.
+    is_open: whether a connection still is. product: of a test cluster, the route of a topic that
+    is not known here, None if the product environment does not know it either.
     """
 
     settings: NamesrvSettings
@@ -57,6 +58,7 @@ class Names:
     brokers: Guard
     publish: Callable[[str, str, bytes], None]
     is_open: Callable[[int], bool]
+    product: Callable[[str], bytes | None] | None = None
 
 
 def put_kv(names: Names, request: Request) -> Reply:
@@ -181,25 +183,33 @@ def query_data_version(names: Names, request: Request) -> Reply:
 
 
 def get_route(names: Names, request: Request) -> Reply:
-    """GET_ROUTEINFO_BY_TOPIC (105); the body is published before the lock is given up."""
+    """GET_ROUTEINFO_BY_TOPIC (105). A test cluster's own routes come before the product's."""
     topic = request.fields.get("topic")
     standard = request.fields.get("acceptStandardJsonOnly", "").lower() == "true"
-    style = style_of(request.version, standard)
-    with names.routes.lock:
-        found = names.routes.route(topic or "")
-        if found is None:
-            remark = f"No topic route info in name server for the topic: {_shown(topic)}{_FAQ}"
-            return Response(ResponseCode.TOPIC_NOT_EXIST, remark)
-        brokers, queues, filters = found
-        order = names.kv.get(ORDER_NAMESPACE, topic or "") if _ordered(names) else None
-        body = route_body(brokers, queues, filters, order, style)
-        if not _ordered(names):
-            names.publish(style, topic or "", body)
+    # As in RocketMQ, a test cluster's answers know one dialect.
+    style = LEGACY if names.product else style_of(request.version, standard)
+    body = _route(names, topic or "", style)
+    if body is None and names.product:
+        body = names.product(topic or "")
+    if body is None:
+        remark = f"No topic route info in name server for the topic: {_shown(topic)}{_FAQ}"
+        return Response(ResponseCode.TOPIC_NOT_EXIST, remark)
     return Response(body=body)
 
 
-def _ordered(names: Names) -> bool:
-    return names.settings.order_message_enable
+def _route(names: Names, topic: str, style: str) -> bytes | None:
+    """A topic's route, published before the lock is given up; None if nobody has the topic."""
+    with names.routes.lock:
+        found = names.routes.route(topic)
+        if found is None:
+            return None
+        brokers, queues, filters = found
+        is_ordered = names.settings.order_message_enable or names.product is not None
+        order = names.kv.get(ORDER_NAMESPACE, topic) if is_ordered else None
+        body = route_body(brokers, queues, filters, order, style)
+        if not is_ordered:
+            names.publish(style, topic, body)
+    return body
 
 
 def get_clusters(names: Names, request: Request) -> Reply:

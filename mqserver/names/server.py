@@ -26,6 +26,7 @@ from mqserver.tls import plane_tls
 
 if TYPE_CHECKING:
     from mqserver.health import Health
+    from mqserver.names.product import ProductEnvironment
 
 log = logging.getLogger("mqserver.names")
 FAMILY = "names"
@@ -52,6 +53,10 @@ class NameServer:
             publish=self._keep_answer,
             is_open=lambda connection: self._listener.is_open(connection),
         )
+        self._product: ProductEnvironment | None = None
+        if self.settings.cluster_test:
+            self._product = _product(self.settings)
+            self.names.product = self._product.route
         self._listener = Listener(
             _plane_settings(self.settings),
             None,
@@ -105,6 +110,8 @@ class NameServer:
         self._listener.stop(timeout=5.0)
         if self._scanner.ident is not None:
             self._scanner.join(timeout=5.0)
+        if self._product is not None:
+            self._product.close()
 
     def _scan(self) -> None:
         """Forget silent brokers and close what is left of their connections."""
@@ -148,6 +155,17 @@ def _health(names: Names, listener: Listener) -> Health:
 
     collect = NamesMetrics(names, listener.counters, listener.certificate_end).collect
     return Health(names.settings.metrics_listen, collect, lambda: None)
+
+
+def _product(settings: NamesrvSettings) -> ProductEnvironment:
+    """What a test cluster asks. The import is late: it brings a whole client."""
+    from mqserver.names.product import ProductEnvironment
+
+    return ProductEnvironment(
+        settings.product_env_name,
+        settings.rmq_address_server_domain,
+        settings.rmq_address_server_sub_group,
+    )
 
 
 def _plane_settings(settings: NamesrvSettings) -> dict[str, object]:

@@ -40,10 +40,17 @@ def java_command(home: Path, main: str, *arguments: str, flags: tuple[str, ...] 
 class JavaNamesrv:
     """`NamesrvStartup` on a free port; ready when the constructor returns."""
 
-    def __init__(self, home: Path, *, flags: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        settings: Mapping[str, object] | None = None,
+        flags: tuple[str, ...] = (),
+    ) -> None:
         self.port = free_triple()
         self.address = f"127.0.0.1:{self.port}"
-        conf = write_conf(prepare_home(home) / "namesrv.conf", {"listenPort": self.port})
+        values = {"listenPort": self.port, **(settings or {})}
+        conf = write_conf(prepare_home(home) / "namesrv.conf", values)
         main = "org.apache.rocketmq.namesrv.NamesrvStartup"
         command = java_command(home, main, "-c", str(conf), flags=flags)
         self.process = ServerProcess(command, cwd=home, ready="The Name Server boot success")

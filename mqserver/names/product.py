@@ -1,0 +1,67 @@
+"""The product environment behind a test cluster: the routes of topics that only it has.
+
+RocketMQ's ClusterTestRequestProcessor (server.md A.1): its NameServers are those that an address
+server lists for the unit of that name.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from mqclient.address_server import address_server_url
+from mqclient.admin.sync import Admin
+from mqclient.errors import NoRouteError, RocketMQError
+from mqserver.names.answers import LEGACY, route_body
+
+log = logging.getLogger("mqserver.names")
+TIMEOUT_S = 5.0
+"""For one answer, as RocketMQ's admin client waits."""
+
+
+class ProductEnvironment:
+    """Asks the NameServers of another environment. name: its unit at the address server.
+
+    domain: host or host:port of the address server. subgroup: of its lists.
+    """
+
+    def __init__(self, name: str, domain: str, subgroup: str) -> None:
+        self._name = name
+        self._url = address_server_url(domain, subgroup, name)
+        self._lock = threading.Lock()
+        self._admin: Admin | None = None
+
+    def route(self, topic: str) -> bytes | None:
+        """The body of a topic's route, blocking; None if it has none or does not answer."""
+        try:
+            found = self._client().topics.route(topic)
+        except NoRouteError:
+            return None
+        except RocketMQError as error:
+            log.warning("no route of %s from environment %s: %s", topic, self._name, error)
+            return None
+        rows = {
+            queue.broker_name: (
+                queue.read_queue_nums,
+                queue.write_queue_nums,
+                queue.perm,
+                queue.topic_sys_flag,
+            )
+            for queue in found.queue_datas
+        }
+        order = found.order_topic_conf
+        return route_body(found.broker_datas, rows, found.filter_server_table, order, LEGACY)
+
+    def _client(self) -> Admin:
+        with self._lock:
+            if self._admin is None:
+                admin = Admin(self._url, timeout=TIMEOUT_S, tls=False)
+                admin.start()
+                self._admin = admin
+            return self._admin
+
+    def close(self) -> None:
+        """Close the connections."""
+        with self._lock:
+            if self._admin is not None:
+                self._admin.close()
