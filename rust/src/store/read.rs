@@ -191,9 +191,6 @@ impl<F: Files> Reader<F> {
                 return Ok(true);
             }
             selection.scanned += 1;
-            if entry.is_filler() {
-                continue;
-            }
             // What the extension lacks passes; the client filters again.
             let is_wanted = matches!(request.filter, TagFilter::All)
                 || codes
@@ -204,7 +201,8 @@ impl<F: Files> Reader<F> {
                 selection.was_removing = false;
                 continue;
             }
-            if !is_within(&entry, log_bounds) {
+            // RocketMQ tells of a filler what it tells of a record that is gone.
+            if entry.is_filler() || !is_within(&entry, log_bounds) {
                 selection.was_removing = true;
                 continue;
             }

@@ -109,6 +109,7 @@ impl<F: Files> Reader<F> {
             let place = selection.scanned;
             selection.scanned += 1;
             if entry.is_filler() {
+                selection.was_removing = true;
                 continue;
             }
             if let Some(marks) = marks

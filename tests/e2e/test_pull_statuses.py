@@ -1,0 +1,220 @@
+"""Every status of a read, as a pull is told it: code, remark and offsets (store.md 7, wire.md 2.7).
+
+Nothing here is made by a client: the store is written first and then loses files, as disks and
+people do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import pytest
+
+from mqclient.wire.bodies.groups import SubscriptionGroupConfig
+from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from mqclient.wire.frame import Frame
+from mqserver.broker.context import BrokerContext, StoreDoor
+from mqserver.pair import Pair
+from mqserver.probe import Probe
+from mqserver.standalone import Standalone
+from mqstore import Settings, Store
+
+GROUP = "TOOLS_CONSUMER"
+"""A group that always is, so that the Rust plane answers."""
+PULL = {"consumerGroup": GROUP, "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0"}
+PULL |= {"suspendTimeoutMillis": "0", "subVersion": "0"}
+BIG = bytes(600_000)
+"""Two of these do not fit into a file of the log."""
+UNITS_PER_FILE = 10
+LONG_MAX = (1 << 63) - 1
+UNLIKELY = "a/b"
+"""A topic without a queue: RocketMQ would make its directories, this store does not."""
+
+
+class Case(NamedTuple):
+    """One row of the table."""
+
+    status: str
+    topic: str
+    offset: int
+    code: int
+    next: int
+    min: int
+    max: int
+    queue_id: int = 0
+    subscription: str = "*"
+    kind: str = "TAG"
+
+
+CASES = [
+    Case("FOUND", "Full", 1, 0, 5, 0, 5),
+    Case("FOUND", "Full", 0, 0, 5, 0, 5, subscription="Even"),
+    Case("NO_MATCHED_MESSAGE", "Full", 1, 20, 5, 0, 5, subscription="Other"),
+    # RocketMQ's cleaner deletes a file of the log, and corrects the queues' first offsets after
+    # it: a pull between the two gets this. It also does for a file that somebody deleted from the
+    # middle, which its start does not look for. Ours notes fillers in the queue then.
+    Case("MESSAGE_WAS_REMOVING", "Gone", 1, 20, 3, 0, 3),
+    Case("MESSAGE_WAS_REMOVING", "Gone", 2, 20, 3, 0, 3),
+    Case("MESSAGE_WAS_REMOVING", "Gone", 1, 20, 3, 0, 3, subscription="n IS NULL", kind="SQL92"),
+    Case("NO_MATCHED_MESSAGE", "Gone", 1, 20, 3, 0, 3, subscription="Other"),
+    Case("FOUND", "Gone", 0, 0, 3, 0, 3),
+    # RocketMQ finds no mapped file for an offset within the bounds: one that is missing in the
+    # middle when it starts (ours builds such a queue anew), or is taken away later.
+    Case("OFFSET_FOUND_NULL", "Hole", 10, 19, 20, 0, 25),
+    Case("OFFSET_FOUND_NULL", "Hole", 13, 19, 20, 0, 25),
+    Case("OFFSET_OVERFLOW_BADLY", "Full", 6, 21, 5, 0, 5),
+    Case("OFFSET_OVERFLOW_BADLY", "Full", LONG_MAX, 21, 5, 0, 5),
+    Case("OFFSET_OVERFLOW_ONE", "Full", 5, 19, 5, 0, 5),
+    Case("OFFSET_TOO_SMALL", "Trimmed", 0, 21, 3, 3, 5),
+    Case("OFFSET_TOO_SMALL", "Trimmed", 2, 21, 3, 3, 5),
+    Case("OFFSET_TOO_SMALL", "Full", -1, 21, 0, 0, 5),
+    Case("FOUND", "Trimmed", 3, 0, 5, 3, 5),
+    Case("NO_MATCHED_LOGIC_QUEUE", UNLIKELY, 0, 19, 0, 0, 0),
+    Case("NO_MATCHED_LOGIC_QUEUE", UNLIKELY, 7, 21, 0, 0, 0),
+    Case("NO_MESSAGE_IN_QUEUE", "Full", 0, 19, 0, 0, 0, queue_id=1),
+    Case("NO_MESSAGE_IN_QUEUE", "Full", 7, 21, 0, 0, 0, queue_id=1),
+    Case("NO_MESSAGE_IN_QUEUE", "Full", -1, 21, 0, 0, 0, queue_id=1),
+]
+
+
+def write(path: Path) -> None:
+    """Messages over four files of the log; the first and the third go."""
+    settings = Settings(
+        commit_log_file_bytes=1 << 20,
+        consume_queue_file_bytes=20 * UNITS_PER_FILE,
+        index_slots=100,
+        index_entries=400,
+        allocate_step_bytes=1 << 20,
+        min_free_bytes=1,
+    )
+    topics = {
+        name: TopicConfig(name, 2, 2, 6) for name in ("Trimmed", "Gone", "Full", "Hole", UNLIKELY)
+    }
+    with Store(path, settings, create=True) as store:
+        for _ in range(3):
+            store.put("Trimmed", b"old")
+        for _ in range(2):
+            store.put("Filler", BIG)
+        store.put("Gone", b"the first is there")
+        store.put("Gone", BIG)
+        store.put("Gone", b"in the same file")
+        store.put("Filler", BIG)
+        for _ in range(2):
+            store.put("Trimmed", b"new")
+        for tag in ("Even", "Odd", "Even", "Odd", "Even"):
+            store.put("Full", b"x", properties=f"TAGS\x01{tag}".encode())
+        for _ in range(25):
+            store.put("Hole", b"x")
+        store.flush()
+        store.save_state("topics.json", TopicConfigSerializeWrapper(topics).to_json())
+    log = sorted((path / "commitlog").iterdir())
+    assert len(log) == 4
+    for lost in (log[0], log[2]):
+        lost.unlink()
+
+
+def context_of(mq: Standalone) -> BrokerContext:
+    assert isinstance(mq.servers, Pair)
+    assert mq.servers.server is not None
+    return mq.servers.server.context
+
+
+@pytest.fixture(scope="module")
+def damaged(plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    path = tmp_path_factory.mktemp("store") / "store"
+    write(path)
+    with Standalone(path, settings={"dataPlane": plane, "enablePropertyFilter": "true"}) as mq:
+        # Nobody has read it, so that it is not open.
+        sorted((path / "consumequeue" / "Hole" / "0").iterdir())[1].unlink()
+        yield mq
+
+
+def pull(mq: Standalone, case: Case) -> Frame:
+    fields = {**PULL, "topic": case.topic, "queueId": str(case.queue_id)}
+    fields |= {"queueOffset": str(case.offset), "subscription": case.subscription}
+    fields |= {"expressionType": case.kind}
+    with Probe(mq.broker_address, timeout=10.0) as probe:
+        return probe.call(Frame(11, fields))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.status}-{case.offset}")
+def test_a_pull_is_told(damaged: Standalone, case: Case) -> None:
+    reply = pull(damaged, case)
+    assert (reply.code, reply.remark) == (case.code, case.status)
+    assert reply.fields == {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": str(case.next),
+        "minOffset": str(case.min),
+        "maxOffset": str(case.max),
+    }
+    assert bool(reply.body) == (case.code == 0)
+
+
+def test_after_a_lost_queue_file_the_rest_is_found(damaged: Standalone) -> None:
+    for asked, end in ((0, 10), (20, 25)):
+        reply = pull(damaged, Case("FOUND", "Hole", asked, 0, end, 0, 25))
+        assert (reply.code, reply.fields["nextBeginOffset"]) == (0, str(end))
+
+
+def test_each_plane_answers_itself(damaged: Standalone, plane: str) -> None:
+    def in_python() -> int:
+        return context_of(damaged).counters().get("python.11", 0)
+
+    before = in_python()
+    for case in CASES:
+        pull(damaged, case)
+    assert in_python() - before == (len(CASES) if plane == "python" else 0)
+
+
+def test_a_group_that_was_moved_is_told_once(damaged: Standalone) -> None:
+    """OFFSET_RESET, which RocketMQ has since 5.0: no request of 4.9 moves a group so."""
+    store = context_of(damaged).store
+    assert isinstance(store, Store)
+    store.reset_offset(GROUP, "Full", 0, 2)
+    case = Case("OFFSET_RESET", "Full", 4, 21, 2, 0, 5)
+    test_a_pull_is_told(damaged, case)
+    test_a_pull_is_told(damaged, case._replace(status="FOUND", code=0, next=5))
+
+
+class Lagging:
+    """A store whose readers are further behind than memory reaches: more than a test can write."""
+
+    def __init__(self, store: StoreDoor) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    def get(self, *asked: object) -> SimpleNamespace:
+        found = self._store.get(*asked)
+        names = (name for name in dir(found) if not name.startswith("_"))
+        told = {name: getattr(found, name) for name in names}
+        return SimpleNamespace(**told | {"suggest_slave": True})
+
+
+@pytest.mark.parametrize(
+    ("slave_read", "lags", "suggested"),
+    [("false", False, "0"), ("true", False, "2"), ("true", True, "3"), ("false", True, "0")],
+)
+def test_the_broker_to_pull_from_next(
+    damaged: Standalone,
+    monkeypatch: pytest.MonkeyPatch,
+    slave_read: str,
+    lags: bool,
+    suggested: str,
+) -> None:
+    group = SubscriptionGroupConfig("suggested", broker_id=2, which_broker_when_consume_slowly=3)
+    context = context_of(damaged)
+    with Probe(damaged.broker_address, timeout=10.0) as probe:
+        assert probe.call(Frame(200, body=group.to_json())).code == 0
+        setting = f"slaveReadEnable={slave_read}".encode()
+        assert probe.call(Frame(25, body=setting)).code == 0
+        if lags:
+            monkeypatch.setattr(context, "store", Lagging(context.store))
+        fields = {**PULL, "topic": "Full", "queueId": "0", "queueOffset": "0"}
+        reply = probe.call(Frame(11, fields | {"consumerGroup": "suggested"}))
+        assert (reply.code, reply.fields["suggestWhichBrokerId"]) == (0, suggested)
+        assert probe.call(Frame(25, body=b"slaveReadEnable=false")).code == 0
