@@ -120,10 +120,10 @@ impl SendReply<'_> {
 
 /// The offset ids of the records, joined by commas: address, port and physical offset in hex.
 fn message_ids(store_host: SocketAddr, offsets: &[i64]) -> String {
-    let mut ids = String::with_capacity(57 * offsets.len());
+    let mut ids = Vec::with_capacity(57 * offsets.len());
     for (index, offset) in offsets.iter().enumerate() {
         if index > 0 {
-            ids.push(',');
+            ids.push(b',');
         }
         match store_host.ip() {
             IpAddr::V4(ip) => push_hex(&ip.octets(), &mut ids),
@@ -132,15 +132,15 @@ fn message_ids(store_host: SocketAddr, offsets: &[i64]) -> String {
         push_hex(&u32::from(store_host.port()).to_be_bytes(), &mut ids);
         push_hex(&offset.to_be_bytes(), &mut ids);
     }
-    ids
+    String::from_utf8(ids).unwrap_or_default() // nothing but hex and commas
 }
 
 /// Upper-case hex; `format!` would cost more than the rest of the reply.
-fn push_hex(bytes: &[u8], out: &mut String) {
+fn push_hex(bytes: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in bytes {
-        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
-        out.push(char::from(DIGITS[usize::from(byte & 0xF)]));
+        let digit = |nibble: u8| DIGITS[usize::from(nibble)];
+        out.extend_from_slice(&[digit(byte >> 4), digit(byte & 0xF)]);
     }
 }
 

@@ -33,6 +33,7 @@ impl<'a> ExtFields<'a> {
         }
     }
 
+    #[inline]
     pub(super) fn push(&mut self, name: Cow<'a, str>, value: Cow<'a, str>) {
         self.entries.push((name, value));
     }

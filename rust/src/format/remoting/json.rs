@@ -4,6 +4,7 @@
 //! fields have their usual types) and borrows from the frame. Whatever else appears goes to
 //! the slow one, which forgives as much as fastjson does.
 
+mod marks;
 mod scan;
 mod slow;
 
