@@ -4,7 +4,7 @@
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memchr, memcmp
+from libc.string cimport memchr, memcmp, memcpy
 
 from datetime import datetime as _datetime, timedelta as _timedelta, timezone as _timezone
 from socket import AF_INET6 as _AF_INET6, inet_ntop as _inet_ntop
@@ -12,7 +12,9 @@ from socket import AF_INET6 as _AF_INET6, inet_ntop as _inet_ntop
 __all__ = [
     "BODY_BYTES_MAX",
     "DecodeError",
+    "Outgoing",
     "ReceivedMessage",
+    "UniqueIds",
     "decode_messages",
     "decode_properties",
     "decompress_body",
@@ -28,3 +30,4 @@ include "cursor.pxd"
 include "properties.pyx"
 include "body.pyx"
 include "message.pyx"
+include "outgoing.pyx"

@@ -1,6 +1,5 @@
 """A queue, ready to be sent to: its broker's address and the header its messages share."""
 
-import time
 from collections.abc import Awaitable
 from typing import Any
 
@@ -9,7 +8,7 @@ from mqclient.engine import Client
 from mqclient.errors import BrokerError, UnreachableError
 from mqclient.outgoing import Outgoing
 from mqclient.results import STATUS_OF_CODE, SendResult, read_send_reply
-from mqclient.template import Template, Values
+from mqclient.template import Template
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import Frame
 from mqstore.message import MessageQueue
@@ -74,16 +73,16 @@ class Lane:
         template = self._batches if outgoing.batch else self._singles
         if template is None:
             template = self._template_of(outgoing)
-        return template.send(_values(outgoing), outgoing.body, timeout)
+        return template.send(outgoing.values(), outgoing.body, timeout)
 
     def oneway(self, outgoing: Outgoing, timeout: float) -> Awaitable[None]:
         """Send without an answer; what is awaited ends when the bytes are written."""
         template = self._template_of(outgoing)
-        return template.oneway(_values(outgoing), outgoing.body, timeout)
+        return template.oneway(outgoing.values(), outgoing.body, timeout)
 
     def call(self, outgoing: Outgoing, timeout: float) -> Any:
         """Send from any thread and block until the answer is there, for `result`."""
-        return self._template_of(outgoing).call(_values(outgoing), outgoing.body, timeout)
+        return self._template_of(outgoing).call(outgoing.values(), outgoing.body, timeout)
 
     @property
     def blocks(self) -> bool:
@@ -105,16 +104,3 @@ class Lane:
         if answer.code not in STATUS_OF_CODE:
             raise BrokerError(answer.code, answer.remark, f"broker {self.queue.broker_name}")
         return read_send_reply(answer, self.queue, outgoing.msg_id)
-
-
-def _values(outgoing: Outgoing) -> Values:
-    """The open fields of the header."""
-    born_ms = outgoing.born_timestamp_ms
-    return (
-        outgoing.sys_flag,
-        time.time_ns() // 1_000_000 if born_ms is None else born_ms,
-        outgoing.flag,
-        outgoing.properties,
-        outgoing.reconsume_times,
-        outgoing.max_reconsume_times,
-    )

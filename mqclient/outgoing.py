@@ -6,11 +6,10 @@ Rules: RocketMQ 4.9 `DefaultMQProducerImpl`, `MessageDecoder.encodeMessages`.
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mqclient.config import RETRY_PREFIX, ProducerSettings, check_sendable
 from mqclient.wire.codes import MessageSysFlag
-from mqstore.message import Message, encode_properties, unique_id
+from mqstore.message import Message, Outgoing, encode_properties, unique_id
 
 __all__ = ["Outgoing", "prepare", "prepare_batch"]
 
@@ -19,26 +18,6 @@ _PROPERTIES_LENGTH = struct.Struct(">h")
 PROPERTIES_BYTES_MAX = 32767
 _PLAIN = {"WAIT": "true"}
 _COMPRESSED = int(MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_ZLIB)
-
-
-@dataclass(slots=True)
-class Outgoing:
-    """What a send request needs of a message or a batch.
-
-    msg_id: its unique id, a comma list for a batch. properties: as text. reconsume_times,
-    max_reconsume_times: set for messages to a retry topic only. born_timestamp_ms: None is now.
-    """
-
-    topic: str
-    body: bytes
-    properties: str
-    msg_id: str
-    flag: int = 0
-    sys_flag: int = 0
-    batch: bool = False
-    reconsume_times: int = 0
-    max_reconsume_times: int | None = None
-    born_timestamp_ms: int | None = None
 
 
 def prepare(message: Message, settings: ProducerSettings) -> Outgoing:

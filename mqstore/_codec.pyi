@@ -1,13 +1,15 @@
 """Turns bytes on the wire and on disk into Python objects (compiled; see csrc/)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final, Never, final
 
 __all__ = [
     "BODY_BYTES_MAX",
     "DecodeError",
+    "Outgoing",
     "ReceivedMessage",
+    "UniqueIds",
     "decode_messages",
     "decode_properties",
     "decompress_body",
@@ -139,3 +141,53 @@ def encode_properties(properties: Mapping[str, str | None]) -> bytes:
 
 def decompress_body(body: bytes, sys_flag: int) -> bytes:
     """Undo the compression that a system flag names; DecodeError if that fails."""
+
+@final
+class UniqueIds:
+    """Makes UNIQ_KEY ids: a head that is the same for a millisecond, and a counter.
+
+    head: gives the first 28 hex digits for a time in milliseconds since the epoch.
+    """
+
+    def __new__(cls, head: Callable[[int], bytes]) -> UniqueIds: ...
+    def next(self) -> str:
+        """The next id. Safe from any thread; raises what `head` raises."""
+    def forget(self) -> None:
+        """Ask for the head again, in a forked child: it must not repeat its parent's ids."""
+
+@final
+class Outgoing:
+    """What a send request needs of a message or a batch; made by mqclient.outgoing."""
+
+    topic: str
+    """Where it goes."""
+    body: bytes
+    """As sent, perhaps compressed."""
+    properties: str
+    """The properties text."""
+    msg_id: str
+    """Its unique id, a comma list for a batch."""
+    flag: int
+    """The user's number."""
+    sys_flag: int
+    """Says how the body is compressed."""
+    batch: bool
+    """Whether the body holds several messages."""
+    reconsume_times: int
+    """For messages to a retry topic, else 0."""
+    max_reconsume_times: int | None
+    """For messages to a retry topic, else None."""
+    born_timestamp_ms: int | None
+    """None is now."""
+
+    def __new__(
+        cls,
+        topic: str,
+        body: bytes,
+        properties: str,
+        msg_id: str,
+        flag: int = 0,
+        batch: bool = False,
+    ) -> Outgoing: ...
+    def values(self) -> tuple[str | int | None, ...]:
+        """The open fields of the request's header, in its order."""

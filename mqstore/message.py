@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import struct
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from mqstore._codec import (
     DecodeError,
+    Outgoing,
     ReceivedMessage,
+    UniqueIds,
     decode_messages,
     decode_properties,
     decompress_body,
@@ -31,6 +31,7 @@ __all__ = [
     "Message",
     "MessageQueue",
     "OffsetMessageId",
+    "Outgoing",
     "ReceivedMessage",
     "decode_messages",
     "decode_properties",
@@ -250,24 +251,14 @@ def parse_offset_msg_id(text: str) -> OffsetMessageId:
     return OffsetMessageId(str(ipaddress.ip_address(raw[:-12])), port, physical_offset)
 
 
-class _UniqueIds:
-    """Makes UNIQ_KEY ids: IP, pid, random (Java: class loader), time of the month, counter."""
+class _Heads:
+    """How UNIQ_KEY ids begin: IP, pid, random (Java: class loader), time of the month."""
 
     def __init__(self) -> None:
         self._prefix = ""
         self._month_ms = self._month_end_ms = 0
-        self._counter = itertools.count()  # next() is atomic: no lock
-        self._head = (-1, "")  # all but the counter, and the millisecond it is for
-        os.register_at_fork(after_in_child=self._forget)
 
-    def next(self) -> str:
-        now_ms = time.time_ns() // 1_000_000
-        head_ms, head = self._head
-        if head_ms != now_ms:
-            head = self._renew(now_ms)
-        return f"{head}{next(self._counter) & 0xFFFF:04X}"
-
-    def _renew(self, now_ms: int) -> str:
+    def head(self, now_ms: int) -> bytes:
         if not self._prefix:
             import ipaddress
 
@@ -276,13 +267,12 @@ class _UniqueIds:
             self._prefix = b"".join(parts).hex().upper()
         if now_ms >= self._month_end_ms:
             self._month_ms, self._month_end_ms = _month_of(now_ms)
-        head = f"{self._prefix}{(now_ms - self._month_ms) & 0xFFFFFFFF:08X}"
-        self._head = (now_ms, head)
-        return head
+        return f"{self._prefix}{(now_ms - self._month_ms) & 0xFFFFFFFF:08X}".encode()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """In a forked child, which must not repeat its parent's ids."""
-        self._prefix, self._head = "", (-1, "")
+        self._prefix = ""
+        _unique_ids.forget()
 
 
 def _month_of(now_ms: int) -> tuple[int, int]:
@@ -307,7 +297,9 @@ def _own_address() -> str:
         return str(probe.getsockname()[0])
 
 
-_unique_ids = _UniqueIds()
+_heads = _Heads()
+_unique_ids = UniqueIds(_heads.head)
+os.register_at_fork(after_in_child=_heads.forget)
 
 
 def unique_id() -> str:

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from itertools import pairwise
 
 import pytest
 
@@ -104,3 +105,9 @@ def test_unique_ids_differ_between_threads_and_processes():
     other = queue.get()
     child.join(10)
     assert other[8:20] != ids[0][8:20]
+
+
+def test_a_unique_ids_counter_has_four_digits_and_begins_again():
+    ids = [unique_id() for _ in range(0x10001)]
+    numbers = [int(text[28:], 16) for text in ids]
+    assert all((one + 1) & 0xFFFF == next_one for one, next_one in pairwise(numbers))
