@@ -42,8 +42,9 @@ __all__ = [
     "GetResult", "LinesAhead", "Memory", "PutResult", "QueryResult", "RepairReport", "Report",
     "Request", "RequestTemplate", "Scan", "SentReply", "Server", "ServerStopped", "SettingError",
     "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout",
-    "bench", "bloom_bits", "check_sql", "fastjson_dumps", "fastjson_to_strict", "json_lines",
-    "next_log", "read_registration", "rebuild", "write_topic_table",
+    "bench", "bloom_bits", "certificate_end", "check_sql", "fastjson_dumps",
+    "fastjson_to_strict", "json_lines", "next_log", "read_registration", "rebuild",
+    "write_topic_table",
 ]  # fmt: skip
 
 OPTIMISED: Final[bool]
