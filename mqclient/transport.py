@@ -170,8 +170,9 @@ class Transport:
         token, collected = connector.request(template, values, body, timeout, oneway)
         future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
         waiting = self._waiting
-        if not self._flush_comes or at_once or not waiting or collected >= FLUSH_BYTES:
-            self._send_soon(at_once or not waiting or collected >= FLUSH_BYTES)
+        at_once = at_once or not waiting or collected >= FLUSH_BYTES
+        if at_once or not self._flush_comes:  # most find that it comes: a call less
+            self._send_soon(at_once)
         waiting[token] = (future, template.address)
         return future
 

@@ -5,9 +5,7 @@ them through the broker waits 10 s, or 5 s for a member's positions.
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,20 +17,10 @@ from mqserver.pair import Pair
 from mqserver.probe import Probe, ask
 from mqserver.standalone import Standalone
 from tests.e2e.test_clients_asked import CLIENT, GROUP, heartbeat, replying
+from tests.waiting import until
 
-DEADLINE = 20.0
 MEMBERS = Frame(38, {"consumerGroup": GROUP})
 PRODUCERS = Frame(204, {"producerGroup": "CLIENT_INNER_PRODUCER", "topic": "any"})
-
-
-def until(condition: Callable[[], bool]) -> bool:
-    """Whether it becomes true in time."""
-    pause, deadline = threading.Event(), time.monotonic() + DEADLINE
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        pause.wait(0.02)
-    return True
 
 
 def members(mq: Standalone) -> list[str]:

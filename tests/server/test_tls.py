@@ -6,8 +6,6 @@ import logging
 import shutil
 import socket
 import ssl
-import threading
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from mqserver.tls import CertificateWatch
 from tests.certificates import Authority, encrypt
 from tests.server.conftest import Servers
 from tests.server.raw import DEADLINE, Raw, json_frame
+from tests.waiting import until
 
 
 def echo(request):
@@ -164,30 +163,20 @@ def test_new_files_are_shown_without_a_restart(servers, authority, caplog):
     first = serial(port)
     with secured(port, authority.context()) as raw, caplog.at_level(logging.INFO, "mqserver"):
         authority.issue("server")  # over the old files
-        assert wait_until(lambda: serial(port) != first)
+        assert until(lambda: serial(port) != first)
         assert raw.ask(json_frame(1, 1)).code == 0  # its session goes on
         second = serial(port)
         Path(str(tls["key"])).write_text("no key")
-        assert wait_until(lambda: "cannot be taken" in caplog.text)
+        assert until(lambda: "cannot be taken" in caplog.text)
         assert serial(port) == second
         authority.issue("server")
-        assert wait_until(lambda: serial(port) != second)
+        assert until(lambda: serial(port) != second)
     said = [record.message for record in caplog.records if "cannot be taken" in record.message]
     assert said == [
         "TLS files changed but cannot be taken, the old certificate stays: "
         f"{tls['key']}: holds no private key in PEM"
     ]
     listener.stop()
-
-
-def wait_until(condition) -> bool:
-    pause = threading.Event()
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        pause.wait(0.05)
-    return True
 
 
 def ends(raw: Raw) -> bool:

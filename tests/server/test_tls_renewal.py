@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,23 +12,12 @@ import pytest
 from mqclient import Admin
 from mqserver import Standalone
 from tests.certificates import Authority, Pair
-
-DEADLINE = 20.0
+from tests.waiting import until
 
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path)
-
-
-def until(condition: Callable[[], bool]) -> bool:
-    """Whether it becomes true in time."""
-    pause, deadline = threading.Event(), time.monotonic() + DEADLINE
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        pause.wait(0.05)
-    return True
 
 
 def over(pair: Pair, new: Pair) -> None:

@@ -11,11 +11,10 @@ use super::events::Failure;
 use super::pool::Shared;
 use super::waiters::Waiters;
 use crate::format::remoting::Frame;
-use crate::net::connect::{ConnectError, connect};
+use crate::net::connect::ConnectError;
 use crate::net::connection::{Connection, SendError};
 use crate::net::frame::FrameSplitter;
 use crate::net::receiver::Receiver;
-use crate::net::tls;
 
 /// What a server that takes TLS only does with a plain connection.
 const NEVER_HEARD: &str =
@@ -133,7 +132,11 @@ impl Line {
     }
 
     async fn open(&self, shared: &Shared) -> Result<(Arc<Connection>, Receiver), Failure> {
-        let (connection, receiver) = self.connect(shared).await?;
+        let settings = &shared.settings;
+        let (limit, queue_bytes) = (settings.connect_timeout, settings.outbound_limit_bytes);
+        let opened = Connection::dial(&self.address, limit, shared.tls(), queue_bytes).await;
+        let unreachable = |error: ConnectError| Failure::Unreachable(error.to_string());
+        let (connection, receiver) = opened.map_err(unreachable)?;
         let mut state = self.state.lock();
         if let State::Connecting(waiting) = &mut *state {
             // Under the lock, so that later requests cannot overtake these.
@@ -151,24 +154,6 @@ impl Line {
         drop(state);
         shared.events.settled();
         Ok((connection, receiver))
-    }
-
-    async fn connect(&self, shared: &Shared) -> Result<(Arc<Connection>, Receiver), Failure> {
-        let settings = &shared.settings;
-        let unreachable = |error: ConnectError| Failure::Unreachable(error.to_string());
-        let limit = settings.connect_timeout;
-        let begin = Instant::now();
-        let stream = connect(&self.address, limit).await.map_err(unreachable)?;
-        let queue_bytes = settings.outbound_limit_bytes;
-        let made = match shared.tls() {
-            None => Connection::new(stream, queue_bytes),
-            Some(config) => {
-                let left = limit.saturating_sub(begin.elapsed());
-                let session = tls::connect(&stream, &self.address, config, left).await;
-                Connection::with_session(stream, queue_bytes, session.map_err(unreachable)?)
-            }
-        };
-        made.map_err(|error| Failure::Unreachable(format!("{}: {error}", self.address)))
     }
 
     /// Receives until the connection ends; why it did.

@@ -70,9 +70,9 @@ pub(super) struct Shared {
 
 impl Pool {
     /// A pool whose tasks run on `runtime`.
-    pub fn new(runtime: Handle, settings: PoolSettings, events: Arc<dyn Events>) -> Self {
+    pub fn new(runtime: Handle, mut settings: PoolSettings, events: Arc<dyn Events>) -> Self {
         let shared = Arc::new(Shared {
-            tls: Mutex::new(settings.tls.clone()),
+            tls: Mutex::new(settings.tls.take()),
             settings,
             events,
             lines: Mutex::default(),

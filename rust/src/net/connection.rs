@@ -8,15 +8,18 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rustls::ClientConfig;
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
 
+use super::connect::{ConnectError, connect};
 use super::receiver::Receiver;
-use super::tls::{Opened, Session};
+use super::tls::{self, Opened, Session};
 
 /// Small pieces are joined up to this size, bytes: one system call writes many replies.
 const JOINED_BYTES_MAX: usize = 64 << 10;
@@ -123,6 +126,32 @@ impl Connection {
         let (connection, mut receiver) = Self::new(stream, outbound_limit_bytes)?;
         receiver.upgrade(&connection, session, &[])?;
         Ok((connection, receiver))
+    }
+
+    /// Connects to "host:port" within `limit`, under TLS if there is a configuration.
+    ///
+    /// # Errors
+    /// `ConnectError`, which says what failed.
+    pub async fn dial(
+        address: &str,
+        limit: Duration,
+        tls: Option<Arc<ClientConfig>>,
+        outbound_limit_bytes: usize,
+    ) -> Result<(Arc<Self>, Receiver), ConnectError> {
+        let begin = Instant::now();
+        let stream = connect(address, limit).await?;
+        let made = match tls {
+            None => Self::new(stream, outbound_limit_bytes),
+            Some(config) => {
+                let left = limit.saturating_sub(begin.elapsed());
+                let session = tls::connect(&stream, address, config, left).await?;
+                Self::with_session(stream, outbound_limit_bytes, session)
+            }
+        };
+        made.map_err(|cause| ConnectError::Failed {
+            address: address.to_owned(),
+            cause,
+        })
     }
 
     /// From now on what is sent is sealed, and what is received goes through `open`.

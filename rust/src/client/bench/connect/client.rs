@@ -11,11 +11,10 @@ use tokio::time::{sleep, timeout};
 use super::Event;
 use crate::client::bench::BenchError;
 use crate::format::remoting::Frame;
-use crate::net::connect::{ConnectError, connect};
+use crate::net::connect::ConnectError;
 use crate::net::connection::Connection;
 use crate::net::frame::FrameSplitter;
 use crate::net::receiver::Receiver;
-use crate::net::tls;
 
 /// A heartbeat's reply, or a notice that a group has changed; more would be no broker's.
 const FRAME_BYTES_MAX: usize = 64 * 1024;
@@ -58,18 +57,9 @@ impl Client {
     }
 
     async fn open(&self) -> io::Result<Line> {
-        let begin = Instant::now();
-        let stream = connect(&self.address, self.timeout).await;
-        let stream = stream.map_err(cause_of)?;
-        let (connection, receiver) = match &self.tls {
-            None => Connection::new(stream, WAITING_BYTES_MAX)?,
-            Some(config) => {
-                let left = self.timeout.saturating_sub(begin.elapsed());
-                let session = tls::connect(&stream, &self.address, Arc::clone(config), left).await;
-                let session = session.map_err(cause_of)?;
-                Connection::with_session(stream, WAITING_BYTES_MAX, session)?
-            }
-        };
+        let tls = self.tls.clone();
+        let opened = Connection::dial(&self.address, self.timeout, tls, WAITING_BYTES_MAX).await;
+        let (connection, receiver) = opened.map_err(cause_of)?;
         Ok(Line {
             connection,
             receiver,
