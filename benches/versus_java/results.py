@@ -11,7 +11,18 @@ from typing import Any
 from benches.harness import environment
 from benches.versus_java.figures import NAMES, written
 from benches.versus_java.plot import draw
-from benches.versus_java.rows import OURS, Goal, Measured, Need, Row, Session, Verdict, ratios
+from benches.versus_java.rows import (
+    LIMIT,
+    OURS,
+    Goal,
+    Measured,
+    Need,
+    Row,
+    Session,
+    Verdict,
+    of_limit,
+    ratios,
+)
 
 HERE = Path(__file__).resolve().parent
 METHOD = """\
@@ -31,6 +42,11 @@ RocketMQ has a heap of 1 GiB, G1, and 1 GiB of direct memory. The Java client is
 Figures are medians over the rounds; rates have their least and most. CPU is user + system of the
 server's process. "Java's" in a goal is the better of the two in the same run. Open loop: each
 request has its time, and its latency counts from then.
+
+"limit" is a server that answers and stores nothing (`rust/examples/limit.rs`): a blocking thread
+for the connection, a read, a write. With SYNC_FLUSH it writes what it reads and flushes that before
+it answers. It takes its turns in the same run: what it does not reach, no broker can with this
+client on this machine.
 """
 
 
@@ -82,12 +98,14 @@ def _read(row: Row, home: Path) -> dict[str, Any] | None:
 
 
 def _goals_table(kept: list[tuple[Row, dict[str, Any]]]) -> Iterator[str]:
-    yield "| row | goal | found | met |"
-    yield "|---|---|---|---|"
+    yield "| row | goal | found | met | the limit's |"
+    yield "|---|---|---|---|---|"
     for row, content in kept:
         for verdict in _verdicts(row, content["measured"]):
             found, met = _found(verdict), "yes" if verdict.met else "**no**"
-            yield f"| {row.title} | {_asked(verdict.goal)} | {found} | {met} |"
+            most = verdict.goal.judge(content["measured"], LIMIT)
+            limit = "" if most is None else _found(most)
+            yield f"| {row.title} | {_asked(verdict.goal)} | {found} | {met} | {limit} |"
 
 
 def _section(row: Row, content: dict[str, Any], home: Path) -> str:
@@ -100,6 +118,8 @@ def _section(row: Row, content: dict[str, Any], home: Path) -> str:
     times = ", ".join(f"{written(ratio)} x {name}" for name, ratio in rates.items())
     if times:
         parts.append(f"Ours, {NAMES[row.plot]}: {times}.")
+    if (share := of_limit(measured, row.plot)) is not None:
+        parts.append(f"That is {share:.0%} of the limit in the same run.")
     if measured.note:
         parts.append(f"{measured.note}.")
     count = max(len(rounds) for rounds in measured.rounds.values())

@@ -13,9 +13,10 @@ from typing import Protocol
 
 from benches.servers import Cluster, Java, Java5, Ours
 from benches.versus_java.java_client import JavaClient
+from benches.versus_java.limit import Limit
 
 KINDS: tuple[type[Cluster], ...] = (Ours, Java, Java5)
-OURS = Ours.name
+OURS, LIMIT = Ours.name, Limit.name
 Figures = dict[str, float | None]
 """One round of one broker."""
 
@@ -100,9 +101,9 @@ class Goal:
     need: Need
     value: float
 
-    def judge(self, measured: Measured) -> Verdict | None:
-        """None where a figure was not measured."""
-        ours = measured.median(OURS, self.figure)
+    def judge(self, measured: Measured, server: str = OURS) -> Verdict | None:
+        """Ours, or another server in its place; None where a figure was not measured."""
+        ours = measured.median(server, self.figure)
         if ours is None:
             return None
         if self.need in (Need.AT_LEAST, Need.AT_MOST):
@@ -144,6 +145,13 @@ def ratios(measured: Measured, figure: str) -> dict[str, float]:
     return {} if ours is None else {name: ours / other for name, other in others.items()}
 
 
+def of_limit(measured: Measured, figure: str) -> float | None:
+    """Ours over the limit's median, where the limit was measured."""
+    ours, limit = measured.median(OURS, figure), measured.median(LIMIT, figure)
+    return ours / limit if ours is not None and limit else None
+
+
 def _java_medians(measured: Measured, figure: str) -> Mapping[str, float]:
-    medians = {name: measured.median(name, figure) for name in measured.rounds if name != OURS}
+    others = [name for name in measured.rounds if name not in (OURS, LIMIT)]
+    medians = {name: measured.median(name, figure) for name in others}
     return {name: value for name, value in medians.items() if value}

@@ -51,13 +51,16 @@ def java_send(threads: int, batch: int = 1, body_bytes: int = 1024, flush: str =
         lambda session: JavaSend(session.client, threads, batch, body_bytes),
         flush,
         beside_disk=flush == SYNC and threads == 1,
+        beside_limit=True,
     )
 
 
-def native(case: Case, flush: str = ASYNC, seconds: float | None = None) -> Load:
+def native(
+    case: Case, flush: str = ASYNC, seconds: float | None = None, limit: bool = False
+) -> Load:
     """Our generator's load."""
     is_lone_sync = flush == SYNC and case.threads == 1
-    return Load(lambda _: case, flush, case.consume, seconds, is_lone_sync)
+    return Load(lambda _: case, flush, case.consume, seconds, is_lone_sync, limit)
 
 
 JAVA_BACKLOG = Load(lambda of: JavaConsume(of.client, of.backlog_messages), backlog=True)
@@ -109,7 +112,7 @@ ROWS = (
     Row(
         "native-async-64-rocketmq",
         "Native client, 64 in flight, ROCKETMQ headers, rounds of 10 s",
-        native(Case("64", produce=IN_FLIGHT, headers="rocketmq"), seconds=10.0),
+        native(Case("64", produce=IN_FLIGHT, headers="rocketmq"), seconds=10.0, limit=True),
         (at_least(RATE, 400_000), times_java()),
     ),
     Row(

@@ -11,6 +11,7 @@ from typing import Protocol
 from benches import calibrate
 from benches.cases import Case, Loads, make_backlog, measure
 from benches.servers import Cluster, Java
+from benches.versus_java import limit
 from benches.versus_java.bystanders import Bystanders
 from benches.versus_java.java_client import JavaSend
 from benches.versus_java.rows import Figures, Measured, Session
@@ -36,7 +37,8 @@ class Load:
 
     make: the load, when the session has what it needs. backlog: fill the topic that is read first.
     seconds: of a round, where it is not the session's. beside_disk: measure the disk's fdatasync
-    before each round as well, and what the broker adds to it.
+    before each round as well, and what the broker adds to it. beside_limit: a server that stores
+    nothing takes its turns too, where there is a compiler for it.
     """
 
     make: Callable[[Session], Loads]
@@ -44,6 +46,7 @@ class Load:
     backlog: bool = False
     seconds: float | None = None
     beside_disk: bool = False
+    beside_limit: bool = False
 
     def run(self, session: Session) -> Measured:
         """Rounds in turns."""
@@ -112,7 +115,7 @@ class _Turns:
 
     def __enter__(self) -> _Turns:
         with ExitStack() as stack:
-            for kind in self.session.kinds:
+            for kind in self._kinds():
                 folder = self.session.new_folder(kind.name)
                 cluster = stack.enter_context(kind(folder, {"flushDiskType": self.how.flush}))
                 self.clusters.append(cluster)
@@ -124,6 +127,10 @@ class _Turns:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def _kinds(self) -> list[type[Cluster]]:
+        is_there = self.how.beside_limit and limit.missing() is None
+        return [*self.session.kinds, *([limit.Limit] if is_there else [])]
 
     def take(self) -> None:
         """Rounds until enough of them had the machine for themselves, or patience ends."""

@@ -11,7 +11,7 @@ import pytest
 from benches.route_load import Counter
 from benches.versus_java import results, row_of
 from benches.versus_java.figures import NAMES
-from benches.versus_java.rows import Goal, Measured, Need, Session, ratios
+from benches.versus_java.rows import LIMIT, Figures, Goal, Measured, Need, Session, of_limit, ratios
 from benches.versus_java.table import ROWS
 
 
@@ -71,10 +71,22 @@ def test_results_are_kept_and_written(tmp_path: Path) -> None:
     row = row_of("java-async-64")
     results.keep(row, Session(tmp_path, 2.0, 1.0, 3), THRICE, tmp_path)
     text = results.write(ROWS, tmp_path).read_text()
-    assert "| Java client, 64 threads | messages/s ≥ 1.8 x Java's | 3 x | yes |" in text
+    assert "| Java client, 64 threads | messages/s ≥ 1.8 x Java's | 3 x | yes |  |" in text
     assert "| **mqstack** | 300 (10..310) |" in text
     assert "3 x java-4.9.7, 5 x java-5.3.3" in text
     assert re.search(r"Not measured: .*Memory of the broker", text)
+
+
+def test_the_limit_is_no_java_and_is_judged_beside_ours(tmp_path: Path) -> None:
+    limit: list[Figures] = [{"messages_per_s": 400.0}]
+    beside = Measured({**THRICE.rounds, LIMIT: limit})
+    assert ratios(beside, "messages_per_s") == ratios(THRICE, "messages_per_s")
+    assert of_limit(beside, "messages_per_s") == pytest.approx(0.75)
+    assert of_limit(THRICE, "messages_per_s") is None
+    results.keep(row_of("java-async-64"), Session(tmp_path, 2.0, 1.0, 3), beside, tmp_path)
+    text = results.write(ROWS, tmp_path).read_text()
+    assert "messages/s ≥ 1.8 x Java's | 3 x | yes | 4 x |" in text
+    assert "That is 75% of the limit in the same run." in text
 
 
 def test_a_plot_is_a_picture_with_every_broker_and_its_spread(tmp_path: Path) -> None:

@@ -1,0 +1,39 @@
+"""The limit: a server that answers and stores nothing, as one more broker of a row.
+
+No broker can give the client more than that on this machine: where a goal is above it, it says so.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+from benches.harness import ROOT
+from benches.servers import Cluster
+from tests.interop.processes import free_triple
+
+SOURCE = ROOT / "rust" / "examples" / "limit.rs"
+COMPILE = ("rustc", "-O", "--edition", "2024", "-C", "codegen-units=1")
+
+
+class Limit(Cluster):
+    """rust/examples/limit.rs, NameServer and broker in one process.
+
+    With SYNC_FLUSH it writes what it reads to a file and flushes that before it answers.
+    """
+
+    name = "limit"
+
+    def _start(self) -> None:
+        program = self.folder / "limit"
+        subprocess.run([*COMPILE, SOURCE, "-o", program], check=True)
+        port = free_triple()
+        self.namesrv = f"127.0.0.1:{port}"
+        is_sync = self.settings.get("flushDiskType") == "SYNC_FLUSH"
+        log = [str(self.folder / "log")] if is_sync else []
+        self._run([str(program), str(port), *log], port)
+
+
+def missing() -> str | None:
+    """Why it cannot be built, None if it can."""
+    return None if shutil.which("rustc") else "there is no rustc"
