@@ -139,7 +139,7 @@ def test_a_reset_needs_offsets_and_somebody_online(mq: Standalone, topic: str) -
     commit(mq, topic, (1, 1))
     reply = reset(mq, topic, 0, force=True)
     assert reply.code == 206
-    assert (reply.remark or "").startswith("Consumer not online, so can not reset offset.")
+    assert (reply.remark or "").startswith("Consumer not online, so can not reset offset, Group")
 
 
 def test_members_tell_their_positions(mq: Standalone, topic: str, client: Client) -> None:

@@ -35,7 +35,7 @@ def reset_offset(broker: BrokerContext, request: Request) -> Reply:
     group = broker.consumers.get(header.group)
     if group is None:
         remark = (
-            f"Consumer not online, so can not reset offset. Group: {header.group} "
+            f"Consumer not online, so can not reset offset, Group: {header.group} "
             f"Topic: {header.topic} Timestamp: {header.timestamp}"
         )
         return Response(ResponseCode.CONSUMER_NOT_ONLINE, remark)
