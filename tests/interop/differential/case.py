@@ -28,7 +28,8 @@ class Case:
 
     fields: None leaves extFields out. Values and text bodies may hold `${KEPT.FIELD}`: a header
     field of an earlier reply that was kept, or its `phy`, the physical offset in its msgId.
-    until: ask again, for some seconds, until the reply's fields hold these values.
+    until: ask again, for some seconds, until the reply's fields hold these values; until_again:
+    the values when the family is sent once more, without which such a case is left out there.
     silent: Java is known to stay silent; waits only briefly. raw: bytes sent instead of a frame;
     any response is theirs. ends: the client sends nothing after them, and says so.
     connection: requests of one name share a connection, which lives as long as the family.
@@ -48,6 +49,7 @@ class Case:
     language: int = 0
     keep: str = ""
     until: Mapping[str, str] = field(default_factory=dict)
+    until_again: Mapping[str, str] = field(default_factory=dict)
     silent: bool = False
     raw: bytes = b""
     connection: str = "a"
@@ -62,7 +64,7 @@ class Case:
         """The same request with some header fields changed, or left out where None."""
         fields = {**(self.fields or {}), **changes}
         left = {key: value for key, value in fields.items() if value is not None}
-        return replace(self, name=name, fields=left, keep="", until={})
+        return replace(self, name=name, fields=left, keep="", until={}, until_again={})
 
 
 def spoiled(good: Case, numbers: Iterable[str] = (), words: Iterable[str] = ()) -> Iterator[Case]:
@@ -83,7 +85,7 @@ def spoiled(good: Case, numbers: Iterable[str] = (), words: Iterable[str] = ()) 
         yield good.but(f"{name}; {key} climbs", **{key: "../../x"})
         yield good.but(f"{name}; {key} illegal", **{key: "a b/c:é"})
     yield good.but(f"{name}; a field too many", noSuchField="1")
-    yield replace(good, name=f"{name}; no fields", fields=None, keep="", until={})
+    yield replace(good, name=f"{name}; no fields", fields=None, keep="", until={}, until_again={})
 
 
 BAD_BODIES: Mapping[str, bytes] = {
@@ -101,7 +103,7 @@ BAD_BODIES: Mapping[str, bytes] = {
 def with_bad_bodies(good: Case, bodies: Mapping[str, bytes] = BAD_BODIES) -> Iterator[Case]:
     """The request with each of the bodies."""
     for what, body in bodies.items():
-        yield replace(good, name=f"{good.name}; body {what}", body=body, keep="", until={})
+        yield replace(good, name=f"{good.name}; body {what}", body=body, keep="", until={}, until_again={})
 
 
 def body_of(value: object) -> bytes:

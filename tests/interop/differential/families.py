@@ -55,13 +55,16 @@ def _in_binary(name: str) -> tuple[Case, ...]:
         case
         for case in _PLAIN[name]
         if case.serialize == 0
-        and not case.until
+        and bool(case.until) == bool(case.until_again)
         and case.code not in left_out
         and (case.fields or {}).get("sysFlag") != HELD
     )
     # How long a queue is by now depends on what one side refused before.
     loose = ("queueOffset",)
-    return tuple(replace(case, serialize=1, keep="", loose=case.loose + loose) for case in again)
+    return tuple(
+        replace(case, serialize=1, keep="", loose=case.loose + loose, until=case.until_again)
+        for case in again
+    )
 
 
 _PLAIN = {name: _cases(name) for name in NAMES}

@@ -73,6 +73,14 @@ PROPERTIES = {
 REPLY = {"i": "MSG_TYPE\x01reply\x02REPLY_TO_CLIENT\x01nobody@1\x02CORRELATION_ID\x011"}
 REPLY_TOPIC = {"b": "DefaultCluster_REPLY_TOPIC"}
 
+LAST_CREATED = Case(
+    "the last created",
+    30,
+    {"topic": "BrandNew7", "queueId": "0"},
+    until={"offset": "1"},
+    until_again={"offset": "2"},
+)
+
 CASES = [
     create(TOPIC),
     create("SendBad"),
@@ -110,7 +118,7 @@ CASES = [
     send("created with 0", b="BrandNew5", d="0"),
     send("created with -1", b="BrandNew6", d="-1"),
     send("created, unit", b="BrandNew7", k="true"),
-    Case("the last created", 30, {"topic": "BrandNew7", "queueId": "0"}, until={"offset": "1"}),
+    LAST_CREATED,
     *(
         Case(f"queues of {topic}", 202, {"topic": topic})
         for topic in ("BrandNew3", "BrandNew4", "BrandNew5", "BrandNew7")
