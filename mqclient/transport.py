@@ -1,7 +1,7 @@
 """The engine's door: requests out, replies in, on the running event loop.
 
-Sockets and timers live in the compiled core (`_core.Connector`), which wakes the loop through a
-socket pair; frames are matched with their requests here by token.
+Sockets and timers live in the compiled core (`_core.Connector`), which keeps the futures of
+requests under way and wakes the loop through a socket pair.
 """
 
 import asyncio
@@ -27,15 +27,22 @@ CloseCallback = Callable[[str], None]
 """Gets the address of a connection that is gone."""
 
 Submission = tuple[
-    str, int, float, bool, int, dict[str, str], bytes, int, str | None, int | None, int, int
+    str,
+    asyncio.Future[Any],
+    float,
+    bool,
+    int,
+    dict[str, str],
+    bytes,
+    int,
+    str | None,
+    int | None,
+    int,
+    int,
 ]
 
 _REPLY, _FAILED, _WRITTEN, _REQUEST, _CLOSED, _READ = range(6)
 _WAKE_BYTES = 4096
-_TOKEN = 1 << 62
-"""First token of calls with frames; those of templates count from 0. The core uses three bits."""
-FLUSH_BYTES = 64 * 1024
-"""Requests collected in a turn of the loop that are sent before it ends: the broker can begin."""
 
 
 class Transport:
@@ -51,9 +58,7 @@ class Transport:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connector: Connector | None = None
         self._wake: socket.socket | None = None
-        self._waiting: dict[int, tuple[asyncio.Future[Any], str]] = {}
         self._outbox: list[Submission] = []
-        self._next_token = _TOKEN
         self._flush_comes = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._request_callback: RequestCallback | None = None
@@ -107,7 +112,7 @@ class Transport:
         assert self._loop is not None and self._wake is not None
         self._loop.remove_reader(self._wake)
         await asyncio.to_thread(connector.close, 1.0)
-        self._handle(connector.drain())
+        self._handle(*connector.drain())
         self._wake.close()
         for task in tuple(self._tasks):
             task.cancel()
@@ -119,13 +124,11 @@ class Transport:
         if self._connector is None or self._process != process_id():
             self._start()
         assert self._loop is not None
-        self._next_token += 8
-        token = self._next_token
         future: asyncio.Future[Any] = self._loop.create_future()
         self._outbox.append(
             (
                 address,
-                token,
+                future,
                 timeout,
                 oneway,
                 request.code,
@@ -138,8 +141,7 @@ class Transport:
                 request.serialize,
             )
         )
-        self._send_soon(at_once=not self._waiting)
-        self._waiting[token] = (future, address)
+        self._send_soon()
         return future
 
     @staticmethod
@@ -167,13 +169,11 @@ class Transport:
         connector = self._connector
         if connector is None or self._process != process_id():
             connector = self._start()
-        token, collected = connector.request(template, values, body, timeout, oneway)
         future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
-        waiting = self._waiting
-        at_once = at_once or not waiting or collected >= FLUSH_BYTES
-        if at_once or not self._flush_comes:  # most find that it comes: a call less
-            self._send_soon(at_once)
-        waiting[token] = (future, template.address)
+        if connector.request(template, values, body, timeout, future, oneway) or at_once:
+            self._flush()  # there is nobody to wait for, or enough was collected
+        elif not self._flush_comes:
+            self._send_soon()
         return future
 
     def block_on(
@@ -190,18 +190,16 @@ class Transport:
         connector = self._connector
         if connector is None or self._process != process_id():
             raise ClosedError("the client is closed")
-        _, kind, payload = connector.call(template, values, body, timeout)
+        kind, payload = connector.call(template, values, body, timeout)
         if kind == _READ:
             return payload
         if kind == _REPLY:
             return Frame(*payload)
         raise _error(template.address, *payload)
 
-    def _send_soon(self, at_once: bool) -> None:
-        if at_once:  # there is nobody to wait for, or enough was collected
-            self._flush()
-        elif not self._flush_comes:
-            # What other tasks send in this turn of the loop goes with the same system call.
+    def _send_soon(self) -> None:
+        """Send what other tasks ask for in this turn of the loop with the same system call."""
+        if not self._flush_comes:
             self._flush_comes = True
             self._loop.call_soon(self._flush)  # type: ignore[union-attr]
 
@@ -239,30 +237,31 @@ class Transport:
             return
         with contextlib.suppress(BlockingIOError):
             wake.recv(_WAKE_BYTES)
-        self._handle(connector.drain())
+        self._handle(*connector.drain())
 
-    def _handle(self, events: list[tuple[int, int, Any]]) -> None:
-        waiting = self._waiting
-        for token, kind, payload in events:
-            if kind == _READ:
-                future = waiting.pop(token)[0]
-                if not future.done():  # else the caller was cancelled
-                    future.set_result(payload)
-            elif kind == _REQUEST:
+    def _handle(
+        self,
+        futures: list[asyncio.Future[Any]],
+        replies: list[Any],
+        others: list[tuple[int, Any, asyncio.Future[Any] | None, str | None]],
+    ) -> None:
+        for future, reply in zip(futures, replies, strict=True):
+            if not future.done():  # else the caller was cancelled
+                future.set_result(reply)
+        for kind, payload, waiting, address in others:
+            if kind == _REQUEST:
                 self._answer(*payload)
             elif kind == _CLOSED:
                 if self._close_callback is not None:
                     self._close_callback(payload)
+            elif waiting is None or waiting.done():
+                continue
+            elif kind == _REPLY:
+                waiting.set_result(Frame(*payload))
+            elif kind == _FAILED:
+                waiting.set_exception(_error(str(address), *payload))
             else:
-                future, address = waiting.pop(token)
-                if future.done():  # the caller was cancelled
-                    continue
-                if kind == _REPLY:
-                    future.set_result(Frame(*payload))
-                elif kind == _FAILED:
-                    future.set_exception(_error(address, *payload))
-                else:
-                    future.set_result(None)
+                waiting.set_result(None)
 
     def _answer(self, address: str, payload: tuple[Any, ...]) -> None:
         """Give a server's request to the callback, as a task that is kept until it ends."""

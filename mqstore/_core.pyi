@@ -323,34 +323,43 @@ class Connector:
     def submit(self, requests: list[tuple[Any, ...]]) -> None:
         """Encode and send requests from any thread, without waiting; opaques are chosen here.
 
-        Each is (address, token, timeout, oneway, code, fields, body, flag, remark, language,
-        version, serialize); timeout in seconds to the reply, connecting included. Each token
+        Each is (address, future, timeout, oneway, code, fields, body, flag, remark, language,
+        version, serialize); timeout in seconds to the reply, connecting included. Each future
         gets one outcome. Neighbours with the same address go with one system call.
         """
     def request(
-        self, template: RequestTemplate, values: _Values, body: bytes, timeout: float, oneway: bool
-    ) -> tuple[int, int]:
-        """Encode a request, to be sent by `flush`; its token, and bytes collected for its address.
+        self,
+        template: RequestTemplate,
+        values: _Values,
+        body: bytes,
+        timeout: float,
+        future: object,
+        oneway: bool,
+    ) -> bool:
+        """Encode a request, to be sent by `flush`. `drain` gives the future back.
 
-        Tokens count from 8 in steps of 8; those given to `submit` must not collide with them.
+        True if the flush should not wait: no other future is under way, or 64 KiB are collected.
+        ValueError or TypeError for values that are no open fields; then nothing is sent.
         """
     def flush(self) -> None:
         """Send what `request` collected, with one system call for each address."""
     def call(
         self, template: RequestTemplate, values: _Values, body: bytes, timeout: float
-    ) -> tuple[int, int, Any]:
-        """Send a request at once and block, GIL released; its outcome as `drain` has them.
+    ) -> tuple[int, Any]:
+        """Send a request at once and block, GIL released; kind and payload as `drain` has them.
 
         On the main thread Ctrl-C ends the wait within 50 ms.
         """
-    def drain(self) -> list[tuple[int, int, Any]]:
-        """Take what happened: (token, kind, payload).
+    def drain(
+        self,
+    ) -> tuple[list[Any], list[Any], list[tuple[int, Any, Any | None, Any | None]]]:
+        """Take what happened: futures of templates' requests, their replies, and all else.
 
-        kind 0: reply, the arguments of `mqclient.wire.Frame`. 1: no reply, (category, text) with
+        A reply is read as its template says. All else is (kind, payload, future, address); kind
+        0: reply, the arguments of `mqclient.wire.Frame`. 1: no reply, (category, text) with
         category "unreachable", "timeout", "busy", "bad_frame" or "closed". 2: one-way request
         written, None. 3: a server's request, (address, arguments of Frame). 4: connection
-        closed, its address. Token 0 in the last two. 5: reply to a template's request, read as
-        the template says.
+        closed, its address. The last two have no future. 5, of `call` only: a template's reply.
         """
     def reply(self, address: str, frame: bytes) -> None:
         """Send a reply to a server's request; dropped if the connection is gone."""

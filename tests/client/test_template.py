@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import gc
 import pickle
 import signal
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -230,3 +232,18 @@ def test_a_result_compares_prints_and_pickles_by_its_values():
     assert copy.trace_on
     assert "queue_offset=41" in repr(copy)
     assert result != "SEND_OK"
+
+
+def test_a_transport_left_open_is_collected_with_its_waiting_future():
+    async def main() -> weakref.ref[Transport]:
+        broker, transport = Broker(None), Transport()
+        async with broker.running() as address:
+            waiting = transport.request(template(address, "sent"), (0, "", None), b"", DEADLINE)
+            await broker.received.get()
+            waiting.add_done_callback(lambda _: transport)  # the cycle
+            asyncio.get_running_loop().remove_reader(transport._wake)
+        return weakref.ref(transport)
+
+    left = asyncio.run(main())
+    gc.collect()
+    assert left() is None

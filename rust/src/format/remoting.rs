@@ -13,6 +13,7 @@ mod fields;
 mod head;
 mod json;
 mod opaque;
+mod prepared;
 
 use std::borrow::Cow;
 
@@ -24,6 +25,7 @@ pub use fields::{ExtFields, FieldValue};
 pub(in crate::format) use head::push_decimal;
 pub use head::{Head, ReplyTo};
 pub use opaque::renumber;
+pub use prepared::Prepared;
 
 /// Bytes of the length word and the header word.
 pub const PREFIX_BYTES: usize = 8;

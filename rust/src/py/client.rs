@@ -9,12 +9,15 @@ use parking_lot::Mutex;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
 use tokio::runtime::Runtime;
 
 use super::credentials;
+use super::forks;
 use super::frames::{Submission, duration};
-use super::inbox::{Inbox, SEATED};
-use super::template::RequestTemplate;
+use super::futures::{Futures, Waiting};
+use super::inbox::{Inbox, READ, SEATED, number_of, token_of};
+use super::template::{ReplyKind, RequestTemplate};
 use super::tls;
 
 use crate::client::batch::Batch;
@@ -25,21 +28,28 @@ use crate::client::pool::{Pool, PoolSettings};
 /// A wait looks for signals this often.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Connections to servers; requests go in with a token, outcomes come out of `drain`.
+/// Bytes collected for an address that are sent before the caller's turn ends: the server can begin.
+const FLUSH_BYTES: usize = 64 * 1024;
+
+/// What `drain` gives: futures with their replies, and whatever else happened.
+type Drained<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>);
+
+/// Connections to servers; requests go in with a future, outcomes come out of `drain`.
 #[pyclass(frozen, module = "mqstore._core")]
 pub struct Connector {
     pool: Pool,
     inbox: Arc<Inbox>,
+    futures: Futures,
     /// Requests of `request` until `flush`, by address.
     outbox: Mutex<Vec<(String, Batch)>>,
-    /// Counts requests, for their tokens.
-    requests: AtomicU64,
+    /// Counts requests of `call`, for their tokens.
+    calls: AtomicU64,
     /// Signs every request, if given.
     credentials: Option<Credentials>,
     /// None once closed.
     runtime: Mutex<Option<Runtime>>,
-    /// Threads do not survive a fork: only this process may use them.
-    process: u32,
+    /// Threads do not survive a fork: only the process that made them may use them.
+    forks: u32,
 }
 
 #[pymethods]
@@ -59,15 +69,15 @@ impl Connector {
             .build()
             .map_err(failed)?;
         let pool = Pool::new(runtime.handle().clone(), settings, inbox.clone());
-        let process = std::process::id();
         Ok(Self {
             pool,
             inbox,
+            futures: Futures::default(),
             outbox: Mutex::default(),
-            requests: AtomicU64::new(1),
+            calls: AtomicU64::new(1),
             credentials,
             runtime: Mutex::new(Some(runtime)),
-            process,
+            forks: forks::count(),
         })
     }
 
@@ -77,19 +87,22 @@ impl Connector {
         values: &Bound<'_, PyTuple>,
         body: &Bound<'_, PyBytes>,
         timeout: f64,
+        future: Py<PyAny>,
         oneway: bool,
-    ) -> PyResult<(u64, usize)> {
+    ) -> PyResult<bool> {
         self.check_process()?;
         let template = template.get();
         let values = template.values(values)?;
         let timeout = duration(timeout)?;
-        let token = self.token(template);
+        let address = template.address.clone_ref(body.py()).into_any();
+        let (number, alone) = self.futures.keep(Waiting { future, address });
+        let token = token_of(number, template.kind);
         let mut outbox = self.outbox.lock();
         let found = outbox
             .iter()
-            .position(|(address, _)| *address == template.address);
+            .position(|(target, _)| *target == template.target);
         let place = found.unwrap_or_else(|| {
-            outbox.push((template.address.clone(), self.pool.batch()));
+            outbox.push((template.target.clone(), self.pool.batch()));
             outbox.len() - 1
         });
         let batch = &mut outbox[place].1;
@@ -97,7 +110,7 @@ impl Connector {
             let signed = self.credentials.as_ref();
             template.encode(opaque, &values, body.as_bytes(), oneway, signed, out)
         });
-        Ok((token, batch.size_bytes()))
+        Ok(alone || batch.size_bytes() >= FLUSH_BYTES)
     }
 
     fn flush(&self) -> PyResult<()> {
@@ -116,19 +129,20 @@ impl Connector {
         values: &Bound<'py, PyTuple>,
         body: &Bound<'py, PyBytes>,
         timeout: f64,
-    ) -> PyResult<Bound<'py, PyAny>> {
+    ) -> PyResult<(u8, Bound<'py, PyAny>)> {
         self.check_process()?;
         let (py, template) = (template.py(), template.get());
         let values = template.values(values)?;
         let timeout = duration(timeout)?;
-        let token = self.token(template) | SEATED;
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        let token = token_of(call, template.kind) | SEATED;
         let seat = self.inbox.seat(token);
         let mut batch = self.pool.batch();
         batch.add(token, timeout, false, |opaque, out| {
             let signed = self.credentials.as_ref();
             template.encode(opaque, &values, body.as_bytes(), false, signed, out)
         });
-        py.detach(|| self.pool.submit(&template.address, batch));
+        py.detach(|| self.pool.submit(&template.target, batch));
         // Signals reach the main thread only: other threads wait in one piece.
         let is_main = rustix::thread::gettid() == rustix::process::getpid();
         let slice = if is_main { POLL } else { Duration::MAX };
@@ -145,36 +159,53 @@ impl Connector {
         self.check_process()?;
         let mut readable = Vec::with_capacity(requests.len());
         for request in requests {
+            let address = request.get_item(0)?.unbind();
+            let future = request.get_item(1)?.unbind();
+            let (number, _) = self.futures.keep(Waiting { future, address });
+            let token = token_of(number, ReplyKind::Frame);
             match Submission::read(&request) {
-                Ok(submission) => readable.push(submission),
-                Err(error) => {
-                    let token = request.get_item(1)?.extract()?;
-                    self.inbox
-                        .failed(token, Failure::BadFrame(error.to_string()));
-                }
+                Ok(submission) => readable.push((token, submission)),
+                Err(error) => self
+                    .inbox
+                    .failed(token, Failure::BadFrame(error.to_string())),
             }
         }
         // What goes to the same server one after the other goes with one write.
-        for same in readable.chunk_by(|one, next| one.address == next.address) {
+        for same in readable.chunk_by(|(_, one), (_, next)| one.address == next.address) {
             let mut batch = self.pool.batch();
-            same.iter()
-                .for_each(|submission| submission.add_to(&mut batch, self.credentials.as_ref()));
-            self.pool.submit(&same[0].address, batch);
+            for (token, submission) in same {
+                submission.add_to(&mut batch, *token, self.credentials.as_ref());
+            }
+            self.pool.submit(&same[0].1.address, batch);
         }
         self.inbox.settled();
         Ok(())
     }
 
-    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
         self.check_process()?;
-        let events = self.inbox.take();
-        PyList::new(
-            py,
-            events
-                .into_iter()
-                .map(|event| event.into_python(py))
-                .collect::<PyResult<Vec<_>>>()?,
-        )
+        let (mut futures, mut replies, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for event in self.inbox.take() {
+            let waiting = event
+                .token()
+                .and_then(|token| self.futures.take(number_of(token)));
+            let (kind, payload) = event.into_python(py)?;
+            match waiting {
+                Some(Waiting { future, .. }) if kind == READ => {
+                    futures.push(future);
+                    replies.push(payload);
+                }
+                Some(Waiting { future, address }) => {
+                    others.push((kind, payload, Some(future), Some(address)));
+                }
+                None => others.push((kind, payload, None, None)),
+            }
+        }
+        Ok((
+            PyList::new(py, futures)?,
+            PyList::new(py, replies)?,
+            PyList::new(py, others)?,
+        ))
     }
 
     fn reply(&self, address: &str, frame: Vec<u8>) -> PyResult<()> {
@@ -189,6 +220,14 @@ impl Connector {
         Ok(())
     }
 
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.futures.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.futures.clear();
+    }
+
     fn close(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
         self.check_process()?;
         let timeout = duration(timeout)?;
@@ -200,13 +239,8 @@ impl Connector {
 }
 
 impl Connector {
-    /// A token of its own, which says how the reply is read.
-    fn token(&self, template: &RequestTemplate) -> u64 {
-        self.requests.fetch_add(1, Ordering::Relaxed) << 3 | template.kind as u64
-    }
-
     fn check_process(&self) -> PyResult<()> {
-        if self.process == std::process::id() {
+        if self.forks == forks::count() {
             return Ok(());
         }
         let text = "this client was started in another process; make a new one after a fork";
@@ -217,7 +251,7 @@ impl Connector {
 impl Drop for Connector {
     fn drop(&mut self) {
         let runtime = self.runtime.lock().take();
-        if self.process == std::process::id() {
+        if self.check_process().is_ok() {
             self.pool.close();
             if let Some(runtime) = runtime {
                 runtime.shutdown_background();

@@ -20,7 +20,6 @@ const HEADER_TEXT_MAX_BYTES: usize = 2 * 1024 * 1024;
 /// A request as Python hands it over.
 pub(super) struct Submission<'py> {
     pub address: String,
-    token: u64,
     timeout: Duration,
     oneway: bool,
     code: i32,
@@ -33,12 +32,28 @@ pub(super) struct Submission<'py> {
     serialize: u8,
 }
 
+/// The tuple that the stub of `Connector.submit` describes.
+type Submitted<'py> = (
+    String,
+    Bound<'py, PyAny>,
+    f64,
+    bool,
+    i32,
+    Bound<'py, PyDict>,
+    Bound<'py, PyBytes>,
+    i32,
+    Option<String>,
+    Option<u8>,
+    i32,
+    u8,
+);
+
 impl<'py> Submission<'py> {
     /// Reads the tuple that the stub of `Connector.submit` describes.
     pub fn read(item: &Bound<'py, PyAny>) -> PyResult<Self> {
         let (
             address,
-            token,
+            _,
             timeout,
             oneway,
             code,
@@ -49,11 +64,10 @@ impl<'py> Submission<'py> {
             language,
             version,
             serialize,
-        ) = item.extract()?;
+        ): Submitted<'py> = item.extract()?;
         let timeout = duration(timeout)?;
         Ok(Self {
             address,
-            token,
             timeout,
             oneway,
             code,
@@ -68,8 +82,8 @@ impl<'py> Submission<'py> {
     }
 
     /// Encodes the request into a batch, signed if there are credentials.
-    pub fn add_to(&self, batch: &mut Batch, credentials: Option<&Credentials>) {
-        batch.add(self.token, self.timeout, self.oneway, |opaque, out| {
+    pub fn add_to(&self, batch: &mut Batch, token: u64, credentials: Option<&Credentials>) {
+        batch.add(token, self.timeout, self.oneway, |opaque, out| {
             self.encode(opaque, credentials, out)
         });
     }

@@ -17,6 +17,16 @@ use crate::format::remoting::Frame;
 
 /// Tokens with this bit have a thread waiting in `Seat::wait` instead of a Python future.
 pub(super) const SEATED: u64 = 4;
+/// Below the number: `SEATED` and a `ReplyKind`.
+const FLAG_BITS: u32 = 3;
+
+// Kinds of events, as the stub of `Connector.drain` describes them.
+const REPLY: u8 = 0;
+const FAILED: u8 = 1;
+const WRITTEN: u8 = 2;
+const REQUEST: u8 = 3;
+const CLOSED: u8 = 4;
+pub(super) const READ: u8 = 5;
 
 /// Requests of servers kept for a Python that does not fetch them; later ones are dropped.
 const UNREAD_REQUESTS_MAX: usize = 100_000;
@@ -26,6 +36,16 @@ pub(super) struct Inbox {
     wake: OwnedFd,
     events: Mutex<Pending>,
     seats: Mutex<HashMap<u64, Arc<Seat>>>,
+}
+
+/// The token of a request: a number of its own, and how the reply is read.
+pub(super) fn token_of(number: u64, kind: ReplyKind) -> u64 {
+    number << FLAG_BITS | kind as u64
+}
+
+/// The number in a token.
+pub(super) fn number_of(token: u64) -> u64 {
+    token >> FLAG_BITS
 }
 
 /// Where a thread waits for the outcome of its one request.
@@ -64,22 +84,34 @@ pub(super) enum Event {
 }
 
 impl Event {
-    /// `(token, kind, payload)` as the stub describes it.
-    pub fn into_python<'py>(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// Whose request it is the outcome of, None if it is no outcome.
+    pub fn token(&self) -> Option<u64> {
         match self {
-            Self::Reply(token, frame) => {
-                (token, 0, frame_to_python(py, &frame)?).into_bound_py_any(py)
+            Self::Reply(token, _)
+            | Self::Sent(token, _)
+            | Self::Pulled(token, _)
+            | Self::Failed(token, _)
+            | Self::Written(token) => Some(*token),
+            Self::Request(..) | Self::Closed(_) => None,
+        }
+    }
+
+    /// `(kind, payload)` as the stub describes it.
+    pub fn into_python<'py>(self, py: Python<'py>) -> PyResult<(u8, Bound<'py, PyAny>)> {
+        match self {
+            Self::Reply(_, frame) => Ok((REPLY, frame_to_python(py, &frame)?)),
+            Self::Failed(_, failure) => {
+                let why = (failure.category(), failure.to_string());
+                Ok((FAILED, why.into_bound_py_any(py)?))
             }
-            Self::Failed(token, failure) => {
-                (token, 1, (failure.category(), failure.to_string())).into_bound_py_any(py)
-            }
-            Self::Written(token) => (token, 2, py.None()).into_bound_py_any(py),
+            Self::Written(_) => Ok((WRITTEN, py.None().into_bound(py))),
             Self::Request(address, frame) => {
-                (0, 3, (address, frame_to_python(py, &frame)?)).into_bound_py_any(py)
+                let asked = (address, frame_to_python(py, &frame)?);
+                Ok((REQUEST, asked.into_bound_py_any(py)?))
             }
-            Self::Closed(address) => (0, 4, address).into_bound_py_any(py),
-            Self::Sent(token, reply) => (token, 5, Bound::new(py, reply)?).into_bound_py_any(py),
-            Self::Pulled(token, reply) => {
+            Self::Closed(address) => Ok((CLOSED, address.into_bound_py_any(py)?)),
+            Self::Sent(_, reply) => Ok((READ, Bound::new(py, reply)?.into_any())),
+            Self::Pulled(_, reply) => {
                 let body = PyBytes::new(py, &reply.body);
                 let numbers = (
                     reply.code,
@@ -89,7 +121,7 @@ impl Event {
                     reply.suggested_broker_id,
                     body,
                 );
-                (token, 5, numbers).into_bound_py_any(py)
+                Ok((READ, numbers.into_bound_py_any(py)?))
             }
         }
     }

@@ -7,7 +7,7 @@ use pyo3::types::{PyString, PyTuple};
 
 use super::frames::{check_frame, check_text, serialization};
 use crate::client::credentials::Credentials;
-use crate::format::remoting::{FLAG_ONEWAY, FieldValue, Frame, Head, Serialize};
+use crate::format::remoting::{FLAG_ONEWAY, FieldValue, Frame, Head, Prepared, Serialize};
 use crate::format::signature::SIGNATURE;
 
 /// Codes of replies to a send that say "stored": `mqclient.results.STATUS_OF_CODE`.
@@ -40,21 +40,29 @@ impl ReplyKind {
 /// A request of one code to one address: its fields, of which some are given each time.
 #[pyclass(frozen, module = "mqstore._core")]
 pub struct RequestTemplate {
+    /// For Python, which keeps it with every request.
     #[pyo3(get)]
-    pub(super) address: String,
+    pub(super) address: Py<PyString>,
+    /// The same.
+    pub(super) target: String,
     code: i32,
     serialize: Serialize,
     pub(super) kind: ReplyKind,
     /// In wire order; None is given with each request.
     fields: Vec<(String, Option<String>)>,
     open: usize,
+    /// Bytes of the fixed fields.
+    fixed_text_bytes: usize,
+    /// The header, if it is a binary one.
+    prepared: Option<Prepared>,
 }
 
 #[pymethods]
 impl RequestTemplate {
     #[new]
     fn new(
-        address: String,
+        py: Python<'_>,
+        address: &str,
         code: i32,
         fields: Vec<(String, Option<String>)>,
         serialize: u8,
@@ -67,13 +75,26 @@ impl RequestTemplate {
             other => return Err(PyValueError::new_err(format!("no reply kind {other:?}"))),
         };
         let open = fields.iter().filter(|(_, value)| value.is_none()).count();
+        let fixed = fields.iter().filter_map(|(_, value)| value.as_deref());
+        let fixed_text_bytes = fixed.map(str::len).sum();
+        let serialize = serialization(serialize, code).map_err(PyValueError::new_err)?;
+        let pairs = || {
+            fields
+                .iter()
+                .map(|(name, value)| (&**name, value.as_deref()))
+        };
+        let prepared = (serialize == Serialize::RocketMq)
+            .then(|| Prepared::new(code, &pairs().collect::<Vec<_>>()));
         Ok(Self {
-            address,
+            address: PyString::new(py, address).unbind(),
+            target: address.to_owned(),
             code,
-            serialize: serialization(serialize, code).map_err(PyValueError::new_err)?,
+            serialize,
             kind,
-            fields,
             open,
+            fixed_text_bytes,
+            prepared,
+            fields,
         })
     }
 }
@@ -90,38 +111,43 @@ impl RequestTemplate {
         credentials: Option<&Credentials>,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        let mut given = values.0.iter();
+        check_text(self.fixed_text_bytes + values.text_bytes())?;
+        let flag = if oneway { FLAG_ONEWAY } else { 0 };
+        let start = out.len();
+        match (&self.prepared, credentials) {
+            (Some(prepared), None) => prepared.encode(opaque, flag, values.fields(), body, out),
+            _ => self.encode_all(opaque, flag, values, body, credentials, out),
+        }
+        check_frame(out.len() - start)
+    }
+
+    /// The same for what must know every field.
+    fn encode_all(
+        &self,
+        opaque: i32,
+        flag: i32,
+        values: &Values<'_>,
+        body: &[u8],
+        credentials: Option<&Credentials>,
+        out: &mut Vec<u8>,
+    ) {
+        let mut given = values.fields();
         let mut fields = Vec::with_capacity(self.fields.len());
-        let mut text_bytes = 0;
         for (name, fixed) in &self.fields {
             let value = match fixed {
-                Some(text) => FieldValue::Text(text),
-                None => match given.next() {
-                    Some(Value::Text(text)) => {
-                        FieldValue::Text(text.to_str().map_err(|error| error.to_string())?)
-                    }
-                    Some(Value::Number(number)) => FieldValue::Number(*number),
-                    Some(Value::Absent) | None => continue,
-                },
+                Some(text) => Some(FieldValue::Text(text)),
+                None => given.next().flatten(),
             };
-            if let FieldValue::Text(text) = value {
-                text_bytes += text.len();
-            }
-            fields.push((name.as_str(), value));
+            fields.extend(value.map(|value| (name.as_str(), value)));
         }
-        check_text(text_bytes)?;
         let signature;
         if let Some(credentials) = credentials {
             signature = credentials.sign(&mut fields, body);
             fields.push((SIGNATURE, FieldValue::Text(&signature)));
         }
         let mut head = Head::request(self.code, opaque, self.serialize);
-        if oneway {
-            head.flag = FLAG_ONEWAY;
-        }
-        let start = out.len();
+        head.flag = flag;
         head.encode(&fields, body, out);
-        check_frame(out.len() - start)
     }
 
     /// Reads the open fields of one request.
@@ -135,7 +161,10 @@ impl RequestTemplate {
                 return Ok(Value::Absent);
             }
             match value.cast::<PyString>() {
-                Ok(text) => Ok(Value::Text(text.to_owned())),
+                Ok(text) => {
+                    text.to_str()?; // what cannot be UTF-8 is refused here
+                    Ok(Value::Text(text.to_owned()))
+                }
                 Err(_) => Ok(Value::Number(value.extract()?)),
             }
         });
@@ -150,6 +179,24 @@ enum Value<'py> {
     Text(Bound<'py, PyString>),
     Number(i64),
     Absent,
+}
+
+impl Values<'_> {
+    fn fields(&self) -> impl Iterator<Item = Option<FieldValue<'_>>> {
+        self.0.iter().map(|value| match value {
+            Value::Text(text) => Some(FieldValue::Text(text.to_str().unwrap_or_default())),
+            Value::Number(number) => Some(FieldValue::Number(*number)),
+            Value::Absent => None,
+        })
+    }
+
+    fn text_bytes(&self) -> usize {
+        let texts = self.fields().flatten().map(|value| match value {
+            FieldValue::Text(text) => text.len(),
+            FieldValue::Number(_) => 0,
+        });
+        texts.sum()
+    }
 }
 
 /// The reply to a send whose message was stored.

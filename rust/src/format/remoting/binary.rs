@@ -61,19 +61,24 @@ where
     let length_at = out.len();
     push_length(0, out);
     for (name, value) in fields.into_iter().flatten() {
-        // RocketMQ's names are short; one that does not fit its length field is cut off.
-        let name = &name.as_bytes()[..name.len().min(i16::MAX as usize)];
-        out.extend_from_slice(&(name.len() as i16).to_be_bytes());
-        out.extend_from_slice(name);
-        let value_at = out.len();
-        push_length(0, out);
-        match value {
-            FieldValue::Text(text) => out.extend_from_slice(text.as_bytes()),
-            FieldValue::Number(number) => push_decimal(number, out),
-        }
-        patch_length(value_at, out);
+        push_field(name, value, out);
     }
     patch_length(length_at, out);
+}
+
+/// Appends one field.
+pub(super) fn push_field(name: &str, value: FieldValue<'_>, out: &mut Vec<u8>) {
+    // RocketMQ's names are short; one that does not fit its length field is cut off.
+    let name = &name.as_bytes()[..name.len().min(i16::MAX as usize)];
+    out.extend_from_slice(&(name.len() as i16).to_be_bytes());
+    out.extend_from_slice(name);
+    let value_at = out.len();
+    push_length(0, out);
+    match value {
+        FieldValue::Text(text) => out.extend_from_slice(text.as_bytes()),
+        FieldValue::Number(number) => push_decimal(number, out),
+    }
+    patch_length(value_at, out);
 }
 
 fn push_length(length: usize, out: &mut Vec<u8>) {
@@ -81,7 +86,7 @@ fn push_length(length: usize, out: &mut Vec<u8>) {
 }
 
 /// Sets the length field at `at` to the bytes written after it.
-fn patch_length(at: usize, out: &mut [u8]) {
+pub(super) fn patch_length(at: usize, out: &mut [u8]) {
     let length = (out.len() - at - 4) as i32;
     out[at..at + 4].copy_from_slice(&length.to_be_bytes());
 }
