@@ -58,6 +58,8 @@ class Client:
         self._transport = transport
         self._pid = process_id()
         self._state = "new"
+        self.running = False
+        """True between start and close; to be read only."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._handlers: dict[int, Handler] = {}
         self._producer_groups: set[str] = set()
@@ -77,6 +79,7 @@ class Client:
             raise ClosedError(f"this client is {self._state}; make a new one")
         self.check_process()
         self._state = "running"
+        self.running = True
         if self._transport is None:
             from mqclient.transport import Transport
 
@@ -100,6 +103,7 @@ class Client:
             self._state = "closed"
             return
         self._state = "closing"
+        self.running = False
         self.ending.set()
         tasks, self._tasks = self._tasks, set()
         self.namesrv.close()
@@ -115,11 +119,6 @@ class Client:
         if self._transport is not None:
             await self._transport.aclose()
         self._gone.set()
-
-    @property
-    def running(self) -> bool:
-        """True between start and close."""
-        return self._state == "running"
 
     def check_running(self) -> None:
         """Raise ClosedError unless the client can be used by this process."""

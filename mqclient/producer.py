@@ -14,9 +14,11 @@ from mqclient.config import (
     split_options,
 )
 from mqclient.engine import Client, TransportLike
+from mqclient.errors import BrokerError, ClientTimeout, UnreachableError
 from mqclient.outgoing import Outgoing, prepare, prepare_batch
 from mqclient.results import SendResult
 from mqclient.sender import Sender
+from mqclient.wire.frame import Frame
 from mqstore.message import Message, MessageQueue
 
 __all__ = ["Producer"]
@@ -92,17 +94,33 @@ class Producer:
         Raises ValueError or TypeError for what cannot be sent, NoRouteError, BrokerError,
         UnreachableError, ClientTimeout (then it may be stored nevertheless), ClosedError.
         """
-        self._client.check_running()
+        if not self._client.running:
+            self._client.check_running()
         if type(message) is Message:  # the usual case, a call less
             outgoing = prepare(message, self.settings)
         else:
             outgoing = self._prepare(message)
         limit = self.settings.timeout if timeout is None else seconds(timeout)
-        if queue is None:
-            return await self._sender.send_anywhere(outgoing, limit)
-        _check_queue(queue, outgoing.topic)
-        await self._sender.route(outgoing.topic, limit)
-        return await self._sender.send_to(outgoing, queue, limit)
+        sender = self._sender
+        if queue is not None:
+            _check_queue(queue, outgoing.topic)
+            await sender.route(outgoing.topic, limit)
+            return await sender.send_to(outgoing, queue, limit)
+        started = time.monotonic()
+        lane = sender.next_lane(outgoing.topic)
+        if lane is None:
+            return await sender.try_on(outgoing, started, limit, None)
+        # Nothing has to be asked first: here, not in the sender, to be one coroutine deep.
+        try:
+            answer = await lane.send(outgoing, limit)
+            if type(answer) is not Frame and answer.code == 0:
+                return SendResult(answer, outgoing.msg_id, lane.queue)
+        except (UnreachableError, ClientTimeout, BrokerError) as error:
+            answer = error
+        outcome = sender.judge(lane, outgoing, answer)
+        if isinstance(outcome, SendResult):
+            return outcome
+        return await sender.try_on(outgoing, started, limit, outcome)
 
     def send_from_thread(
         self, message: Message | Sequence[Message], timeout: Duration | None

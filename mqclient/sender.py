@@ -4,10 +4,11 @@ Rules: RocketMQ 4.9 `DefaultMQProducerImpl.sendDefaultImpl`, `MQFaultStrategy`.
 """
 
 import asyncio
+import itertools
 import random
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from mqclient.config import ProducerSettings
 from mqclient.engine import Client
@@ -17,7 +18,6 @@ from mqclient.outgoing import Outgoing
 from mqclient.results import SendResult
 from mqclient.routes import TopicRoute
 from mqclient.wire.codes import ResponseCode
-from mqclient.wire.frame import Frame
 from mqstore.message import MessageQueue
 
 __all__ = ["Failure", "QueueChooser", "Sender"]
@@ -42,13 +42,9 @@ class QueueChooser:
     """Takes the queues of a topic in turn; after a failure, one of another broker if there is."""
 
     def __init__(self, start: int | None) -> None:
-        self._index = random.randrange(1 << 30) if start is None else start
-
-    def turn(self) -> int:
-        """The next place, of any number of them; to be taken modulo that number."""
-        index = self._index
-        self._index = index + 1
-        return index
+        first = random.randrange(1 << 30) if start is None else start
+        self.turn: Callable[[], int] = itertools.count(first).__next__
+        """Gives the next place, of any number of them; to be taken modulo that number."""
 
     def choose(self, queues: Sequence[MessageQueue], failed_broker: str | None) -> MessageQueue:
         """The next queue. failed_broker: broker name to avoid, None on a first try."""
@@ -128,22 +124,22 @@ class Sender:
 
         timeout: seconds for everything. Raises as Producer.send does.
         """
-        started = time.monotonic()
-        failure: Failure | None = None
-        lane = self._next_lane(outgoing.topic)
-        if lane is not None:  # nothing has to be asked first: the usual case, kept short
-            try:
-                answer = await lane.send(outgoing, timeout)
-                if type(answer) is not Frame and answer.code == 0:
-                    return SendResult(answer, outgoing.msg_id, lane.queue)
-                result = lane.result(answer, outgoing)
-            except (UnreachableError, ClientTimeout, BrokerError) as error:
-                failure = _judge(lane, error)
-            else:
-                if not self._too_little(result, self.settings.retries):
-                    return result
-                failure = Failure(lane.queue.broker_name, None)
-        return await self.try_on(outgoing, started, timeout, failure)
+        return await self.try_on(outgoing, time.monotonic(), timeout, None)
+
+    def judge(self, lane: Lane, outgoing: Outgoing, answer: Any) -> SendResult | Failure:
+        """What the first try came to. answer: to the send, or the error that it raised.
+
+        Raises what another broker would answer too.
+        """
+        try:
+            if isinstance(answer, Exception):
+                raise answer
+            result = lane.result(answer, outgoing)
+        except (UnreachableError, ClientTimeout, BrokerError) as error:
+            return _judge(lane, error)
+        if self._too_little(result, self.settings.retries):
+            return Failure(lane.queue.broker_name, None)
+        return result
 
     def send_blocking(self, outgoing: Outgoing, timeout: float) -> SendResult | Failure | None:
         """Try once, from any thread, past the loop.
@@ -151,16 +147,14 @@ class Sender:
         timeout: seconds. Returns the result, or what failed, for `try_on`; None, having done
         nothing, when the NameServer must be asked or the transport cannot do this.
         """
-        lane = self._next_lane(outgoing.topic)
+        lane = self.next_lane(outgoing.topic)
         if lane is None or not lane.blocks:
             return None
         try:
-            result = lane.result(lane.call(outgoing, timeout), outgoing)
-        except (UnreachableError, ClientTimeout, BrokerError) as error:
-            return _judge(lane, error)
-        if self._too_little(result, self.settings.retries):
-            return Failure(lane.queue.broker_name, None)
-        return result
+            answer = lane.call(outgoing, timeout)
+        except (UnreachableError, ClientTimeout) as error:
+            answer = error
+        return self.judge(lane, outgoing, answer)
 
     async def try_on(
         self, outgoing: Outgoing, started: float, timeout: float, failure: Failure | None
@@ -217,7 +211,7 @@ class Sender:
         """Whether another broker is to store a message too that one stored less durably."""
         return bool(result.lesser and self.settings.retry_not_durable and tries_left)
 
-    def _next_lane(self, topic: str) -> Lane | None:
+    def next_lane(self, topic: str) -> Lane | None:
         """The lane of the topic's next queue; None when its route must be asked for."""
         route = self._client.routes.known(topic)
         if route is None or not route.publish:

@@ -3,7 +3,8 @@
 Where the transport is the compiled one, header and reply never become a `Frame` or a dict.
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from mqclient.wire.codes import SerializeType
@@ -28,7 +29,12 @@ class Template:
     the compiled transport; other answers, and those of other transports, are Frames.
     """
 
-    __slots__ = ("_client", "_code", "_fields", "_native", "_transport", "address")
+    __slots__ = ("_client", "_code", "_fields", "_native", "_transport", "address", "send")
+
+    send: Callable[..., Awaitable[Any]]
+    """`send(values, body, timeout, at_once=False)` sends a request; what is awaited gives its
+    reply. timeout: seconds. at_once: do not wait for what else is sent in this turn of the loop.
+    Failures are those of a transport; `explain` makes them the client's."""
 
     def __init__(
         self,
@@ -44,6 +50,7 @@ class Template:
         self._fields = fields
         self._transport: Any = client.compiled_transport()
         self._native: Any = None
+        self.send = self._send_frame
         if self._transport is not None:
             target = client.mapped(address)
             chosen = client.settings.serialize
@@ -51,20 +58,11 @@ class Template:
             self._native = self._transport.template(
                 target, self._code, list(fields), serialize, reply
             )
+            self.send = partial(self._transport.request, self._native)
 
-    def send(
-        self, values: Values, body: bytes, timeout: float, *, at_once: bool = False
+    def _send_frame(
+        self, values: Values, body: bytes, timeout: float, at_once: bool = False
     ) -> Awaitable[Any]:
-        """Send a request; what is awaited gives its reply.
-
-        timeout: seconds. at_once: do not wait for what else is sent in this turn of the loop.
-        Failures are those of a transport; `explain` makes them the client's.
-        """
-        if self._native is not None:
-            future: Awaitable[Any] = self._transport.request(
-                self._native, values, body, timeout, at_once
-            )
-            return future
         return self._client.call_broker(self.address, self.frame(values, body), timeout)
 
     def oneway(self, values: Values, body: bytes, timeout: float) -> Awaitable[None]:

@@ -167,10 +167,14 @@ class Transport:
         template says, any other a Frame, that of a one-way request None. Raises as `call` does.
         """
         connector = self._connector
-        if connector is None or self._process != process_id():
+        if connector is None:
             connector = self._start()
         future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
-        if connector.request(template, values, body, timeout, future, oneway) or at_once:
+        try:
+            hurry = connector.request(template, values, body, timeout, future, oneway)
+        except RuntimeError as error:  # it belongs to another process
+            raise ClosedError(str(error)) from None
+        if hurry or at_once:
             self._flush()  # there is nobody to wait for, or enough was collected
         elif not self._flush_comes:
             self._send_soon()

@@ -95,25 +95,24 @@ class Message:
         delay_level: int = 0,
         wait_store_ok: bool = True,
     ) -> None:
-        if not isinstance(topic, str) or topic.isspace() or not topic:
+        if not isinstance(topic, str) or not topic or topic.isspace():
             raise ValueError(f"topic must be a name, not {topic!r}")
-        if not isinstance(body, (bytes, bytearray, memoryview)):
-            hint = "; encode it: body.encode()" if isinstance(body, str) else ""
-            raise TypeError(f"body must be bytes, not {type(body).__name__}{hint}")
         self.topic = topic
-        self.body = body if type(body) is bytes else bytes(body)
+        self.body = body if type(body) is bytes else _as_bytes(body)
         self.flag = flag
-        self.transaction_id = None
-        self.born_timestamp_ms = None
-        self.properties = {}
-        if properties:
-            for name, value in properties.items():
+        self.transaction_id = self.born_timestamp_ms = None
+        wait = "true" if wait_store_ok else "false"
+        if tags is None and keys is None and not properties:
+            self.properties = {"WAIT": wait}
+        else:
+            self.properties = {}
+            for name, value in (properties or {}).items():
                 self.put_property(name, value)
-        if keys is not None:
-            self.properties["KEYS"] = _joined_keys(keys)
-        if tags is not None:
-            self.properties["TAGS"] = _checked_tag(tags)
-        self.properties["WAIT"] = "true" if wait_store_ok else "false"
+            if keys is not None:
+                self.properties["KEYS"] = _joined_keys(keys)
+            if tags is not None:
+                self.properties["TAGS"] = _checked_tag(tags)
+            self.properties["WAIT"] = wait
         if delay_level != 0:
             self.delay_level = delay_level
 
@@ -163,6 +162,13 @@ class Message:
 
     def __repr__(self) -> str:
         return f"<Message {self.topic} tags={self.tags!r} keys={self.keys!r} {len(self.body)} B>"
+
+
+def _as_bytes(body: object) -> bytes:
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        return bytes(body)
+    hint = "; encode it: body.encode()" if isinstance(body, str) else ""
+    raise TypeError(f"body must be bytes, not {type(body).__name__}{hint}")
 
 
 def _joined_keys(keys: str | Iterable[str]) -> str:
