@@ -103,7 +103,8 @@ BAD_BODIES: Mapping[str, bytes] = {
 def with_bad_bodies(good: Case, bodies: Mapping[str, bytes] = BAD_BODIES) -> Iterator[Case]:
     """The request with each of the bodies."""
     for what, body in bodies.items():
-        yield replace(good, name=f"{good.name}; body {what}", body=body, keep="", until={}, until_again={})
+        once = {"keep": "", "until": {}, "until_again": {}}
+        yield replace(good, name=f"{good.name}; body {what}", body=body, **once)
 
 
 def body_of(value: object) -> bytes:
