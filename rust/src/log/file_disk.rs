@@ -23,6 +23,10 @@ struct Zeros([u8; 1 << 20]);
 
 static ZEROS: Zeros = Zeros([0; 1 << 20]);
 
+/// Faulted in at once, bytes. As much as there is would be twice to three times dearer: the kernel
+/// makes folios as large as the request, and compacts memory to find room for the largest.
+const POPULATE_BYTES: usize = 256 << 10;
+
 /// A longer append goes to the kernel as it is.
 const ONE_CALL_BYTES_MAX: usize = 16 << 10;
 
@@ -264,9 +268,13 @@ impl Disk for FileDisk {
     fn warm(&self, from: u64, to: u64) -> io::Result<()> {
         if let Some(map) = &self.map {
             let start = usize::try_from(from).map_err(io::Error::other)?;
-            let length = usize::try_from(to - from).map_err(io::Error::other)?;
-            let populate = || map.advise_range(Advice::PopulateWrite, start, length);
-            return self.file.doing(&Operation::Allocate(from, to), populate);
+            let end = usize::try_from(to).map_err(io::Error::other)?;
+            let populate = |at: usize| {
+                let count = POPULATE_BYTES.min(end - at);
+                map.advise_range(Advice::PopulateWrite, at, count)
+            };
+            let all = || (start..end).step_by(POPULATE_BYTES).try_for_each(populate);
+            return self.file.doing(&Operation::Allocate(from, to), all);
         }
         let Some(direct) = &self.direct else {
             return Ok(());

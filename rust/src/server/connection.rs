@@ -113,6 +113,8 @@ impl Connection {
     async fn run(&mut self) -> End {
         let peer = Arc::clone(&self.peer);
         let mut check = pin!(sleep_until(self.next_check()));
+        // Kept from read to read: to begin and end a wait takes two locks.
+        let mut writing = pin!(peer.write_some());
         let mut is_more = false;
         loop {
             let was_fresh = self.is_fresh;
@@ -123,7 +125,10 @@ impl Connection {
                     Err(end) => return end,
                     Ok(turn) => is_more = turn == Turn::Over,
                 },
-                () = peer.write_some() => self.wrote(owed),
+                () = &mut writing => {
+                    writing.set(peer.write_some());
+                    self.wrote(owed);
+                }
                 () = &mut check => {
                     if let Some(end) = self.overdue() {
                         return end;

@@ -140,6 +140,8 @@ fn answer(
         }
         Put::Parked(result, ticket) => {
             let (peer, broker) = (Arc::clone(context.peer), Arc::clone(broker));
+            let waiting = Arc::clone(&context.core.waiting_sends);
+            waiting.fetch_add(1, Ordering::Relaxed);
             let reply = move |ack: AckOutcome| {
                 let mut out = Vec::with_capacity(320);
                 let outcome = Outcome::after_wait(ack);
@@ -150,7 +152,11 @@ fn answer(
                 }
                 .encode(&outcome, &result, &mut out);
                 // One flush releases many replies; their connection's task writes them together.
-                peer.send_soon(&out);
+                // For the last one that any client waits for, it need not be woken.
+                match waiting.fetch_sub(1, Ordering::Relaxed) {
+                    1 => peer.send(&out),
+                    _ => peer.send_soon(&out),
+                };
             };
             store.park(ticket, Box::new(reply));
         }
