@@ -444,7 +444,8 @@ class Server:
 
         ValueError unless versions rise per table. Tables and rows: "broker" ("" to a mapping),
         "topics" (perm, read_queues, write_queues, multi_tag, order), "groups" (consume_enable,
-        consume_broadcast_enable, ...), "subscriptions" (broadcasting, {topic: (expression_type,
+        consume_broadcast_enable, retry_max_times, retry_queues, broker_id, slow_broker_id),
+        "subscriptions" (broadcasting, {topic: (expression_type,
         sub_string, sub_version, [codes])}), "filters" (topic to bits, [(expression, [bit])]),
         "answers" ("105|std|TOPIC" or "38|GROUP" to a body), "acl" (""), "tls" ("" to the setting
         of that name: read again for new connections, ValueError if the files cannot be used);

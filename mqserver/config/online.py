@@ -47,6 +47,7 @@ class OnlineSettings:
     def update(self, text: str) -> bool:
         """Apply properties text to the keys that may change; whether any did.
 
+        The version rises whatever the text says, as RocketMQ's does.
         Raises Refused: 16 for a key that needs a restart, 1 for a value out of range.
         """
         with self._lock:
@@ -59,6 +60,7 @@ class OnlineSettings:
                 accepted[setting.key] = entry.value
             if accepted:
                 self._accept(accepted)
+            self.version = DataVersion(self.version.counter + 1, time.time_ns() // 1_000_000)
             return bool(accepted)
 
     def _check(self, setting: Setting, text: str) -> None:
@@ -84,7 +86,6 @@ class OnlineSettings:
         except SettingsError as error:
             self._loaded.values, self._loaded.origins = before
             raise Refused(SYSTEM_ERROR, str(error)) from None
-        self.version = DataVersion(self.version.counter + 1, time.time_ns() // 1_000_000)
         self._save(accepted)
 
     def _save(self, accepted: dict[str, str]) -> None:

@@ -6,7 +6,6 @@ import re
 import shlex
 import socket
 import threading
-import time
 
 import pytest
 
@@ -25,6 +24,7 @@ from mqclient.cli import main as mqclient_main
 from mqclient.mqadmin import main as mqadmin_main
 from mqclient.wire import SerializeType
 from mqserver.standalone import Standalone
+from tests.waiting import until
 
 COMMANDS = {"mqadmin": mqadmin_main, "mqclient": mqclient_main}
 
@@ -106,20 +106,13 @@ def test_two_members_share_and_the_one_left_takes_over(mq):
         with PushConsumer("g_share", mq.namesrv, **options) as second:
             second.subscribe(topic, "*", seen)
             assert len(second.wait_assigned()) == 2
-            await_true(lambda: len(first.assigned()) == 2)
+            assert until(lambda: len(first.assigned()) == 2)
             assert not set(first.assigned()) & set(second.assigned())
-        await_true(lambda: len(first.assigned()) == 4)
+        assert until(lambda: len(first.assigned()) == 4)
         with Producer(mq.namesrv) as producer:
             for index in range(8):
                 producer.send(Message(topic, b"%d" % index))
         assert sorted(seen.wait(8)) == [b"%d" % index for index in range(8)]
-
-
-def await_true(condition, timeout: float = 10.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, "did not happen in time"
-        time.sleep(0.01)
 
 
 def test_a_failed_message_comes_again(mq):
@@ -164,7 +157,7 @@ def test_a_broker_that_restarts_is_found_again(tmp_path):
         producer.send(Message(topic, b"before"))
         assert seen.wait(1) == [b"before"]
         both.restart()
-        await_true(lambda: sent(producer, topic))
+        assert until(lambda: sent(producer, topic))
         assert b"after" in seen.wait(2, 20)
 
 
@@ -195,7 +188,7 @@ def test_no_route_and_its_command(strict_mq):
         with pytest.raises(NoRouteError, match="autoCreateTopicEnable is off") as caught:
             producer.send(Message("X", b"x"))
         run_printed(str(caught.value))
-        await_true(lambda: sent(producer, "X"))
+        assert until(lambda: sent(producer, "X"))
 
 
 def test_tail_of_an_unknown_topic_prints_a_command_that_helps(strict_mq, capsys):

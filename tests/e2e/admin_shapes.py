@@ -23,7 +23,7 @@ OWN_SETTINGS = {
 }  # fmt: skip
 """Settings whose values are not compared, with the reason."""
 #: Numbers that are the machine's, a clock's, or of a history that is not recorded.
-COUNTED = {"consumeTps", "avgpt", "sum", "tps", "counter"}
+COUNTED = {"consumeTps", "avgpt", "sum", "tps", "dataVersion"}
 OURS_ONLY = "enableActingMaster"
 """In our routes, for clients of the 5.x age."""
 TIME_MIN = 1_500_000_000_000

@@ -116,7 +116,8 @@ class Found:
     topics, groups: configurations by name, as in RocketMQ's files. offsets: what groups had
     committed. ends: how many messages queues held, as far as a reply shows it. messages: those
     shown. counted: names and keys of the statistics that RocketMQ had. consumer: the group's
-    consumer that is on-line, as code 203 shows it. producers: code 328's table.
+    consumer that is on-line, as code 203 shows it. producers: code 328's table. updates: how
+    often the configuration had been changed.
     """
 
     recording: list[Exchange]
@@ -128,6 +129,7 @@ class Found:
     counted: list[tuple[str, str]] = field(default_factory=list)
     consumer: dict[str, Any] = field(default_factory=dict)
     producers: dict[str, Any] = field(default_factory=dict)
+    updates: int | None = None
 
     def __post_init__(self) -> None:
         self._committed: set[tuple[str, str]] = set()
@@ -221,3 +223,6 @@ class Found:
             self.consumer = {"group": one.request.fields["consumerGroup"], **one.body}
         elif one.request.code == Code.GET_ALL_PRODUCER_INFO:
             self.producers = one.body["data"]
+        elif one.request.code == Code.GET_BROKER_CONFIG and self.updates is None:
+            assert one.reply is not None
+            self.updates = json.loads(one.reply.fields["version"])["counter"]

@@ -97,6 +97,8 @@ class AdminReplay:
             self._mq.wait_dispatched()
             for name, key in self._found.counted:
                 self._count(line, name, key)
+            for _ in range(self._found.updates or 0):
+                assert line.call(Frame(Code.UPDATE_BROKER_CONFIG, body=b"noSuchKey=1")).code == 0
         self._clients()
 
     def _fill(self, line: Line, queue: Queue, message: ReceivedMessage | None) -> None:

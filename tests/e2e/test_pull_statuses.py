@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 
-from mqclient.wire.bodies.groups import SubscriptionGroupConfig
 from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqclient.wire.frame import Frame
-from mqserver.broker.context import BrokerContext, StoreDoor
+from mqserver.broker.context import BrokerContext
 from mqserver.pair import Pair
 from mqserver.probe import Probe
 from mqserver.standalone import Standalone
@@ -177,44 +175,3 @@ def test_a_group_that_was_moved_is_told_once(damaged: Standalone) -> None:
     case = Case("OFFSET_RESET", "Full", 4, 21, 2, 0, 5)
     test_a_pull_is_told(damaged, case)
     test_a_pull_is_told(damaged, case._replace(status="FOUND", code=0, next=5))
-
-
-class Lagging:
-    """A store whose readers are further behind than memory reaches: more than a test can write."""
-
-    def __init__(self, store: StoreDoor) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._store, name)
-
-    def get(self, *asked: object) -> SimpleNamespace:
-        found = self._store.get(*asked)
-        names = (name for name in dir(found) if not name.startswith("_"))
-        told = {name: getattr(found, name) for name in names}
-        return SimpleNamespace(**told | {"suggest_slave": True})
-
-
-@pytest.mark.parametrize(
-    ("slave_read", "lags", "suggested"),
-    [("false", False, "0"), ("true", False, "2"), ("true", True, "3"), ("false", True, "0")],
-)
-def test_the_broker_to_pull_from_next(
-    damaged: Standalone,
-    monkeypatch: pytest.MonkeyPatch,
-    slave_read: str,
-    lags: bool,
-    suggested: str,
-) -> None:
-    group = SubscriptionGroupConfig("suggested", broker_id=2, which_broker_when_consume_slowly=3)
-    context = context_of(damaged)
-    with Probe(damaged.broker_address, timeout=10.0) as probe:
-        assert probe.call(Frame(200, body=group.to_json())).code == 0
-        setting = f"slaveReadEnable={slave_read}".encode()
-        assert probe.call(Frame(25, body=setting)).code == 0
-        if lags:
-            monkeypatch.setattr(context, "store", Lagging(context.store))
-        fields = {**PULL, "topic": "Full", "queueId": "0", "queueOffset": "0"}
-        reply = probe.call(Frame(11, fields | {"consumerGroup": "suggested"}))
-        assert (reply.code, reply.fields["suggestWhichBrokerId"]) == (0, suggested)
-        assert probe.call(Frame(25, body=b"slaveReadEnable=false")).code == 0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from mqserver.names.server import NameServer
 from mqserver.probe import ask
 from mqserver.standalone import Standalone
 from mqserver.testing import free_port
+from tests.waiting import until
 
 
 @contextmanager
@@ -32,13 +32,6 @@ def namesrv(folder: Path, port: int = 0) -> Iterator[NameServer]:
 
 def route(address: str, topic: str) -> bytes:
     return ask(address, Frame(105, {"topic": topic})).body
-
-
-def eventually(what: Callable[[], object], timeout: float = 10.0) -> None:
-    deadline = time.monotonic() + timeout
-    while not what():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def test_every_namesrv_is_told_and_one_that_is_away_does_not_matter(tmp_path: Path) -> None:
@@ -59,7 +52,7 @@ def test_a_namesrv_that_restarts_learns_everything_again(tmp_path: Path) -> None
         assert route(first.address, topic)
     try:
         with namesrv(tmp_path, port) as again:
-            eventually(lambda: route(again.address, topic))
+            assert until(lambda: bool(route(again.address, topic)))
     finally:
         mq.stop()
 
@@ -70,7 +63,7 @@ def test_a_topic_created_by_a_send_is_announced(tmp_path: Path, compressed: str)
         letters = {"a": "p", "b": "Fresh", "c": "TBW102", "d": "4", "e": "0", "f": "0"}
         send = Frame(310, {**letters, "g": "1", "h": "0", "m": "false"}, b"x")
         assert ask(mq.broker_address, send).code == 0
-        eventually(lambda: route(mq.namesrv, "Fresh"), timeout=8.0)
+        assert until(lambda: bool(route(mq.namesrv, "Fresh")))
 
 
 def test_an_unchanged_table_is_not_sent_again_without_force(tmp_path: Path) -> None:
@@ -87,14 +80,14 @@ def test_key_values_order_topics_and_a_new_permission_is_registered(tmp_path: Pa
         order = {"namespace": "ORDER_TOPIC_CONFIG", "key": topic, "value": "broker-a:4"}
         assert ask(mq.namesrv, Frame(100, order)).code == 0
         assert ask(mq.broker_address, Frame(25, body=b"brokerPermission=4")).code == 0
-        eventually(lambda: b'"perm":4' in route(mq.namesrv, topic))
+        assert until(lambda: b'"perm":4' in route(mq.namesrv, topic))
         mq.topic()
 
         def ordered() -> bool:
             body = ask(mq.broker_address, Frame(21)).body
             return b'"order":true' in body
 
-        eventually(ordered)
+        assert until(ordered)
 
 
 def test_online_changes_survive_a_restart(tmp_path: Path) -> None:

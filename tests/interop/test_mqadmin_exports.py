@@ -15,6 +15,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from mqclient.wire.codes import RequestCode as Code
+from mqclient.wire.frame import Frame
+from mqserver.probe import Probe
+
 from .clusters import Cluster, Maker
 from .java_driver import JavaDriver
 from .java_servers import java_command, prepare_home
@@ -25,6 +29,8 @@ TOPIC, GROUP = "ExportTopic", "export_group"
 MAKERS: tuple[Maker, Maker] = ("java", "ours")
 EXPORTS = {"configs": "exportConfigs", "metadata": "exportMetadata", "metrics": "exportMetrics"}
 PARTS = {"metadata of topics": "-t", "metadata of groups": "-g"}
+WATCHED, SENT, BEHIND, OLD = "watched_group", 5, 3, 50
+LOST = "reportDeleteMsgsEvent"
 ROUNDS = 3
 DEADLINE = 90.0
 MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
@@ -56,12 +62,44 @@ def run_of(home: Path, maker: Maker) -> Run:
         )
         assert "success" in made, made
         printed, files = exported(home / "export", cluster, driver)
+        stack.callback(fall_behind(cluster).close)
         monitor = endless(home / "monitor", "startMonitoring", "-n", cluster.namesrv)
         stack.callback(monitor.kill)
         rt = endless(home / "rt", *f"clusterRT -n {cluster.namesrv} -a 2 -s 16 -i 1".split())
         stack.callback(rt.kill)
         rounds = first_rounds(rt)
         return Run(printed, files, rounds, first_watch(home / "monitor"))
+
+
+def fall_behind(cluster: Cluster) -> Probe:
+    """A group that is online and behind, and a pull from beyond a queue's end: what monitoring
+    tells of. Its member is too old to be asked how it is.
+    """
+    line = Probe(cluster.broker, timeout=30.0)
+    subscription = {"topic": TOPIC, "subString": "*", "subVersion": 1, "expressionType": "TAG"}
+    member = {
+        "groupName": WATCHED, "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING",
+        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET", "subscriptionDataSet": [subscription],
+        "unitMode": False,
+    }  # fmt: skip
+    body = {"clientID": "watched", "producerDataSet": [], "consumerDataSet": [member]}
+    calls = [Frame(Code.HEART_BEAT, {}, json.dumps(body).encode(), version=OLD)]
+    letters = {"a": "p", "b": TOPIC, "c": "TBW102", "d": "4", "f": "0", "g": "1", "h": "0"}
+    send = Frame(Code.SEND_MESSAGE_V2, {**letters, "e": "0", "i": "", "m": "false"}, b"x")
+    calls += [send] * SENT
+    where = {"topic": TOPIC, "queueId": "0"}
+    committed = {"consumerGroup": WATCHED, "commitOffset": str(SENT - BEHIND)}
+    calls.append(Frame(Code.UPDATE_CONSUMER_OFFSET, where | committed))
+    for call in calls:
+        reply = line.call(call)
+        assert reply.code == 0, reply
+    beyond = {
+        "consumerGroup": "TOOLS_CONSUMER", "queueOffset": "1000", "maxMsgNums": "32",
+        "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0", "subscription": "*",
+        "subVersion": "0",
+    }  # fmt: skip
+    assert line.call(Frame(Code.PULL_MESSAGE, where | beyond)).code == 21
+    return line
 
 
 def endless(home: Path, *words: str) -> ServerProcess:
@@ -103,18 +141,22 @@ def rows_of(process: ServerProcess) -> list[str]:
 
 
 def first_watch(home: Path) -> list[str]:
-    """What the first round of startMonitoring, after 20 s, says in the client's log."""
+    """What the first round of startMonitoring, after 20 s, says in the client's log; last what
+    its consumer says of lost messages, whenever that comes.
+    """
     deadline = time.monotonic() + DEADLINE
     while True:
         text = "".join(path.read_text() for path in home.rglob("rocketmq_client.log"))
-        if "Execute one round monitor work" in text:
+        if "Execute one round monitor work" in text and LOST in text:
             break
         assert time.monotonic() < deadline, text[-2000:]
         time.sleep(0.1)
     said = [line.partition("[MONITOR]")[2] for line in text.splitlines() if "[MONITOR]" in line]
     # Its own consumer may have committed by then, or not.
     kept = [line for line in said if "__MONITOR_CONSUMER" not in line]
-    return [re.sub(r"(?<=Mills=)\d+", "N", masked(line)).strip(" =") for line in kept]
+    kept.sort(key=lambda line: LOST in line)
+    time_like = re.compile(r"(?<=Mills=)\d+|(?<=eventTimestamp=)\d+")
+    return [time_like.sub("N", masked(line)).strip(" =") for line in kept]
 
 
 @pytest.fixture(scope="module")
@@ -157,4 +199,8 @@ def test_send_times_of_clusters_are_shown_round_after_round(runs: list[Run]) -> 
 def test_monitoring_says_the_same_in_its_first_round(runs: list[Run]) -> None:
     theirs, ours = (run.watched for run in runs)
     assert ours == theirs
-    assert ours == ["beginRound", "endRound"]
+    begin, *told, end, lost = ours
+    assert (begin, end) == ("beginRound", "endRound")
+    behind = f"topic={TOPIC}, undoneMsgsTotal={BEHIND}, undoneMsgsSingleMQ={BEHIND}, "
+    assert any(f"UndoneMsgs [consumerGroup={WATCHED}, {behind}" in line for line in told)
+    assert f"offsetRequest=1000, offsetNew={SENT}]" in lost

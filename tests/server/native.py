@@ -52,7 +52,7 @@ class Broker:
         self.fast_port = servers.fast_port
         self.publish("broker", {"": BROKER})
         self.publish("topics", TOPICS, replace=True)
-        self.publish("groups", {"g": (True, True), "off": (False, True)})
+        self.publish("groups", {"g": (True, True, 16, 1, 0, 1), "off": (False, True, 16, 1, 0, 1)})
         self.raw = servers.connect(self.port)
 
     def publish(self, table: str, rows: dict[str, Any], replace: bool = False) -> None:

@@ -243,7 +243,7 @@ def test_a_subscription_from_the_heartbeat(broker):
     assert broker.pull(0, sysFlag="0", subVersion="501").code == DECLINED, "not the latest"
     broker.publish("subscriptions", {"g": (False, {"T": ("TAG", "*", 500, [])})})
     assert len(decode_messages(broker.pull(0, sysFlag="0").body)) == 2
-    broker.publish("groups", {"g": (True, False)})
+    broker.publish("groups", {"g": (True, False, 16, 1, 0, 1)})
     broker.publish("subscriptions", {"g": (True, {"T": subscription})})
     assert broker.pull(0, sysFlag="0").code == DECLINED, "may not broadcast"
     broker.publish("subscriptions", {"g": None})

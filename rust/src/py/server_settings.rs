@@ -186,11 +186,14 @@ pub(super) fn topic(name: &str, row: Bound<'_, PyAny>) -> PyResult<TopicRow> {
     ))
 }
 
-/// (consume_enable, consume_broadcast_enable, ...); the rest is Python's affair.
+/// (consume_enable, consume_broadcast_enable, retry_max_times, retry_queues, broker_id,
+/// slow_broker_id); retries are Python's affair.
 pub(super) fn group(_name: &str, row: Bound<'_, PyAny>) -> PyResult<GroupRow> {
     Ok(GroupRow {
         consume_enable: row.get_item(0)?.extract()?,
         broadcast_enable: row.get_item(1)?.extract()?,
+        broker_id: row.get_item(4)?.extract()?,
+        slow_broker_id: row.get_item(5)?.extract()?,
     })
 }
 

@@ -31,6 +31,7 @@ mod overload;
 mod parked;
 mod peers;
 mod pull;
+mod pull_filter;
 mod queue;
 mod ready;
 mod route;

@@ -13,11 +13,10 @@ use super::handoff::SYSTEM_BUSY;
 use super::hold::Wanted;
 use super::limits::UNREAD_BYTES_PAUSE;
 use super::peers::Peer;
+use super::pull_filter::{inline_filter, known_filter};
 use super::tables::{BrokerRow, PERM_READ};
 use super::traffic::Sums;
 use super::{moved, overload};
-use crate::filter::Sql;
-use crate::format::message::java_hash;
 use crate::format::remoting::{FieldValue, Frame, Head, ReplyTo, Serialize};
 use crate::store::{GetRequest, GetResult, GetStatus, ReadMode, Store, TagFilter, WouldBlock};
 
@@ -93,9 +92,7 @@ pub(super) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         }
         filter => filter,
     };
-    // Which broker a group prefers is known to Python only.
-    let is_ours = !broker.slave_read && asked.allowed(core, &broker);
-    let (true, Some(filter)) = (is_ours, filter) else {
+    let (true, Some(filter)) = (asked.allowed(core, &broker), filter) else {
         return Handled::Declined;
     };
     if asked.sys_flag & COMMIT_OFFSET != 0 {
@@ -153,7 +150,7 @@ pub(super) fn rerun(core: &Arc<Core>, mut task: PullTask) {
             suggest_slave: false,
             behind_bytes: 0,
         };
-        task.reply(PULL_RETRY_IMMEDIATELY, &result, &[], &mut out);
+        task.reply(core, PULL_RETRY_IMMEDIATELY, &result, &[], &mut out);
         write(core, &task.peer, &out);
     }
 }
@@ -250,12 +247,13 @@ impl PullTask {
             let asked = (&*self.topic, self.queue_id, self.offset);
             moved::note(core, &self.group, asked, result.next_begin_offset);
         }
-        self.reply(code, result, records, out);
+        self.reply(core, code, result, records, out);
     }
 
-    fn reply(&self, code: i32, result: &GetResult, records: &[u8], out: &mut Vec<u8>) {
+    fn reply(&self, core: &Core, code: i32, result: &GetResult, records: &[u8], out: &mut Vec<u8>) {
+        let suggested = core.tables.next_broker(&self.group, result.suggest_slave);
         let fields = [
-            ("suggestWhichBrokerId", FieldValue::Number(0)),
+            ("suggestWhichBrokerId", FieldValue::Number(suggested)),
             (
                 "nextBeginOffset",
                 FieldValue::Number(result.next_begin_offset),
@@ -320,48 +318,6 @@ impl<'a> Asked<'a> {
         });
         broker.permission & PERM_READ != 0 && group == Some(true) && topic == Some(true)
     }
-}
-
-/// The filter of a subscription that came with the request; None if it is of an unknown type or
-/// does not compile.
-fn inline_filter(frame: &Frame<'_>) -> Option<TagFilter> {
-    let expression = frame.ext.get("subscription").unwrap_or("*");
-    match frame.ext.get("expressionType").unwrap_or_default() {
-        "" | "TAG" => {}
-        "SQL92" => return Some(TagFilter::Sql(Arc::new(Sql::compile(expression).ok()?))),
-        _ => return None,
-    }
-    if expression.is_empty() || expression == "*" {
-        return Some(TagFilter::All);
-    }
-    if expression.split("||").all(str::is_empty) {
-        return None; // RocketMQ cannot split it; Python says so.
-    }
-    let tags = expression
-        .split("||")
-        .map(str::trim)
-        .filter(|tag| !tag.is_empty());
-    Some(TagFilter::Codes(tags.map(java_hash).collect()))
-}
-
-/// The filter of the group's online clients; None if there are none, they do not subscribe to
-/// the topic, not yet in this version, by no expression that compiles, or may not broadcast.
-fn known_filter(core: &Core, group: &str, topic: &str, version: i64) -> Option<TagFilter> {
-    let filters = &core.tables.filters;
-    let (broadcasting, filter) = core.tables.subscriptions.with(group, |row| {
-        let subscription = row.topics.get(topic)?;
-        if subscription.version < version {
-            return None;
-        }
-        let filter = match (subscription.by_tag, subscription.everything) {
-            (false, _) => filters.of(group, topic, subscription.sql.as_ref()?),
-            (true, true) => TagFilter::All,
-            (true, false) => TagFilter::Codes(Arc::clone(&subscription.codes)),
-        };
-        Some((row.broadcasting, filter))
-    })??;
-    let may_broadcast = || core.tables.groups.with(group, |row| row.broadcast_enable);
-    (!broadcasting || may_broadcast() == Some(true)).then_some(filter)
 }
 
 fn number<N: FromStr>(frame: &Frame<'_>, name: &str) -> Option<N> {

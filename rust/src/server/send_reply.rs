@@ -167,23 +167,7 @@ mod tests {
 
     #[test]
     fn a_stored_message_has_its_place_and_a_refused_one_has_not() {
-        let broker = BrokerRow {
-            permission: 6,
-            region_id: "DefaultRegion".into(),
-            trace_on: true,
-            cluster_name: "DefaultCluster".into(),
-            broker_name: "broker-a".into(),
-            long_polling: true,
-            short_polling_ms: 1_000,
-            max_message_bytes: 4_194_304,
-            start_accept_ms: 0,
-            reject_transaction: false,
-            slave_read: false,
-            property_filter: false,
-            filter_retry: false,
-            store_host: "127.0.0.1:10911".parse().unwrap(),
-            accepting: true,
-        };
+        let broker = BrokerRow::usual();
         let to = ReplyTo {
             opaque: 7,
             serialize: Serialize::Json,

@@ -133,6 +133,11 @@ impl<R> Single<R> {
         Ok(())
     }
 
+    /// What `read` makes of the row, None until one is published. `read` must be short.
+    pub fn with<T>(&self, read: impl FnOnce(&R) -> T) -> Option<T> {
+        self.0.read().as_ref().map(|(_, row)| read(row))
+    }
+
     /// The row, None until one is published.
     pub fn get(&self) -> Option<Arc<R>> {
         let current = self.0.read();
@@ -223,6 +228,10 @@ pub struct GroupRow {
     pub consume_enable: bool,
     /// `consumeBroadcastEnable`.
     pub broadcast_enable: bool,
+    /// `brokerId`: pulled from while the group keeps up, if slaves are read.
+    pub broker_id: i64,
+    /// `whichBrokerWhenConsumeSlowly`: the same while it does not.
+    pub slow_broker_id: i64,
 }
 
 /// What one group wants of one topic, from its newest heartbeat.
@@ -272,6 +281,18 @@ impl Tables {
         self.broker.get()
     }
 
+    /// The broker that a group is told to pull from next. is_slow: it is far behind.
+    pub fn next_broker(&self, group: &str, is_slow: bool) -> i64 {
+        if self.broker.with(|row| row.slave_read) != Some(true) {
+            return 0;
+        }
+        let told = self.groups.with(group, |row| match is_slow {
+            true => row.slow_broker_id,
+            false => row.broker_id,
+        });
+        told.unwrap_or(0)
+    }
+
     /// Which messages of a retry topic its group wants, by the expressions for the topics they
     /// first came from; None for other topics, and for groups without expressions.
     pub fn retried_filter(&self, topic: &str) -> Option<TagFilter> {
@@ -283,6 +304,30 @@ impl Tables {
             known.collect::<HashMap<_, _>>()
         })?;
         (!by_topic.is_empty()).then(|| TagFilter::Retried(Arc::new(by_topic)))
+    }
+}
+
+#[cfg(test)]
+impl BrokerRow {
+    /// A row with RocketMQ's defaults.
+    pub(super) fn usual() -> Self {
+        Self {
+            permission: 6,
+            region_id: "DefaultRegion".into(),
+            trace_on: true,
+            cluster_name: "DefaultCluster".into(),
+            broker_name: "broker-a".into(),
+            long_polling: true,
+            short_polling_ms: 1_000,
+            max_message_bytes: 4_194_304,
+            start_accept_ms: 0,
+            reject_transaction: false,
+            slave_read: false,
+            property_filter: false,
+            filter_retry: false,
+            store_host: "127.0.0.1:10911".parse().unwrap(),
+            accepting: true,
+        }
     }
 }
 
@@ -316,6 +361,32 @@ mod tests {
             Err(stale)
         );
         assert_eq!(table.get("a"), None);
+    }
+
+    #[test]
+    fn slaves_are_suggested_where_they_are_read_and_the_group_wants_it() {
+        let tables = Tables::default();
+        let group = GroupRow {
+            consume_enable: true,
+            broadcast_enable: true,
+            broker_id: 2,
+            slow_broker_id: 3,
+        };
+        let changes = vec![("g".into(), Some(group))];
+        tables.groups.publish(1, changes, false).unwrap();
+        assert_eq!(tables.next_broker("g", true), 0);
+        for (version, slave_read, expected) in [(1, false, [0, 0, 0]), (2, true, [2, 3, 0])] {
+            let row = BrokerRow {
+                slave_read,
+                ..BrokerRow::usual()
+            };
+            tables.broker.publish(version, row).unwrap();
+            let told = [("g", false), ("g", true), ("unknown", true)];
+            assert_eq!(
+                told.map(|(group, is_slow)| tables.next_broker(group, is_slow)),
+                expected
+            );
+        }
     }
 
     #[test]
