@@ -1,5 +1,6 @@
 //! One consume queue: 20-byte units in files of one nominal length, sparse, written by pwrite
-//! and read by pread. A queue holds neither a map nor a descriptor.
+//! and read by pread. A queue holds neither a map nor a descriptor. Its last units may be in memory
+//! only, see `pending.rs`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,20 +10,17 @@ use parking_lot::Mutex;
 
 use super::consume_queue_ext::{ExtReader, Extension};
 use super::sparse_files::{self, Dirty, SparseFiles};
-use super::types::{ReadMode, StoreError, WouldBlock};
+use super::types::{ReadMode, StoreError};
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use crate::format::consume_queue_ext::ExtUnit;
 use crate::format::message::SCHEDULE_TOPIC;
+use crate::format::multi_dispatch::is_lmq;
 
 /// Most queue offsets that one damaged range is believed to have swallowed; a larger jump is a
 /// damaged record header.
 const GAP_ENTRIES_MAX: i64 = 4 << 20;
 /// Holes in a row that may point to the record behind them, which RocketMQ then serves so often.
 const HOLES_MAX: i64 = 32;
-/// Units kept for the next write of a batch are written early beyond this.
-const PENDING_BYTES_MAX: usize = 1 << 20;
-/// Room kept for the next batch; a store has many queues.
-const PENDING_BYTES_KEPT: usize = 128;
 /// Bytes read at once when units are walked.
 pub(super) const WALK_BYTES: usize = 64 << 10;
 
@@ -46,8 +44,12 @@ pub(crate) struct ConsumeQueue {
     /// None where it is neither written nor there.
     pub(super) ext: Option<Extension>,
     pub(super) min_offset: AtomicI64,
-    /// One past the last written unit: readers stay below.
+    /// One past the last unit that readers may see.
     pub(super) max_offset: AtomicI64,
+    /// One past the last unit in the files; those from there on are pending.
+    pub(super) written_to: AtomicI64,
+    /// Its units do not wait.
+    pub(super) is_at_once: bool,
     pub(super) tail: Mutex<Tail>,
 }
 
@@ -64,6 +66,8 @@ pub(super) struct Tail {
     /// The last units, encoded, not written yet.
     pub pending: Vec<u8>,
     pub dirty: Dirty,
+    /// The next flush looks at this queue.
+    pub is_noted: bool,
 }
 
 impl ConsumeQueue {
@@ -74,20 +78,20 @@ impl ConsumeQueue {
         files: SparseFiles,
         ext: Option<Extension>,
     ) -> Self {
+        // After a crash bitmaps cannot be made again, RocketMQ makes units of delayed messages without
+        // their time, and light queues are made only where they are still enabled.
+        let is_at_once = ext.is_some() || topic == SCHEDULE_TOPIC || is_lmq(topic);
         Self {
+            is_at_once,
             topic: topic.to_owned(),
             queue_id,
             files,
             ext,
             min_offset: AtomicI64::new(0),
             max_offset: AtomicI64::new(0),
+            written_to: AtomicI64::new(0),
             tail: Mutex::default(),
         }
-    }
-
-    /// The queue's number in this process.
-    pub(crate) fn number(&self) -> u64 {
-        self.files.number
     }
 
     #[inline]
@@ -126,7 +130,7 @@ impl ConsumeQueue {
     }
 
     /// Adds the unit of a record whose own queue offset is `queue_offset`; readers see it after
-    /// [`Self::write_pending`]. Queue offsets that no record has become fillers. What `ext` tells
+    /// [`Self::publish`]. Queue offsets that no record has become fillers. What `ext` tells
     /// goes to the extension, if there is one.
     pub(crate) fn append(
         &self,
@@ -151,6 +155,7 @@ impl ConsumeQueue {
             tail.next_offset = tail.first_offset;
             self.min_offset.store(tail.first_offset, Ordering::Release);
             self.max_offset.store(tail.first_offset, Ordering::Release);
+            self.written_to.store(tail.first_offset, Ordering::Release);
             tail.has_files = true;
         }
         if entry.end_offset() <= tail.end_physical || queue_offset < tail.next_offset {
@@ -183,68 +188,6 @@ impl ConsumeQueue {
         Ok(Appended::New)
     }
 
-    fn push(&self, tail: &mut Tail, entry: QueueEntry) -> Result<(), StoreError> {
-        tail.pending.extend_from_slice(&entry.encode());
-        tail.next_offset += 1;
-        if tail.pending.len() >= PENDING_BYTES_MAX {
-            self.write(tail)?;
-        }
-        Ok(())
-    }
-
-    /// Writes the appended units and lets readers see them.
-    pub(crate) fn write_pending(&self) -> Result<(), StoreError> {
-        self.write(&mut self.tail.lock())
-    }
-
-    fn write(&self, tail: &mut Tail) -> Result<(), StoreError> {
-        if let Some(ext) = &self.ext {
-            // A reader who sees a unit finds what it points to.
-            ext.write()?;
-        }
-        let units = (tail.pending.len() / ENTRY_BYTES) as i64;
-        let position = (tail.next_offset - units).cast_unsigned() * ENTRY_BYTES as u64;
-        self.files.write(position, &tail.pending, &mut tail.dirty)?;
-        self.max_offset.store(tail.next_offset, Ordering::Release);
-        tail.pending.clear();
-        tail.pending.shrink_to(PENDING_BYTES_KEPT);
-        Ok(())
-    }
-
-    /// Appends to `out` the units from `offset` on, at most `max_bytes` and within one file;
-    /// returns false when the file is gone or cannot be read.
-    pub(crate) fn read(
-        &self,
-        offset: i64,
-        max_bytes: usize,
-        mode: ReadMode,
-        out: &mut Vec<u8>,
-    ) -> Result<bool, WouldBlock> {
-        let end = self.max_offset().min(self.next_file_offset(offset));
-        let units = usize::try_from(end - offset).unwrap_or(0);
-        let length = (units * ENTRY_BYTES).min(max_bytes);
-        let position = offset.cast_unsigned() * ENTRY_BYTES as u64;
-        let from = out.len();
-        out.resize(from + length, 0);
-        match self.files.read(position, mode, &mut out[from..]) {
-            // A read that may not wait ends where memory does, perhaps within the first unit.
-            Ok(Some(count)) if count >= ENTRY_BYTES || length == 0 => {
-                out.truncate(from + count - count % ENTRY_BYTES);
-                Ok(true)
-            }
-            Ok(_) => {
-                out.truncate(from);
-                Err(WouldBlock)
-            }
-            Err(error) => {
-                out.truncate(from);
-                tracing::warn!(topic = self.topic, queue_id = self.queue_id, offset, %error,
-                    "cannot read consume queue");
-                Ok(false)
-            }
-        }
-    }
-
     /// Whether the file that holds `offset` is there.
     pub(super) fn has_file(&self, offset: i64) -> bool {
         let position = offset.cast_unsigned() * ENTRY_BYTES as u64;
@@ -272,19 +215,19 @@ impl ConsumeQueue {
         ExtReader::new(self.ext.as_ref(), mode)
     }
 
-    /// Makes everything written so far durable.
+    /// Writes what is pending, and makes everything written so far durable.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         let mut directories = BTreeSet::new();
-        self.flush_files(self.take_dirty(), &mut directories)?;
+        self.flush_files(self.take_dirty()?, &mut directories)?;
         sparse_files::sync_directories(&directories)
     }
 
-    /// What was written since the last call, in the queue and its extension.
-    pub(super) fn take_dirty(&self) -> [Dirty; 2] {
-        // The appender must not wait for the disk.
-        let dirty = std::mem::take(&mut self.tail.lock().dirty);
+    /// Writes what is pending; gives what was written since the last call, in the queue and its
+    /// extension.
+    pub(super) fn take_dirty(&self) -> Result<[Dirty; 2], StoreError> {
+        let dirty = self.write_out()?;
         let ext = self.ext.as_ref().map(Extension::take_dirty);
-        [dirty, ext.unwrap_or_default()]
+        Ok([dirty, ext.unwrap_or_default()])
     }
 
     /// Makes files durable, but not yet the names of new ones.
@@ -337,7 +280,7 @@ impl ConsumeQueue {
             .find(|(_, entry)| !entry.is_filler())
     }
 
-    /// The first unit of the first file, and one past the last unit written.
+    /// The first unit of the first file, and one past the last unit.
     pub(super) fn written(&self) -> (i64, i64) {
         let first = self.tail.lock().first_offset;
         (first, self.max_offset())
@@ -361,6 +304,7 @@ impl ConsumeQueue {
 
     /// Removes the queue from the disk; its units are gone, the object must not be used again.
     pub(super) fn destroy(&self) -> Result<(), StoreError> {
+        self.forget_pending();
         if let Some(ext) = &self.ext {
             ext.destroy()?;
         }

@@ -56,7 +56,7 @@ fn filled(queues: &ConsumeQueues, count: i64) -> Arc<ConsumeQueue> {
     for offset in 0..count {
         assert_eq!(append(&queue, offset), Appended::New);
     }
-    queues.write_pending(&[Arc::clone(&queue)]).unwrap();
+    queues.publish(&[Arc::clone(&queue)]).unwrap();
     queues.flush().unwrap();
     queue
 }
@@ -113,7 +113,7 @@ fn expired_files_go_and_the_minimum_with_them() {
     // Who opened the file before still reads it, and the queue goes on.
     old.read_exact_at(&mut [0; 20], 80).unwrap();
     assert_eq!(append(&queue, 12), Appended::New);
-    queue.write_pending().unwrap();
+    queue.publish().unwrap();
     queue.flush().unwrap();
     check_units(&queue, true);
     drop((queue, queues));
@@ -129,6 +129,7 @@ fn a_flush_after_the_file_expired_does_no_harm() {
     for offset in 0..11 {
         append(&queue, offset);
     }
+    queue.publish().unwrap();
     queue.write_pending().unwrap();
     assert_eq!(queue.delete_before(1_000).unwrap(), 2);
     queue.flush().unwrap();
@@ -146,7 +147,7 @@ fn the_extension_goes_on_where_it_ended() {
         for offset in 6..12 {
             assert_eq!(append(&queue, offset), Appended::New);
         }
-        queue.write_pending().unwrap();
+        queue.publish().unwrap();
         check_units(&queue, true);
         assert_eq!(queue.max_offset(), 12);
         queue.truncate(4 * RECORD_BYTES).unwrap();
@@ -183,7 +184,7 @@ fn units_that_lost_their_extension_are_cut_off_to_come_again() {
         for offset in 4..10 {
             assert_eq!(append(&queue, offset), Appended::New);
         }
-        queue.write_pending().unwrap();
+        queue.publish().unwrap();
         check_units(&queue, true);
     }
 }
@@ -195,14 +196,14 @@ fn a_store_may_take_up_the_extension_and_leave_it() {
     let queues = open(root.path(), true, true);
     let queue = queues.get("T", 0).unwrap();
     assert!(append(&queue, 3) == Appended::New && append(&queue, 4) == Appended::New);
-    queue.write_pending().unwrap();
+    queue.publish().unwrap();
     let is_in_ext = |offset| queue.entry(offset).unwrap().is_extension_address();
     assert!(!is_in_ext(2) && is_in_ext(3) && is_in_ext(4));
     queue.flush().unwrap();
     let queues = open(root.path(), false, false);
     let queue = queues.get("T", 0).unwrap();
     append(&queue, 5);
-    queue.write_pending().unwrap();
+    queue.publish().unwrap();
     let unit = queue.entry(4).unwrap();
     assert_eq!(
         queue.tags_codes(ReadMode::Wait).tags_code(&unit),
@@ -224,7 +225,7 @@ fn a_queue_that_starts_late_starts_at_a_file_with_fillers_before() {
     let queues = open(root.path(), false, true);
     let queue = queues.for_record("T", 0).unwrap();
     assert_eq!(append(&queue, 8), Appended::New);
-    queue.write_pending().unwrap();
+    queue.publish().unwrap();
     queue.flush().unwrap();
     assert_eq!(files(root.path(), "consumequeue"), [100]);
     assert_eq!((queue.min_offset(), queue.max_offset()), (8, 9));
@@ -249,11 +250,12 @@ fn an_offset_that_no_record_has_is_filled_never_shifted() {
     let queues = open(root.path(), false, true);
     let queue = filled(&queues, 3);
     assert_eq!(append(&queue, 7), Appended::New);
-    queue.write_pending().unwrap();
+    queue.publish().unwrap();
     assert_eq!(fillers(&queue), [3, 4, 5, 6]);
     assert_eq!(queue.entry(7), Some(entry(7)));
     // Fillers at the end of a file, and all that is left of it once the log has moved on.
     assert_eq!(append(&queue, 20), Appended::New);
+    queue.publish().unwrap();
     queue.write_pending().unwrap();
     assert_eq!(queue.delete_before(701).unwrap(), 4);
     assert_eq!((queue.min_offset(), queue.max_offset()), (20, 21));
@@ -272,7 +274,7 @@ fn a_hole_shows_java_the_record_behind_it_unless_there_are_many_or_it_would_be_e
         let queue = queues.for_record(topic, 0).unwrap();
         append(&queue, 0);
         append(&queue, behind);
-        queue.write_pending().unwrap();
+        queue.publish().unwrap();
         assert_eq!(queue.unit(behind - 1), Some(expected), "{topic} {behind}");
     }
 }
@@ -296,7 +298,7 @@ fn what_the_queue_has_is_not_added_again() {
         Appended::Duplicate
     );
     assert_eq!(append(&queue, 6), Appended::New);
-    queue.write_pending().unwrap();
+    queue.publish().unwrap();
     assert_eq!(queue.max_offset(), 7);
     assert!(fillers(&queue).is_empty());
 }
@@ -333,11 +335,11 @@ fn extension_units_that_do_not_fit_leave_the_tags_code_in_the_queue() {
         };
         queue.append(offset, entry(offset), Some(&ext)).unwrap();
     }
-    queue.write_pending().unwrap();
+    queue.publish().unwrap();
     let is_in_ext = |offset| queue.entry(offset).unwrap().is_extension_address();
     assert!(is_in_ext(0) && !is_in_ext(1) && !is_in_ext(2));
     assert_eq!(append(&queue, 3), Appended::New);
-    queue.write_pending().unwrap();
+    queue.publish().unwrap();
     assert_eq!(files(root.path(), "consumequeue_ext"), [0, 100]);
     let first = root
         .path()

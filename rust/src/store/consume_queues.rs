@@ -12,6 +12,7 @@ use super::consume_queue_ext::Extension;
 use super::files::{io_error, list, offset_files};
 use super::light_queues::LightQueues;
 use super::open_files::OpenFiles;
+use super::pending::ALL_BYTES_MAX;
 use super::settings::{MultiDispatch, QueueExt, Settings};
 use super::sparse_files::{self, Dirty, QueueFiles, SparseFiles};
 use super::types::StoreError;
@@ -30,6 +31,8 @@ const DEFAULT_EXT_FILE_BYTES: u64 = 50_331_648;
 const OPEN_FILES_MAX: usize = 4_096;
 /// Most files synced one by one; more are synced with all of the file system at once.
 const SYNCS_MAX: usize = 256;
+/// Queues that are written more often than they are flushed.
+pub(super) const FEW_QUEUES: usize = 256;
 /// Longest name of a directory, bytes.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -47,8 +50,11 @@ pub(crate) struct ConsumeQueues {
     light: Arc<LightQueues>,
     numbers: AtomicU64,
     removals: AtomicU64,
-    /// Queues with units written since the last flush, by number.
-    dirty: Mutex<HashMap<u64, Arc<ConsumeQueue>>>,
+    /// Queues that have to be written or synced.
+    noted: Mutex<Vec<Arc<ConsumeQueue>>>,
+    /// Held for the whole of a flush, and by it the failure of an earlier one: pages may be lost,
+    /// and a later flush must not vouch for them.
+    flushing: Mutex<Option<String>>,
     /// Where in the log dispatch has to start for queues that lost units at load.
     lost_from: AtomicI64,
 }
@@ -139,6 +145,7 @@ impl ConsumeQueues {
             root: root.to_owned(),
             access,
             open: OpenFiles::new(open_files_max()),
+            pending: AtomicI64::new(0),
         };
         Ok(Self {
             shared: Arc::new(shared),
@@ -149,7 +156,8 @@ impl ConsumeQueues {
             light: Arc::new(LightQueues::new(MultiDispatch::default())),
             numbers: AtomicU64::new(0),
             removals: AtomicU64::new(0),
-            dirty: Mutex::default(),
+            noted: Mutex::default(),
+            flushing: Mutex::default(),
             lost_from: AtomicI64::new(i64::MAX),
         })
     }
@@ -226,16 +234,35 @@ impl ConsumeQueues {
         Self::is_possible(topic, queue_id).then(|| self.insert(self.new_queue(topic, queue_id)))
     }
 
-    /// Writes what was appended to these queues and lets readers see it.
-    pub(crate) fn write_pending(&self, queues: &[Arc<ConsumeQueue>]) -> Result<(), StoreError> {
-        let mut dirty = self.dirty.lock();
+    /// Lets readers see what was appended to these queues. It is written later, unless too much is
+    /// pending. Called by the dispatcher alone.
+    pub(crate) fn publish(&self, queues: &[Arc<ConsumeQueue>]) -> Result<(), StoreError> {
+        let mut bytes = 0;
         for queue in queues {
-            queue.write_pending()?;
-            dirty
-                .entry(queue.number())
-                .or_insert_with(|| Arc::clone(queue));
+            let (added, is_news) = queue.publish()?;
+            bytes += added;
+            if is_news {
+                self.noted.lock().push(Arc::clone(queue));
+            }
         }
-        Ok(())
+        let before = self.shared.pending.fetch_add(bytes, Ordering::Relaxed);
+        match before + bytes > ALL_BYTES_MAX {
+            true => self.write_pending(),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes all that is pending.
+    pub(crate) fn write_pending(&self) -> Result<(), StoreError> {
+        let noted = self.noted.lock();
+        noted.iter().try_for_each(|queue| queue.write_pending())
+    }
+
+    /// Writes all that is pending, if it is of few queues: with many, units of each have to gather
+    /// until the next flush for a write to be worth its while.
+    pub(crate) fn write_few(&self) -> Result<(), StoreError> {
+        let is_few = self.noted.lock().len() <= FEW_QUEUES;
+        if is_few { self.write_pending() } else { Ok(()) }
     }
 
     /// Whether messages have a unit in an extension.
@@ -252,26 +279,34 @@ impl ConsumeQueues {
 
     /// Has the next [`Self::flush`] look at a queue.
     pub(crate) fn flush_later(&self, queue: &Arc<ConsumeQueue>) {
-        let mut dirty = self.dirty.lock();
-        dirty
-            .entry(queue.number())
-            .or_insert_with(|| Arc::clone(queue));
+        if queue.note() {
+            self.noted.lock().push(Arc::clone(queue));
+        }
     }
 
-    /// One pass that makes everything written so far durable.
+    /// One pass that writes what is pending and makes everything written so far durable. Once it
+    /// failed it always does.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
-        let queues = std::mem::take(&mut *self.dirty.lock());
-        let dirty = queues
-            .into_values()
-            .map(|queue| (queue.take_dirty(), queue));
-        let dirty: Vec<_> = dirty.collect();
-        let counts = dirty.iter().flat_map(|(dirty, _)| dirty).map(Dirty::count);
+        let mut failure = self.flushing.lock();
+        if let Some(why) = &*failure {
+            return Err(StoreError::Poisoned(why.clone()));
+        }
+        let flushed = self.flush_noted();
+        *failure = flushed.as_ref().err().map(ToString::to_string);
+        flushed
+    }
+
+    fn flush_noted(&self) -> Result<(), StoreError> {
+        let queues = std::mem::take(&mut *self.noted.lock());
+        let dirty = queues.iter().map(|queue| queue.take_dirty());
+        let dirty = dirty.collect::<Result<Vec<_>, _>>()?;
+        let counts = dirty.iter().flatten().map(Dirty::count);
         if counts.sum::<usize>() > SYNCS_MAX {
             let root = &self.shared.root;
             return self.root.sync_file_system().map_err(io_error(root));
         }
         let mut directories = BTreeSet::new();
-        for (dirty, queue) in dirty {
+        for (dirty, queue) in dirty.into_iter().zip(&queues) {
             queue.flush_files(dirty, &mut directories)?;
         }
         sparse_files::sync_directories(&directories)
@@ -284,7 +319,6 @@ impl ConsumeQueues {
         if of_topic.is_some_and(|ids| ids.remove(&queue.queue_id()).is_some()) {
             self.light.removed(queue.topic());
         }
-        self.dirty.lock().remove(&queue.number());
         self.removals.fetch_add(1, Ordering::AcqRel);
         queue.destroy()
     }

@@ -33,6 +33,7 @@ pub fn queues(root: &Path, settings: &Settings) -> Result<u64, StoreError> {
         }
         other => other?,
     }
+    queues.write_pending()?;
     Ok(walk.offset())
 }
 

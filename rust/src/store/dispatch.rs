@@ -45,7 +45,7 @@ pub(crate) struct Derived {
 #[derive(Default)]
 struct Batch {
     records: usize,
-    /// Queues with units to write; one may be there twice.
+    /// Queues with units to publish; one may be there twice.
     queues: Vec<Arc<ConsumeQueue>>,
     /// Empty where nobody listens.
     arrivals: Vec<Arrived>,
@@ -272,7 +272,7 @@ impl Derived {
 
     /// Lets readers see the batch, then tells the listener.
     fn publish(&mut self, offset: u64, listener: Option<&Listener>) -> Result<(), StoreError> {
-        self.queues.write_pending(&self.batch.queues)?;
+        self.queues.publish(&self.batch.queues)?;
         if let Some(index) = &mut self.index {
             index.write()?;
         }

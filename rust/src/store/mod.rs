@@ -59,6 +59,9 @@ mod offset_moves;
 mod offsets;
 mod open;
 mod open_files;
+mod pending;
+#[cfg(test)]
+mod pending_tests;
 mod periodic;
 mod put;
 mod queue_offsets;

@@ -42,8 +42,10 @@ use crate::format::delay_levels::DelayLevels;
 use crate::format::message::SCHEDULE_TOPIC;
 use crate::log::{Allocator, Directory, Files, Segments, Writer};
 
-/// `flushIntervalConsumeQueue`.
-const UPKEEP_EVERY: Duration = Duration::from_secs(1);
+/// How often queues are written, so that who reads their files sees their messages.
+const WRITE_EVERY: Duration = Duration::from_millis(200);
+/// Of so many writes of queues one is a flush: `flushIntervalConsumeQueue`.
+const WRITES_PER_FLUSH: u32 = 5;
 
 pub(super) fn open(
     root: &Path,
@@ -250,7 +252,12 @@ impl Parts<'_> {
         let flush = self.flush_threads(&puts.flusher);
         let (upkeep, puts) = (Arc::clone(upkeep), Arc::clone(puts));
         upkeep.sample(puts.appender.counters.messages());
-        let upkeep = Periodic::start("mq-upkeep", UPKEEP_EVERY, move || {
+        let mut writes = 0_u32;
+        let upkeep = Periodic::start("mq-upkeep", WRITE_EVERY, move || {
+            writes = writes.wrapping_add(1);
+            if !writes.is_multiple_of(WRITES_PER_FLUSH) {
+                return upkeep.write_queues();
+            }
             upkeep.round();
             upkeep.sample(puts.appender.counters.messages());
         });

@@ -138,7 +138,7 @@ fn a_queue_file_that_is_gone_is_passed_and_one_that_fails_is_not() {
     let rig = rig();
     rig.put("T", 25);
     let queue = rig.store.reader.queues.get("T", 1).unwrap();
-    let close = || queue.files.shared.open.forget_all(queue.number());
+    let close = || queue.files.shared.open.forget_all(queue.files.number);
     let files = rig.files("consumequeue/T/1");
     close();
     fs::remove_file(&files[1]).unwrap();

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 use super::files::{
     OffsetFile, create_sparse, io_error, offset_files, offset_name, read_nowait, sync_directory,
@@ -25,6 +26,8 @@ pub(crate) struct QueueFiles {
     pub root: PathBuf,
     pub access: Access,
     pub open: OpenFiles,
+    /// Bytes of units that readers see and no file has.
+    pub pending: AtomicI64,
 }
 
 /// The files of one directory.

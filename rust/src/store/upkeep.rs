@@ -59,6 +59,16 @@ impl Upkeep {
         }
     }
 
+    /// Lets those who read the files see what few queues got lately.
+    pub(crate) fn write_queues(&self) {
+        if self.acks.poison().is_none()
+            && let Err(error) = self.queues.write_few()
+        {
+            self.acks
+                .fail(format!("write of the consume queues: {error}"));
+        }
+    }
+
     /// Takes note of the totals, for the rates of runtime info. puts: messages so far.
     pub(crate) fn sample(&self, puts: u64) {
         let now_ms = self.clock.monotonic_ms();

@@ -74,6 +74,7 @@ impl ConsumeQueue {
         tail.next_offset = end;
         self.min_offset.store(first_offset, Ordering::Release);
         self.max_offset.store(end, Ordering::Release);
+        self.written_to.store(end, Ordering::Release);
     }
 
     /// First unit at or after `from` that is unused, or whose part in the extension is missing;
@@ -146,6 +147,7 @@ impl ConsumeQueue {
         if self.end_physical() <= log_end {
             return Ok(());
         }
+        self.write_pending()?;
         let (first, end) = self.written();
         let mut cut = end;
         for offset in (first..end).rev() {
@@ -164,6 +166,7 @@ impl ConsumeQueue {
     /// Makes holes of units whose records healing took away, and gives a record that it made
     /// longer its length.
     pub(super) fn mend(&self, change: &Change) -> Result<(), StoreError> {
+        self.write_pending()?;
         let (_, end) = self.written();
         let grown = change.grown.map_or(change.from, |(start, _)| start);
         let mut at = self.first_at(grown.min(change.from).cast_signed());
@@ -216,6 +219,7 @@ impl ConsumeQueue {
 
     /// Adds holes up to a queue offset, so that none before it is used again.
     pub(in crate::store) fn pad_to(&self, end: i64) -> Result<(), StoreError> {
+        self.write_pending()?;
         if !self.tail.lock().has_files {
             let first = (end - 1) - (end - 1) % self.units_per_file();
             self.set_bounds(first, first);

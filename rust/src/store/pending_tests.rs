@@ -1,0 +1,341 @@
+//! Units that readers see before any file has them.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::consume_queue::{Appended, ConsumeQueue};
+use super::consume_queues::{ConsumeQueues, FEW_QUEUES};
+use super::pending::{ALL_BYTES_MAX, QUEUE_BYTES_MAX};
+use super::settings::{QueueExt, Settings};
+use super::store_rig::{PATIENCE, Rig, rig_with, settings};
+use super::test_rig::request;
+use super::types::{GetStatus, Put, PutStatus, ReadMode};
+use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
+use crate::format::consume_queue_ext::ExtUnit;
+use crate::format::message::SCHEDULE_TOPIC;
+use crate::log::{Operation, Tape, Target, watch};
+
+/// Units of a queue file.
+const UNITS: i64 = 5;
+
+fn open(root: &Path, units: i64, has_ext: bool) -> ConsumeQueues {
+    let settings = Settings {
+        consume_queue_file_bytes: Some(units.unsigned_abs() * ENTRY_BYTES as u64),
+        queue_ext: QueueExt {
+            enabled: has_ext,
+            ..QueueExt::default()
+        },
+        ..Settings::default()
+    };
+    ConsumeQueues::open(root, &settings, false).unwrap()
+}
+
+fn unit(offset: i64) -> QueueEntry {
+    QueueEntry {
+        physical_offset: offset * 100,
+        size_bytes: 100,
+        tags_code: offset,
+    }
+}
+
+fn append(queue: &ConsumeQueue, range: std::ops::Range<i64>) {
+    for offset in range {
+        let appended = queue.append(offset, unit(offset), None).unwrap();
+        assert_eq!(appended, Appended::New);
+    }
+}
+
+/// Every range of a queue reads as it should, up to the end of a file.
+fn check_ranges(queue: &ConsumeQueue, end: i64) {
+    assert_eq!(queue.max_offset(), end);
+    for from in 0..end {
+        for count in 1..=end - from {
+            let mut out = vec![7];
+            let length = count.unsigned_abs() as usize * ENTRY_BYTES;
+            assert_eq!(queue.read(from, length, ReadMode::Wait, &mut out), Ok(true));
+            let to = (from + count).min(queue.next_file_offset(from));
+            let read: Vec<_> = QueueEntry::decode_all(&out[1..]).collect();
+            assert_eq!(
+                read,
+                (from..to).map(unit).collect::<Vec<_>>(),
+                "{from} {count}"
+            );
+        }
+    }
+}
+
+fn pending(queue: &ConsumeQueue) -> i64 {
+    queue.files.shared.pending.load(Ordering::Relaxed) / ENTRY_BYTES as i64
+}
+
+#[test]
+fn what_is_published_is_read_and_what_is_flushed_is_in_the_file() {
+    let root = tempfile::tempdir().unwrap();
+    let queues = open(root.path(), UNITS, false);
+    let queue = queues.for_record("T", 0).unwrap();
+    let directory = root.path().join("consumequeue/T/0");
+    append(&queue, 0..7);
+    assert_eq!(queue.max_offset(), 0, "not published yet");
+    queues.publish(&[Arc::clone(&queue)]).unwrap();
+    assert!(!directory.exists() && pending(&queue) == 7);
+    check_ranges(&queue, 7);
+    for behind in [7, 8, 1 << 40] {
+        assert_eq!(queue.unit(behind), None);
+    }
+    queues.flush().unwrap();
+    assert_eq!(pending(&queue), 0);
+    check_ranges(&queue, 7);
+    // Some in the file, some behind it in the same file, some in one that does not exist.
+    append(&queue, 7..13);
+    assert_eq!(queue.max_offset(), 7);
+    queues.publish(&[Arc::clone(&queue)]).unwrap();
+    assert!(!directory.join("00000000000000000200").exists());
+    check_ranges(&queue, 13);
+    queues.flush().unwrap();
+    check_ranges(&queue, 13);
+    let again = open(root.path(), UNITS, false).get("T", 0).unwrap();
+    check_ranges(&again, 13);
+}
+
+#[test]
+fn a_range_that_is_not_in_memory_does_not_hide_the_rest() {
+    let root = tempfile::tempdir().unwrap();
+    let queues = open(root.path(), 1_000, false);
+    let queue = queues.for_record("T", 0).unwrap();
+    append(&queue, 0..4);
+    queue.publish().unwrap();
+    queue.flush().unwrap();
+    append(&queue, 4..6);
+    queue.publish().unwrap();
+    queue.files.open(0).unwrap().set_len(50).unwrap();
+    let mut out = Vec::new();
+    // The file ends early: what it lacks must not be taken from the units behind.
+    assert_eq!(queue.read(0, 1_000, ReadMode::NoWait, &mut out), Ok(true));
+    assert_eq!(
+        QueueEntry::decode_all(&out).collect::<Vec<_>>(),
+        [unit(0), unit(1)]
+    );
+    assert_eq!(queue.read(0, 1_000, ReadMode::Wait, &mut out), Ok(false));
+    assert_eq!(out.len(), 2 * ENTRY_BYTES);
+    out.clear();
+    assert_eq!(queue.read(4, 1_000, ReadMode::NoWait, &mut out), Ok(true));
+    assert_eq!(
+        QueueEntry::decode_all(&out).collect::<Vec<_>>(),
+        [unit(4), unit(5)]
+    );
+}
+
+#[test]
+fn what_waits_is_bounded_in_a_queue_and_in_all() {
+    let root = tempfile::tempdir().unwrap();
+    let queues = open(root.path(), 1_000_000, false);
+    let one = queues.for_record("T", 0).unwrap();
+    let units_max = (QUEUE_BYTES_MAX / ENTRY_BYTES) as i64;
+    append(&one, 0..units_max);
+    assert_eq!(pending(&one), 0, "nothing is published");
+    append(&one, units_max..units_max + 10);
+    queues.publish(&[Arc::clone(&one)]).unwrap();
+    assert!(pending(&one) < 20, "the others are written");
+    queues.write_pending().unwrap();
+    assert_eq!(pending(&one), 0);
+
+    let enough = ALL_BYTES_MAX / (units_max - 1) / ENTRY_BYTES as i64;
+    for queue_id in 1..=i32::try_from(enough).unwrap() + 1 {
+        let queue = queues.for_record("T", queue_id).unwrap();
+        append(&queue, 0..units_max - 1);
+        queues.publish(&[queue]).unwrap();
+        assert!(pending(&one) * ENTRY_BYTES as i64 <= ALL_BYTES_MAX);
+        assert_eq!(
+            pending(&one) > 0,
+            i64::from(queue_id) <= enough,
+            "{queue_id}"
+        );
+    }
+    let last = queues.get("T", 2).unwrap();
+    assert_eq!(last.written_to.load(Ordering::Relaxed), units_max - 1);
+    let room = |queue: &ConsumeQueue| queue.tail.lock().pending.capacity();
+    assert!(room(&last) >= QUEUE_BYTES_MAX / 2);
+    queues.flush().unwrap();
+    assert!(room(&last) < 1_000, "an idle queue keeps no room");
+}
+
+#[test]
+fn few_queues_are_written_between_two_flushes_and_many_are_not() {
+    let root = tempfile::tempdir().unwrap();
+    let queues = open(root.path(), UNITS, false);
+    let put = |queue_id: usize, offset| {
+        let queue_id = i32::try_from(queue_id).unwrap();
+        let queue = queues.for_record("T", queue_id).unwrap();
+        append(&queue, offset..offset + 1);
+        queues.publish(&[Arc::clone(&queue)]).unwrap();
+        queue
+    };
+    let last = (0..FEW_QUEUES)
+        .map(|queue_id| put(queue_id, 0))
+        .reduce(|_, last| last)
+        .unwrap();
+    queues.write_few().unwrap();
+    assert_eq!(pending(&last), 0);
+    put(0, 1);
+    put(FEW_QUEUES, 0);
+    queues.write_few().unwrap();
+    assert_eq!(pending(&last), 2);
+    queues.flush().unwrap();
+    assert_eq!(pending(&last), 0);
+    put(0, 2);
+    queues.write_few().unwrap();
+    assert_eq!(pending(&last), 0);
+}
+
+#[test]
+fn a_queue_with_an_extension_is_written_at_once() {
+    let root = tempfile::tempdir().unwrap();
+    let queues = open(root.path(), UNITS, true);
+    let queue = queues.for_record("T", 0).unwrap();
+    let ext = ExtUnit {
+        tags_code: 5,
+        store_timestamp_ms: 6,
+        bitmap: &[7],
+    };
+    queue.append(0, unit(0), Some(&ext)).unwrap();
+    queues.publish(&[Arc::clone(&queue)]).unwrap();
+    assert_eq!((pending(&queue), queue.max_offset()), (0, 1));
+    let again = open(root.path(), UNITS, true).get("T", 0).unwrap();
+    let found = again.entry(0).unwrap();
+    let mut codes = again.tags_codes(ReadMode::Wait);
+    assert_eq!(codes.tags_code(&found), Ok(Some(5)));
+}
+
+#[test]
+fn delayed_messages_and_light_queues_are_written_at_once() {
+    let root = tempfile::tempdir().unwrap();
+    let queues = open(root.path(), UNITS, false);
+    for (topic, expected) in [(SCHEDULE_TOPIC, 0), ("%LMQ%alice", 0), ("alice", 3)] {
+        let queue = queues.for_record(topic, 0).unwrap();
+        append(&queue, 0..3);
+        queues.publish(&[Arc::clone(&queue)]).unwrap();
+        assert_eq!(pending(&queue), expected, "{topic}");
+        check_ranges(&queue, 3);
+    }
+}
+
+#[test]
+fn a_queue_that_is_removed_takes_what_is_pending_with_it() {
+    let root = tempfile::tempdir().unwrap();
+    let queues = open(root.path(), UNITS, false);
+    let queue = queues.for_record("T", 0).unwrap();
+    append(&queue, 0..7);
+    queues.publish(&[Arc::clone(&queue)]).unwrap();
+    queues.remove(&queue).unwrap();
+    assert_eq!(pending(&queue), 0);
+    let anew = queues.for_record("T", 0).unwrap();
+    append(&anew, 0..2);
+    queues.publish(&[Arc::clone(&anew)]).unwrap();
+    queues.flush().unwrap();
+    check_ranges(&open(root.path(), UNITS, false).get("T", 0).unwrap(), 2);
+}
+
+/// A disk on which consume queues cannot be written while it is told so.
+#[derive(Debug, Default)]
+struct Full {
+    is_full: AtomicBool,
+}
+
+impl Tape for Full {
+    fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
+        let is_write = matches!(operation, Operation::Write(..));
+        let is_queue = target
+            .path
+            .components()
+            .any(|part| part.as_os_str() == "consumequeue");
+        // A new file is written by the name it is made under.
+        let is_new = target.path.to_string_lossy().contains("mqstack/new-");
+        match is_write && (is_queue || is_new) && self.is_full.load(Ordering::SeqCst) {
+            true => Err(io::Error::from_raw_os_error(28)),
+            false => Ok(0),
+        }
+    }
+
+    fn after(&self, _target: Target<'_>, _operation: &Operation<'_>, _began: u64) {}
+}
+
+#[test]
+fn a_failed_write_loses_nothing_and_is_never_vouched_for() {
+    let root = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Full::default());
+    let _watch = watch(root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
+    let queues = open(root.path(), UNITS, false);
+    let queue = queues.for_record("T", 0).unwrap();
+    append(&queue, 0..7);
+    queues.publish(&[Arc::clone(&queue)]).unwrap();
+    disk.is_full.store(true, Ordering::SeqCst);
+    let failed = queues.flush().unwrap_err().to_string();
+    assert!(failed.contains("consumequeue/T/0"), "{failed}");
+    assert_eq!(pending(&queue), 7);
+    check_ranges(&queue, 7);
+    disk.is_full.store(false, Ordering::SeqCst);
+    let again = queues.flush().unwrap_err().to_string();
+    assert!(again.contains(&failed), "{again}");
+    queue.flush().unwrap();
+    check_ranges(&open(root.path(), UNITS, false).get("T", 0).unwrap(), 7);
+}
+
+fn put(rig: &Rig, body: &[u8]) -> PutStatus {
+    match rig.store.put(&request("T", body)) {
+        Put::Done(result) => result.status,
+        other @ Put::Parked(..) => rig.store.wait(other).status,
+    }
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_crash_before_the_write_loses_no_message_and_a_failed_write_stops_the_store() {
+    let rig = rig_with(settings());
+    assert_eq!(put(&rig, b"written"), PutStatus::Ok);
+    rig.settle();
+    let vouched_ms = rig.store.upkeep.checkpoint.safe_timestamp_ms();
+    let disk = Arc::new(Full::default());
+    let _watch = watch(rig.root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
+    // What is open is not watched.
+    let rig = rig.reopen(false);
+    disk.is_full.store(true, Ordering::SeqCst);
+    let told: Arc<Mutex<Vec<(i64, i64)>>> = Arc::default();
+    let (seen, store) = (Arc::clone(&told), Arc::downgrade(&rig.store));
+    rig.store.on_arrival(Box::new(move |arrival| {
+        let readable_to = store.upgrade().unwrap().max_offset("T", 1);
+        seen.lock().push((arrival.max_offset, readable_to));
+    }));
+    rig.clock.advance(10_000);
+    assert_eq!(put(&rig, b"pending"), PutStatus::Ok);
+    // Whoever waits is told, and finds the message.
+    wait_until("nobody is told", || told.lock().len() == 1);
+    assert_eq!(*told.lock(), [(2, 2)]);
+    assert_eq!(rig.get(1), (GetStatus::Found, 2));
+
+    // The upkeep thread fails to write it: nothing more is taken, what is there is read.
+    wait_until("it goes on", || rig.store.refusal().is_some());
+    let why = rig.store.refusal().unwrap();
+    assert!(
+        why.contains(" of the consume queues") && why.contains("consumequeue/T/1"),
+        "{why}"
+    );
+    assert_eq!(put(&rig, b"refused"), PutStatus::ServiceNotAvailable);
+    assert_eq!(rig.get(1), (GetStatus::Found, 2));
+    assert_eq!(rig.store.upkeep.checkpoint.safe_timestamp_ms(), vouched_ms);
+
+    let rig = rig.reopen(true);
+    assert_eq!(rig.bounds(), (0, 2));
+    assert_eq!(rig.get(1), (GetStatus::Found, 2));
+}
