@@ -14,6 +14,7 @@ mod head;
 mod json;
 mod opaque;
 mod prepared;
+mod prepared_reply;
 
 use std::borrow::Cow;
 
@@ -26,6 +27,7 @@ pub(in crate::format) use head::push_decimal;
 pub use head::{Head, ReplyTo};
 pub use opaque::renumber;
 pub use prepared::Prepared;
+pub use prepared_reply::PreparedReply;
 
 /// Bytes of the length word and the header word.
 pub const PREFIX_BYTES: usize = 8;

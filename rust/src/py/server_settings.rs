@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyKeyError, PyValueError};
@@ -171,6 +171,7 @@ pub(super) fn broker(rows: &Bound<'_, PyMapping>) -> PyResult<BrokerRow> {
         filter_retry: optional(&row, "filter_retry")?.unwrap_or(false),
         store_host: parsed.map_err(|_| bad("store_host", store_host, "\"IP:PORT\""))?,
         accepting: optional(&row, "accepting")?.unwrap_or(true),
+        stored: OnceLock::default(),
     })
 }
 

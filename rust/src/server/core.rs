@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use thiserror::Error;
 use tokio::sync::Semaphore;
@@ -76,8 +76,6 @@ pub struct Core {
     pub tls: Tls,
     /// Places of connections that ask for more than a short turn takes.
     pub(super) long_turns: Semaphore,
-    /// Sends that wait for their flush.
-    pub(super) waiting_sends: Arc<AtomicUsize>,
     /// Set while stopping: connections are not read any more.
     draining: AtomicBool,
 }
@@ -129,7 +127,6 @@ impl Core {
             traffic: Traffic::default(),
             overload,
             long_turns: Semaphore::new(long_turns),
-            waiting_sends: Arc::default(),
             draining: AtomicBool::new(false),
         }))
     }

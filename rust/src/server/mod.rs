@@ -34,6 +34,7 @@ mod pull;
 mod pull_filter;
 mod queue;
 mod ready;
+mod released;
 mod route;
 mod send;
 mod send_properties;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::core::Core;
 use super::dispatch::{Context, Handled};
+use super::released;
 use super::route;
 use super::send_properties::{self, Traits};
 use super::send_reply::{self, Outcome, SendReply};
@@ -140,8 +141,6 @@ fn answer(
         }
         Put::Parked(result, ticket) => {
             let (peer, broker) = (Arc::clone(context.peer), Arc::clone(broker));
-            let waiting = Arc::clone(&context.core.waiting_sends);
-            waiting.fetch_add(1, Ordering::Relaxed);
             let reply = move |ack: AckOutcome| {
                 let mut out = Vec::with_capacity(320);
                 let outcome = Outcome::after_wait(ack);
@@ -151,12 +150,7 @@ fn answer(
                     queue_id,
                 }
                 .encode(&outcome, &result, &mut out);
-                // One flush releases many replies; their connection's task writes them together.
-                // For the last one that any client waits for, it need not be woken.
-                match waiting.fetch_sub(1, Ordering::Relaxed) {
-                    1 => peer.send(&out),
-                    _ => peer.send_soon(&out),
-                };
+                released::send(&peer, &out);
             };
             store.park(ticket, Box::new(reply));
         }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use super::tables::BrokerRow;
-use crate::format::remoting::{FieldValue, Head, ReplyTo};
+use crate::format::remoting::{FieldValue, Head, PreparedReply, ReplyTo, Serialize};
 use crate::store::{AckOutcome, PutResult, PutStatus, Store};
 
 /// Response codes of a send.
@@ -94,12 +94,20 @@ impl SendReply<'_> {
         match outcome {
             Outcome::Stored(code) => {
                 let message_id = message_ids(self.broker.store_host, &result.record_offsets);
+                let queue_id = FieldValue::from(self.queue_id);
+                let message_id = FieldValue::Text(&message_id);
+                let queue_offset = FieldValue::Number(result.queue_offset);
+                if (*code, self.to.serialize) == (0, Serialize::Json) {
+                    let open = [queue_id, message_id, queue_offset];
+                    let reply = self.broker.stored.get_or_init(|| prepared(self.broker));
+                    return reply.encode(self.to.opaque, &open, out);
+                }
                 let fields = [
-                    ("queueId", FieldValue::from(self.queue_id)),
+                    ("queueId", queue_id),
                     always[0],
                     always[1],
-                    ("msgId", FieldValue::Text(&message_id)),
-                    ("queueOffset", FieldValue::Number(result.queue_offset)),
+                    ("msgId", message_id),
+                    ("queueOffset", queue_offset),
                 ];
                 Head::reply(self.to, *code, None).encode(&fields, &[], out);
             }
@@ -116,6 +124,18 @@ impl SendReply<'_> {
             }
         }
     }
+}
+
+/// Nearly every reply to a send.
+fn prepared(broker: &BrokerRow) -> PreparedReply {
+    let trace_on = if broker.trace_on { "true" } else { "false" };
+    PreparedReply::new(&[
+        ("queueId", None),
+        ("TRACE_ON", Some(trace_on)),
+        ("MSG_REGION", Some(&broker.region_id)),
+        ("msgId", None),
+        ("queueOffset", None),
+    ])
 }
 
 /// The offset ids of the records, joined by commas: address, port and physical offset in hex.
@@ -181,16 +201,17 @@ mod tests {
         (result.record_offsets, result.queue_offset) = (vec![190], 6);
         let mut out = Vec::new();
         reply.encode(&Outcome::of(&result, String::new), &result, &mut out);
-        let frame = Frame::decode(&out).unwrap();
-        assert_eq!(
-            (frame.code, frame.opaque, frame.remark.as_deref()),
-            (0, 7, None)
-        );
-        assert_eq!(frame.ext.get("queueOffset"), Some("6"));
-        assert_eq!(
-            frame.ext.get("msgId"),
-            Some("7F00000100002A9F00000000000000BE")
-        );
+        let mut expected = Vec::new();
+        let id = "7F00000100002A9F00000000000000BE";
+        let fields = [
+            ("queueId", 3.into()),
+            ("TRACE_ON", true.into()),
+            ("MSG_REGION", "DefaultRegion".into()),
+            ("msgId", id.into()),
+            ("queueOffset", 6.into()),
+        ];
+        Head::reply(to, 0, None).encode(&fields, &[], &mut expected);
+        assert_eq!(out, expected);
 
         out.clear();
         let result = PutResult::refused(PutStatus::PropertiesSizeExceeded);

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 use thiserror::Error;
@@ -13,6 +13,7 @@ use thiserror::Error;
 use super::acl::AclTable;
 use super::bitmaps::Filters;
 use crate::filter::Sql;
+use crate::format::remoting::PreparedReply;
 use crate::store::TagFilter;
 
 /// Shards of one table; a power of two.
@@ -187,6 +188,8 @@ pub struct BrokerRow {
     pub store_host: SocketAddr,
     /// False while the broker stops: sends are refused with 14.
     pub accepting: bool,
+    /// The reply to a send that is stored, made with the first one.
+    pub stored: OnceLock<PreparedReply>,
 }
 
 /// A topic's configuration.
@@ -327,6 +330,7 @@ impl BrokerRow {
             filter_retry: false,
             store_host: "127.0.0.1:10911".parse().unwrap(),
             accepting: true,
+            stored: OnceLock::default(),
         }
     }
 }

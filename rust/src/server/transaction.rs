@@ -9,6 +9,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::dispatch::{Context, Handled};
+use super::released;
 use super::tables::BrokerRow;
 use crate::format::message::{CheckCrc, RecordView, sys_flag};
 use crate::format::properties;
@@ -177,7 +178,7 @@ fn answer(
             let reply = move |_: AckOutcome| {
                 let mut out = Vec::with_capacity(128);
                 Head::reply(to, 0, remark).encode(&[], &[], &mut out);
-                peer.send_soon(&out);
+                released::send(&peer, &out);
             };
             store.park(ticket, Box::new(reply));
         }

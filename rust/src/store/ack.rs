@@ -8,6 +8,7 @@
 //! may have dropped the pages and marked them clean, so a second one that succeeds proves nothing.
 //! Reading goes on; only reopening, with recovery rewriting the tail, heals.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -21,6 +22,28 @@ use crate::clock::Clock;
 /// Who parks while another thread flushes wakes nobody, which is most of the time and saves a
 /// switch per put; so the sleepers look for deadlines this often, or sooner if one is.
 const IDLE_LOOK_MS: i64 = 500;
+
+thread_local! {
+    /// What to do behind the replies that this thread is calling; None while it calls none.
+    static AFTER: RefCell<Option<Vec<fn()>>> = const { RefCell::new(None) };
+}
+
+/// Has a reply do something behind the last of those that are called together; at once for one
+/// that is called by itself.
+pub(crate) fn after_replies(call: fn()) {
+    let is_later = AFTER.with_borrow_mut(|calls| calls.as_mut().map(|calls| calls.push(call)));
+    if is_later.is_none() {
+        call();
+    }
+}
+
+/// Calls replies that are called together.
+pub(crate) fn calling_replies(replies: impl FnOnce()) {
+    AFTER.set(Some(Vec::new()));
+    replies();
+    let calls = AFTER.take().unwrap_or_default();
+    calls.into_iter().for_each(|call| call());
+}
 
 /// Called exactly once with how a put ended.
 pub(crate) type Reply = Box<dyn FnOnce(AckOutcome) + Send>;
@@ -301,10 +324,12 @@ impl Acks {
     }
 
     fn settle(&self, settled: Vec<(Ticket, Reply)>) {
-        for (ticket, reply) in settled {
-            // Settled stays settled: the watermark only rises, poison stays. Others are late.
-            reply(self.settled(&ticket).unwrap_or(AckOutcome::FlushTimeout));
-        }
+        calling_replies(|| {
+            for (ticket, reply) in settled {
+                // Settled stays settled: the watermark only rises, poison stays. Others are late.
+                reply(self.settled(&ticket).unwrap_or(AckOutcome::FlushTimeout));
+            }
+        });
     }
 
     fn expire<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {

@@ -95,6 +95,9 @@ mod types;
 mod upkeep;
 mod walk;
 
+pub(crate) use ack::after_replies;
+#[cfg(test)]
+pub(crate) use ack::calling_replies;
 pub use delay::DeliveryListener;
 pub use read_sql::Marks;
 pub use settings::{Cleaning, MultiDispatch, QueueExt, Settings};
