@@ -22,10 +22,11 @@ def note_moved(broker: BrokerContext, header: PullMessageRequestHeader, new_offs
         "offsetRequest": header.queue_offset,
     }
     group = header.consumer_group
+    pairs = {"KEYS": group, "DELAY": "0", "TAGS": group} if group else {"DELAY": "0"}
     broker.store.put(
         names.OFFSET_MOVED_TOPIC,
         fastjson.dumps(event).encode(),
-        properties=encode_properties({"TAGS": group, "KEYS": group} if group else {}),
+        properties=encode_properties(pairs),
         born_timestamp_ms=broker.now_ms(),
         born_host=broker.store_host,
         store_host=broker.store_host,

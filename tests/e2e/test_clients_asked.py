@@ -208,6 +208,9 @@ def test_a_reply_goes_to_who_asked_and_is_stored(
     answer = reply()
     assert (answer.code, answer.remark) == (0, None)
     assert len(answer.fields["msgId"]) == 32
+    stored = mq.messages("DefaultCluster_REPLY_TOPIC")[-1]
+    assert stored.body == b"the answer"
+    assert "CLUSTER" not in stored.properties  # kept as it came
 
 
 def test_a_reply_that_is_refused_says_why(mq: Standalone, topic: str, client: Client) -> None:

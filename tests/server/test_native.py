@@ -210,6 +210,7 @@ def test_offsets_outside_the_queue(broker, offset, code, status, next_offset):
             "offsetNew": int(next_offset),
             "offsetRequest": offset,
         }
+        assert event.properties == {"KEYS": "g", "DELAY": "0", "TAGS": "g"}
 
 
 @pytest.mark.parametrize(

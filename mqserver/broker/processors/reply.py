@@ -98,20 +98,20 @@ def _push(broker: BrokerContext, request: Request, header: SendMessageRequestHea
 def _stored(
     broker: BrokerContext, request: Request, header: SendMessageRequestHeader
 ) -> dict[str, str]:
-    """Store the answer; its place, or nothing if it could not be stored."""
-    text = store_form(header.properties or "", broker.settings.broker_cluster_name)
+    """Store the answer, its properties as they came; its place, or nothing if it was not stored."""
+    text = header.properties or ""
     result = broker.store.put(
         header.topic,
         request.body,
         queue_id=max(0, header.queue_id),
         flag=header.flag,
         sys_flag=header.sys_flag,
-        properties=text.text,
+        properties=text.encode(),
         born_timestamp_ms=header.born_timestamp,
         born_host=request.remote,
         store_host=broker.store_host,
         reconsume_times=header.reconsume_times or 0,
-        wait_store_ok=text.wait,
+        wait_store_ok=store_form(text, "").wait,
     )
     if not result.record_offsets:
         return {}

@@ -38,7 +38,7 @@ pub(super) fn note(core: &Core, group: &str, asked: (&str, i32, i64), offset_new
     let Ok(body) = serde_json::to_vec(&event) else {
         return;
     };
-    let properties = format!("KEYS\x01{group}\x02TAGS\x01{group}");
+    let properties = format!("KEYS\x01{group}\x02DELAY\x010\x02TAGS\x01{group}");
     // Whether it is stored changes nothing for the client, so the result is not looked at.
     let _ = store.put(&PutRequest {
         topic: OFFSET_MOVED_EVENT,

@@ -224,6 +224,7 @@ fn delayed_messages_are_rewritten_as_java_does() {
                 pairs
             };
             assert_eq!(pairs(&ours), pairs(record));
+            assert_eq!(ours.properties.len(), record.properties.len());
             let expected = RecordView {
                 physical_offset: ours.physical_offset,
                 properties: ours.properties,

@@ -233,6 +233,7 @@ fn delayed_properties(request: &PutRequest<'_>, level: i32) -> Vec<u8> {
     properties::set(&mut text, properties::REAL_TOPIC, request.topic.as_bytes());
     let queue_id = request.queue_id.to_string();
     properties::set(&mut text, properties::REAL_QUEUE_ID, queue_id.as_bytes());
+    text.pop(); // RocketMQ writes the text anew, without a separator at its end.
     text
 }
 

@@ -22,6 +22,7 @@ NAMES = (
     "topics",
     "groups",
     "query",
+    "stored",
     "locks",
     "transactions",
     "unknown",
@@ -30,7 +31,7 @@ NAMES = (
     "frames",
 )
 GUARDED = ("bad", "acl", "checks")
-ONCE = ("state", "slaves", "asked", "switches", "frames", "names_bad")
+ONCE = ("state", "slaves", "stored", "asked", "switches", "frames", "names_bad")
 """Families that are not sent again: they look at everything, or at other than requests."""
 BINARY = "binary "
 HELD = "6"
