@@ -8,43 +8,52 @@ from __future__ import annotations
 
 import gc
 import sys
-from dataclasses import field
-
-from mqstore.lean import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import Any, NamedTuple
 
 _FILE = ("-c", "--configFile")
 _NAMESRV = ("-n", "--namesrvAddr")
 
 
-@dataclass(slots=True)
-class Start:
+class Start(NamedTuple):
     """`mqserver broker start` or `mqserver namesrv start` with ordinary options."""
 
     server: str
-    file: str | None = None
-    namesrv: str | None = None
-    settings: dict[str, str] = field(default_factory=dict)
+    file: str | None
+    namesrv: str | None
+    settings: dict[str, str]
 
 
 def plain_start(words: list[str]) -> Start | None:
     """Read a start command that needs no help, no printing and no error message."""
     if len(words) < 2 or words[0] not in ("broker", "namesrv") or words[1] != "start":
         return None
-    start = Start(words[0])
+    file = namesrv = None
+    settings: dict[str, str] = {}
     rest = words[2:]
     if len(rest) % 2:
         return None
     for option, value in zip(rest[::2], rest[1::2], strict=True):
         key, separator, text = value.partition("=")
         if option in _FILE:
-            start.file = value
+            file = value
         elif option in _NAMESRV:
-            start.namesrv = value
+            namesrv = value
         elif option == "--set" and separator and key:
-            start.settings[key] = text
+            settings[key] = text
         else:
             return None
-    return start
+    return Start(words[0], file, namesrv, settings)
+
+
+class _Later(ModuleType):
+    """Stands for a module that others import, but hardly use, until something of it is used."""
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(import_module(self.__name__), name)
 
 
 def main() -> None:
@@ -56,6 +65,8 @@ def main() -> None:
         cli(prog_name="mqserver")
         return
     gc.disable()  # hardly anything that a start makes is garbage; `running` enables it again
+    # A twelfth of the start, for what `dataclasses` documents where a class does not.
+    sys.modules.setdefault("inspect", _Later("inspect"))
     from mqserver import running
 
     if start.server == "broker":

@@ -2,8 +2,8 @@
 
 The standard decorator compiles up to six functions per class while a module is imported. A server
 imports sixty such classes before its port is open and calls a few of them; that was a third of
-its start. What is called behaves, costs and fails as the standard one's; until its first use a
-method's signature reads `(*args, **values)`: classes that users make take the standard one.
+its start. What is called behaves, costs and fails as the standard one's, and `inspect.signature`
+of a class is the same.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def _made(cls: type, slots: bool, options: dict[str, bool]) -> Any:
         frozen=frozen and any(map(dataclasses.is_dataclass, cls.__bases__)),
     )(cls)
     made.__init__ = _stand_in(made, "__init__", body, options)
+    made.__signature__ = _Signature()
     for name in ("__repr__", "__eq__", *(_ORDER if options["order"] else ())):
         if name not in body:
             setattr(made, name, _stand_in(made, name, body, options))
@@ -67,7 +68,7 @@ def _made(cls: type, slots: bool, options: dict[str, bool]) -> Any:
 def _stand_in(made: type, name: str, body: dict[str, Any], options: dict[str, bool]) -> Any:
     """A method that puts the compiled one in its place, then calls it."""
 
-    def stand_in(self: Any, *args: Any, **values: Any) -> Any:
+    def compiled() -> Any:
         # The same class without slots, which do not matter to the code of its methods.
         same = type(made)(made.__name__, made.__bases__, dict(body))
         made_of_it = {
@@ -79,10 +80,25 @@ def _stand_in(made: type, name: str, body: dict[str, Any], options: dict[str, bo
         method = getattr(dataclasses.dataclass(**{**options, **made_of_it})(same), name)
         method.__qualname__ = stand_in.__qualname__
         setattr(made, name, method)
-        return method(self, *args, **values)
+        return method
+
+    def stand_in(self: Any, *args: Any, **values: Any) -> Any:
+        return compiled()(self, *args, **values)
 
     stand_in.__name__, stand_in.__qualname__ = name, f"{made.__qualname__}.{name}"
+    stand_in.compiled = compiled  # type: ignore[attr-defined]
     return stand_in
+
+
+class _Signature:
+    """What `inspect.signature` finds: that of the class's own `__init__`, compiled for it."""
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        import inspect
+
+        method: Any = owner.__init__  # type: ignore[misc]
+        signature = inspect.signature(getattr(method, "compiled", lambda: method)())
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
 def _refuse_set(self: Any, name: str, value: object) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from mqstore._codec import (
@@ -22,6 +21,7 @@ from mqstore._codec import (
     encode_properties,
 )
 from mqstore._core import COLUMN_LAYOUTS, ColumnBuilder
+from mqstore.lean import dataclass
 
 __all__ = [
     "COLUMN_LAYOUTS",

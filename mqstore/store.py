@@ -8,6 +8,7 @@ from typing import Self, TypeVar
 
 from mqstore import _core, logs
 from mqstore._core import GetResult, PutResult, QueryResult, bloom_bits, check_sql
+from mqstore.lean import dataclass
 
 __all__ = ["GetResult", "PutResult", "QueryResult", "Settings", "Store", "bloom_bits", "check_sql"]
 
@@ -20,7 +21,7 @@ def _setting(default: T, key: str, unit: str = "") -> T:
     return field
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What the store is told at open.
 

@@ -4,8 +4,6 @@ A field is named after RocketMQ's key, in snake_case: `brokerIP1` is `broker_ip1
 `storePathRootDir` is `store_path_root_dir`. Keys that change nothing here have no field.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 from collections.abc import Mapping

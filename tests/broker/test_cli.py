@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from click.testing import CliRunner
 
@@ -59,3 +62,18 @@ def test_plain_starts_are_read_as_click_reads_them(
 )
 def test_everything_else_is_clicks(words: str) -> None:
     assert plain_start(words.split()) is None
+
+
+def test_a_start_leaves_inspect_for_who_uses_it():
+    work = """
+import sys
+from mqserver.cli import _Later
+sys.modules["inspect"] = _Later("inspect")
+import mqserver.broker.broker, dataclasses, inspect
+assert "ast" not in sys.modules
+assert str(dataclasses.inspect.signature(lambda a: a)) == "(a)"
+import inspect
+assert inspect is sys.modules["inspect"] and inspect.__file__ and "ast" in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", work], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

@@ -45,6 +45,23 @@ class Ordered:
     queue_id: int
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StandardWider:
+    """What `Wider` is, by the standard decorator."""
+
+    number: int
+    text: str | None = None
+    more: int = 7
+
+
+@dataclasses.dataclass(frozen=True, slots=True, order=True)
+class StandardOrdered:
+    """What `Ordered` is, by the standard decorator."""
+
+    topic: str
+    queue_id: int
+
+
 @dataclass(slots=True)
 class Checked:
     """With what follows the fields."""
@@ -119,6 +136,13 @@ def test_classes_that_users_make_show_how(package: Any) -> None:
     for kind in made:
         wanted = {item.name for item in fields(kind) if item.init}
         assert wanted <= set(inspect.signature(kind).parameters), kind
+
+
+def test_signatures_are_the_standard_ones() -> None:
+    for late in (Plain, Frozen, Wider, Ordered, Checked):
+        assert "values" not in str(inspect.signature(late))
+    assert str(inspect.signature(Wider)) == str(inspect.signature(StandardWider))
+    assert str(inspect.signature(Ordered)) == str(inspect.signature(StandardOrdered))
 
 
 def test_what_a_class_writes_itself_stays() -> None:
