@@ -12,6 +12,7 @@ mod acl_needs;
 mod acl_tests;
 mod answers;
 mod bitmaps;
+mod broker_row;
 mod cold;
 mod connection;
 mod core;
@@ -52,6 +53,7 @@ mod unfinished;
 
 pub use acl::{Account, AclRules, AddressPattern, Denials};
 pub use bitmaps::{FilterRow, Filters, GroupFilter};
+pub use broker_row::BrokerRow;
 pub use core::{Core, UnknownFamily};
 pub use events::{Event, EventKind};
 pub use handoff::{Job, JobHead};
@@ -62,8 +64,6 @@ pub use peers::Peer;
 pub use queue::Popped;
 pub use server::Server;
 pub use settings::{DataPlane, Kind, Settings, TlsSettings};
-pub use tables::{
-    BrokerRow, Change, GroupRow, StaleVersion, Subscription, SubscriptionRow, TopicRow,
-};
+pub use tables::{Change, GroupRow, StaleVersion, Subscription, SubscriptionRow, TopicRow};
 pub use tls::{Tls, TlsMode};
 pub use traffic::Sums;

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use super::broker_row::BrokerRow;
 use super::core::Core;
 use super::dispatch::{Context, Handled};
 use super::handoff::SYSTEM_BUSY;
@@ -14,7 +15,7 @@ use super::hold::Wanted;
 use super::limits::UNREAD_BYTES_PAUSE;
 use super::peers::Peer;
 use super::pull_filter::{inline_filter, known_filter};
-use super::tables::{BrokerRow, PERM_READ};
+use super::tables::PERM_READ;
 use super::traffic::Sums;
 use super::{moved, overload};
 use crate::format::remoting::{FieldValue, Frame, Head, ReplyTo, Serialize};

@@ -8,13 +8,14 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::broker_row::BrokerRow;
 use super::core::Core;
 use super::dispatch::{Context, Handled};
 use super::released;
 use super::route;
 use super::send_properties::{self, Traits};
 use super::send_reply::{self, Outcome, SendReply};
-use super::tables::{BrokerRow, TopicRow};
+use super::tables::TopicRow;
 use super::traffic::{ANY_QUEUE, Sums};
 use super::transaction::{self, HALF_TOPIC};
 use crate::format::message::SCHEDULE_TOPIC;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
-use super::tables::BrokerRow;
+use super::broker_row::BrokerRow;
 use crate::format::remoting::{FieldValue, Head, PreparedReply, ReplyTo, Serialize};
 use crate::store::{AckOutcome, PutResult, PutStatus, Store};
 

@@ -8,9 +8,9 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
+use super::broker_row::BrokerRow;
 use super::dispatch::{Context, Handled};
 use super::released;
-use super::tables::BrokerRow;
 use crate::format::message::{CheckCrc, RecordView, sys_flag};
 use crate::format::properties;
 use crate::format::remoting::Head;
