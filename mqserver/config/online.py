@@ -47,7 +47,7 @@ class OnlineSettings:
     def update(self, text: str) -> bool:
         """Apply properties text to the keys that may change; whether any did.
 
-        The version rises whatever the text says, as RocketMQ's does.
+        The version rises whatever the text says, unless there is none, as RocketMQ's does.
         Raises Refused: 16 for a key that needs a restart, 1 for a value out of range.
         """
         with self._lock:
@@ -60,7 +60,9 @@ class OnlineSettings:
                 accepted[setting.key] = entry.value
             if accepted:
                 self._accept(accepted)
-            self.version = DataVersion(self.version.counter + 1, time.time_ns() // 1_000_000)
+            if text:
+                counter = self.version.counter + 1
+                self.version = DataVersion(counter, time.time_ns() // 1_000_000)
             return bool(accepted)
 
     def _check(self, setting: Setting, text: str) -> None:

@@ -94,6 +94,7 @@ def test_online_changes_survive_a_restart(tmp_path: Path) -> None:
     with Standalone() as mq:
         assert ask(mq.broker_address, Frame(25, body=b"regionId=here\nunknown=1")).code == 0
         assert ask(mq.broker_address, Frame(25, body=b"listenPort=1")).code == 16
+        assert ask(mq.broker_address, Frame(25)).code == 0
         shown = ask(mq.broker_address, Frame(26))
         assert b"regionId=here\n" in shown.body
         assert '"counter":1' in shown.fields["version"]
