@@ -68,7 +68,7 @@ def test_every_field_has_a_row_that_has_an_effect(kind: type, table: object) -> 
     for name, annotation in held.items():
         setting = rows[name]
         assert not setting.inert
-        assert type(setting.default).__name__ == annotation.__forward_arg__
+        assert type(setting.default) is annotation
 
 
 def test_defaults_are_rocketmqs(tmp_path: Path) -> None:
