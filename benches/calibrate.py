@@ -19,6 +19,8 @@ FLUSHED_BYTES = 1_280
 FLUSH_FILE_BYTES = 16 << 20
 FLUSHES = 200
 ROUND_TRIPS = 2_000
+STREAMED = 10_000
+IN_FLIGHT = 64
 ECHO_START_SECONDS_MAX = 10.0
 
 
@@ -79,6 +81,21 @@ class Echo:
             _receive(self._connection, FLUSHED_BYTES)
         return time.perf_counter() - started
 
+    def stream_s(self, count: int = STREAMED) -> float:
+        """Seconds until `count` records came back, with `IN_FLIGHT` on their way."""
+        left, unsent = count * FLUSHED_BYTES, (count - IN_FLIGHT) * FLUSHED_BYTES
+        started = time.perf_counter()
+        self._connection.sendall(_RECORDS[: min(count, IN_FLIGHT) * FLUSHED_BYTES])
+        while left > 0:
+            received = len(self._connection.recv(1 << 16))
+            if not received:
+                raise ConnectionError("the echo process has gone")
+            left -= received
+            if unsent > 0:
+                self._connection.sendall(_RECORDS[: min(received, unsent)])
+                unsent -= received
+        return time.perf_counter() - started
+
 
 @contextmanager
 def echo() -> Iterator[Echo]:
@@ -113,6 +130,7 @@ def _receive(connection: socket.socket, size: int) -> None:
 
 
 _RECORD = bytes(FLUSHED_BYTES)
+_RECORDS = memoryview(_RECORD * IN_FLIGHT)
 _COPIED = bytes(COPIED_BYTES), bytearray(COPIED_BYTES)
 
 

@@ -14,3 +14,5 @@ def test_every_calibration_takes_time(tmp_path: Path) -> None:
 def test_the_echo_process_answers_and_ends() -> None:
     with calibrate.echo() as echo:
         assert echo.round_trip_s(3) > 0
+        assert echo.stream_s(3) > 0
+        assert echo.stream_s(100) > 0

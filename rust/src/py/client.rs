@@ -28,7 +28,7 @@ use crate::client::pool::{Pool, PoolSettings};
 /// A wait looks for signals this often.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Bytes collected for an address that are sent before the caller's turn ends: the server can begin.
+/// Bytes collected for an address that leave before the turn ends, so that the server can begin.
 const FLUSH_BYTES: usize = 64 * 1024;
 
 /// What `drain` gives: futures with their replies, and whatever else happened.
