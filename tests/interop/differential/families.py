@@ -23,6 +23,7 @@ NAMES = (
     "groups",
     "query",
     "stored",
+    "counted",
     "locks",
     "transactions",
     "unknown",
@@ -31,7 +32,7 @@ NAMES = (
     "frames",
 )
 GUARDED = ("bad", "acl", "checks")
-ONCE = ("state", "slaves", "stored", "asked", "switches", "frames", "names_bad")
+ONCE = ("state", "slaves", "stored", "counted", "asked", "switches", "frames", "names_bad")
 """Families that are not sent again: they look at everything, or at other than requests."""
 BINARY = "binary "
 HELD = "6"
