@@ -78,8 +78,8 @@ impl ConsumeQueue {
         files: SparseFiles,
         ext: Option<Extension>,
     ) -> Self {
-        // After a crash bitmaps cannot be made again, RocketMQ makes units of delayed messages without
-        // their time, and light queues are made only where they are still enabled.
+        // After a crash bitmaps cannot be made again, RocketMQ makes units of delayed messages
+        // without their time, and light queues are made only where they are still enabled.
         let is_at_once = ext.is_some() || topic == SCHEDULE_TOPIC || is_lmq(topic);
         Self {
             is_at_once,
