@@ -18,7 +18,7 @@ OWN_SETTINGS = {
     "brokerIP1": "Java shows what it found; ours is set or not", "brokerIP2": "the same",
     "rocketmqHome": "a place", "storePathRootDir": "a place", "storePathCommitLog": "a place",
     "configStorePath": "a place", "kvConfigPath": "a place",
-    "transactionCheckInterval": "shorter here",
+    "transactionCheckInterval": "shorter here", "transactionTimeOut": "longer here",
     "bitMapLengthConsumeQueueExt": "Java overwrites it at its start",
 }  # fmt: skip
 """Settings whose values are not compared, with the reason."""

@@ -13,7 +13,8 @@ from mqserver.config.load import load
 from mqserver.probe import ask
 from mqserver.standalone import Standalone
 from tests.address_list import AddressList
-from tests.e2e.test_registration import eventually, namesrv, route
+from tests.e2e.test_registration import namesrv, route
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -38,10 +39,10 @@ def test_a_broker_registers_where_the_address_server_says(tmp_path: Path) -> Non
         AddressList(f" {one.address}\n") as server,
     ):
         with Standalone(settings=settings_of(server)) as mq:
-            eventually(lambda: route(one.address, "TBW102"))
+            assert until(lambda: bool(route(one.address, "TBW102")))
             assert server.asked[0] == "/rocketmq/mine"
             server.body = f"{one.address};{two.address}"
-            eventually(lambda: route(two.address, "TBW102"))
+            assert until(lambda: bool(route(two.address, "TBW102")))
             topic = {"topic": "Made", "defaultTopic": "TBW102", "readQueueNums": "1",
                      "writeQueueNums": "1", "perm": "6", "topicFilterType": "SINGLE_TAG",
                      "topicSysFlag": "0", "order": "false"}  # fmt: skip
@@ -59,13 +60,13 @@ def test_a_bad_answer_keeps_the_list_and_is_one_line(
         Standalone(settings=settings_of(server)),
         caplog.at_level(logging.WARNING),
     ):
-        eventually(lambda: route(one.address, "TBW102"))
+        assert until(lambda: bool(route(one.address, "TBW102")))
         server.body = "<html>"
         asked = len(server.asked)
-        eventually(lambda: len(server.asked) > asked + 4)
+        assert until(lambda: len(server.asked) > asked + 4)
         server.body, server.status = one.address, 200
         asked = len(server.asked)
-        eventually(lambda: len(server.asked) > asked + 1)
+        assert until(lambda: len(server.asked) > asked + 1)
         assert route(one.address, "TBW102")
     lines = [line for line in caplog.messages if "answered no addresses" in line]
     assert len(lines) == 1
@@ -81,7 +82,7 @@ def test_namesrv_addr_may_change_while_running(tmp_path: Path) -> None:
         assert route(one.address, "TBW102")
         moved = Frame(25, body=f"namesrvAddr={two.address}".encode())
         assert ask(mq.broker_address, moved).code == 0
-        eventually(lambda: route(two.address, "TBW102"))
+        assert until(lambda: bool(route(two.address, "TBW102")))
         bad = ask(mq.broker_address, Frame(25, body=b"namesrvAddr=nowhere"))
         assert (bad.code, "must be host:port" in (bad.remark or "")) == (1, True)
 

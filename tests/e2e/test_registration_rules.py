@@ -20,7 +20,8 @@ from mqserver.names.routes import Registration, Routes
 from mqserver.plane import Tables
 from mqserver.probe import ask
 from mqserver.standalone import Standalone
-from tests.e2e.test_registration import eventually, namesrv, route
+from tests.e2e.test_registration import namesrv, route
+from tests.waiting import until
 
 TOPIC = {
     "defaultTopic": "TBW102", "readQueueNums": "4", "writeQueueNums": "4", "perm": "6",
@@ -62,7 +63,7 @@ def test_a_topic_made_by_a_send_comes_with_the_whole_table(taken: list[Registrat
     with Standalone() as mq:
         letters = {"a": "p", "b": "Sent", "c": "TBW102", "d": "4", "e": "0", "f": "0"}
         assert ask(mq.broker_address, Frame(310, {**letters, "g": "1", "h": "0"}, b"x")).code == 0
-        eventually(lambda: "Sent" in taken[-1].topics)
+        assert until(lambda: "Sent" in taken[-1].topics)
         assert {"TBW102", "Sent"} <= taken[-1].topics.keys()
 
 
@@ -84,7 +85,7 @@ def test_without_force_an_unchanged_table_is_only_asked_about(
         namesrv(tmp_path) as server,
         Standalone(settings={**settings, "namesrvAddr": server.address}),
     ):
-        eventually(lambda: len(asked) >= 3)
+        assert until(lambda: len(asked) >= 3)
         assert not any(asked)
         assert len(taken) == 1, "the first is forced"
 
@@ -132,7 +133,7 @@ def test_one_that_was_away_gets_all_it_missed(tmp_path: Path, taken: list[Regist
             with namesrv(tmp_path / "2", port) as again:
                 assert again.address == address
                 create(mq.broker_address, "Next")
-                eventually(lambda: route(address, "Missed"))
+                assert until(lambda: bool(route(address, "Missed")))
                 assert route(address, "Next") and route(address, "TBW102")
         finally:
             mq.stop()
