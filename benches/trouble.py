@@ -1,9 +1,9 @@
 """Clients that misbehave: `python -m benches.trouble KIND HOST:PORT COUNT`, a process of its own.
 
-Says "ready" once all are connected and at it, goes on until a line comes in, then says as JSON
-what it did. Everything is offered at a bounded rate, so that it takes the same of the machine
-whoever it is sent to. SINK instead of a kind is who takes anything and answers nothing: with it in
-the place of the broker, the rest of the machine is as busy as with the broker.
+Says "ready" once all are connected, misbehaves from the first line that comes in until the second,
+then says as JSON what it did. Everything is offered at a bounded rate, so that it takes the same of
+the machine whoever it is sent to. SINK instead of a kind is who takes anything and answers nothing:
+with it in the place of the broker, the rest of the machine is as busy as with the broker.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ Step = Callable[[list[Client], int], None]
 
 
 def stopped_readers() -> Step:
-    """Each asks for the backlog again and again, and reads nothing."""
+    """Each asks for the backlog many times at once, and reads nothing."""
     fields = {"consumerGroup": "CID_ONSAPI_OWNER", "topic": BACKLOG_TOPIC, "queueId": "0"}
     fields |= {"queueOffset": "0", "maxMsgNums": "32", "sysFlag": str(INLINE_SUBSCRIPTION)}
     fields |= {"commitOffset": "0", "suspendTimeoutMillis": "1000", "subVersion": "0"}
@@ -166,8 +166,9 @@ SINK = "sink"
 
 
 def _paced() -> Iterator[int]:
-    """Numbers of slices of time, each when it is due, until a line comes in."""
+    """Numbers of slices of time, each when it is due, from one line that comes in to the next."""
     over = threading.Event()
+    sys.stdin.readline()
     threading.Thread(target=lambda: sys.stdin.readline() and over.set(), daemon=True).start()
     began, slice_ = time.monotonic(), 0
     while not over.is_set():
@@ -186,10 +187,9 @@ def misbehave(kind: str, address: tuple[str, int], count: int) -> None:
     done = Done()
     clients = [Client(address, done) for _ in range(count)]
     step = KINDS[kind]()
+    print("ready", flush=True)
     for slice_ in _paced():
         step(clients, slice_)
-        if slice_ == 0:
-            print("ready", flush=True)
     done.closed = sum(_is_closed(client.socket) for client in clients)
     print(json.dumps(vars(done)), flush=True)
 

@@ -15,6 +15,8 @@ from tests.server.test_cold_reads import BODY, forget_pages
 BIG = Response(body=b"x" * (256 << 10))
 MANY = 400
 """Such replies are 100 MiB: a client that is owed 64 MiB is closed."""
+CROWD, ASKED = 40, 10
+"""Together they are owed more than 32 MiB."""
 
 
 class Asked:
@@ -96,6 +98,19 @@ def test_pulls_are_answered_as_their_client_reads(broker: Broker, servers, tmp_p
     wait_counted(broker.listener, native_11=1)
     assert broker.pull(0).code == 0, "others are served"
     assert {slow.read()[:2] for _ in range(MANY)} == {(0, n) for n in range(MANY)}
+
+
+def test_many_that_do_not_read_wait_and_are_not_refused(broker: Broker, servers: Servers):
+    broker.send(BODY, e="0")
+    broker.wait_readable(1)
+    crowd = [servers.connect(broker.port) for _ in range(CROWD)]
+    for slow in crowd:
+        slow.send(*(pull(n, 0, sysFlag="4", maxMsgNums="1") for n in range(ASKED)))
+    wait_counted(broker.listener, native_11=CROWD)
+    assert broker.pull(0).code == 0, "others are served"
+    for slow in crowd:
+        assert [slow.read()[:2] for _ in range(ASKED)] == [(0, n) for n in range(ASKED)]
+    assert broker.listener.counters().get("overloaded", 0) == 0
 
 
 def test_held_pulls_that_are_woken_together_do_not_flood_their_client(broker: Broker, servers):

@@ -1,12 +1,13 @@
 //! The receiving side of a connection, plain or under TLS.
 
 use std::cell::RefCell;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use bytes::BufMut;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::net::tcp::OwnedReadHalf;
 
@@ -75,6 +76,23 @@ impl Receiver {
         let mut buffer = ReadBuf::new(buffer);
         ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer))?;
         Poll::Ready(Ok(buffer.filled().len()))
+    }
+
+    /// Whether what the socket gives is what was sent: no TLS.
+    pub fn is_plain(&self) -> bool {
+        self.opener.is_none()
+    }
+
+    /// Receives what the socket of a plain connection has, behind what is in `target`, at
+    /// most `limit` bytes; how many. 0 means that either side closed.
+    pub fn poll_receive_more(
+        &mut self,
+        context: &mut Context<'_>,
+        target: &mut Vec<u8>,
+        limit: usize,
+    ) -> Poll<io::Result<usize>> {
+        let mut room = target.limit(limit);
+        pin!(self.stream.read_buf(&mut room)).poll(context)
     }
 
     fn poll_opened(

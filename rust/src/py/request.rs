@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -24,7 +25,7 @@ pub struct Request {
     job: Mutex<Option<Job>>,
     head: JobHead,
     peer: Arc<server::Peer>,
-    frame: Arc<[u8]>,
+    frame: Bytes,
     #[pyo3(get)]
     attempt: u8,
     fields: PyOnceLock<Py<PyDict>>,

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
-use std::ops::ControlFlow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -14,11 +13,15 @@ use tokio::time::{Instant, sleep_until};
 use super::core::Core;
 use super::dispatch;
 use super::events::EventKind;
-use super::limits::{FRAME_SECONDS_MAX, READ_BYTES, SHORT_TURN_BYTES, UNREAD_BYTES_PAUSE};
+use super::limits::{
+    BULK_BYTES, FIRST_READ_BYTES, FRAME_SECONDS_MAX, READ_BYTES, SHORT_TURN_BYTES,
+    UNREAD_BYTES_PAUSE,
+};
 use super::overload;
 use super::parked;
 use super::peers::Peer;
-use super::split::Splitter;
+use super::slice;
+use super::split::{Splitter, Taken};
 use super::tls::Handshake;
 use super::unfinished;
 use crate::net::receiver::Receiver;
@@ -60,6 +63,10 @@ struct Connection {
     handshake: Option<Handshake>,
     /// Was read, and is served when it is this connection's turn again.
     left: Vec<u8>,
+    /// Bytes to read at once: more for who sends much, less for who is owed much.
+    room: usize,
+    /// Its last answers were long, or there were none yet.
+    is_bulk: bool,
 }
 
 /// Takes a connection down, however its task ends: returned, panicked, or dropped by a stop.
@@ -105,6 +112,8 @@ pub(super) async fn serve(core: Arc<Core>, peer: Arc<Peer>, receiver: Receiver) 
         is_fresh: true,
         handshake: None,
         left: Vec::new(),
+        room: FIRST_READ_BYTES,
+        is_bulk: true,
     };
     ending.end = connection.run().await;
 }
@@ -127,7 +136,7 @@ impl Connection {
                 },
                 () = &mut writing => {
                     writing.set(peer.write_some());
-                    self.wrote(owed);
+                    self.wrote(owed, may_read);
                 }
                 () = &mut check => {
                     if let Some(end) = self.overdue() {
@@ -146,9 +155,13 @@ impl Connection {
     }
 
     /// The client took some of the answers it was owed, if any could be written.
-    fn wrote(&self, owed: usize) {
+    fn wrote(&self, owed: usize, may_read: bool) {
+        let now_ms = self.core.clock.monotonic_ms();
         if self.peer.owed() < owed {
-            self.peer.note_write(self.core.clock.monotonic_ms());
+            self.peer.note_write(now_ms);
+        }
+        if !may_read {
+            self.peer.unfinished.begin_anew(now_ms);
         }
         parked::give_back(&self.core, &self.peer);
     }
@@ -163,7 +176,11 @@ impl Connection {
         let core = Arc::clone(&self.core);
         // An error would mean that the places are closed, which nobody does.
         let _place = core.long_turns.acquire().await;
-        let once = poll_fn(|cx| Poll::Ready(self.poll_read(cx, READ_BYTES))).await;
+        let once = poll_fn(|cx| {
+            let _long = slice::LongWork::begin();
+            Poll::Ready(self.poll_read(cx, READ_BYTES))
+        })
+        .await;
         match once {
             Poll::Ready(turn) => turn,
             Poll::Pending => Ok(Turn::Done), // it ended with the read before
@@ -182,25 +199,53 @@ impl Connection {
                 let left = std::mem::take(&mut self.left);
                 return Poll::Ready(self.answer(&left, &mut scratch.replies, limit));
             }
-            let received = self.receiver.poll_receive(cx, &mut scratch.input);
+            let (received, is_kept) = self.receive(cx, &mut scratch.input);
             let failure = self.follow_handshake(&received);
             Poll::Ready(match ready!(received) {
                 Ok(0) => Err((EventKind::Closed, "closed by the client".to_owned())),
                 Ok(count) => {
                     self.peer.note_read(self.core.clock.monotonic_ms());
-                    self.take(&scratch.input[..count], &mut scratch.replies, limit)
+                    if count == self.room {
+                        self.room = READ_BYTES.min(2 * self.room);
+                    }
+                    let bytes = &scratch.input[..if is_kept { 0 } else { count }];
+                    let turn = self.take(bytes, count, &mut scratch.replies, limit);
+                    turn.map(|turn| if count < READ_BYTES { turn } else { Turn::Over })
                 }
                 Err(error) => Err((failure, error.to_string())),
             })
         })
     }
 
-    /// Takes what was just read. The first bytes say whether the connection is plain or under TLS.
-    fn take(&mut self, bytes: &[u8], replies: &mut Vec<u8>, limit: usize) -> Result<Turn, End> {
+    /// Receives into `input`, or into the large frame that has begun: true then.
+    fn receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        input: &mut [u8],
+    ) -> (Poll<io::Result<usize>>, bool) {
+        if self.receiver.is_plain()
+            && let Some((frame, missing)) = self.splitter.large(self.room)
+        {
+            let limit = missing.min(READ_BYTES);
+            return (self.receiver.poll_receive_more(cx, frame, limit), true);
+        }
+        let received = self.receiver.poll_receive(cx, &mut input[..self.room]);
+        (received, false)
+    }
+
+    /// Takes the `count` bytes just read; none are in `bytes` if a large frame has them. The first
+    /// ones say whether the connection is plain or under TLS.
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        count: usize,
+        replies: &mut Vec<u8>,
+        limit: usize,
+    ) -> Result<Turn, End> {
         if self.is_fresh && !self.begin(bytes)? {
             return Ok(Turn::Done);
         }
-        self.core.counters.bytes_in.add(bytes.len() as u64);
+        self.core.counters.bytes_in.add(count as u64);
         self.answer(bytes, replies, limit)
     }
 
@@ -240,18 +285,25 @@ impl Connection {
         let (core, peer) = (&self.core, &self.peer);
         let now_ms = core.clock.monotonic_ms();
         let mut is_new = !self.splitter.is_partial();
-        let result = self.splitter.feed(bytes, |frame| {
+        let is_short = limit < READ_BYTES;
+        let may_wait = is_short && self.is_bulk && core.long_turns.available_permits() == 0;
+        let result = self.splitter.feed(bytes, |whole| {
             is_new = true; // what is left after it
-            dispatch::frame(core, peer, frame, replies)?;
-            // Refusals are short and take their time all the same: no short turn is full of them.
-            let is_long = limit < READ_BYTES && overload::is_refused(core, peer, replies.len());
-            Ok(match is_long || replies.len() > limit {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            })
+            if may_wait && whole.own.is_none() && dispatch::is_pull(whole.bytes) {
+                return Ok(Taken::NotYet);
+            }
+            dispatch::frame(core, peer, whole, replies)?;
+            let owed = replies.len();
+            Ok(
+                match owed > limit || overload::has_its_share(core, peer, owed) {
+                    true => Taken::Last,
+                    false => Taken::Next,
+                },
+            )
         });
         // Also before an error: what was asked before the bad frame is answered.
         if !replies.is_empty() {
+            self.is_bulk = replies.len() > BULK_BYTES;
             send(core, peer, replies, now_ms);
         }
         let left = result.map_err(|error| {
@@ -259,9 +311,12 @@ impl Connection {
             (EventKind::BadFrame, error.to_string())
         })?;
         self.left.extend_from_slice(left);
+        if !self.left.is_empty() {
+            self.room = FIRST_READ_BYTES.max(self.room / 2);
+        }
         let held = self.splitter.held_bytes() + self.left.capacity();
         unfinished::note(core, peer, held, is_new, now_ms);
-        match self.left.is_empty() && bytes.len() < READ_BYTES {
+        match self.left.is_empty() {
             true => Ok(Turn::Done),
             false => Ok(Turn::Over),
         }
@@ -289,7 +344,9 @@ impl Connection {
         }
         let began_ms = self.peer.unfinished.began_ms();
         let taken_ms = began_ms.map_or(0, |began_ms| self.core.clock.monotonic_ms() - began_ms);
-        if self.splitter.is_partial() && taken_ms >= FRAME_SECONDS_MAX as i64 * 1_000 {
+        let may_read = !overload::is_full(&self.core, self.peer.owed(), UNREAD_BYTES_PAUSE);
+        let is_late = taken_ms >= FRAME_SECONDS_MAX as i64 * 1_000;
+        if self.splitter.is_partial() && is_late && may_read {
             self.core.counters.frames_bad.one();
             let detail = format!("a frame was not complete after {FRAME_SECONDS_MAX} s");
             return Some((EventKind::BadFrame, detail));

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::core::Core;
 use super::handoff::{Job, SYSTEM_BUSY, SYSTEM_ERROR};
 use super::native;
@@ -9,6 +11,7 @@ use super::order::Turn;
 use super::overload;
 use super::peers::Peer;
 use super::route::{self, Family};
+use super::split::Whole;
 use crate::format::remoting::{Frame, FrameError, Head, ReplyTo, Serialize};
 
 /// RocketMQ's REQUEST_CODE_NOT_SUPPORTED.
@@ -22,8 +25,8 @@ pub(super) struct Context<'a> {
     pub core: &'a Arc<Core>,
     pub peer: &'a Arc<Peer>,
     pub frame: &'a Frame<'a>,
-    /// The whole frame.
-    pub bytes: &'a [u8],
+    /// The frame as it came.
+    pub whole: Whole<'a>,
 }
 
 /// Whether the native side answered, or will.
@@ -35,40 +38,42 @@ pub(super) enum Handled {
     Declined,
 }
 
+/// Whether a frame asks for messages, of which there may be many.
+pub(super) fn is_pull(bytes: &[u8]) -> bool {
+    Frame::decode(bytes).is_ok_and(|frame| frame.code == route::PULL)
+}
+
 /// Takes one frame just read; replies that are ready are appended to `out`.
 pub(super) fn frame(
     core: &Arc<Core>,
     peer: &Arc<Peer>,
-    bytes: &[u8],
+    whole: Whole<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), FrameError> {
-    let frame = Frame::decode(bytes)?;
+    let frame = Frame::decode(whole.bytes)?;
     if frame.is_response() {
-        peer.replied(frame.opaque, bytes);
+        peer.replied(frame.opaque, whole.bytes);
         return Ok(());
     }
     let context = Context {
         core,
         peer,
         frame: &frame,
-        bytes,
+        whole,
     };
     if let Some(why) = core.tables.acl.refusal(&frame, peer.remote) {
         context.deny(&why, out);
     } else if peer.fast_port && core.routes.refused_on_fast_port(frame.code) {
         let remark = format!(" request type {} not supported", frame.code);
         context.reply(NOT_SUPPORTED, Some(&remark), out);
-    } else if !overload::rejected(core, &frame, out)
-        && !overload::unread(&context, out)
-        && !context.waits_for_its_turn(out)
-    {
+    } else if !overload::rejected(core, &frame, out) && !context.waits_for_its_turn(out) {
         context.route(0, false, out);
     }
     Ok(())
 }
 
 /// Routes a request afresh; `turn` is the topic whose later sends wait for it.
-pub(super) fn again(core: &Arc<Core>, peer: &Arc<Peer>, bytes: &[u8], turn: Option<String>) {
+pub(super) fn again(core: &Arc<Core>, peer: &Arc<Peer>, bytes: &Bytes, turn: Option<String>) {
     let mut out = Vec::new();
     let mut in_python = false;
     if let Ok(frame) = Frame::decode(bytes) {
@@ -76,7 +81,7 @@ pub(super) fn again(core: &Arc<Core>, peer: &Arc<Peer>, bytes: &[u8], turn: Opti
             core,
             peer,
             frame: &frame,
-            bytes,
+            whole: Whole::own(bytes),
         };
         in_python = context.route(1, turn.is_some(), &mut out);
     }
@@ -100,7 +105,7 @@ pub(super) fn next_sends(core: &Arc<Core>, peer: &Arc<Peer>, topic: &str) {
             core,
             peer,
             frame: &frame,
-            bytes: &bytes,
+            whole: Whole::among(&bytes),
         };
         if context.route(0, true, &mut out) {
             break;
@@ -151,7 +156,7 @@ impl Context<'_> {
         match self
             .peer
             .sends
-            .defer(topic_of(self.frame), self.bytes, budget)
+            .defer(topic_of(self.frame), self.whole.bytes, budget)
         {
             Turn::Now => false,
             Turn::Later => true,
@@ -192,7 +197,7 @@ impl Context<'_> {
         let job = Job::new(
             self.core,
             self.peer,
-            self.bytes,
+            self.whole,
             self.frame,
             (family, attempt),
         );

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::core::Core;
 use super::dispatch;
 use super::heartbeat::Beat;
@@ -14,6 +16,7 @@ use super::limits::HANDOFF_BYTES_MAX;
 use super::peers::Peer;
 use super::queue::{BoundedQueue, Popped};
 use super::route::{self, Family};
+use super::split::Whole;
 use crate::format::remoting::{
     ExtFields, FLAG_ONEWAY, FLAG_RESPONSE, Frame, Language, MAX_FRAME_BYTES, Serialize, VERSION,
 };
@@ -133,7 +136,7 @@ pub struct Job {
     pub head: JobHead,
     /// 0, or 1 after a wake-up or a second routing.
     pub attempt: u8,
-    frame: Arc<[u8]>,
+    frame: Bytes,
     family: Family,
     /// Monotonic milliseconds when it was queued.
     queued_ms: i64,
@@ -152,12 +155,14 @@ impl Job {
     pub(super) fn new(
         core: &Arc<Core>,
         peer: &Arc<Peer>,
-        bytes: &[u8],
+        whole: Whole<'_>,
         frame: &Frame<'_>,
         route: (Family, u8),
     ) -> Self {
         core.handoff.open.fetch_add(1, Ordering::AcqRel);
-        core.handoff.bytes.fetch_add(bytes.len(), Ordering::AcqRel);
+        core.handoff
+            .bytes
+            .fetch_add(whole.bytes.len(), Ordering::AcqRel);
         Self {
             core: Arc::clone(core),
             peer: Arc::clone(peer),
@@ -171,7 +176,7 @@ impl Job {
             },
             attempt: route.1,
             reply_as: frame.serialize,
-            frame: bytes.into(),
+            frame: whole.keep(),
             family: route.0,
             queued_ms: 0,
             turn: None,
@@ -189,8 +194,8 @@ impl Job {
     }
 
     /// The whole frame as it came.
-    pub fn frame(&self) -> Arc<[u8]> {
-        Arc::clone(&self.frame)
+    pub fn frame(&self) -> Bytes {
+        self.frame.clone()
     }
 
     /// Whether other sends wait for this one: answering it stores them.
@@ -264,7 +269,7 @@ impl Job {
             return self.fail("a request was routed again after it had been routed again");
         }
         self.answered = true;
-        let frame = Arc::clone(&self.frame);
+        let frame = self.frame.clone();
         let turn = self.turn.take();
         dispatch::again(&self.core, &self.peer, &frame, turn);
     }
@@ -390,7 +395,6 @@ impl Drop for Job {
             dispatch::next_sends(&self.core, &self.peer, &topic);
         }
         self.uncount();
-        let bytes = self.frame.len();
-        self.core.handoff.bytes.fetch_sub(bytes, Ordering::AcqRel);
+        (self.core.handoff.bytes).fetch_sub(self.frame.len(), Ordering::AcqRel);
     }
 }

@@ -3,13 +3,22 @@
 /// Largest frame, length word included, bytes; a larger one closes its connection.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes read at once. The buffer belongs to the worker thread, not to the connection.
+/// Bytes read at once, at most. The buffer belongs to the worker thread, not to the connection.
 pub const READ_BYTES: usize = 256 << 10;
+
+/// Bytes that a connection is read at once at first: twice as many each time that all of them came,
+/// half as many when the answers were more than a turn takes. A client that asks for much and takes
+/// nothing is so left with most of its requests.
+pub const FIRST_READ_BYTES: usize = 4 << 10;
 
 /// Bytes of answers after which a connection that asked for more waits for a place for a long
 /// turn, of which there is one fewer than cores: who asks for little is served at once. Four pulls
 /// of 32 KiB asked for together are one turn.
 pub const SHORT_TURN_BYTES: usize = 128 << 10;
+
+/// A connection whose last turn's answers were longer than this, bytes, or that had none yet,
+/// begins no pull in a short turn while all places for long ones are taken.
+pub const BULK_BYTES: usize = SHORT_TURN_BYTES / 2;
 
 /// Bytes the system may keep for a client that were not sent yet. Without a limit one that does not
 /// read takes up to 4 MB of the system's memory for sockets, which all connections share.
@@ -29,8 +38,8 @@ pub const PARKED_BYTES_MAX: usize = HANDOFF_BYTES_MAX / 2;
 pub const UNREAD_BYTES_MAX: usize = 64 << 20;
 
 /// Once all clients together are owed more than this, bytes, one that is owed more than
-/// `OWED_SHARE_BYTES` is answered 2, and is not read until it has taken its answers.
-pub const OWED_BYTES_BUDGET: usize = 128 << 20;
+/// `OWED_SHARE_BYTES` is served and read no further until it has taken some of its answers.
+pub const OWED_BYTES_BUDGET: usize = 32 << 20;
 
 /// What a client may be owed whatever the others are owed.
 pub const OWED_SHARE_BYTES: usize = 64 << 10;

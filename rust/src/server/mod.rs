@@ -4,7 +4,8 @@
 //! handler (`send`, `pull`, `offsets`, `ready`) as far as the published `tables` allow, else
 //! Python through `handoff`. Held requests sleep in `hold`, `overload` refuses what waits for too
 //! long, `parked` keeps what its client leaves no room for, `traffic` counts what is sent and
-//! pulled. `core` is what they share, `limits` every bound, `server` starts and stops it all.
+//! pulled. `slice` says who gets a core first, `core` is what they share, `limits` every bound,
+//! `server` starts and stops it all.
 
 mod acl;
 mod acl_needs;
@@ -43,6 +44,7 @@ mod send_reply;
 #[allow(clippy::module_inception)]
 mod server;
 mod settings;
+mod slice;
 mod split;
 mod stats;
 mod tables;

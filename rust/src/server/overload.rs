@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use super::core::Core;
-use super::dispatch::Context;
 use super::handoff::SYSTEM_BUSY;
 use super::limits::{
     IDLE_TICK_MS, OWED_BYTES_BUDGET, OWED_SHARE_BYTES, PUT_LOCK_ABSURD_MS, PUT_LOCK_BUSY_MS,
@@ -120,22 +119,10 @@ pub(super) fn is_full(core: &Core, owed: usize, limit: usize) -> bool {
     owed > OWED_SHARE_BYTES && (owed >= limit || core.peers.owed() > OWED_BYTES_BUDGET)
 }
 
-/// Whether a client is answered 2 because it and many others do not take their answers; `more`
-/// bytes of them are on their way to it.
-pub(super) fn is_refused(core: &Core, peer: &Peer, more: usize) -> bool {
-    core.peers.owed() > OWED_BYTES_BUDGET && is_full(core, peer.owed() + more, usize::MAX)
-}
-
-/// Answers 2 to a client that does not take its answers while many others do not either.
-/// `out` has answers that are on their way to it.
-pub(super) fn unread(context: &Context<'_>, out: &mut Vec<u8>) -> bool {
-    let core = context.core;
-    if !is_refused(core, context.peer, out.len()) {
-        return false;
-    }
-    core.counters.overloaded.one();
-    context.reply(SYSTEM_BUSY, Some(UNREAD), out);
-    true
+/// Whether a client that `more` bytes are on their way to has its share, while clients are owed too
+/// much altogether.
+pub(super) fn has_its_share(core: &Core, peer: &Peer, more: usize) -> bool {
+    core.peers.owed() > OWED_BYTES_BUDGET && peer.owed() + more > OWED_SHARE_BYTES
 }
 
 /// Looks after the queues for as long as the server lives.

@@ -21,6 +21,7 @@ use super::peers::Peer;
 use super::pull::ColdPull;
 use super::queue::Popped;
 use super::route::Family;
+use super::slice;
 
 /// A request that was about to be answered.
 pub(super) enum Request {
@@ -74,6 +75,7 @@ impl Handoff {
     /// Waits for the next request of a family whose client takes its answers.
     pub fn next(&self, family: Family, timeout: Duration) -> Popped<Job> {
         let began = Instant::now();
+        slice::patient();
         loop {
             match self.pop(family, timeout.saturating_sub(began.elapsed())) {
                 Popped::Item(job) if !job.is_oneway() && must_wait(&job.core, &job.peer) => {

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::super::limits::{PARKED_MAX, UNREAD_BYTES_MAX, UNREAD_BYTES_PAUSE};
 use super::super::settings::{Kind, Settings};
+use super::super::split::Whole;
 use super::super::{dispatch, queue::Popped};
 use super::*;
 use crate::clock::SystemClock;
@@ -53,7 +54,13 @@ impl Fixture {
         let length = u32::try_from(text.len()).unwrap();
         let words = [length + 4, length].map(u32::to_be_bytes).concat();
         let frame = [&words, text.as_bytes()].concat();
-        dispatch::frame(&self.core, &self.peer, &frame, &mut Vec::new()).unwrap();
+        dispatch::frame(
+            &self.core,
+            &self.peer,
+            Whole::among(&frame),
+            &mut Vec::new(),
+        )
+        .unwrap();
     }
 
     /// The next request's number, if there is one for Python.

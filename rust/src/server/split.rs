@@ -1,9 +1,56 @@
 //! Cuts whole frames out of a byte stream. Needing more bytes is a normal outcome.
 
-use std::ops::ControlFlow;
+use std::mem;
+
+use bytes::Bytes;
 
 use crate::format::remoting::FrameError;
 use crate::net::frame::{LENGTH_BYTES, frame_size};
+
+/// A frame that lacks fewer bytes is read with what comes after it.
+const LARGE_BYTES: usize = 32 << 10;
+/// A large frame gets so many times the room of what came of it.
+const GROWTH: usize = 3;
+
+/// What became of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It is taken, and so may the next one be.
+    Next,
+    /// It is the last one for now.
+    Last,
+    /// It is left with those after it. Only for one without memory of its own.
+    NotYet,
+}
+
+/// A whole frame.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Whole<'b> {
+    pub bytes: &'b [u8],
+    /// The same, if it has memory of its own: who keeps the frame need not copy it.
+    pub own: Option<&'b Bytes>,
+}
+
+impl<'b> Whole<'b> {
+    /// A frame among other bytes.
+    pub(super) fn among(bytes: &'b [u8]) -> Self {
+        Self { bytes, own: None }
+    }
+
+    /// A frame that has its memory to itself.
+    pub(super) fn own(bytes: &'b Bytes) -> Self {
+        Self {
+            bytes,
+            own: Some(bytes),
+        }
+    }
+
+    /// The frame for who keeps it.
+    pub(super) fn keep(self) -> Bytes {
+        self.own
+            .map_or_else(|| Bytes::copy_from_slice(self.bytes), Bytes::clone)
+    }
+}
 
 /// The beginning of a frame that is not complete yet; empty between frames.
 #[derive(Debug)]
@@ -30,22 +77,40 @@ impl Splitter {
         self.partial.capacity()
     }
 
+    /// Where more of a large frame is to be received, behind what is there, and how much of it at
+    /// most; None if there is no such frame. `feed` takes note, of no bytes if there are no others.
+    /// Room is made for `room` bytes or a few times what came, never for all that is claimed.
+    pub(super) fn large(&mut self, room: usize) -> Option<(&mut Vec<u8>, usize)> {
+        let size = frame_size(&self.partial, self.frame_bytes_max).ok()??;
+        let missing = size.saturating_sub(self.partial.len());
+        if missing < LARGE_BYTES {
+            return None;
+        }
+        let spare = self.partial.capacity() - self.partial.len();
+        if spare < LARGE_BYTES {
+            let more = room.max(GROWTH * self.partial.len()).min(missing);
+            self.partial.reserve_exact(more);
+        }
+        let spare = self.partial.capacity() - self.partial.len();
+        Some((&mut self.partial, spare.min(missing)))
+    }
+
     /// Takes bytes just read and gives each frame that is now complete to `take`, whole, length
-    /// word included, until that breaks off. Returns what is left of the bytes then, else nothing.
+    /// word included, until it is the last. Returns what is left of the bytes then, else nothing.
     /// Only the frame cut in two by the reads is copied.
     pub(super) fn feed<'b>(
         &mut self,
         mut bytes: &'b [u8],
-        mut take: impl FnMut(&[u8]) -> Result<ControlFlow<()>, FrameError>,
+        mut take: impl FnMut(Whole<'_>) -> Result<Taken, FrameError>,
     ) -> Result<&'b [u8], FrameError> {
         while !self.partial.is_empty() {
             let Some(rest) = self.complete(bytes)? else {
                 return Ok(&[]);
             };
             bytes = rest;
-            let flow = take(&self.partial)?;
-            self.partial = Vec::new(); // most connections are quiet most of the time
-            if flow.is_break() {
+            // Nothing is kept: most connections are quiet most of the time.
+            let whole = Bytes::from(mem::take(&mut self.partial));
+            if take(Whole::own(&whole))? != Taken::Next {
                 return Ok(bytes);
             }
         }
@@ -53,10 +118,10 @@ impl Splitter {
             let Some((frame, rest)) = bytes.split_at_checked(size) else {
                 break;
             };
-            let flow = take(frame)?;
-            bytes = rest;
-            if flow.is_break() {
-                return Ok(bytes);
+            match take(Whole::among(frame))? {
+                Taken::Next => bytes = rest,
+                Taken::Last => return Ok(rest),
+                Taken::NotYet => return Ok(bytes),
             }
         }
         self.partial.extend_from_slice(bytes);
@@ -98,9 +163,9 @@ mod tests {
             let mut splitter = Splitter::new(1 << 20);
             let mut found = Vec::new();
             for chunk in stream.chunks(size) {
-                let take = |frame: &[u8]| {
-                    found.push(frame.to_vec());
-                    Ok(ControlFlow::Continue(()))
+                let take = |frame: Whole<'_>| {
+                    found.push(frame.bytes.to_vec());
+                    Ok(Taken::Next)
                 };
                 assert!(splitter.feed(chunk, take).unwrap().is_empty());
             }
@@ -121,9 +186,9 @@ mod tests {
                 let mut left = piece;
                 let mut turns = 0;
                 while !left.is_empty() {
-                    let take = |frame: &[u8]| {
-                        found.push(frame.to_vec());
-                        Ok(ControlFlow::Break(()))
+                    let take = |frame: Whole<'_>| {
+                        found.push(frame.bytes.to_vec());
+                        Ok(Taken::Last)
                     };
                     left = splitter.feed(left, take).unwrap();
                     turns += 1;
@@ -135,16 +200,69 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_that_is_not_taken_yet_is_left() {
+        let stream = [frame(b"abc"), frame(b"de")].concat();
+        let mut splitter = Splitter::new(1 << 20);
+        let left = splitter.feed(&stream, |_| Ok(Taken::NotYet)).unwrap();
+        assert_eq!(left, stream);
+        assert!(!splitter.is_partial());
+    }
+
+    #[test]
+    fn a_large_frame_gathers_where_it_is_kept() {
+        let sent = frame(&[7; 1_000_000]);
+        let mut splitter = Splitter::new(16 << 20);
+        let nothing = |_: Whole<'_>| panic!("it is not whole");
+        assert!(splitter.large(1).is_none());
+        assert!(splitter.feed(&sent[..100], nothing).unwrap().is_empty());
+        let mut came = 100;
+        while let Some((target, room)) = splitter.large(4_096) {
+            assert!(room <= 4 * came.max(4_096), "{room} after {came}");
+            target.extend_from_slice(&sent[came..came + room]);
+            came += room;
+        }
+        let mut found = None;
+        let take = |whole: Whole<'_>| {
+            found = whole.own.cloned();
+            Ok(Taken::Next)
+        };
+        // The last few come with what follows them.
+        let end = [&sent[came..], b"\0"].concat();
+        assert!(splitter.feed(&end, take).unwrap().is_empty());
+        assert_eq!(found.unwrap(), sent);
+        assert!(splitter.is_partial());
+        assert!(splitter.held_bytes() < 100);
+    }
+
+    #[test]
+    fn a_large_frame_that_is_whole_needs_no_more_bytes() {
+        let sent = frame(&[7; 100_000]);
+        let mut splitter = Splitter::new(16 << 20);
+        let part = |_: Whole<'_>| panic!("it is not whole");
+        splitter.feed(&sent[..10], part).unwrap();
+        let (target, room) = splitter.large(1 << 20).unwrap();
+        assert_eq!(room, sent.len() - 10);
+        target.extend_from_slice(&sent[10..]);
+        let mut found = Vec::new();
+        let take = |whole: Whole<'_>| {
+            found = whole.keep().to_vec();
+            Ok(Taken::Next)
+        };
+        splitter.feed(&[], take).unwrap();
+        assert_eq!(found, sent);
+    }
+
+    #[test]
     fn refuses_impossible_lengths_at_once() {
         for length in [-1i32, 0, 3, 97, i32::MAX] {
             let mut splitter = Splitter::new(100);
             let word = length.to_be_bytes();
-            let result = splitter.feed(&word, |_| Ok(ControlFlow::Continue(())));
+            let result = splitter.feed(&word, |_| Ok(Taken::Next));
             assert_eq!(result, Err(FrameError::Length { length, limit: 96 }));
         }
         assert!(
             Splitter::new(100)
-                .feed(&96i32.to_be_bytes(), |_| Ok(ControlFlow::Continue(())))
+                .feed(&96i32.to_be_bytes(), |_| Ok(Taken::Next))
                 .is_ok()
         );
     }

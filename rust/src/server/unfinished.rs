@@ -36,6 +36,11 @@ impl Unfinished {
         is_there.then(|| self.began_ms.load(Ordering::Relaxed))
     }
 
+    /// Gives the frame its time anew: it was us who did not read.
+    pub(super) fn begin_anew(&self, now_ms: i64) {
+        self.began_ms.store(now_ms, Ordering::Relaxed);
+    }
+
     /// Whether its connection was closed to make room.
     pub(super) fn gave_way(&self) -> bool {
         self.gave_way.load(Ordering::Acquire)
@@ -120,6 +125,8 @@ mod tests {
         assert_eq!(all.change(&two, 50), 150);
         assert_eq!(all.change(&one, 30), 80);
         assert_eq!(one.began_ms(), Some(0));
+        one.begin_anew(7);
+        assert_eq!(one.began_ms(), Some(7));
         assert_eq!(all.change(&one, 0), 50);
         assert_eq!(all.change(&two, 0), 0);
         assert_eq!(all.bytes(), 0);
