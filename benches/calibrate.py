@@ -48,12 +48,21 @@ def work_s() -> float:
 
 def fdatasync_s(folder: Path, flushes: int = FLUSHES) -> float:
     """Median seconds to write a record into a file that has its size and to flush it."""
+    return statistics.median(_flushes_s(folder, flushes))
+
+
+def fdatasyncs_s(folder: Path, flushes: int = FLUSHES) -> float:
+    """Seconds of all of them, slow ones included: what work of many flushes waits for."""
+    return sum(_flushes_s(folder, flushes))
+
+
+def _flushes_s(folder: Path, flushes: int) -> list[float]:
     path = folder / "calibrate.tmp"
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         os.write(file, bytes(FLUSH_FILE_BYTES))
         os.fsync(file)
-        return statistics.median(_flush_s(file, number) for number in range(flushes))
+        return [_flush_s(file, number) for number in range(flushes)]
     finally:
         os.close(file)
         path.unlink()

@@ -68,7 +68,7 @@ def against_work(benchmark: Any) -> Against:
 @pytest.fixture
 def against_disk(benchmark: Any, tmp_path: Path) -> Against:
     """Of flushes."""
-    return partial(hold, benchmark, lambda: calibrate.fdatasync_s(tmp_path, times(200)))
+    return partial(hold, benchmark, lambda: calibrate.fdatasyncs_s(tmp_path, times(500)))
 
 
 @pytest.fixture(scope="session")
