@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import statistics
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +30,8 @@ class Size:
     """How far it goes.
 
     store_bytes: of the large store, one step after the other. queues: topics and queues of each.
-    read: messages that are read again and again.
+    read: messages that are read again and again. settle_seconds: counted after each load, as what
+    waits to be written, three seconds with many queues, is part of its cost.
     """
 
     store_bytes: tuple[int, ...]
@@ -37,6 +39,7 @@ class Size:
     read: int
     rounds: int
     seconds: float
+    settle_seconds: float
 
 
 LARGE = Size(
@@ -45,8 +48,11 @@ LARGE = Size(
     read=50_000,
     rounds=5,
     seconds=2.0,
+    settle_seconds=4.0,
 )
-SMALL = Size(store_bytes=(8 << 20,), queues=((2, 10),), read=500, rounds=1, seconds=0.2)
+SMALL = Size(
+    store_bytes=(8 << 20,), queues=((2, 10),), read=500, rounds=1, seconds=0.2, settle_seconds=0
+)
 
 Load = Callable[[], dict[str, Any]]
 
@@ -69,7 +75,7 @@ def _over_queues(cluster: Ours, size: Size, rows: Rows) -> None:
     for topics, queues in size.queues:
         name = f"Queues{topics * queues}-"
         many = _sends(cluster, size.seconds, topic=name, topics=topics, queues=queues)
-        of_few, of_many = _in_turns((cluster, few), (cluster, many), size.rounds)
+        of_few, of_many = _in_turns((cluster, few), (cluster, many), size)
         rows.note(f"send, beside {topics * queues:,} queues: to one", of_few, "us")
         rows.note(f"send to {topics * queues:,} queues", of_many, "us")
         rows.judge(f"send to {topics * queues:,} queues", of_many / of_few, "x one", RATIO_MAX)
@@ -85,7 +91,7 @@ def _over_bytes(small: Ours, large: Ours, size: Size, rows: Rows) -> None:
         stored = f"{large.store_bytes() / 2**30:.2g} GiB"
         for kind, load in (("send", _sends), ("read", _reads)):
             of_small, of_large = _in_turns(
-                (small, load(small, size.seconds)), (large, load(large, size.seconds)), size.rounds
+                (small, load(small, size.seconds)), (large, load(large, size.seconds)), size
             )
             rows.note(f"{kind}, beside {stored}: an empty store", of_small, "us")
             rows.note(f"{kind} in a store of {stored}", of_large, "us")
@@ -112,20 +118,21 @@ def _reads(cluster: Ours, seconds: float) -> Load:
     return lambda: run_consume({**load, "warmup_s": 0.2}, repeat=True)
 
 
-def _in_turns(one: tuple[Ours, Load], other: tuple[Ours, Load], rounds: int) -> tuple[float, float]:
+def _in_turns(one: tuple[Ours, Load], other: tuple[Ours, Load], size: Size) -> tuple[float, float]:
     """Medians of both, microseconds of CPU per message. The first of each is not counted."""
     found: tuple[list[float], list[float]] = ([], [])
-    for _ in range(rounds + 1):
+    for _ in range(size.rounds + 1):
         for (cluster, load), costs in zip((one, other), found, strict=True):
-            costs.append(_cost_us(cluster, load))
+            costs.append(_cost_us(cluster, load, size.settle_seconds))
     medians = [statistics.median(costs[1:]) for costs in found]
     return medians[0], medians[1]
 
 
-def _cost_us(cluster: Ours, load: Load) -> float:
+def _cost_us(cluster: Ours, load: Load, settle_seconds: float) -> float:
     before = cluster.cost.cpu_seconds()
     totals = _done(load())["totals"]
     messages = totals.get("sent", 0) + totals.get("received", 0)  # a load has one of them
+    time.sleep(settle_seconds)
     return (cluster.cost.cpu_seconds() - before) / messages * 1e6
 
 

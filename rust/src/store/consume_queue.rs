@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::Mutex;
@@ -35,62 +36,66 @@ pub(crate) enum Appended {
     Refused,
 }
 
-/// A queue of a topic. One thread appends; any thread reads below `max_offset`.
+/// A queue of a topic. One thread appends; any thread reads below `max_offset`. What an append
+/// touches comes first: with many queues each line of memory is a wait.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct ConsumeQueue {
-    pub(super) topic: String,
+    /// The queues of a topic share it.
+    pub(super) topic: Arc<str>,
     pub(super) queue_id: i32,
-    pub(super) files: SparseFiles,
-    /// None where it is neither written nor there.
-    pub(super) ext: Option<Extension>,
-    pub(super) min_offset: AtomicI64,
-    /// One past the last unit that readers may see.
-    pub(super) max_offset: AtomicI64,
-    /// One past the last unit in the files; those from there on are pending.
-    pub(super) written_to: AtomicI64,
     /// Its units do not wait.
     pub(super) is_at_once: bool,
+    /// One past the last unit that readers may see.
+    pub(super) max_offset: AtomicI64,
     pub(super) tail: Mutex<Tail>,
+    /// One past the last unit in the files; those from there on are pending.
+    pub(super) written_to: AtomicI64,
+    pub(super) min_offset: AtomicI64,
+    pub(super) files: SparseFiles,
+    /// None where it is neither written nor there.
+    pub(super) ext: Option<Box<Extension>>,
 }
 
 /// The growing end, owned by whoever appends.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(super) struct Tail {
     /// One past the last unit, pending ones included.
     pub next_offset: i64,
-    /// First unit of the first file.
-    pub first_offset: i64,
-    pub has_files: bool,
     /// End of the last record queued, bytes from the start of the log.
     pub end_physical: i64,
     /// The last units, encoded, not written yet.
     pub pending: Vec<u8>,
-    pub dirty: Dirty,
+    pub has_files: bool,
     /// The next flush looks at this queue.
     pub is_noted: bool,
+    /// First unit of the first file.
+    pub first_offset: i64,
+    pub dirty: Dirty,
 }
 
 impl ConsumeQueue {
     /// A queue without files.
     pub(super) fn empty(
-        topic: &str,
+        topic: Arc<str>,
         queue_id: i32,
         files: SparseFiles,
         ext: Option<Extension>,
     ) -> Self {
         // After a crash bitmaps cannot be made again, RocketMQ makes units of delayed messages
         // without their time, and light queues are made only where they are still enabled.
-        let is_at_once = ext.is_some() || topic == SCHEDULE_TOPIC || is_lmq(topic);
+        let is_at_once = ext.is_some() || *topic == *SCHEDULE_TOPIC || is_lmq(&topic);
         Self {
-            is_at_once,
-            topic: topic.to_owned(),
+            topic,
             queue_id,
-            files,
-            ext,
-            min_offset: AtomicI64::new(0),
+            is_at_once,
             max_offset: AtomicI64::new(0),
-            written_to: AtomicI64::new(0),
             tail: Mutex::default(),
+            written_to: AtomicI64::new(0),
+            min_offset: AtomicI64::new(0),
+            files,
+            ext: ext.map(Box::new),
         }
     }
 
@@ -166,7 +171,7 @@ impl ConsumeQueue {
         }
         let was_empty = self.min_offset() == tail.next_offset;
         // A delayed message would be delivered before its time for each hole that points to it.
-        let is_hole = !was_empty && self.topic != SCHEDULE_TOPIC;
+        let is_hole = !was_empty && *self.topic != *SCHEDULE_TOPIC;
         let is_short = queue_offset - tail.next_offset <= HOLES_MAX;
         let filler = match is_hole && is_short {
             true => entry.hole_before(),
@@ -212,7 +217,7 @@ impl ConsumeQueue {
 
     /// Tells the tags codes of units, those in the extension too.
     pub(crate) fn tags_codes(&self, mode: ReadMode) -> ExtReader<'_> {
-        ExtReader::new(self.ext.as_ref(), mode)
+        ExtReader::new(self.ext.as_deref(), mode)
     }
 
     /// Writes what is pending, and makes everything written so far durable.
@@ -226,7 +231,7 @@ impl ConsumeQueue {
     /// extension.
     pub(super) fn take_dirty(&self) -> Result<[Dirty; 2], StoreError> {
         let dirty = self.write_out()?;
-        let ext = self.ext.as_ref().map(Extension::take_dirty);
+        let ext = self.ext.as_ref().map(|ext| ext.take_dirty());
         Ok([dirty, ext.unwrap_or_default()])
     }
 

@@ -36,7 +36,7 @@ pub(super) const FEW_QUEUES: usize = 256;
 /// Longest name of a directory, bytes.
 const NAME_BYTES_MAX: usize = 255;
 
-type ByTopic = HashMap<String, BTreeMap<i32, Arc<ConsumeQueue>>>;
+type ByTopic = HashMap<Arc<str>, BTreeMap<i32, Arc<ConsumeQueue>>>;
 
 /// The consume queues, each under `consumequeue/{topic}/{queueId}`.
 #[derive(Debug)]
@@ -167,6 +167,9 @@ impl ConsumeQueues {
         let ext = self.files(EXT_DIRECTORY, topic, queue_id, self.ext.file_bytes);
         let has_ext = self.ext.is_written || (self.ext.is_there && ext.directory.is_dir());
         let ext = has_ext.then(|| Extension::new(ext, self.ext.is_written));
+        let known = self.queues.read();
+        let known = known.get_key_value(topic).map(|(topic, _)| topic);
+        let topic = known.map_or_else(|| topic.into(), Arc::clone);
         ConsumeQueue::empty(topic, queue_id, files, ext)
     }
 
@@ -190,7 +193,7 @@ impl ConsumeQueues {
     fn insert(&self, queue: ConsumeQueue) -> Arc<ConsumeQueue> {
         let queue = Arc::new(queue);
         let mut queues = self.queues.write();
-        let of_topic = queues.entry(queue.topic().to_owned()).or_default();
+        let of_topic = queues.entry(Arc::clone(&queue.topic)).or_default();
         let before = of_topic.insert(queue.queue_id(), Arc::clone(&queue));
         if before.is_none() {
             self.light.added(queue.topic());
@@ -261,8 +264,15 @@ impl ConsumeQueues {
     /// Writes all that is pending, if it is of few queues: with many, units of each have to gather
     /// until the next flush for a write to be worth its while.
     pub(crate) fn write_few(&self) -> Result<(), StoreError> {
-        let is_few = self.noted.lock().len() <= FEW_QUEUES;
-        if is_few { self.write_pending() } else { Ok(()) }
+        match self.are_few() {
+            true => self.write_pending(),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether few queues got units since the last flush.
+    pub(crate) fn are_few(&self) -> bool {
+        self.noted.lock().len() <= FEW_QUEUES
     }
 
     /// Whether messages have a unit in an extension.

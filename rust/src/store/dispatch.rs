@@ -176,11 +176,16 @@ impl Derived {
             return Ok(());
         };
         self.batch.store_timestamp_ms = record.store_timestamp_ms;
-        if sys_flag::is_queued(record.sys_flag) {
-            self.enqueue(offset, bytes, &record)?;
+        let is_queued = sys_flag::is_queued(record.sys_flag);
+        if is_queued {
+            self.recent.expect(record.topic, record.queue_id);
         }
+        // The index first, while the queue is fetched.
         if let Some(index) = &mut self.index {
             index.add_record(offset.cast_signed(), &record)?;
+        }
+        if is_queued {
+            self.enqueue(offset, bytes, &record)?;
         }
         Ok(())
     }

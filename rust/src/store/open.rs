@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -149,6 +149,7 @@ impl Parts<'_> {
             save_every: Every::new(settings.flush_offsets_interval_ms),
             save_delay_every: Every::new(settings.flush_delay_offsets_interval_ms),
             rates: Rates::default(),
+            unflushed_rounds: AtomicU32::new(0),
         };
         let dispatcher =
             self.dispatcher(derived, log_end, Arc::clone(&puts.flusher.appended), acks)?;

@@ -3,8 +3,9 @@
 //! Each look of the dispatcher finds messages of many queues. Their units gather in memory, where
 //! readers find them at once, and are written many at a time: when a queue has
 //! [`QUEUE_BYTES_MAX`] of them or all queues together have [`ALL_BYTES_MAX`], and before each flush
-//! of the queues, thus every second; every 200 ms while no more than 256 queues get messages. A
-//! queue that could not be made again as it was is written at once.
+//! of the queues. That is every three seconds while more than 256 queues get messages; else every
+//! second, and they are written every 200 ms. A queue that could not be made again as it was is
+//! written at once.
 //!
 //! So much later does whoever reads the files from outside see a message. What is lost with
 //! the process comes again from the log: after an unclean stop nothing behind the checkpoint is
@@ -20,7 +21,7 @@ use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
 /// Units of one queue are written beyond this.
 pub(super) const QUEUE_BYTES_MAX: usize = 64 << 10;
 /// All pending units of a store are written beyond this.
-pub(super) const ALL_BYTES_MAX: i64 = 8 << 20;
+pub(super) const ALL_BYTES_MAX: i64 = 16 << 20;
 /// Room that a queue keeps for the next units; a store has many.
 const KEPT_BYTES: usize = 256;
 
@@ -138,7 +139,7 @@ impl ConsumeQueue {
             }
             Err(error) => {
                 out.truncate(from);
-                tracing::warn!(topic = self.topic, queue_id = self.queue_id, offset, %error,
+                tracing::warn!(topic = &*self.topic, queue_id = self.queue_id, offset, %error,
                     "cannot read consume queue");
                 Ok(false)
             }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::ack::Acks;
 use super::checkpoint::Checkpoint;
@@ -17,6 +18,9 @@ use super::space::Space;
 use super::state::State;
 use super::types::StoreError;
 use crate::clock::Clock;
+
+/// Rounds from one flush of the queues to the next where many get messages.
+const MANY_QUEUES_ROUNDS: u32 = 3;
 
 /// Writes what is not the log.
 pub(crate) struct Upkeep {
@@ -35,6 +39,8 @@ pub(crate) struct Upkeep {
     /// `flushDelayOffsetInterval`.
     pub(crate) save_delay_every: Every,
     pub(crate) rates: Rates,
+    /// Rounds since the last flush of the queues.
+    pub(crate) unflushed_rounds: AtomicU32,
 }
 
 impl Upkeep {
@@ -44,7 +50,10 @@ impl Upkeep {
         if self.acks.poison().is_some() {
             return;
         }
-        if let Err(error) = self.flush_derived() {
+        let rounds = self.unflushed_rounds.fetch_add(1, Ordering::Relaxed) + 1;
+        if (rounds >= MANY_QUEUES_ROUNDS || self.queues.are_few())
+            && let Err(error) = self.flush_derived()
+        {
             // Pages may be lost, and a later flush would vouch for them in the checkpoint.
             return self
                 .acks
@@ -77,6 +86,7 @@ impl Upkeep {
 
     /// Makes queues durable, and index files that are full.
     pub(crate) fn flush_derived(&self) -> Result<(), StoreError> {
+        self.unflushed_rounds.store(0, Ordering::Relaxed);
         // Before the flush: what is dispatched meanwhile is not covered.
         let dispatched_ms = self.progress.store_timestamp_ms();
         self.queues.flush()?;
