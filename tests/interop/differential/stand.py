@@ -40,7 +40,7 @@ GUARDED = {
     "transactionCheckMax": 2,
 }
 NOBODY = "127.0.0.1:9"
-ANSWER_SECONDS = 5.0
+ANSWER_SECONDS = 20.0
 SILENCE_SECONDS = 0.25
 _REFERENCE = re.compile(rb"\$\{(\w+)\.(\w+)\}")
 
