@@ -23,9 +23,12 @@ use crate::clock::Clock;
 /// switch per put; so the sleepers look for deadlines this often, or sooner if one is.
 const IDLE_LOOK_MS: i64 = 500;
 
+/// What to do behind replies that are called together.
+type Calls = Vec<fn()>;
+
 thread_local! {
-    /// What to do behind the replies that this thread is calling; None while it calls none.
-    static AFTER: RefCell<Option<Vec<fn()>>> = const { RefCell::new(None) };
+    /// Those behind the replies that this thread is calling; None while it calls none.
+    static AFTER: RefCell<Option<Calls>> = const { RefCell::new(None) };
 }
 
 /// Has a reply do something behind the last of those that are called together; at once for one
