@@ -168,8 +168,13 @@ SINK = "sink"
 def _paced() -> Iterator[int]:
     """Numbers of slices of time, each when it is due, from one line that comes in to the next."""
     over = threading.Event()
+
+    def await_end() -> None:
+        sys.stdin.readline()
+        over.set()
+
     sys.stdin.readline()
-    threading.Thread(target=lambda: sys.stdin.readline() and over.set(), daemon=True).start()
+    threading.Thread(target=await_end, daemon=True).start()
     began, slice_ = time.monotonic(), 0
     while not over.is_set():
         yield slice_
