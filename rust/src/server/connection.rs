@@ -172,8 +172,10 @@ impl Connection {
         if !is_more {
             return poll_fn(|cx| self.poll_read(cx, SHORT_TURN_BYTES)).await;
         }
-        tokio::task::yield_now().await;
         let core = Arc::clone(&self.core);
+        if core.long_turns.available_permits() > 0 {
+            tokio::task::yield_now().await; // else it waits for a place anyway
+        }
         // An error would mean that the places are closed, which nobody does.
         let _place = core.long_turns.acquire().await;
         let once = poll_fn(|cx| {
