@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::core::Core;
 use super::limits::COLD_THREADS;
 use super::settings::Kind;
-use super::{cold, hold, listener, overload, slice};
+use super::{cold, hold, listener, overload};
 use crate::store::Delivered;
 
 /// How often a stop looks whether the hand-off is empty.
@@ -48,7 +48,6 @@ impl Server {
         let runtime = Builder::new_multi_thread()
             .worker_threads(settings.workers())
             .thread_name("mq-worker")
-            .on_thread_start(slice::prompt)
             .enable_io()
             .enable_time()
             .build()?;

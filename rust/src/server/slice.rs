@@ -2,25 +2,21 @@
 //!
 //! From 6.12 on Linux gives a core at once to a thread that wakes if its slice is shorter than that
 //! of the thread that runs there, and lets each run for its share in the end. Older ones, and other
-//! systems, have one slice for all.
+//! systems, have one slice for all. Only who works for long has another slice than the rest of the
+//! machine: shorter ones for workers take the core from clients on it, whose next requests then
+//! come one by one.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// Of workers: most of what they do takes a few microseconds.
-const PROMPT: Duration = Duration::from_micros(200);
 /// Of who works for milliseconds: longer than what the system gives everybody (0.7 to 2.8 ms).
 const PATIENT: Duration = Duration::from_millis(6);
+/// What the system gives everybody.
+const USUAL: Duration = Duration::ZERO;
 
 thread_local! {
-    static IS_PROMPT: Cell<bool> = const { Cell::new(false) };
     static IS_PATIENT: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Makes this thread one that gets a core at once.
-pub(super) fn prompt() {
-    IS_PROMPT.set(set(PROMPT));
 }
 
 /// Makes this thread one that lets others go first; asked again it does nothing.
@@ -30,19 +26,19 @@ pub(super) fn patient() {
     }
 }
 
-/// While it exists its thread is a patient one. It stays there.
+/// While it exists its thread lets others go first. It stays there.
 pub(super) struct LongWork(PhantomData<*const ()>);
 
 impl LongWork {
-    /// None if the thread is no prompt one.
+    /// None if the thread always does, or nothing can be set.
     pub(super) fn begin() -> Option<Self> {
-        (IS_PROMPT.get() && set(PATIENT)).then_some(Self(PhantomData))
+        (!IS_PATIENT.get() && set(PATIENT)).then(|| Self(PhantomData))
     }
 }
 
 impl Drop for LongWork {
     fn drop(&mut self) {
-        set(PROMPT);
+        set(USUAL);
     }
 }
 
@@ -86,16 +82,13 @@ mod tests {
     }
 
     #[test]
-    fn long_work_of_a_prompt_thread_is_patient() {
+    fn long_work_of_a_thread_like_any_other_is_patient() {
         let thread = std::thread::spawn(|| {
             let usual = slice();
-            assert!(LongWork::begin().is_none(), "of a thread like any other");
-            prompt();
-            assert_eq!(slice(), usual.and(Some(PROMPT)));
             let work = LongWork::begin();
             assert_eq!(slice(), usual.and(Some(PATIENT)));
             drop(work);
-            assert_eq!(slice(), usual.and(Some(PROMPT)));
+            assert_eq!(slice(), usual);
         });
         thread.join().unwrap();
     }
@@ -106,6 +99,7 @@ mod tests {
             let usual = slice();
             for _ in 0..2 {
                 patient();
+                assert!(LongWork::begin().is_none());
                 assert_eq!(slice(), usual.and(Some(PATIENT)));
             }
         });
