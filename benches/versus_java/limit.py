@@ -1,6 +1,6 @@
 """The limit: a server that answers and stores nothing, as one more broker of a row.
 
-No broker can give the client more than that on this machine: where a goal is above it, it says so.
+A broker hardly gives the client more than that on this machine: a goal above it is out of reach.
 """
 
 from __future__ import annotations

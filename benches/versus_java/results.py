@@ -45,7 +45,7 @@ request has its time, and its latency counts from then.
 
 "limit" is a server that answers and stores nothing (`rust/examples/limit.rs`): a blocking thread
 for the connection, a read, a write. With SYNC_FLUSH it writes what it reads and flushes that before
-it answers. It takes its turns in the same run: what it does not reach, no broker can with this
+it answers. It takes its turns in the same run: about the most that a broker can reach with this
 client on this machine.
 """
 

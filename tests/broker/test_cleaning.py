@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import Frame
-from mqserver.broker.broker import Broker
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import SettingsError, load, pairs
 from mqserver.config.settings import broker_settings, changed_online
-from mqserver.pair import Pair
 from mqserver.probe import Probe
 from mqserver.standalone import Standalone
 from mqstore import Settings, Store
+from tests.inside import store_of
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -33,33 +31,12 @@ def ask(mq):
         yield probe.call
 
 
-def server_of(mq: Standalone) -> Broker:
-    assert isinstance(mq.servers, Pair)
-    assert mq.servers.server is not None
-    return mq.servers.server
-
-
-def store_of(mq: Standalone) -> Store:
-    store = server_of(mq).context.store
-    assert isinstance(store, Store)
-    return store
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    tick = threading.Event()
-    for _ in range(2_000):
-        if condition():
-            return
-        tick.wait(0.005)
-    raise AssertionError("not in time")
-
-
 def fill(store: Store, topic: str, count: int) -> None:
     """One message fills a file of the log."""
     first = store.max_offset(topic, 0)
     for _ in range(count):
         store.put(topic, bytes(600_000))
-    wait_for(lambda: store.max_offset(topic, 0) == first + count)
+    assert until(lambda: store.max_offset(topic, 0) == first + count)
     store.flush()
 
 
@@ -70,7 +47,7 @@ def test_expired_files_go_at_once(mq, ask):
     store.set_cleaning(Settings(reserved_hours=0).as_dict())
     assert store.min_physical_offset() == 0, "nothing was old"
     assert ask(Frame(RequestCode.DELETE_EXPIRED_COMMITLOG)).code == 0
-    wait_for(lambda: store.min_offset("T", 0) == 2)
+    assert until(lambda: store.min_offset("T", 0) == 2)
 
 
 def test_queues_of_topics_that_do_not_exist_are_emptied(mq, ask):

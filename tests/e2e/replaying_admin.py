@@ -11,13 +11,12 @@ from typing import Any
 from mqclient.wire.codes import LanguageCode, ResponseCode
 from mqclient.wire.codes import RequestCode as Code
 from mqclient.wire.frame import Frame, encode
-from mqserver.broker.broker import Broker
-from mqserver.pair import Pair
 from mqserver.standalone import Standalone
-from mqstore import ReceivedMessage, Store, fastjson
+from mqstore import ReceivedMessage, fastjson
 from tests.e2e.admin_shapes import shape, unequal
 from tests.e2e.recorded_admin import Exchange, Found, Queue
 from tests.e2e.replaying import HELD_MS, PATIENCE, Line, is_same_call, messages
+from tests.inside import broker_of, store_of
 from tests.waiting import until
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -57,18 +56,6 @@ def write_config(found: Found, data: Path) -> None:
     (data / "config").mkdir(parents=True)
     for name, text in config_files(found).items():
         (data / "config" / name).write_text(text)
-
-
-def broker_of(mq: Standalone) -> Broker:
-    assert isinstance(mq.servers, Pair)
-    assert mq.servers.server is not None
-    return mq.servers.server
-
-
-def store_of(mq: Standalone) -> Store:
-    store = broker_of(mq).context.store
-    assert isinstance(store, Store)
-    return store
 
 
 class AdminReplay:

@@ -11,10 +11,10 @@ import pytest
 from mqclient.wire.frame import Frame, encode
 from mqserver.config.broker_table import BROKER
 from mqserver.listener import Listener
-from mqserver.pair import Pair
 from mqserver.probe import Probe
 from mqserver.replies import Request, Response
 from mqserver.standalone import Standalone
+from tests.inside import broker_of
 
 DEADLINE_S = 10.0
 LIMITED = {
@@ -40,9 +40,7 @@ class Families:
     """A broker whose families have one thread each, which stays inside a request."""
 
     def __init__(self, mq: Standalone) -> None:
-        assert isinstance(mq.servers, Pair)
-        assert mq.servers.server is not None
-        listener = mq.servers.server._listener
+        listener = broker_of(mq)._listener
         assert listener is not None
         self.listener: Listener = listener
         self.address = mq.broker_address

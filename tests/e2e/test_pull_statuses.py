@@ -14,11 +14,10 @@ import pytest
 
 from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqclient.wire.frame import Frame
-from mqserver.broker.context import BrokerContext
-from mqserver.pair import Pair
 from mqserver.probe import Probe
 from mqserver.standalone import Standalone
 from mqstore import Settings, Store
+from tests.inside import context_of
 
 GROUP = "TOOLS_CONSUMER"
 """A group that always is, so that the Rust plane answers."""
@@ -112,12 +111,6 @@ def write(path: Path) -> None:
     assert len(log) == 4
     for lost in (log[0], log[2]):
         lost.unlink()
-
-
-def context_of(mq: Standalone) -> BrokerContext:
-    assert isinstance(mq.servers, Pair)
-    assert mq.servers.server is not None
-    return mq.servers.server.context
 
 
 @pytest.fixture(scope="module")

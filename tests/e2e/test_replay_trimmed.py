@@ -9,24 +9,16 @@ from collections.abc import Iterator
 import pytest
 
 from mqclient.wire.frame import Frame, decode
-from mqserver.pair import Pair
 from mqserver.probe import Probe
 from mqserver.standalone import Standalone
 from mqstore import Settings, Store
+from tests.inside import store_of
 from tests.wire.golden import FOLDER, frames
 
 TOPIC = "WireTopic"
 RANGES = ((6, 81), (11, 63), (9, 60), (9, 59))
 """First and last offset of each queue, as recorded."""
 LOST = {29: "RocketMQ's recording had lost the rest of the log too: offset 0, no time"}
-
-
-def store_of(mq: Standalone) -> Store:
-    assert isinstance(mq.servers, Pair)
-    assert mq.servers.server is not None
-    store = mq.servers.server.context.store
-    assert isinstance(store, Store)
-    return store
 
 
 def trim(store: Store) -> None:

@@ -13,10 +13,10 @@ import pytest
 from mqclient.wire.frame import Frame
 from mqserver.broker import broker as broker_module
 from mqserver.broker.processors import relayed, reply, reset
-from mqserver.pair import Pair
 from mqserver.probe import Probe, ask
 from mqserver.standalone import Standalone
 from tests.e2e.test_clients_asked import CLIENT, GROUP, heartbeat, replying
+from tests.inside import broker_of
 from tests.waiting import until
 
 MEMBERS = Frame(38, {"consumerGroup": GROUP})
@@ -35,8 +35,7 @@ def connections(mq: Standalone) -> list[str]:
 
 def close_silent(mq: Standalone, seconds: float) -> None:
     """What the broker does every 10 s with 120."""
-    assert isinstance(mq.servers, Pair) and mq.servers.server is not None
-    mq.servers.server.close_silent(seconds)
+    broker_of(mq).close_silent(seconds)
 
 
 def test_who_sends_no_heartbeat_leaves_the_tables(mq: Standalone) -> None:

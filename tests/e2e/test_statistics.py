@@ -12,9 +12,9 @@ from mqclient.wire.bodies.groups import BrokerStatsData, ConsumeStats, ConsumeSt
 from mqclient.wire.frame import Frame
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.slow_groups import stop_slow_groups
-from mqserver.pair import Pair
 from mqserver.probe import Probe
 from mqserver.standalone import Standalone
+from tests.inside import context_of
 from tests.wire.golden import FOLDER, frames
 
 GROUP = "stats_group"
@@ -28,9 +28,7 @@ def probe(mq: Standalone) -> Iterator[Probe]:
 
 
 def context(mq: Standalone) -> BrokerContext:
-    assert isinstance(mq.servers, Pair)
-    assert mq.servers.server is not None
-    return mq.servers.server.context
+    return context_of(mq)
 
 
 def send(probe: Probe, topic: str, text: str = "TAGS\x01TagA", code: int = 310) -> None:

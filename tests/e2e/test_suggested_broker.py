@@ -10,10 +10,10 @@ import pytest
 from mqclient.wire.bodies.groups import SubscriptionGroupConfig
 from mqclient.wire.codes import RequestCode as Code
 from mqclient.wire.frame import Frame, encode
-from mqserver.broker.context import BrokerContext, StoreDoor
-from mqserver.pair import Pair
+from mqserver.broker.context import StoreDoor
 from mqserver.probe import Probe
 from mqserver.standalone import Standalone
+from tests.inside import context_of
 from tests.waiting import until
 
 GROUP = SubscriptionGroupConfig("suggested", broker_id=2, which_broker_when_consume_slowly=3)
@@ -34,12 +34,6 @@ class Lagging:
         names = (name for name in dir(found) if not name.startswith("_"))
         told = {name: getattr(found, name) for name in names}
         return SimpleNamespace(**told | {"suggest_slave": True})
-
-
-def context_of(mq: Standalone) -> BrokerContext:
-    assert isinstance(mq.servers, Pair)
-    assert mq.servers.server is not None
-    return mq.servers.server.context
 
 
 @pytest.fixture

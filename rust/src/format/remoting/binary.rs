@@ -7,7 +7,6 @@
 //! ```
 //! A zero length is RocketMQ's null, for the remark as for a field.
 
-use super::head::push_decimal;
 use super::{ExtFields, FieldValue, Frame, FrameError, Head, Language, text_of};
 use crate::bytes::Cursor;
 
@@ -74,10 +73,7 @@ pub(super) fn push_field(name: &str, value: FieldValue<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(name);
     let value_at = out.len();
     push_length(0, out);
-    match value {
-        FieldValue::Text(text) => out.extend_from_slice(text.as_bytes()),
-        FieldValue::Number(number) => push_decimal(number, out),
-    }
+    value.push(out);
     patch_length(value_at, out);
 }
 

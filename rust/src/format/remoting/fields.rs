@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::head::push_decimal;
+
 /// Most headers have fewer fields than this: room for them without growing.
 const USUAL_FIELDS: usize = 16;
 
@@ -91,6 +93,16 @@ pub enum FieldValue<'a> {
     Text(&'a str),
     /// Written in decimal.
     Number(i64),
+}
+
+impl FieldValue<'_> {
+    /// Appends it, without quotes or escapes.
+    pub(super) fn push(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Text(text) => out.extend_from_slice(text.as_bytes()),
+            Self::Number(number) => push_decimal(number, out),
+        }
+    }
 }
 
 impl<'a> From<&'a str> for FieldValue<'a> {

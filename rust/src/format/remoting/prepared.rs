@@ -1,7 +1,7 @@
 //! A binary header of which only some fields differ from request to request.
 
 use super::binary;
-use super::head::{prefix, push_decimal};
+use super::head::prefix;
 use super::{FieldValue, Head, PREFIX_BYTES, Serialize};
 
 const OPAQUE_AT: usize = PREFIX_BYTES + 5;
@@ -70,10 +70,7 @@ impl Prepared {
             let Some(value) = value else { continue };
             out.extend_from_slice(&open.name);
             let value_at = out.len() - 4;
-            match value {
-                FieldValue::Text(text) => out.extend_from_slice(text.as_bytes()),
-                FieldValue::Number(number) => push_decimal(number, out),
-            }
+            value.push(out);
             binary::patch_length(value_at, out);
         }
         out.extend_from_slice(&self.rest);

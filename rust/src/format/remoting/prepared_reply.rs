@@ -64,10 +64,7 @@ impl PreparedReply {
         out.reserve(self.size_bytes + bytes.sum::<usize>() + NUMBER_BYTES);
         for (before, value) in self.before.iter().zip(values) {
             out.extend_from_slice(before);
-            match value {
-                FieldValue::Text(text) => out.extend_from_slice(text.as_bytes()),
-                FieldValue::Number(number) => push_decimal(*number, out),
-            }
+            value.push(out);
         }
         out.extend_from_slice(&self.before_opaque);
         push_decimal(opaque.into(), out);

@@ -1,0 +1,28 @@
+"""What is inside of servers that run in this process."""
+
+from __future__ import annotations
+
+from mqserver.broker.broker import Broker
+from mqserver.broker.context import BrokerContext
+from mqserver.pair import Pair
+from mqserver.standalone import Standalone
+from mqstore import Store
+
+
+def broker_of(mq: Standalone) -> Broker:
+    """The broker."""
+    assert isinstance(mq.servers, Pair)
+    assert mq.servers.server is not None
+    return mq.servers.server
+
+
+def context_of(mq: Standalone) -> BrokerContext:
+    """What the broker's processors share."""
+    return broker_of(mq).context
+
+
+def store_of(mq: Standalone) -> Store:
+    """The broker's store."""
+    store = context_of(mq).store
+    assert isinstance(store, Store)
+    return store
