@@ -93,6 +93,7 @@ def fall_behind(cluster: Cluster) -> Probe:
     for call in calls:
         reply = line.call(call)
         assert reply.code == 0, reply
+    await_dispatched(line, where)
     beyond = {
         "consumerGroup": "TOOLS_CONSUMER", "queueOffset": "1000", "maxMsgNums": "32",
         "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0", "subscription": "*",
@@ -100,6 +101,13 @@ def fall_behind(cluster: Cluster) -> Probe:
     }  # fmt: skip
     assert line.call(Frame(Code.PULL_MESSAGE, where | beyond)).code == 21
     return line
+
+
+def await_dispatched(line: Probe, where: dict[str, str]) -> None:
+    """Until the queue has what was sent: its end is part of what the pull is told."""
+    deadline = time.monotonic() + DEADLINE
+    while line.call(Frame(Code.GET_MAX_OFFSET, where)).fields["offset"] != str(SENT):
+        assert time.monotonic() < deadline
 
 
 def endless(home: Path, *words: str) -> ServerProcess:

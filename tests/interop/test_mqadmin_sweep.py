@@ -39,7 +39,7 @@ consumerProgress -g no_such_group
 producerConnection -g no_such_group -t SweepTopic
 producer -b {broker}
 queryMsgById -i {offset_id}
-queryMsgById -i 7F00000100002A9F00000000000FFFFF
+queryMsgById -i 7F0000010000000100000000000FFFFF
 queryMsgByKey -t SweepTopic -k sweep-3
 queryMsgByKey -t SweepTopic -k nope
 queryMsgByOffset -t SweepTopic -b broker-a -i 0 -o 0

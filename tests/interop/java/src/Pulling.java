@@ -2,7 +2,10 @@ import com.alibaba.fastjson.JSONArray;
 import com.alibaba.fastjson.JSONObject;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
@@ -74,10 +77,14 @@ final class Pulling {
                     consumer.seekToBegin(queue);
                 }
             }
-            List<MessageExt> found = new ArrayList<>();
+            // A pull that is under way when its queue is sought may still be taken by the client,
+            // whose next one then brings the same messages.
+            Map<String, MessageExt> found = new LinkedHashMap<>();
             long deadline = System.nanoTime() + 40_000_000_000L;
             while (found.size() < count && System.nanoTime() < deadline) {
-                found.addAll(consumer.poll(500));
+                for (MessageExt message : consumer.poll(500)) {
+                    found.put(message.getQueueId() + " " + message.getQueueOffset(), message);
+                }
             }
             consumer.commitSync();
             JSONObject fields = new JSONObject();
@@ -86,14 +93,14 @@ final class Pulling {
                 committed += Math.max(0, consumer.committed(queue));
             }
             fields.put("committed", committed);
-            fields.put("bodies", bodies(found));
+            fields.put("bodies", bodies(found.values()));
             return fields;
         } finally {
             consumer.shutdown();
         }
     }
 
-    private static JSONArray bodies(List<MessageExt> messages) {
+    private static JSONArray bodies(Collection<MessageExt> messages) {
         JSONArray bodies = new JSONArray();
         messages.forEach(message -> bodies.add(new String(message.getBody(), StandardCharsets.UTF_8)));
         return bodies;
