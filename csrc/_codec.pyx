@@ -6,9 +6,6 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 
-from datetime import datetime as _datetime, timedelta as _timedelta, timezone as _timezone
-from socket import AF_INET6 as _AF_INET6, inet_ntop as _inet_ntop
-
 __all__ = [
     "BODY_BYTES_MAX",
     "DecodeError",

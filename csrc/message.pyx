@@ -1,8 +1,5 @@
 # One stored message as a Python object: numbers are read at once, the rest when asked for.
 
-_EPOCH = _datetime(1970, 1, 1, tzinfo=_timezone.utc)
-
-
 cdef uint8_t EMPTY_RECORD[RECORD_MIN]  # zeros: what a message made without decoding looks at
 
 
@@ -10,7 +7,9 @@ cdef str _host_text(const uint8_t *p, int32_t length):
     """ip:port of a host field of 8 (IPv4) or 20 (IPv6) bytes."""
     if length == 8:
         return f"{p[0]}.{p[1]}.{p[2]}.{p[3]}:{load_i32(p + 4)}"
-    return f"[{_inet_ntop(_AF_INET6, p[:16])}]:{load_i32(p + 16)}"
+    from socket import AF_INET6, inet_ntop  # a server imports this module for its start
+
+    return f"[{inet_ntop(AF_INET6, p[:16])}]:{load_i32(p + 16)}"
 
 
 cdef str _java_host_text(const uint8_t *p, int32_t length):
@@ -28,8 +27,10 @@ cdef str _offset_id(const uint8_t *p, int32_t host_at, int32_t host_length,
 
 
 cdef object _instant(int64_t timestamp_ms):
+    from datetime import datetime, timedelta, timezone
+
     try:
-        return _EPOCH + _timedelta(milliseconds=timestamp_ms)
+        return datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=timestamp_ms)
     except OverflowError:
         raise DecodeError(f"timestamp {timestamp_ms} ms is not a date") from None
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
-import socket
-from pathlib import Path
+import os
 
 from mqstore.lean import dataclass
 
 ANY = ("0.0.0.0", "::", "")
 _SIOCGIFADDR = 0x8915
-_CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
+_CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +43,15 @@ def _resolved(host: str) -> str:
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:
+        import socket  # most servers are told an address
+
         return socket.gethostbyname(host)
 
 
 def _outgoing() -> str | None:
     """The address of the interface with the default route; sends nothing."""
+    import socket
+
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
@@ -62,6 +65,7 @@ def interface_addresses() -> list[str]:
     """The IPv4 addresses of this machine's interfaces, loopback left out."""
     try:
         import fcntl
+        import socket
     except ImportError:
         return []
     found: list[str] = []
@@ -85,7 +89,7 @@ def _warnings(ip: str, bind_address: str, candidates: tuple[str, ...] | list[str
         warnings.append(
             f"clients on other machines will be told {ip}, their own loopback; {set_it}"
         )
-    elif address.is_private and any(mark.exists() for mark in _CONTAINER_MARKS):
+    elif address.is_private and any(map(os.path.exists, _CONTAINER_MARKS)):
         warnings.append(f"{ip} is the private address of a container; {set_it}")
     if len(candidates) > 1:
         others = ", ".join(other for other in candidates if other != ip)

@@ -10,19 +10,24 @@ import gc
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 _FILE = ("-c", "--configFile")
 _NAMESRV = ("-n", "--namesrvAddr")
 
 
-class Start(NamedTuple):
+class Start:
     """`mqserver broker start` or `mqserver namesrv start` with ordinary options."""
 
-    server: str
-    file: str | None
-    namesrv: str | None
-    settings: dict[str, str]
+    __slots__ = ("file", "namesrv", "server", "settings")
+
+    def __init__(
+        self, server: str, file: str | None, namesrv: str | None, settings: dict[str, str]
+    ) -> None:
+        self.server = server
+        self.file = file
+        self.namesrv = namesrv
+        self.settings = settings
 
 
 def plain_start(words: list[str]) -> Start | None:
@@ -65,8 +70,10 @@ def main() -> None:
         cli(prog_name="mqserver")
         return
     gc.disable()  # hardly anything that a start makes is garbage; `running` enables it again
-    # A twelfth of the start, for what `dataclasses` documents where a class does not.
-    sys.modules.setdefault("inspect", _Later("inspect"))
+    # A sixth of the start, for what `dataclasses` documents where a class does not, and for the
+    # text of exceptions in the log.
+    for name in ("inspect", "traceback"):
+        sys.modules.setdefault(name, _Later(name))
     from mqserver import running
 
     if start.server == "broker":

@@ -6,11 +6,14 @@ Trust is never learned from registrations. A refusal is code 16 and names the ke
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import TYPE_CHECKING
 
 from mqclient.wire.codes import ResponseCode
 from mqserver.config.settings import networks
 from mqserver.replies import Processor, Refused, Reply, Request
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Network, IPv6Network
 
 ADMIN_CODES = frozenset(
     {17, 25, 50, 51, 53, 54, 100, 102, 200, 205, 207, 215, 216, 222}
@@ -38,6 +41,8 @@ class Guard:
 
     def trusts(self, remote: str) -> bool:
         """Whether a peer, "ip:port", is on this machine or in a configured network."""
+        from ipaddress import IPv6Address, ip_address  # nobody asks before the port is open
+
         address = ip_address(host_of(remote))
         if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
             address = address.ipv4_mapped

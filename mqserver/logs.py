@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from copy import copy
-from pathlib import Path
 
 from mqserver.config.load import Loaded
 from mqstore.lean import dataclass
@@ -164,8 +163,9 @@ def set_up(loaded: Loaded, server: str) -> None:
 
 
 def _file(loaded: Loaded, name: str) -> logging.Handler:
-    """A file that rolls; the import is late because most servers write none."""
+    """A file that rolls; the imports are late because most servers write none."""
     from logging.handlers import RotatingFileHandler
+    from pathlib import Path
 
     folder = Path(str(loaded.values["logDir"])).expanduser()
     folder.mkdir(parents=True, exist_ok=True)

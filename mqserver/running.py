@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -179,7 +178,7 @@ def load_broker(file: str | None, namesrv: str | None, settings: Mapping[str, st
     with clear_errors(None):
         return load(
             BROKER,
-            file=Path(file) if file else None,
+            file=file,
             environment=environment,
             override=broker_override,
             flags=[*flags, *pairs(settings, "--set")],
@@ -194,7 +193,7 @@ def load_namesrv(file: str | None, settings: Mapping[str, str]) -> Loaded:
     with clear_errors(None):
         return load(
             NAMESRV,
-            file=Path(file) if file else None,
+            file=file,
             environment=pairs({"rocketmqHome": home}, "environment ROCKETMQ_HOME") if home else (),
             override=namesrv_override,
             flags=pairs(settings, "--set"),

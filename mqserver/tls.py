@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from mqserver.config.settings import ClientTlsSettings, ServerTlsSettings
 from mqserver.expiry import Expiry
@@ -70,7 +69,7 @@ class CertificateWatch:
     ) -> None:
         self._tls = {key: value for key, value in tls.items() if key != "handshake_timeout"}
         self._show = show
-        self._paths = [Path(str(tls[key])) for key in _FILES if tls.get(key)]
+        self._paths = [str(tls[key]) for key in _FILES if tls.get(key)]
         self._shown = self._before = self._stamps()
         self._watch = Watch("tls-watch", self.look, watch_s)
         self._is_used = bool(self._paths) and tls.get("mode") != "disabled"
@@ -106,13 +105,13 @@ class CertificateWatch:
             log.error("TLS files changed but cannot be taken, the old certificate stays: %s", error)
         else:
             self._expiry.read()
-            log.info("TLS files changed: new connections use %s", ", ".join(map(str, self._paths)))
+            log.info("TLS files changed: new connections use %s", ", ".join(self._paths))
 
     def _stamps(self) -> tuple[Stamp | None, ...]:
         return tuple(_stamp(path) for path in self._paths)
 
 
-def _stamp(path: Path) -> Stamp | None:
+def _stamp(path: str) -> Stamp | None:
     try:
         return stamp(path)
     except OSError:  # as good as gone; reading it says why

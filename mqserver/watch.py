@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 Stamp = tuple[int, int, int, int]
 """What changes when a file does: modification time in ns, size, inode, device."""
 
 
-def stamp(path: Path) -> Stamp | None:
+def stamp(path: str | os.PathLike[str]) -> Stamp | None:
     """A file's stamp: equal as long as nothing changed; None while there is no such file.
 
     Raises OSError for a file that is there and cannot be looked at.
     """
     try:
-        found = path.stat()
+        found = os.stat(path)
     except FileNotFoundError:
         return None
     return (found.st_mtime_ns, found.st_size, found.st_ino, found.st_dev)

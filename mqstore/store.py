@@ -1,7 +1,5 @@
 """The store engine: appends messages, keeps queues and index, recovers after a crash."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from typing import Self, TypeVar

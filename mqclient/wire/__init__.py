@@ -1,7 +1,14 @@
-"""RocketMQ's remoting protocol without IO: frames, codes, headers, bodies, calls."""
+"""RocketMQ's remoting protocol without IO: frames, codes, headers, bodies, calls.
 
-from mqclient.wire.codes import LanguageCode, RequestCode, ResponseCode, SerializeType
-from mqclient.wire.frame import Frame, FrameError, decode, encode
+Names are imported when they are first used: the servers' start needs the codes alone.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mqclient.wire.codes import LanguageCode, RequestCode, ResponseCode, SerializeType
+    from mqclient.wire.frame import Frame, FrameError, decode, encode
 
 __all__ = [
     "Frame",
@@ -13,3 +20,14 @@ __all__ = [
     "decode",
     "encode",
 ]
+
+_OF_FRAMES = ("Frame", "FrameError", "decode", "encode")
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'mqclient.wire' has no attribute {name!r}")
+    home = "frame" if name in _OF_FRAMES else "codes"
+    value = getattr(import_module(f"mqclient.wire.{home}"), name)
+    globals()[name] = value
+    return value

@@ -15,16 +15,13 @@ from mqserver.addresses import Advertised, advertised
 from mqserver.broker import table
 from mqserver.broker.context import BrokerContext, NoNameServers
 from mqserver.broker.relay import Relay
-from mqserver.broker.slow_groups import stop_slow_groups
 from mqserver.broker.state import filters, groups, topics
 from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.filters import BloomShape, Filters
 from mqserver.broker.state.producers import Producers
 from mqserver.broker.state.saving import Saver
-from mqserver.broker.stats.log import StatsLog
 from mqserver.broker.stats.statistics import statistics_of
 from mqserver.broker.told import broker_row, plane_settings
-from mqserver.broker.transactions.checking import Checks
 from mqserver.config.load import Loaded
 from mqserver.config.online import OnlineSettings
 from mqserver.config.places import broker_override
@@ -42,6 +39,7 @@ from mqstore import Settings, Store, StorePoisoned
 if TYPE_CHECKING:
     from mqserver.broker.acl.control import AccessControl
     from mqserver.broker.register import Registrar
+    from mqserver.broker.transactions.checking import Checks
     from mqserver.health import Health
 
 log = logging.getLogger("mqserver.broker")
@@ -152,7 +150,7 @@ class Broker:
             self._health = _health(context)
             self._health.start()
         context.saver.start()
-        self._checks = Checks(context)
+        self._checks = _checks(context)
         self._checks.start()
 
     def _built(self, store: Store) -> BrokerContext:
@@ -322,6 +320,9 @@ class Broker:
 
     def _scan(self) -> None:
         """Close connections of clients that stopped sending heartbeats; note the midnights."""
+        from mqserver.broker.slow_groups import stop_slow_groups
+        from mqserver.broker.stats.log import StatsLog
+
         refusal: str | None = None
         turns = count(1)
         lines = StatsLog(self.context.stats, time.time)
@@ -357,6 +358,13 @@ class Broker:
         elif now != before:
             log.warning("the store takes messages again")
         return now
+
+
+def _checks(context: BrokerContext) -> Checks:
+    """Asks producers about their transactions; the port is open before it is imported."""
+    from mqserver.broker.transactions.checking import Checks
+
+    return Checks(context)
 
 
 def _health(context: BrokerContext) -> Health:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
-from datetime import date
+from time import localtime
 from typing import TYPE_CHECKING, Protocol
 
 from mqserver.broker.relay import Relay
@@ -211,7 +211,7 @@ class BrokerContext:
     stats: Statistics
     boot_ms: int
     accepting: bool = True
-    days: Days = field(default_factory=lambda: Days(date.today))
+    days: Days = field(default_factory=lambda: Days(lambda: localtime()[:3]))
     acl: AccessControl | None = None
     certificate_end: Callable[[], int | None] = lambda: None
 

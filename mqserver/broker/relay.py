@@ -7,11 +7,12 @@ from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING
 
 from mqclient.wire.codes import FrameFlag, ResponseCode
-from mqclient.wire.frame import Frame, decode, encode
 from mqserver.replies import LATER, Refused, Reply, Request, Response
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
+
+    from mqclient.wire.frame import Frame
 
 Send = Callable[[int, bytes], bool]
 Call = Callable[[int, bytes, float], bytes]
@@ -38,6 +39,8 @@ class Relay:
 
     def tell(self, connection: int, code: int, fields: dict[str, str], body: bytes = b"") -> bool:
         """A one-way request; False if the client is gone."""
+        from mqclient.wire.frame import Frame, encode  # with json, not before the port is open
+
         frame = Frame(code, fields, body, flag=int(FrameFlag.ONEWAY))
         return self._send(connection, encode(frame))
 
@@ -45,6 +48,8 @@ class Relay:
         self, connection: int, code: int, fields: dict[str, str], body: bytes, timeout: float
     ) -> Frame:
         """A request and its reply; ConnectionError or TimeoutError without one."""
+        from mqclient.wire.frame import Frame, decode, encode
+
         return decode(self._call(connection, encode(Frame(code, fields, body)), timeout))
 
     def later(self, request: Request, answer: Callable[[], Response]) -> Reply:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
-from pathlib import Path
 
 from mqserver.config.table import Table, Value, shown_of
 from mqserver.config.text import parse
 from mqstore.lean import dataclass
 
 DEFAULT = "default"
+AnyPath = str | os.PathLike[str]
+"""Strings at the start of a server: importing pathlib takes a twentieth of it."""
 
 
 class SettingsError(ValueError):
@@ -62,9 +64,9 @@ class Loaded:
 def load(
     table: Table,
     *,
-    file: Path | None = None,
+    file: AnyPath | None = None,
     environment: Iterable[tuple[str, str, str]] = (),
-    override: Callable[[Loaded], Path] | None = None,
+    override: Callable[[Loaded], str] | None = None,
     flags: Iterable[tuple[str, str, str]] = (),
 ) -> Loaded:
     """Collect the settings of one server.
@@ -84,7 +86,7 @@ def load(
     _apply_tls_file(_with_flags(loaded, flags), loaded)
     if override is not None:
         path = override(_with_flags(loaded, flags))
-        if path.exists():
+        if os.path.exists(path):
             apply_file(loaded, path)
     for key, text, origin in flags:
         loaded.apply(key, text, origin)
@@ -97,8 +99,8 @@ def _apply_tls_file(ahead: Loaded, loaded: Loaded) -> None:
     Servers and clients may share it: what has no effect here is passed over.
     """
     key = "tls.config.file"
-    path = Path(str(ahead.values.get(key, "")))
-    if key not in ahead.table or not (ahead.is_set(key) or path.is_file()):
+    path = str(ahead.values.get(key, ""))
+    if key not in ahead.table or not (ahead.is_set(key) or os.path.isfile(path)):
         return
     for entry in parse(read_text(path)):
         row = loaded.table.get(entry.key)
@@ -114,16 +116,17 @@ def _with_flags(loaded: Loaded, flags: Iterable[tuple[str, str, str]]) -> Loaded
     return ahead
 
 
-def apply_file(loaded: Loaded, path: Path) -> None:
+def apply_file(loaded: Loaded, path: AnyPath) -> None:
     """Apply a properties file, with `name:line` as the origin of each value."""
     for entry in parse(read_text(path)):
         loaded.apply(entry.key, entry.value, f"{path}:{entry.line}")
 
 
-def read_text(path: Path) -> str:
+def read_text(path: AnyPath) -> str:
     """A properties file as text: UTF-8, else Latin-1 as Java reads it."""
     try:
-        raw = path.read_bytes()
+        with open(path, "rb") as file:
+            raw = file.read()
     except OSError as error:
         raise SettingsError(f"cannot read {path}: {error.strerror}") from error
     try:

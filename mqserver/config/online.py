@@ -10,10 +10,9 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from mqclient.wire.bodies.common import DataVersion
-from mqserver.config.load import Loaded, SettingsError, read_text
+from mqserver.config.load import AnyPath, Loaded, SettingsError, read_text
 from mqserver.config.table import Setting, shown_of
 from mqserver.config.text import parse, render
 from mqserver.replies import Refused
@@ -31,7 +30,7 @@ class OnlineSettings:
     version: counts the updates (code 26).
     """
 
-    def __init__(self, loaded: Loaded, path: Path, changed: Callable[[Loaded], None]) -> None:
+    def __init__(self, loaded: Loaded, path: AnyPath, changed: Callable[[Loaded], None]) -> None:
         self._loaded = loaded
         self._path = path
         self._changed = changed
@@ -93,13 +92,13 @@ class OnlineSettings:
     def _save(self, accepted: dict[str, str]) -> None:
         """Merge into the saved changes: temporary file, fsync, rename."""
         saved: dict[str, str] = {}
-        if self._path.exists():
+        if os.path.exists(self._path):
             saved = {entry.key: entry.value for entry in parse(read_text(self._path))}
         saved.update(accepted)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._path.with_suffix(".tmp")
-        with temporary.open("w") as file:
+        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        temporary = os.path.splitext(self._path)[0] + ".tmp"
+        with open(temporary, "w") as file:
             file.write(render(saved))
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(self._path)
+        os.replace(temporary, self._path)

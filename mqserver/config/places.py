@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 from mqserver.config.load import Loaded
 
 
-def broker_override(loaded: Loaded) -> Path:
+def broker_override(loaded: Loaded) -> str:
     """A broker's file of online changes, in its store."""
-    root = Path(str(loaded.values["storePathRootDir"])).expanduser()
-    return root / "config" / "broker.override.properties"
+    root = os.path.expanduser(str(loaded.values["storePathRootDir"]))
+    return os.path.join(root, "config", "broker.override.properties")
 
 
-def namesrv_override(loaded: Loaded) -> Path:
+def namesrv_override(loaded: Loaded) -> str:
     """A NameServer's file of online changes, beside its key-value file."""
-    home = Path(str(loaded.values["kvConfigPath"])).expanduser().parent
-    return home / "config" / "namesrv.override.properties"
+    home = os.path.dirname(os.path.expanduser(str(loaded.values["kvConfigPath"])))
+    return os.path.join(home, "config", "namesrv.override.properties")

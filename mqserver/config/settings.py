@@ -4,17 +4,19 @@ A field is named after RocketMQ's key, in snake_case: `brokerIP1` is `broker_ip1
 `storePathRootDir` is `store_path_root_dir`. Keys that change nothing here have no field.
 """
 
+import os
 import re
-import socket
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from ipaddress import IPv4Network, IPv6Network, ip_network
-from pathlib import Path
-from typing import Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mqserver.config.load import Loaded, SettingsError
 from mqserver.config.tls_table import FILES, missing_file
 from mqstore import Settings
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Network, IPv6Network
 
 
 class ServerTlsSettings(NamedTuple):
@@ -165,8 +167,8 @@ class NamesrvSettings(NamedTuple):
 def broker_settings(loaded: Loaded) -> BrokerSettings:
     """Freeze loaded values; SettingsError if they do not fit together."""
     values: dict[str, Any] = _fields_of(BrokerSettings._fields, loaded)
-    values["broker_name"] = values["broker_name"] or socket.gethostname() or "DEFAULT_BROKER"
-    values["store_path_root_dir"] = str(Path(values["store_path_root_dir"]).expanduser())
+    values["broker_name"] = values["broker_name"] or _host_name() or "DEFAULT_BROKER"
+    values["store_path_root_dir"] = os.path.expanduser(values["store_path_root_dir"])
     _check_broker(loaded, values)
     values["server_tls"] = server_tls = _server_tls(loaded)
     if not loaded.is_set("useTLS"):
@@ -180,7 +182,7 @@ def broker_settings(loaded: Loaded) -> BrokerSettings:
 def namesrv_settings(loaded: Loaded) -> NamesrvSettings:
     """Freeze loaded values; SettingsError if they do not fit together."""
     values: dict[str, Any] = _fields_of(NamesrvSettings._fields, loaded)
-    values["kv_config_path"] = str(Path(values["kv_config_path"]).expanduser())
+    values["kv_config_path"] = os.path.expanduser(values["kv_config_path"])
     for key in ("adminAllowAddresses", "brokerAllowAddresses"):
         _check_networks(loaded, key)
     values["server_tls"] = _server_tls(loaded)
@@ -213,8 +215,12 @@ def changed_online(store: Settings, loaded: Loaded) -> Settings:
     return replace(store, **chosen)
 
 
-def networks(text: str) -> list[IPv4Network | IPv6Network]:
+def networks(text: str) -> "list[IPv4Network | IPv6Network]":
     """The networks of a list of CIDRs or addresses; ValueError names a bad one."""
+    if not text:
+        return []
+    from ipaddress import ip_network  # most servers name none
+
     return [
         ip_network(part.strip(), strict=False)
         for part in text.replace(";", ",").split(",")
@@ -222,9 +228,20 @@ def networks(text: str) -> list[IPv4Network | IPv6Network]:
     ]
 
 
+@cache
 def snake(key: str) -> str:
     """`brokerIP1` to `broker_ip1`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower().replace(".", "_")
+
+
+def _is_same(path: str, other: str) -> bool:
+    return os.path.normpath(os.path.expanduser(path)) == os.path.normpath(other)
+
+
+def _host_name() -> str:
+    import socket  # most brokers are named
+
+    return socket.gethostname()
 
 
 def _fields_of(names: tuple[str, ...], loaded: Loaded, begins: str = "") -> dict[str, Any]:
@@ -241,7 +258,7 @@ def _check_broker(loaded: Loaded, values: Mapping[str, Any]) -> None:
     if values["broker_id"] != 0:
         raise _refusal(loaded, "brokerId", "a master has id 0, and slaves are not built yet")
     log = str(loaded.values["storePathCommitLog"])
-    if log and Path(log).expanduser() != Path(values["store_path_root_dir"]) / "commitlog":
+    if log and not _is_same(log, os.path.join(values["store_path_root_dir"], "commitlog")):
         raise _refusal(loaded, "storePathCommitLog", "must be {storePathRootDir}/commitlog")
     if int(loaded.values["mappedFileSizeConsumeQueue"]) % 20:
         raise _refusal(loaded, "mappedFileSizeConsumeQueue", "must be a multiple of 20 bytes")

@@ -6,7 +6,7 @@ win, as in RocketMQ) and in `--set`.
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 from mqserver.config.table import Setting
 
@@ -48,4 +48,4 @@ FILES = ("certPath", "keyPath", "trustCertPath")
 
 def missing_file(value: str) -> str | None:
     """Why a file cannot be read; None if it is none, or there."""
-    return None if not value or Path(value).is_file() else "there is no such file"
+    return None if not value or os.path.isfile(value) else "there is no such file"

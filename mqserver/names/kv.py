@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from pathlib import Path
 
-from mqserver.config.load import SettingsError
+from mqserver.config.load import AnyPath, SettingsError
 from mqstore import fastjson
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
@@ -16,8 +15,8 @@ ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 class KeyValues:
     """Namespace to key to value; every change is on disk before it is answered."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: AnyPath) -> None:
+        self._path = os.fspath(path)
         self._lock = threading.Lock()
         self._tables = _loaded(path)
 
@@ -54,22 +53,23 @@ class KeyValues:
 
     def _save(self) -> None:
         """Temporary file, fsync, previous copy to `.bak`, rename."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._path.with_name(self._path.name + ".tmp")
-        with temporary.open("w", encoding="utf-8") as file:
+        os.makedirs(os.path.dirname(self._path) or ".", exist_ok=True)
+        temporary = self._path + ".tmp"
+        with open(temporary, "w", encoding="utf-8") as file:
             file.write(fastjson.dumps({"configTable": self._tables}))
             file.flush()
             os.fsync(file.fileno())
-        if self._path.exists():
-            backup = self._path.with_name(self._path.name + ".bak")
-            backup.write_bytes(self._path.read_bytes())
-        temporary.replace(self._path)
+        if os.path.exists(self._path):
+            with open(self._path, "rb") as before, open(self._path + ".bak", "wb") as backup:
+                backup.write(before.read())
+        os.replace(temporary, self._path)
 
 
-def _loaded(path: Path) -> dict[str, dict[str, str]]:
+def _loaded(path: AnyPath) -> dict[str, dict[str, str]]:
     """Read the file; none is an empty table, a broken one stops the start."""
     try:
-        text = path.read_bytes()
+        with open(path, "rb") as file:
+            text = file.read()
     except FileNotFoundError:
         return {}
     except OSError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from zlib import crc32
 
 from mqclient.wire.bodies.common import DataVersion, KVTable, TopicList
 from mqclient.wire.bodies.registration import Registered, Row, read
@@ -101,11 +100,17 @@ def _shown(text: str | None) -> str:
     return "null" if text is None else text
 
 
+def _crc32(body: bytes) -> int:
+    from zlib import crc32  # not before the port is open
+
+    return crc32(body) & 0x7FFFFFFF
+
+
 def register_broker(names: Names, request: Request) -> Reply:
     """REGISTER_BROKER (103)."""
     _check_source(names, request)
     header = RegisterBrokerRequestHeader.from_fields(request.fields)
-    if header.body_crc32 and header.body_crc32 != crc32(request.body) & 0x7FFFFFFF:
+    if header.body_crc32 and header.body_crc32 != _crc32(request.body):
         return Response(ResponseCode.SYSTEM_ERROR, "crc32 not match", {})
     said = _registered(request, header.compressed)
     try:

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mqserver.config.load import Loaded
@@ -47,7 +46,7 @@ class NameServer:
         self.names = Names(
             settings=self.settings,
             routes=Routes(time.monotonic, self.settings.broker_expiry / 1000, self._forget_answers),
-            kv=KeyValues(Path(self.settings.kv_config_path)),
+            kv=KeyValues(self.settings.kv_config_path),
             online=OnlineSettings(loaded, namesrv_override(loaded), self._changed),
             brokers=Guard("brokerAllowAddresses", self.settings.broker_allow_addresses),
             publish=self._keep_answer,

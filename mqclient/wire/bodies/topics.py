@@ -1,7 +1,6 @@
 """Bodies about topics: configuration, registration at a NameServer, statistics."""
 
 import struct
-import zlib
 from dataclasses import field
 from operator import itemgetter
 from typing import Self
@@ -111,6 +110,8 @@ class RegisterBrokerBody(Body):
             + _INT32.pack(len(topics))
             + b"".join(map(_with_length, [*topics, tail.encode()]))
         )
+        import zlib  # only compressed registrations, which are rare
+
         return zlib.compress(stream, 9)
 
     @classmethod
@@ -120,7 +121,7 @@ class RegisterBrokerBody(Body):
             return cls.from_json(data)
         try:
             return cls._from_stream(_inflate(data))
-        except (zlib.error, struct.error, UnicodeDecodeError, IndexError) as error:
+        except (struct.error, UnicodeDecodeError, IndexError) as error:
             raise BodyError(f"compressed registration: {error}") from error
 
     @classmethod
@@ -168,8 +169,13 @@ def _take(stream: bytes, position: int) -> tuple[bytes, int]:
 
 def _inflate(data: bytes) -> bytes:
     """Unpack with a cap, so that a small registration cannot take all memory."""
+    import zlib
+
     unpacker = zlib.decompressobj()
-    stream = unpacker.decompress(data, registration.BYTES_MAX)
+    try:
+        stream = unpacker.decompress(data, registration.BYTES_MAX)
+    except zlib.error as error:
+        raise BodyError(f"compressed registration: {error}") from error
     if unpacker.unconsumed_tail:
         raise BodyError(f"compressed registration grows over {registration.BYTES_MAX} bytes")
     return stream

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import date
+from collections.abc import Callable, Hashable, Mapping
 
 PUT, GET = "msgPutTotal", "msgGetTotal"
 
@@ -11,10 +10,10 @@ PUT, GET = "msgPutTotal", "msgGetTotal"
 class Days:
     """Remembers the totals of puts and gets when the local day changed; zeros before that.
 
-    today: the present local date, injected.
+    today: the present local date, injected; only compared.
     """
 
-    def __init__(self, today: Callable[[], date]) -> None:
+    def __init__(self, today: Callable[[], Hashable]) -> None:
         self._today = today
         self._day = today()
         self._today_morning = {PUT: "0", GET: "0"}
