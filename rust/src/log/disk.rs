@@ -20,6 +20,12 @@ pub trait Disk: Send + Sync + 'static {
         copy_by_reading(self, pieces, out)
     }
 
+    /// A range that lies in the file, where it is in memory now; None where it may not be, or is
+    /// read with less trouble by copying. The caller knows that nobody writes there.
+    fn resident(&self, _from: u64, _to: u64) -> Option<&[u8]> {
+        None
+    }
+
     /// Writes the slices one behind the other. Readers see the bytes at once; they are durable
     /// after [`Disk::sync`]. The caller has allocated the range.
     fn write_at(&self, offset: u64, slices: &[&[u8]]) -> io::Result<()>;

@@ -11,7 +11,7 @@ use memmap2::{Advice, MmapOptions, MmapRaw};
 
 use super::disk::{Disk, copy_by_reading};
 use super::fs::{File, OpenOptions};
-use super::resident::{copy_from_map, is_resident};
+use super::resident::{self, copy_from_map, is_resident};
 use super::tape::Operation;
 
 const PAGE_BYTES: u64 = 4096;
@@ -188,14 +188,9 @@ const PREFETCH_BYTES_MAX: usize = 4 << 10;
 /// Has the processor fetch what the next append will overwrite, while that is being encoded. The
 /// put lock is released after a copy, and waits for its stores: 10 to 20 % of an append.
 fn prefetch(map: &MmapRaw, from: usize, count: usize) {
-    #[cfg(target_arch = "x86_64")]
     for at in (from..from + count.min(PREFETCH_BYTES_MAX)).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        // SAFETY: a prefetch reads and writes nothing, and faults nowhere.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(map.as_ptr().wrapping_add(at).cast()) };
+        super::view::prefetch(map.as_ptr(), at);
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (map, from, count);
 }
 
 impl Disk for FileDisk {
@@ -243,6 +238,19 @@ impl Disk for FileDisk {
             }
             Ok(true)
         })
+    }
+
+    /// Not of a file that is appended to by `pwrite`: each of its pages would be a fault.
+    fn resident(&self, from: u64, to: u64) -> Option<&[u8]> {
+        let map = match self.appended_length {
+            Some(_) => None,
+            None => self.readable_map(),
+        }?;
+        let operation = Operation::Read(from, to);
+        let is_there = self
+            .file
+            .doing(&operation, || Ok(is_resident(map, from, to)));
+        (is_there.ok()? && from <= to).then(|| resident::of_map(map, from, to))
     }
 
     fn write_at(&self, offset: u64, slices: &[&[u8]]) -> io::Result<()> {

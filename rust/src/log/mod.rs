@@ -15,6 +15,7 @@ mod segment;
 mod segments;
 mod tape;
 mod unwritten;
+mod view;
 mod writer;
 
 pub use allocate::Allocator;
@@ -26,4 +27,6 @@ pub use memory::{Memory, MemoryDisk};
 pub use recording::{Event, Recording, RecordingDisk};
 pub use segments::{Removed, Segments};
 pub use tape::{Operation, Tape, Target, Watch, watch};
+pub use view::View;
+pub(crate) use view::prefetch;
 pub use writer::{WriteError, Writer};

@@ -41,6 +41,17 @@ pub(super) fn copy_from_map(map: &MmapRaw, at: usize, bytes: usize, out: &mut Ve
     }
 }
 
+/// Bytes of a map, which has them; the caller knows that nobody writes there.
+pub(super) fn of_map(map: &MmapRaw, from: u64, to: u64) -> &[u8] {
+    assert!(
+        from <= to && to <= map.len() as u64,
+        "{from} to {to} leave the map"
+    );
+    // SAFETY: the range lies in the map, as asserted, and is borrowed with it; nobody writes below
+    // the end of the log, and what is written behind it goes through raw pointers.
+    unsafe { std::slice::from_raw_parts(map.as_ptr().add(from as usize), (to - from) as usize) }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;

@@ -9,6 +9,7 @@ use parking_lot::RwLock;
 use super::disk::{Access, Disk, FileInfo, Files};
 use super::segment::Segment;
 use super::unwritten::Unwritten;
+use super::view::View;
 
 /// The file set. Any number of readers; one [`super::Writer`] moves the end.
 #[derive(Debug)]
@@ -143,6 +144,15 @@ impl<F: Files> Segments<F> {
             }
             _ => Ok(false),
         }
+    }
+
+    /// The bytes from `offset` on that lie in one file below the end of the log, at most `bytes`,
+    /// where they are in memory; None where [`Segments::read_at`] has to be asked.
+    pub fn view(&self, offset: u64, bytes: usize) -> Option<View> {
+        let (segment, count) = self.locate(offset, bytes)?;
+        let from = offset - segment.start();
+        let to = from + count as u64;
+        View::of(&segment, |segment| segment.disk().resident(from, to))
     }
 
     /// Makes `[from, to)` durable.

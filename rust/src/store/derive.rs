@@ -13,7 +13,7 @@ use super::layout;
 use super::open::parse_levels;
 use super::settings::Settings;
 use super::types::StoreError;
-use super::walk::{Step, Walk};
+use super::walk::{Steps, Walk};
 use crate::clock::Clock;
 use crate::format::message::Outline;
 use crate::log::Access;
@@ -49,15 +49,17 @@ pub fn index(root: &Path, settings: &Settings, clock: Arc<dyn Clock>) -> Result<
     let mut index = IndexWriter::resume(Arc::new(files), clock)?;
     let mut walk = Walk::from(log.min_offset());
     loop {
-        let offset = walk.offset();
-        match walk.step(&log, log.max_offset()).map_err(io_error(root))? {
-            Step::Record(bytes) => {
-                if let Ok(record) = Outline::parse(bytes) {
-                    index.add_record(offset.cast_signed(), &record)?;
+        let steps = walk.steps(&log, log.max_offset());
+        match steps.map_err(io_error(root))? {
+            Steps::Records(records) => {
+                for (offset, bytes) in records.iter() {
+                    if let Ok(record) = Outline::parse(bytes) {
+                        index.add_record(offset.cast_signed(), &record)?;
+                    }
                 }
             }
-            Step::Blank => {}
-            Step::Neither | Step::End => break,
+            Steps::Blank => {}
+            Steps::Neither | Steps::End => break,
         }
     }
     index.write()?;

@@ -11,7 +11,7 @@ use super::index_writer::IndexWriter;
 use super::recent::RecentQueues;
 use super::settings::MultiDispatch;
 use super::types::{Arrival, StoreError};
-use super::walk::{LogRead, Step, Walk};
+use super::walk::{GROUP, LogRead, Records, Steps, Walk};
 use crate::format::consume_queue::QueueEntry;
 use crate::format::consume_queue_ext::ExtUnit;
 use crate::format::delay_levels::DelayLevels;
@@ -148,18 +148,30 @@ impl Derived {
     ) -> Result<(), StoreError> {
         walk.forget();
         self.batch.is_told = listener.is_some();
+        let followed = self.follow_on(log, walk, limit, listener);
+        walk.forget();
+        followed
+    }
+
+    fn follow_on(
+        &mut self,
+        log: &impl LogRead,
+        walk: &mut Walk,
+        limit: u64,
+        listener: Option<&Listener>,
+    ) -> Result<(), StoreError> {
         loop {
             let offset = walk.offset();
-            match walk.step(log, limit).map_err(log_error(offset))? {
-                Step::Record(bytes) => self.take_in(offset, bytes)?,
-                Step::Blank => {}
-                Step::Neither => {
+            match walk.steps(log, limit).map_err(log_error(offset))? {
+                Steps::Records(records) => self.take_in(&records)?,
+                Steps::Blank => {}
+                Steps::Neither => {
                     return Err(StoreError::Damaged {
                         root: "(open)".into(),
                         what: format!("no record at physical offset {offset} of the written log"),
                     });
                 }
-                Step::End => return self.publish(walk.offset(), listener),
+                Steps::End => return self.publish(walk.offset(), listener),
             }
             if self.batch.is_full() {
                 self.publish(walk.offset(), listener)?;
@@ -167,25 +179,41 @@ impl Derived {
         }
     }
 
-    /// Adds one record to its queue and the index.
-    pub(crate) fn take_in(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        self.batch.records += 1;
-        let Ok(record) = Outline::parse(bytes) else {
-            self.progress.skipped.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(offset, "skipping a record whose fields make no sense");
-            return Ok(());
-        };
+    /// Adds records to their queues and the index.
+    fn take_in(&mut self, records: &Records<'_>) -> Result<(), StoreError> {
+        let mut outlines = [const { None }; GROUP];
+        for ((_, bytes), outline) in records.iter().zip(&mut outlines) {
+            *outline = Outline::parse(bytes).ok();
+        }
+        let met = outlines.iter().flatten();
+        let queued = met.filter(|record| sys_flag::is_queued(record.sys_flag));
+        self.recent
+            .expect(queued.map(|record| (record.topic, record.queue_id)));
+        for ((offset, bytes), outline) in records.iter().zip(&outlines) {
+            self.batch.records += 1;
+            match outline {
+                Some(record) => self.take_in_one(offset, bytes, record)?,
+                None => {
+                    self.progress.skipped.fetch_add(1, Ordering::Relaxed);
+                    tracing::warn!(offset, "skipping a record whose fields make no sense");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_in_one(
+        &mut self,
+        offset: u64,
+        bytes: &[u8],
+        record: &Outline<'_>,
+    ) -> Result<(), StoreError> {
         self.batch.store_timestamp_ms = record.store_timestamp_ms;
-        let is_queued = sys_flag::is_queued(record.sys_flag);
-        if is_queued {
-            self.recent.expect(record.topic, record.queue_id);
-        }
-        // The index first, while the queue is fetched.
         if let Some(index) = &mut self.index {
-            index.add_record(offset.cast_signed(), &record)?;
+            index.add_record(offset.cast_signed(), record)?;
         }
-        if is_queued {
-            self.enqueue(offset, bytes, &record)?;
+        if sys_flag::is_queued(record.sys_flag) {
+            self.enqueue(offset, bytes, record)?;
         }
         Ok(())
     }

@@ -11,17 +11,21 @@
 //! the process comes again from the log: after an unclean stop nothing behind the checkpoint is
 //! believed, and the checkpoint never covers what is not flushed.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::consume_queue::{ConsumeQueue, Tail};
 use super::sparse_files::Dirty;
 use super::types::{ReadMode, StoreError, WouldBlock};
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
+use crate::log::prefetch;
 
 /// Units of one queue are written beyond this.
 pub(super) const QUEUE_BYTES_MAX: usize = 64 << 10;
 /// All pending units of a store are written beyond this.
 pub(super) const ALL_BYTES_MAX: i64 = 16 << 20;
+/// The counters in front of what an [`Arc`] holds.
+const HANDLE_BYTES: usize = 2 * size_of::<usize>();
 /// Room that a queue keeps for the next units; a store has many.
 const KEPT_BYTES: usize = 256;
 
@@ -57,6 +61,20 @@ impl ConsumeQueue {
             self.write(tail)?;
         }
         Ok(())
+    }
+
+    /// Has the processor fetch the counters of the handle, and what an append touches.
+    pub(super) fn fetch(self: &Arc<Self>) {
+        let start = Arc::as_ptr(self).cast::<u8>();
+        for line in [0, 64, 128] {
+            prefetch(start.wrapping_sub(HANDLE_BYTES), line);
+        }
+    }
+
+    /// Has it fetch the place of the next unit.
+    pub(super) fn fetch_end(&self) {
+        let tail = self.tail.lock();
+        prefetch(tail.pending.as_ptr(), tail.pending.len());
     }
 
     /// Writes the pending units.

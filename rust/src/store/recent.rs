@@ -5,10 +5,14 @@ use std::sync::Arc;
 
 use super::consume_queue::ConsumeQueue;
 use super::consume_queues::ConsumeQueues;
+use super::walk::GROUP;
+use crate::log::prefetch;
 
 /// Slots at first, and at most; powers of two. A slot takes 24 bytes.
 const SLOTS_MIN: usize = 1_024;
 const SLOTS_MAX: usize = 65_536;
+/// Fewer are near the processor anyhow.
+const MANY_QUEUES: usize = 256;
 
 /// A queue, and where it was put in a batch.
 pub(super) struct Slot {
@@ -64,12 +68,33 @@ impl RecentQueues {
         self.slots[at].as_mut()
     }
 
-    /// Has the processor fetch a queue that [`Self::get`] will be asked for shortly.
-    pub(super) fn expect(&self, topic: &str, queue_id: i32) {
-        if !self.slots.is_empty()
-            && let Some(slot) = &self.slots[self.first_of(mixed(topic, queue_id))]
-        {
-            prefetch(&slot.queue);
+    /// Has the processor fetch queues that [`Self::get`] will be asked for shortly, at most
+    /// [`GROUP`]: each of them is a wait for its slot, for itself, and for the end of its units,
+    /// and so all wait at once.
+    pub(super) fn expect<'a>(&self, wanted: impl Iterator<Item = (&'a str, i32)>) {
+        if self.filled < MANY_QUEUES {
+            return;
+        }
+        let mut places = [0; GROUP];
+        let mut count = 0;
+        for ((topic, queue_id), place) in wanted.zip(&mut places) {
+            *place = self.first_of(mixed(topic, queue_id));
+            prefetch(
+                self.slots.as_ptr().cast(),
+                *place * size_of::<Option<Slot>>(),
+            );
+            count += 1;
+        }
+        let expected = || {
+            places[..count]
+                .iter()
+                .filter_map(|at| self.slots[*at].as_ref())
+        };
+        for slot in expected() {
+            slot.queue.fetch();
+        }
+        for slot in expected() {
+            slot.queue.fetch_end();
         }
     }
 
@@ -106,19 +131,6 @@ impl RecentQueues {
         let bits = self.slots.len().trailing_zeros();
         usize::try_from(mixed >> (64 - bits)).unwrap_or(0)
     }
-}
-
-/// Fetches the counters of the handle, and what an append touches.
-fn prefetch(queue: &Arc<ConsumeQueue>) {
-    #[cfg(target_arch = "x86_64")]
-    for at in [-16_isize, 48, 112] {
-        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        let line = Arc::as_ptr(queue).cast::<i8>().wrapping_offset(at);
-        // SAFETY: a prefetch reads and writes nothing, and faults nowhere.
-        unsafe { _mm_prefetch::<_MM_HINT_ET0>(line) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = queue;
 }
 
 /// Topics that follow a scheme differ at their end.

@@ -1,12 +1,24 @@
 //! Going through the log record by record.
 
 use std::io;
+use std::ops::Range;
 
 use crate::format::message::{BLANK_BYTES, Head};
-use crate::log::{Files, Segments};
+use crate::log::{Files, Segments, View, prefetch};
 
 /// Bytes read at once.
 const CHUNK_BYTES: usize = 256 << 10;
+/// Bytes looked at at once where they are in memory.
+const VIEW_BYTES: usize = 1 << 20;
+/// Records given together at most.
+pub(crate) const GROUP: usize = 16;
+/// Records ahead of which the edges are fetched, if all are as long as the last one; and what of
+/// an edge: the end of a record, with topic and properties, and the head of the next. Bodies are
+/// not looked at, and the processor itself fetches ahead only where strides are short.
+const FETCHED_AHEAD: usize = 6;
+const FETCHED_BEFORE: usize = 128;
+const FETCHED_BEHIND: usize = 96;
+const LINE_BYTES: usize = 64;
 /// No record is believed to be longer; RocketMQ's default limit is 4 MiB and 64 KiB.
 pub(crate) const RECORD_BYTES_MAX: usize = 256 << 20;
 
@@ -25,6 +37,11 @@ pub(crate) trait LogRead: Send + Sync {
     /// starts.
     fn next_data(&self, offset: u64) -> io::Result<u64> {
         Ok(offset)
+    }
+
+    /// Bytes from `offset` on, at most so many, where they can be looked at without a copy.
+    fn view(&self, _offset: u64, _bytes: usize) -> Option<View> {
+        None
     }
 
     /// Says that a range of one file is about to be read; only a hint.
@@ -52,6 +69,10 @@ impl<F: Files> LogRead for Segments<F> {
         Self::next_data(self, offset)
     }
 
+    fn view(&self, offset: u64, bytes: usize) -> Option<View> {
+        Self::view(self, offset, bytes)
+    }
+
     fn will_read(&self, from: u64, to: u64) {
         Self::will_read(self, from, to);
     }
@@ -70,15 +91,59 @@ pub(crate) enum Step<'a> {
     End,
 }
 
+/// What was found at several places, one behind the other.
+#[derive(Debug)]
+pub(crate) enum Steps<'a> {
+    /// At least one record.
+    Records(Records<'a>),
+    /// As of [`Step`].
+    Blank,
+    /// As of [`Step`].
+    Neither,
+    /// As of [`Step`].
+    End,
+}
+
+/// Records behind each other: the offset of each, and its bytes.
+#[derive(Debug)]
+pub(crate) struct Records<'a> {
+    /// Where `bytes` lie in the log.
+    offset: u64,
+    bytes: &'a [u8],
+    /// Where each ends in `bytes`.
+    ends: [usize; GROUP],
+    count: usize,
+}
+
+impl<'a> Records<'a> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &'a [u8])> {
+        let mut start = 0;
+        self.ends[..self.count].iter().map(move |end| {
+            let from = std::mem::replace(&mut start, *end);
+            (self.offset + from as u64, &self.bytes[from..*end])
+        })
+    }
+}
+
+/// What lies at a place, and where in the chunk.
+enum Place {
+    Record(Range<usize>),
+    Blank,
+    Neither,
+    End,
+}
+
 /// A place in the log that moves on. Holds one chunk of bytes.
 #[derive(Debug)]
 pub(crate) struct Walk {
     at: u64,
     /// Grows only, so that it need not be cleared for each read.
     buffer: Vec<u8>,
-    /// How much of the buffer was read.
+    /// What the chunk is instead of the buffer, while there.
+    view: Option<View>,
+    /// Bytes of the chunk.
     filled: usize,
-    /// Offset of the buffer's first byte.
+    /// Offset of the chunk's first byte.
     buffered_from: u64,
     /// Where the file behind the one that holds `at` starts; not above `at` where that is unknown.
     next_file: u64,
@@ -90,6 +155,7 @@ impl Walk {
         Self {
             at: offset,
             buffer: Vec::new(),
+            view: None,
             filled: 0,
             buffered_from: offset,
             next_file: offset,
@@ -103,8 +169,61 @@ impl Walk {
 
     /// Looks at the next place below `limit` and moves behind it.
     pub(crate) fn step(&mut self, log: &impl LogRead, limit: u64) -> io::Result<Step<'_>> {
+        Ok(match self.place(log, limit)? {
+            Place::Record(range) => Step::Record(&self.chunk()[range]),
+            Place::Blank => Step::Blank,
+            Place::Neither => Step::Neither,
+            Place::End => Step::End,
+        })
+    }
+
+    /// As [`Self::step`], but takes the records behind the next as well, as far as they are at
+    /// hand, and looks at what is in memory where it is. Before what was given changes, or goes,
+    /// [`Self::forget`] has to be called.
+    pub(crate) fn steps(&mut self, log: &impl LogRead, limit: u64) -> io::Result<Steps<'_>> {
+        let first = self.at;
+        if first < limit && !self.has_record() {
+            self.look(log, limit);
+        }
+        let range = match self.place(log, limit)? {
+            Place::Record(range) => range,
+            Place::Blank => return Ok(Steps::Blank),
+            Place::Neither => return Ok(Steps::Neither),
+            Place::End => return Ok(Steps::End),
+        };
+        let mut size = range.len();
+        let mut ends = [size; GROUP];
+        let mut count = 1;
+        let to = self.next_file.min(limit) - self.buffered_from;
+        let to = usize::try_from(to).unwrap_or(usize::MAX).min(self.filled);
+        let chunk = &self.chunk()[..to];
+        let mut at = range.end;
+        fetch_edge(chunk, at + (FETCHED_AHEAD - 1) * size);
+        while count < GROUP
+            && let Head::Record(next) = Head::parse(&chunk[at..])
+            && next <= to - at
+        {
+            at += next;
+            if next != size {
+                fetch_edge(chunk, at);
+            }
+            fetch_edge(chunk, at + FETCHED_AHEAD * next);
+            size = next;
+            ends[count] = at - range.start;
+            count += 1;
+        }
+        self.at = self.buffered_from + at as u64;
+        Ok(Steps::Records(Records {
+            offset: first,
+            bytes: &self.chunk()[range.start..at],
+            ends,
+            count,
+        }))
+    }
+
+    fn place(&mut self, log: &impl LogRead, limit: u64) -> io::Result<Place> {
         if self.at >= limit {
-            return Ok(Step::End);
+            return Ok(Place::End);
         }
         if self.at >= self.next_file {
             self.next_file = log.next_file_start(self.at);
@@ -113,37 +232,62 @@ impl Walk {
         match Head::parse(self.bytes(log, BLANK_BYTES, end)?) {
             Head::Blank => {
                 self.at = self.next_file;
-                Ok(Step::Blank)
+                Ok(Place::Blank)
             }
             Head::Record(size) if size <= RECORD_BYTES_MAX && self.at + size as u64 <= end => {
-                let offset = self.at;
                 if self.bytes(log, size, end)?.len() < size {
-                    return Ok(Step::Neither);
+                    return Ok(Place::Neither);
                 }
+                let from = self.skipped();
                 self.at += size as u64;
-                let from = usize::try_from(offset - self.buffered_from).unwrap_or(usize::MAX);
-                Ok(Step::Record(&self.buffer[from..from + size]))
+                Ok(Place::Record(from..from + size))
             }
-            Head::Record(_) | Head::Neither => Ok(Step::Neither),
+            Head::Record(_) | Head::Neither => Ok(Place::Neither),
         }
     }
 
     /// Throws away what was read, because the log may have changed since.
     pub(crate) fn forget(&mut self) {
+        self.view = None;
         self.filled = 0;
         self.buffered_from = self.at;
         self.next_file = self.at;
     }
 
+    fn chunk(&self) -> &[u8] {
+        let bytes = self.view.as_ref().map_or(&*self.buffer, View::bytes);
+        &bytes[..self.filled]
+    }
+
+    /// Bytes of the chunk that lie before the next place.
+    fn skipped(&self) -> usize {
+        usize::try_from(self.at - self.buffered_from).unwrap_or(usize::MAX)
+    }
+
+    /// Whether so many bytes are at hand.
+    fn has(&self, count: usize) -> bool {
+        self.filled.saturating_sub(self.skipped()) >= count
+    }
+
+    /// Whether all of the next record is at hand, or something else.
+    fn has_record(&self) -> bool {
+        let rest = self.chunk().get(self.skipped()..).unwrap_or_default();
+        match Head::parse(rest) {
+            Head::Record(size) => size <= rest.len(),
+            Head::Blank => true,
+            Head::Neither => rest.len() >= BLANK_BYTES,
+        }
+    }
+
     /// The next `count` bytes below `end`, or fewer where the file has no more.
     fn bytes(&mut self, log: &impl LogRead, count: usize, end: u64) -> io::Result<&[u8]> {
-        let skipped = usize::try_from(self.at - self.buffered_from).unwrap_or(usize::MAX);
-        if self.filled.saturating_sub(skipped) < count {
+        if !self.has(count) {
             let room = usize::try_from(end - self.at).unwrap_or(usize::MAX);
             self.read(log, room.min(count.max(CHUNK_BYTES)))?;
-            return Ok(&self.buffer[..count.min(self.filled)]);
         }
-        Ok(&self.buffer[skipped..skipped + count])
+        let skipped = self.skipped();
+        let chunk = self.chunk();
+        Ok(&chunk[skipped..(skipped + count).min(chunk.len())])
     }
 
     /// Reads so many bytes from `at` on, or fewer where the file has no more.
@@ -151,9 +295,36 @@ impl Walk {
         if self.buffer.len() < count {
             self.buffer.resize(count, 0);
         }
+        self.view = None;
         self.filled = 0;
         self.buffered_from = self.at;
         self.filled = log.read_at(self.at, &mut self.buffer[..count])?;
         Ok(())
     }
+
+    /// Looks at what follows where it is, if it is in memory.
+    fn look(&mut self, log: &impl LogRead, limit: u64) {
+        let room = usize::try_from(limit - self.at).unwrap_or(usize::MAX);
+        if let Some(view) = log.view(self.at, room.min(VIEW_BYTES)) {
+            self.filled = view.bytes().len();
+            self.buffered_from = self.at;
+            self.view = Some(view);
+        }
+    }
 }
+
+/// Fetches the end of a record and the head of the next, which meet at `at`; not what lies behind
+/// the chunk, as another processor may just write there.
+fn fetch_edge(chunk: &[u8], at: usize) {
+    if at + FETCHED_BEHIND > chunk.len() {
+        return;
+    }
+    let from = at.saturating_sub(FETCHED_BEFORE);
+    for line in (from..at + FETCHED_BEHIND).step_by(LINE_BYTES) {
+        prefetch(chunk.as_ptr(), line);
+    }
+}
+
+#[cfg(test)]
+#[path = "walk_tests.rs"]
+mod tests;
