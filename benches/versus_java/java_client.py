@@ -44,7 +44,8 @@ class JavaClient(ServerProcess):
 class JavaSend:
     """`threads` threads that send synchronously through one producer; see Sending.java.
 
-    rate: messages offered per second, 0 for as fast as they can.
+    rate: messages offered per second, 0 for as fast as they can. in_flight: so many sends with
+    callbacks instead of the threads; see AsyncSending.java.
     """
 
     client: JavaClient
@@ -52,11 +53,13 @@ class JavaSend:
     batch: int = 1
     body_bytes: int = 1024
     rate: float = 0.0
+    in_flight: int = 0
 
     def run(self, cluster: Cluster, seconds: float) -> dict[str, Any]:
         """Load the cluster's broker; the driver's report."""
         load = {"threads": self.threads, "batch": self.batch, "bodyBytes": self.body_bytes}
-        fields = {"namesrv": cluster.namesrv, "topic": TOPIC, **load, "rate": self.rate}
+        pace = {"rate": self.rate, "inFlight": self.in_flight}
+        fields = {"namesrv": cluster.namesrv, "topic": TOPIC, **load, **pace}
         self.client.call("open", namesrv=cluster.namesrv)
         try:
             return self.client.call("send", **fields, seconds=seconds)
@@ -70,13 +73,18 @@ class JavaSend:
 
 @dataclass(frozen=True)
 class JavaConsume:
-    """A push consumer that reads a backlog of `messages` from its start; see Backlog.java."""
+    """A push consumer that reads a backlog of `messages` from its start; see Backlog.java.
+
+    at_once: most messages its listener is given in a call.
+    """
 
     client: JavaClient
     messages: int
+    at_once: int = 32
 
     def run(self, cluster: Cluster, seconds: float) -> dict[str, Any]:
         """Read all of it, however many seconds it takes; the driver's report."""
         group = f"bench_consumer_{next(_groups)}"
         fields = {"namesrv": cluster.namesrv, "topic": BACKLOG_TOPIC, "group": group}
-        return self.client.call("consume", **fields, count=self.messages)
+        counts = {"count": self.messages, "atOnce": self.at_once}
+        return self.client.call("consume", **fields, **counts)

@@ -10,8 +10,8 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 
 /**
- * A push consumer of the new "group" that reads "topic" from its first message until it has had "count";
- * timed from the first message it is given.
+ * A push consumer of the new "group" that reads "topic" from its first message until it has had "count", at
+ * most "atOnce" of them in a call; timed from the first message it is given.
  */
 final class Backlog {
     private static final int DEADLINE_SECONDS = 60;
@@ -19,6 +19,7 @@ final class Backlog {
     private final String namesrv;
     private final String topic;
     private final long count;
+    private final int atOnce;
     private final AtomicLong seen = new AtomicLong();
     private final AtomicLong start = new AtomicLong();
     private final CountDownLatch done = new CountDownLatch(1);
@@ -29,6 +30,7 @@ final class Backlog {
         namesrv = command.getString("namesrv");
         topic = command.getString("topic");
         count = command.getLongValue("count");
+        atOnce = command.getIntValue("atOnce");
     }
 
     JSONObject run() throws Exception {
@@ -36,7 +38,7 @@ final class Backlog {
         consumer.setNamesrvAddr(namesrv);
         consumer.setInstanceName("consumer@" + namesrv);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.setConsumeMessageBatchMaxSize(32);
+        consumer.setConsumeMessageBatchMaxSize(atOnce);
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener(this::consume);
         consumer.start();

@@ -13,7 +13,7 @@ import org.apache.rocketmq.client.producer.DefaultMQProducer;
  *
  * <p>Each line of standard input is a command in JSON with an "id"; each is answered by one line of JSON
  * with that id and the report, or "error". The JVM ends when standard input closes. Commands: "open"
- * (a producer for "namesrv"), "send" (Sending), "consume" (Backlog), "close".
+ * (a producer for "namesrv"), "send" (Sending, or AsyncSending with "inFlight"), "consume" (Backlog), "close".
  */
 public final class Load {
     private static final Map<String, DefaultMQProducer> PRODUCERS = new HashMap<>();
@@ -53,7 +53,10 @@ public final class Load {
                 PRODUCERS.put(namesrv, producer);
                 return new JSONObject();
             case "send":
-                return new Sending(PRODUCERS.get(namesrv), command).run();
+                DefaultMQProducer opened = PRODUCERS.get(namesrv);
+                return command.getIntValue("inFlight") > 0
+                    ? new AsyncSending(opened, command).run()
+                    : new Sending(opened, command).run();
             case "consume":
                 return new Backlog(command).run();
             case "close":
