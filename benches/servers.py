@@ -16,7 +16,8 @@ from mqclient.wire import calls
 from mqserver.probe import Probe
 from scripts.java_rocketmq import INTEROP, OPEN_FLAGS, VERSUS, Project, fetch
 from tests.interop.java_servers import prepare_home
-from tests.interop.processes import ServerProcess, free_triple
+from tests.interop.processes import ServerProcess
+from tests.ports import free_triple
 
 AUTO_CREATE_TOPIC = "TBW102"
 BOOTED = "boot success"

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 READY = "ready: "
 """The line that says both servers answer: `ready: NAMESRV BROKER`."""
-START_TIMEOUT_S = 20.0
-STOP_TIMEOUT_S = 15.0
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
 
 
 class Child:

@@ -19,7 +19,7 @@ class Probe:
     and believe whoever answers: for servers of one's own, on this machine.
     """
 
-    def __init__(self, address: str, timeout: float = 5.0, *, tls: bool = False) -> None:
+    def __init__(self, address: str, timeout: float = 30.0, *, tls: bool = False) -> None:
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -78,7 +78,7 @@ def _under_tls(plain: socket.socket) -> socket.socket:
     return context.wrap_socket(plain)
 
 
-def ask(address: str, request: Frame, timeout: float = 5.0) -> Frame:
+def ask(address: str, request: Frame, timeout: float = 30.0) -> Frame:
     """Send one request on a connection of its own."""
     with Probe(address, timeout) as probe:
         return probe.call(request)

@@ -220,7 +220,7 @@ class Standalone:
                     found += decode_messages(reply.body, "broker-a")
         return found
 
-    def wait_dispatched(self, timeout: float = 5.0) -> None:
+    def wait_dispatched(self, timeout: float = 30.0) -> None:
         """Wait until every message acknowledged so far is in its queue and the index."""
         deadline = time.monotonic() + timeout
         with self._probe() as broker:
@@ -232,7 +232,7 @@ class Standalone:
                 time.sleep(0.001)
         raise TimeoutError(f"the broker's queues are behind its log after {timeout} s")
 
-    def wait_consumed(self, group: str, topic: str, timeout: float = 10.0) -> None:
+    def wait_consumed(self, group: str, topic: str, timeout: float = 60.0) -> None:
         """Wait until a group has committed every message of a topic; TimeoutError says where."""
         deadline = time.monotonic() + timeout
         self.wait_dispatched()

@@ -35,7 +35,7 @@ class AddressList:
             def do_GET(self) -> None:
                 outer.asked.append(self.path)
                 if outer.silent:
-                    outer._ended.wait(30)
+                    outer._ended.wait(60)
                     return
                 body = outer.body.encode() if isinstance(outer.body, str) else outer.body
                 self.send_response(outer.status)
@@ -56,4 +56,4 @@ class AddressList:
         self._ended.set()
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(5)
+        self._thread.join(60)

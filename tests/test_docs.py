@@ -50,7 +50,7 @@ class Page:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
         )
         assert run.returncode == 0, f"$ {line}\n{run.stdout}{run.stderr}"
 
@@ -78,12 +78,12 @@ class Page:
             (self.directory / "test_block.py").write_text(text)
             self.command(f"{shlex.quote(sys.executable)} -m pytest -q test_block.py")
             return
-        self.command(f"timeout 110 {shlex.quote(sys.executable)} -c {shlex.quote(text)}")
+        self.command(f"timeout 220 {shlex.quote(sys.executable)} -c {shlex.quote(text)}")
 
     def stop(self) -> None:
         for server in reversed(self.servers):
             server.send_signal(signal.SIGTERM)
-            assert server.wait(timeout=20) == 0
+            assert server.wait(timeout=60) == 0
 
 
 def shell_lines(text: str) -> Iterator[str]:

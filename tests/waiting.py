@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 PAUSE_S = 0.02
 
 

@@ -10,7 +10,7 @@ import subprocess
 
 from benches.harness import ROOT
 from benches.servers import Cluster
-from tests.interop.processes import free_triple
+from tests.ports import free_triple
 
 SOURCE = ROOT / "rust" / "examples" / "limit.rs"
 COMPILE = ("rustc", "-O", "--edition", "2024", "-C", "codegen-units=1")

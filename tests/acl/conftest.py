@@ -39,5 +39,5 @@ def pair(plane: str, home: Path, tmp_path: Path) -> Iterator[Pair]:
 @pytest.fixture
 def probe(pair: Pair) -> Iterator[Probe]:
     """A connection to that broker."""
-    with Probe(pair.broker, timeout=10.0) as probe:
+    with Probe(pair.broker, timeout=60) as probe:
         yield probe

@@ -159,7 +159,7 @@ def test_the_watch_finds_a_change_by_itself(tmp_path: Path) -> None:
     (home / "conf" / "acl").mkdir()
     account = "accounts:\n- accessKey: thirdaccount\n  secretKey: 12345678\n"
     (home / "conf" / "acl" / "third.yml").write_text(account)
-    assert seen.wait(10)
+    assert seen.wait(60)
     acl.stop()
 
 
@@ -198,7 +198,7 @@ def test_a_broker_with_bad_accounts_does_not_start(
 
 
 def test_without_access_control_changes_fail_and_questions_are_not_answered() -> None:
-    with Standalone() as mq, Probe(mq.broker_address, timeout=10.0) as probe:
+    with Standalone() as mq, Probe(mq.broker_address, timeout=60) as probe:
         for code, failure in ((50, 209), (51, 210), (53, 211)):
             fields = {"accessKey": "someaccount", "globalWhiteAddrs": "10.0.0.1"}
             reply = probe.call(Frame(code, fields))

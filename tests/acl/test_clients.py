@@ -46,7 +46,7 @@ def test_every_request_of_a_client_is_signed(served: Pair, serialize: SerializeT
             producer.send(Message("AclSub", b"x"))
         with PushConsumer("g", served.namesrv, consume_from="earliest", **options) as consumer:
             consumer.subscribe(BOTH, "*", take)
-            assert done.wait(20), got
+            assert done.wait(60), got
     assert sorted(got) == [b"four", b"one", b"three", b"two"]
 
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from mqserver import addresses
 from mqserver.addresses import advertised
-from mqserver.testing import free_port
+from tests.ports import free_port
 
 SEVERAL = ["192.0.2.7", "198.51.100.7"]
 
@@ -85,7 +85,7 @@ def test_the_boot_lines_say_what_clients_are_told(tmp_path: Path) -> None:
     assert server.stdout is not None
     lines = [server.stdout.readline() for _ in range(3)]
     server.send_signal(signal.SIGTERM)
-    _, errors = server.communicate(timeout=20)
+    _, errors = server.communicate(timeout=60)
     assert lines[0].startswith("The broker[b, 127.0.0.1:31234] boot success. serializeType=JSON")
     assert lines[1] == "clients will be told 127.0.0.1:31234 (from: brokerIP1)\n"
     assert re.fullmatch(r"store: .*/store \(\d+\.\d GiB free\)\n", lines[2])

@@ -27,7 +27,7 @@ def mq():
 
 @pytest.fixture
 def ask(mq):
-    with Probe(mq.broker_address, timeout=10.0) as probe:
+    with Probe(mq.broker_address, timeout=60) as probe:
         yield probe.call
 
 

@@ -20,6 +20,7 @@ from mqserver.health import Health, address_of
 from mqserver.names.server import NameServer
 from mqserver.pair import Pair
 from mqserver.probe import Probe
+from tests.ports import free_port
 
 LISTEN = {"metricsListen": "127.0.0.1:0", "listenPort": "0", "bindAddress": "127.0.0.1"}
 COMMON = {'cluster="DefaultCluster"', 'node_id="watched"', 'node_type="broker"'}
@@ -37,7 +38,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 
 def read(port: int | None, path: str) -> tuple[int, str]:
     try:
-        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
     except HTTPError as error:
         return error.code, error.read().decode()
@@ -138,12 +139,10 @@ def test_a_bad_address_is_refused(listen: str) -> None:
 @pytest.mark.parametrize("kind", ["broker", "names"])
 def test_a_taken_metrics_port_leaves_nothing_open(tmp_path: Path, kind: str) -> None:
     """The server's own port can be bound again after the failed start, and its store opened."""
-    with socket.socket() as taken, socket.socket() as own:
+    with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        own.bind(("127.0.0.1", 0))
-        port, metrics = own.getsockname()[1], taken.getsockname()[1]
-        own.close()
+        port, metrics = free_port(), taken.getsockname()[1]
         flags = {**LISTEN, "listenPort": str(port), "metricsListen": f"127.0.0.1:{metrics}"}
         for _ in range(2):
             with pytest.raises(OSError, match="in use"):

@@ -313,7 +313,7 @@ def test_callers_that_wait_at_once_share_one_write() -> None:
 
     def save(_name: str, text: bytes) -> None:
         first_writes.set()
-        assert may_end.wait(10)
+        assert may_end.wait(60)
         written.append(text)
 
     state = [0]
@@ -326,14 +326,14 @@ def test_callers_that_wait_at_once_share_one_write() -> None:
 
     threads = [threading.Thread(target=change_and_save) for _ in range(5)]
     threads[0].start()
-    assert first_writes.wait(10)
+    assert first_writes.wait(60)
     for thread in threads[1:]:
         thread.start()
     while saver._asked["a.json"] < 5:
         pass
     may_end.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert written == [b"1", b"5"]
 
 
@@ -357,7 +357,7 @@ def test_who_waits_for_a_file_is_called_when_it_is_written() -> None:
         saver.when_saved(name, done)
     saver.when_saved("a.json", done)
     saver.start()
-    assert all_called.wait(10)
+    assert all_called.wait(60)
     assert events == ["a.json", "None", "None", "bad.json", "no space"]
     saver.when_saved("a.json", events.append)
     saver.stop()

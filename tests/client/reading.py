@@ -25,7 +25,7 @@ class Seen:
             self._changed.notify_all()
 
     async def until(self, count: int) -> list[bytes]:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             async with self._changed:
                 await self._changed.wait_for(lambda: len(self.bodies) >= count)
         return self.bodies
@@ -36,11 +36,11 @@ async def reading(cluster: Cluster, handler, expression="*", **options):
     consumer = PushConsumer("g", NAMESRV, transport=cluster.transport, **options)
     consumer.subscribe("T", expression, handler)
     async with consumer:
-        await consumer.wait_assigned(5)
+        await consumer.wait_assigned(60)
         yield consumer
 
 
 async def until(condition) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.005)

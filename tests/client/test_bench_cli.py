@@ -77,6 +77,7 @@ def test_latency_follows_every_message(mq_broker: Standalone) -> None:
 def test_a_tail_reads_nothing_of_the_backlog(mq_broker: Standalone) -> None:
     here = place(mq_broker, mq_broker.topic())
     report("produce", *here, "--count", "10")
+    mq_broker.wait_dispatched()
     code, out, words = run("consume", *here, "--tail", "--duration", "0.2", "--output", "json")
     assert (code, json.loads(out)[0]["messages"]) == (0, 0)
     assert words == "mqclient: nothing was counted: no message came after the warm-up\n"
@@ -84,7 +85,7 @@ def test_a_tail_reads_nothing_of_the_backlog(mq_broker: Standalone) -> None:
 
 @pytest.mark.parametrize("role", ["silent", "producer", "consumer"])
 def test_connections_are_held(mq_broker: Standalone, role: str) -> None:
-    here = ("-n", mq_broker.namesrv, "-t", mq_broker.topic(), "--duration", "0.3")
+    here = ("-n", mq_broker.namesrv, "-t", mq_broker.topic(), "--duration", "1")
     storm = ("--connections", "50", "--rate", "500", "--heartbeat", "0.1")
     found = report("connect", *here, *storm, "--role", role)
     assert found["totals"]["connected"] == found["latency_us"]["count"] == 50

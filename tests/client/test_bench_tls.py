@@ -113,7 +113,7 @@ def test_latency_follows_every_message(secured: Standalone, properties: Path):
 
 def test_connections_are_held(secured: Standalone, properties: Path):
     report(secured, properties, "produce", "-t", "HeldTls", "--count", "1", "--queues", "4")
-    storm = ("--connections", "20", "--rate", "200", "--heartbeat", "0.1", "--duration", "0.3")
+    storm = ("--connections", "20", "--rate", "200", "--heartbeat", "0.1", "--duration", "1")
     found = report(secured, properties, "connect", "-t", "HeldTls", *storm)
     assert found["totals"]["connected"] == found["latency_us"]["count"] == 20
     assert found["totals"]["heartbeats"] > 20

@@ -32,7 +32,7 @@ class Seen:
         self._end.clear()
 
     def until_the_end(self) -> list[bytes]:
-        assert self._end.wait(15), f"only {self.bodies} came"
+        assert self._end.wait(60), f"only {self.bodies} came"
         return self.bodies
 
 

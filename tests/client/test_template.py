@@ -17,7 +17,7 @@ from mqclient.transport import Transport
 from mqclient.wire.frame import Frame, FrameError, decode, encode
 from mqstore.message import MessageQueue
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 SENT = {"msgId": "7F00000100002A9F0000000000000001", "queueId": "3", "queueOffset": "41"}
 PULLED = {
     "suggestWhichBrokerId": "1", "nextBeginOffset": "7", "minOffset": "2", "maxOffset": "9",
@@ -202,8 +202,8 @@ def test_a_signal_ends_the_wait_of_the_main_thread():
     transport, address = thread.run(start())
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(Interrupted):
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
             transport.block_on(template(address, "sent"), (0, "", None), b"", DEADLINE)
         broker.answer = Frame(0, SENT)
         reply = transport.block_on(template(address, "sent"), (0, "", None), b"", DEADLINE)

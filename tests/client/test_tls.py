@@ -20,7 +20,7 @@ from mqserver.config.namesrv_table import NAMESRV
 from mqserver.config.settings import broker_settings
 from tests.certificates import Authority, Pair, encrypt
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from mqclient.mock import MockTransport
 from mqclient.transport import Transport
 from mqclient.wire.frame import Frame, decode, encode
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 ONEWAY = 2
 
 

@@ -21,7 +21,7 @@ from mqserver.probe import Probe
 from mqstore import ReceivedMessage, decode_messages, fastjson
 from tests.wire.golden import FOLDER, Recorded, frames
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 HELD_MS = "200"
 """Instead of the 15 or 20 s for which the recorded clients let an empty pull be held."""
 PHYSICAL = ("offset", "commitLogOffset")

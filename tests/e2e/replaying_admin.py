@@ -34,7 +34,19 @@ ASKED_AGAIN = (
     Code.GET_ROUTEINFO_BY_TOPIC,
     Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
     Code.GET_CONSUMER_CONNECTION_LIST,
+    Code.GET_CONSUMER_LIST_BY_GROUP,
+    Code.GET_PRODUCER_CONNECTION_LIST,
+    Code.GET_ALL_PRODUCER_INFO,
 )
+STORING = (
+    Code.SEND_MESSAGE,
+    Code.SEND_MESSAGE_V2,
+    Code.SEND_BATCH_MESSAGE,
+    Code.CONSUMER_SEND_MSG_BACK,
+    Code.END_TRANSACTION,
+    Code.PULL_MESSAGE,
+)
+"""Requests after which there may be more in the log than in the queues."""
 
 
 def config_files(found: Found) -> dict[str, str]:
@@ -70,6 +82,7 @@ class AdminReplay:
         self._physical: dict[int, int] = {}
         self._consumer = Line(mq.broker_address, timeout=PATIENCE)
         self._producer = Line(mq.broker_address, timeout=PATIENCE)
+        self._has_stored = True
         self.differences: list[str] = []
         self.compared = 0
 
@@ -232,6 +245,9 @@ class AdminReplay:
     def _send(self, one: Exchange) -> Frame | None:
         line, request = self._line(one), one.request
         self._translate(request)
+        if self._has_stored and one.server == "broker":
+            self._mq.wait_dispatched()
+        self._has_stored = request.code in STORING
         if one.reply is None:
             line.write(encode(request))
             return None
@@ -266,8 +282,6 @@ class AdminReplay:
             fields["g"] = str(int(time.time() * 1000))
         if request.code == Code.QUERY_MESSAGE and int(fields["endTimestamp"]) < 1 << 62:
             fields["endTimestamp"] = str(int(time.time() * 1000) + 60_000)
-        if request.code in (Code.PULL_MESSAGE, Code.QUERY_MESSAGE, Code.QUERY_CONSUME_QUEUE):
-            self._mq.wait_dispatched()
 
     def _settled(self, one: Exchange, reply: Frame) -> Frame:
         """Registrations and leaving clients take their time, as RocketMQ's do."""

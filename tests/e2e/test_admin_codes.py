@@ -18,6 +18,7 @@ from mqclient.wire.frame import Frame
 from mqserver.probe import Probe
 from mqserver.standalone import Standalone
 from mqstore import MessageQueue
+from tests.waiting import until
 
 GROUP = "counted"
 TAG_A = 2598919
@@ -26,7 +27,7 @@ TAG_A = 2598919
 
 @pytest.fixture
 def probe(mq: Standalone) -> Iterator[Probe]:
-    with Probe(mq.broker_address, timeout=10) as probe:
+    with Probe(mq.broker_address, timeout=60) as probe:
         yield probe
 
 
@@ -136,11 +137,13 @@ def test_delay_progress_is_shown(mq: Standalone, probe: Probe) -> None:
     send(probe, topic, 1, "DELAY\x011")
     fields = {"topic": topic, "queueId": "0"}
     pull = {"consumerGroup": "TOOLS_CONSUMER", **fields, "queueOffset": "0", "maxMsgNums": "1"}
-    pull |= {"sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": "8000"}
+    pull |= {"sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": "50000"}
     pull |= {"subscription": "*", "subVersion": "0"}
     assert probe.call(Frame(11, pull)).code == 0, "delivered after a second"
-    for _ in range(1_000):
-        table = DelayOffsetSerializeWrapper.from_json(probe.call(Frame(45)).body).offset_table
-        if table.get(1):
-            return
-    raise AssertionError(table)
+
+    def shown() -> int:
+        return DelayOffsetSerializeWrapper.from_json(probe.call(Frame(45)).body).offset_table.get(
+            1, 0
+        )
+
+    assert until(lambda: shown() > 0)

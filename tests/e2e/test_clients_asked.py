@@ -14,6 +14,7 @@ from mqclient.wire.frame import Frame, encode
 from mqserver.probe import Probe, ask
 from mqserver.standalone import Standalone
 from mqstore import MessageQueue, decode_messages
+from tests.waiting import until
 
 GROUP = "readers"
 BROKER = "broker-a"
@@ -40,19 +41,26 @@ class Client:
     """A consumer at the broker's door, which answers what it is asked in a thread."""
 
     def __init__(self, mq: Standalone, topic: str, version: int | None = None) -> None:
-        self.probe = Probe(mq.broker_address, timeout=10)
+        self._mq = mq
+        self.probe = Probe(mq.broker_address, timeout=60)
         assert self.probe.call(heartbeat(topic, version=version)).code == 0
+
+    def leave(self) -> None:
+        """Close the connection, and wait until the broker knows: tests share it."""
+        self.probe.close()
+        members = Frame(203, {"consumerGroup": GROUP})
+        assert until(lambda: ask(self._mq.broker_address, members).code != 0)
 
     def ask_meanwhile(self, mq: Standalone, request: Frame) -> Callable[[], Frame]:
         """Have an administrator send a request; the function returned waits for its reply."""
         replies: list[Frame] = []
         thread = threading.Thread(
-            target=lambda: replies.append(ask(mq.broker_address, request, timeout=15))
+            target=lambda: replies.append(ask(mq.broker_address, request, timeout=60))
         )
         thread.start()
 
         def reply() -> Frame:
-            thread.join(timeout=20)
+            thread.join(timeout=60)
             return replies[0]
 
         return reply
@@ -83,6 +91,7 @@ def topic(mq: Standalone) -> str:
     topic = mq.topic(queues=2)
     for queue_id in (0, 0, 1):
         send(mq, topic, queue_id)
+    mq.wait_dispatched()
     return topic
 
 
@@ -90,7 +99,7 @@ def topic(mq: Standalone) -> str:
 def client(mq: Standalone, topic: str) -> Iterator[Client]:
     client = Client(mq, topic)
     yield client
-    client.probe.close()
+    client.leave()
 
 
 def commit(mq: Standalone, topic: str, offsets: tuple[int, int]) -> None:
@@ -179,11 +188,11 @@ def test_a_client_that_goes_or_is_too_old_is_told(mq: Standalone, topic: str) ->
     fields = {"consumerGroup": GROUP, "clientId": CLIENT}
     reply = client.ask_meanwhile(mq, Frame(307, fields))
     client.pushed(307)
-    client.probe.close()
+    client.leave()
     assert reply().code == 1
     old = Client(mq, topic, version=61)
     refused = ask(mq.broker_address, Frame(307, fields))
-    old.probe.close()
+    old.leave()
     assert refused.code == 1
     assert "too low" in (refused.remark or "")
 

@@ -22,6 +22,7 @@ from mqserver.broker.tags import codes_of
 from mqserver.probe import Probe
 from mqserver.standalone import Standalone
 from mqstore import decode_messages
+from tests.waiting import until
 
 
 def pull(topic: str, offset: int, *, hold_ms: int = 0, tags: str = "*", queue: int = 0) -> Frame:
@@ -55,8 +56,8 @@ def heartbeat(group: str, client: str, topic: str, tags: str = "*", version: int
 class TestHolding:
     def test_a_message_ends_the_wait(self, mq: Standalone) -> None:
         topic = mq.topic(queues=1)
-        with Probe(mq.broker_address, 10) as waiting, Probe(mq.broker_address) as sender:
-            request = pull(topic, 0, hold_ms=8000)
+        with Probe(mq.broker_address, 60) as waiting, Probe(mq.broker_address) as sender:
+            request = pull(topic, 0, hold_ms=50_000)
             request.opaque = 77
             waiting.write(encode(request))
             began = time.monotonic()
@@ -64,19 +65,19 @@ class TestHolding:
             reply = waiting.read()
         assert (reply.code, reply.opaque, reply.remark) == (0, 77, "FOUND")
         assert [m.body for m in decode_messages(reply.body)] == [b"awaited"]
-        assert time.monotonic() - began < 7.0, "not at the deadline"
+        assert time.monotonic() - began < 45.0, "not at the deadline"
 
     def test_another_tag_does_not(self, mq: Standalone) -> None:
         topic = mq.topic(queues=1)
-        with Probe(mq.broker_address, 10) as waiting, Probe(mq.broker_address) as sender:
-            request = pull(topic, 0, hold_ms=8000, tags="Wanted")
+        with Probe(mq.broker_address, 60) as waiting, Probe(mq.broker_address) as sender:
+            request = pull(topic, 0, hold_ms=50_000, tags="Wanted")
             request.opaque = 78
             waiting.write(encode(request))
             sender.call(send(topic, b"other", "TAGS\x01Other"))
             sender.call(send(topic, b"wanted", "TAGS\x01Wanted"))
             reply = waiting.read()
             if reply.code == 20:  # the pull came between the two messages
-                reply = waiting.call(pull(topic, 1, hold_ms=8000, tags="Wanted"))
+                reply = waiting.call(pull(topic, 1, hold_ms=50_000, tags="Wanted"))
         assert [m.body for m in decode_messages(reply.body)] == [b"wanted"]
         assert reply.fields["nextBeginOffset"] == "2"
 
@@ -112,8 +113,11 @@ class TestMembership:
                 assert listed.body == b'{"consumerIdList":["one","two"]}'
             gone = one.read()
             assert gone.code == 40
-            listed = one.call(Frame(38, {"consumerGroup": group}))
-            assert listed.body == b'{"consumerIdList":["one"]}'
+
+            def left() -> bytes:
+                return one.call(Frame(38, {"consumerGroup": group})).body
+
+            assert until(lambda: left() == b'{"consumerIdList":["one"]}')
 
     def test_a_heartbeat_creates_the_retry_topic(self, mq: Standalone) -> None:
         topic = mq.topic()
@@ -158,7 +162,7 @@ def test_a_failed_message_comes_again(mq: Standalone, times: int) -> None:
     ):
         consumer.subscribe(topic, "*", handle)
         producer.send(Message(topic, b"stubborn", keys="k"))
-        assert done.wait(30), seen
+        assert done.wait(60), seen
     assert seen == [(topic, count) for count in range(times + 1)]
 
 
@@ -178,8 +182,8 @@ def test_a_message_given_up_is_a_dead_letter(mq: Standalone) -> None:
     ):
         consumer.subscribe(topic, "*", handle)
         producer.send(Message(topic, b"hopeless"))
-        assert seen.wait(20)
-        mq.wait_consumed(group, topic, timeout=20)
+        assert seen.wait(60)
+        mq.wait_consumed(group, topic, timeout=60)
     (dead,) = mq.messages(f"%DLQ%{group}")
     assert dead.body == b"hopeless"
     assert dead.reconsume_times == 1

@@ -16,7 +16,7 @@ from mqserver.replies import Request, Response
 from mqserver.standalone import Standalone
 from tests.inside import broker_of
 
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 LIMITED = {
     "send": (36, "waitTimeMillsInSendQueue"),
     "pull": (11, "waitTimeMillsInPullQueue"),
@@ -93,7 +93,7 @@ def change(probe: Probe, **settings: object) -> None:
 @pytest.fixture
 def families(plane: str) -> Iterator[Families]:
     settings = {key: str(HOUR_MS) for _, key in LIMITED.values()}
-    settings |= {"dataPlane": plane, "handoffThreads": "1"}
+    settings |= {"dataPlane": plane, "handoffThreads": "1", "brokerFastFailureEnable": "true"}
     with Standalone(settings=settings) as mq:
         started = Families(mq)
         yield started

@@ -46,7 +46,7 @@ class Load:
 
     def _run(self, number: int) -> None:
         try:
-            with Probe(self._address, timeout=10.0) as probe:
+            with Probe(self._address, timeout=60) as probe:
                 for index in range(1_000_000):
                     body = f"{number}-{index}".encode()
                     reply = probe.call(send(self._topic, index % 4, body))
@@ -70,7 +70,7 @@ def test_every_acknowledged_message_is_there_once(mq: Standalone) -> None:
     assert load.enough.wait(60)
     mq.kill()
     for thread in load.threads:
-        thread.join(30)
+        thread.join(60)
     mq.start()
     stored = Counter(message.body for message in mq.messages(topic))
     missing = [body for body in load.acknowledged if stored[body] != 1]

@@ -15,7 +15,7 @@ from mqstore import decode_messages
 LIMITED = {"enableMultiDispatch": "true", "enableLmq": "true", "maxLmqConsumeQueueNum": "1"}
 GROUP = "%LMQ%b"
 PULL = {"consumerGroup": GROUP, "topic": GROUP, "queueId": "0", "queueOffset": "0"}
-PULL |= {"maxMsgNums": "32", "sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": "9000"}
+PULL |= {"maxMsgNums": "32", "sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": "50000"}
 PULL |= {"subscription": "*", "subVersion": "0", "expressionType": "TAG"}
 
 
@@ -32,7 +32,7 @@ def limited(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Standalo
 
 
 def test_a_light_queue_is_read_and_one_too_many_is_refused(limited: Standalone) -> None:
-    with Probe(limited.broker_address, timeout=15) as probe:
+    with Probe(limited.broker_address, timeout=60) as probe:
         assert probe.call(send("%LMQ%a,%LMQ%b")).code == 0
         pulled = probe.call(Frame(11, PULL))  # held until it is dispatched
         assert [message.body for message in decode_messages(pulled.body)] == [b"x"]

@@ -16,7 +16,7 @@ def send(topic: str, body: bytes, opaque: int) -> bytes:
 
 def pipelined(mq: Standalone, topic: str) -> list[bytes]:
     """Send without waiting, then read all answers; the bodies as stored."""
-    with Probe(mq.broker_address, timeout=20) as probe:
+    with Probe(mq.broker_address, timeout=60) as probe:
         probe.write(b"".join(send(topic, str(i).encode(), i) for i in range(COUNT)))
         codes = [probe.read().code for _ in range(COUNT)]
     assert codes == [0] * COUNT

@@ -51,7 +51,7 @@ def answers(plane: str) -> dict[str, tuple[object, ...]]:
     found: dict[str, tuple[object, ...]] = {}
     with Standalone(settings={"dataPlane": plane, "enablePropertyFilter": "true"}) as mq:
         mq.topic("WireTopic")
-        with Probe(mq.broker_address, timeout=10.0) as probe:
+        with Probe(mq.broker_address, timeout=60) as probe:
             for queue_id in range(4):
                 for _ in range(6):
                     probe.call(plain_send("WireTopic", queue_id))

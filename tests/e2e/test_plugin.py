@@ -29,7 +29,7 @@ def test_fixtures(tmp_path: Path) -> None:
         [sys.executable, *command.split(), str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=120,
         check=False,
         cwd=ROOT,
     )

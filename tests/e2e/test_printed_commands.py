@@ -16,7 +16,7 @@ from mqclient import Message, Producer
 from mqserver.standalone import Standalone
 from mqstore.offline.export import export
 from tests.bad_input.commands import running
-from tests.interop.processes import free_triple
+from tests.ports import free_triple
 
 ROOT = Path(__file__).parent.parent.parent
 COMMAND = re.compile(

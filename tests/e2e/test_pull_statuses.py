@@ -127,7 +127,7 @@ def pull(mq: Standalone, case: Case) -> Frame:
     fields = {**PULL, "topic": case.topic, "queueId": str(case.queue_id)}
     fields |= {"queueOffset": str(case.offset), "subscription": case.subscription}
     fields |= {"expressionType": case.kind}
-    with Probe(mq.broker_address, timeout=10.0) as probe:
+    with Probe(mq.broker_address, timeout=60) as probe:
         return probe.call(Frame(11, fields))
 
 

@@ -14,7 +14,7 @@ from mqserver.config.namesrv_table import NAMESRV
 from mqserver.names.server import NameServer
 from mqserver.probe import ask
 from mqserver.standalone import Standalone
-from mqserver.testing import free_port
+from tests.ports import free_port
 from tests.waiting import until
 
 

@@ -67,7 +67,7 @@ def shape(frame: Frame) -> tuple[int, str, list[str], bool]:
 @pytest.fixture(scope="module")
 def probe(mq: Standalone) -> Iterator[Probe]:
     mq.topic("WireTopic")
-    with Probe(mq.broker_address, timeout=10.0) as probe:
+    with Probe(mq.broker_address, timeout=60) as probe:
         for queue_id in range(4):
             for _ in range(6):
                 probe.call(plain_send("WireTopic", queue_id))

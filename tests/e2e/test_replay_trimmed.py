@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +12,7 @@ from mqserver.probe import Probe
 from mqserver.standalone import Standalone
 from mqstore import Settings, Store
 from tests.inside import store_of
+from tests.waiting import until
 from tests.wire.golden import FOLDER, frames
 
 TOPIC = "WireTopic"
@@ -38,14 +38,15 @@ def trim(store: Store) -> None:
 @pytest.fixture(scope="module")
 def probe(plane: str) -> Iterator[Probe]:
     settings = {"dataPlane": plane, "mappedFileSizeCommitLog": str(1 << 20)}
-    with Standalone(settings=settings) as mq, Probe(mq.broker_address, timeout=10.0) as probe:
+    with Standalone(settings=settings) as mq, Probe(mq.broker_address, timeout=60) as probe:
         mq.topic(TOPIC)
         trim(store_of(mq))
         mq.wait_dispatched()
         assert probe.call(Frame(329)).code == 0
-        deadline = time.monotonic() + 10
-        while store_of(mq).min_offset(TOPIC, 0) < RANGES[0][0]:
-            assert time.monotonic() < deadline
+        begins = [first for first, _ in RANGES]
+        assert until(
+            lambda: [store_of(mq).min_offset(TOPIC, number) for number in range(4)] == begins
+        )
         yield probe
 
 

@@ -24,7 +24,7 @@ ONLINE = {"sysFlag": "0", "subVersion": "7"}
 
 @pytest.fixture
 def probe(mq: Standalone) -> Iterator[Probe]:
-    with Probe(mq.broker_address, timeout=15) as probe:
+    with Probe(mq.broker_address, timeout=60) as probe:
         yield probe
 
 
@@ -35,7 +35,7 @@ def with_bits(store: Path, plane: str) -> Iterator[tuple[Standalone, Probe]]:
     settings |= {"enableCalcFilterBitMap": "true", "dataPlane": plane}
     with (
         Standalone(data=store, settings=settings) as mq,
-        Probe(mq.broker_address, timeout=15) as probe,
+        Probe(mq.broker_address, timeout=60) as probe,
     ):
         yield mq, probe
 
@@ -96,6 +96,7 @@ def test_the_extension_keeps_which_groups_want_a_message(plane: str, tmp_path: P
         heartbeat(probe, "two", {topic: ("SQL92", "a > 7"), "other": ("SQL92", "a > 0")})
         for a in (1, 6, 9):
             send(probe, topic, str(a), a=a)
+        mq.wait_dispatched()
     (file,) = tmp_path.rglob(f"consumequeue_ext/{topic}/0/*")
     one, two = (set(bloom_bits(group, topic, 20, 32)[1]) for group in ("one", "two"))
     assert bitmaps(file.read_bytes()) == [None, set(), one, one | two]

@@ -18,7 +18,7 @@ REGIONS = ("eu", "us", "cn")
 
 @pytest.fixture
 def probe(mq: Standalone) -> Iterator[Probe]:
-    with Probe(mq.broker_address, timeout=15) as probe:
+    with Probe(mq.broker_address, timeout=60) as probe:
         yield probe
 
 
@@ -41,7 +41,7 @@ def topic(mq: Standalone, probe: Probe) -> str:
 def pull(topic: str, expression: str, offset: int = 0, kind: str = "SQL92", **more: str) -> Frame:
     fields = {"consumerGroup": "sql_readers", "topic": topic, "queueId": "0"}
     fields |= {"queueOffset": str(offset), "maxMsgNums": "32", "sysFlag": str(INLINE)}
-    fields |= {"commitOffset": "0", "suspendTimeoutMillis": "10000", "subVersion": "0"}
+    fields |= {"commitOffset": "0", "suspendTimeoutMillis": "50000", "subVersion": "0"}
     return Frame(11, {**fields, "subscription": expression, "expressionType": kind, **more})
 
 

@@ -23,7 +23,7 @@ CLUSTER = "DefaultCluster"
 
 @pytest.fixture
 def probe(mq: Standalone) -> Iterator[Probe]:
-    with Probe(mq.broker_address, timeout=10) as probe:
+    with Probe(mq.broker_address, timeout=60) as probe:
         yield probe
 
 
@@ -64,6 +64,7 @@ def sample(broker: BrokerContext) -> None:
 
 def test_an_item_is_there_with_its_first_message(mq: Standalone, probe: Probe) -> None:
     topic = mq.topic(queues=1)
+    sample(context(mq))  # none is taken between the send and the question
     assert stats(probe, "TOPIC_PUT_NUMS", topic).remark == (
         f"The stats <TOPIC_PUT_NUMS> <{topic}> not exist"
     )

@@ -38,7 +38,7 @@ class Lagging:
 
 @pytest.fixture
 def probe(mq: Standalone) -> Iterator[Probe]:
-    with Probe(mq.broker_address, timeout=20.0) as probe:
+    with Probe(mq.broker_address, timeout=60) as probe:
         made = probe.call(Frame(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=GROUP.to_json()))
         assert made.code == 0
         yield probe
@@ -54,7 +54,7 @@ def pull(topic: str, sys_flag: int = INLINE) -> Frame:
     fields = {
         "consumerGroup": GROUP.group_name, "topic": topic, "queueId": "0", "queueOffset": "0",
         "maxMsgNums": "32", "sysFlag": str(sys_flag), "commitOffset": "0", "subVersion": "0",
-        "suspendTimeoutMillis": "15000", "subscription": "*",
+        "suspendTimeoutMillis": "50000", "subscription": "*",
     }  # fmt: skip
     return Frame(Code.PULL_MESSAGE, fields)
 
@@ -107,7 +107,7 @@ def test_the_setting_counts_when_a_held_pull_is_answered(
 ) -> None:
     topic = mq.topic()
     set_slave_read(probe, before)
-    with Probe(mq.broker_address, timeout=20.0) as waiting:
+    with Probe(mq.broker_address, timeout=60) as waiting:
         waiting.write(encode(pull(topic, INLINE | SUSPEND)))
         assert until(lambda: context_of(mq).counters()["held"] == 1)
         set_slave_read(probe, after)

@@ -63,7 +63,7 @@ def view(probe: Probe, offset: int) -> ReceivedMessage:
 
 @pytest.fixture
 def probe(mq: Standalone) -> Iterator[Probe]:
-    with Probe(mq.broker_address, timeout=10) as probe:
+    with Probe(mq.broker_address, timeout=60) as probe:
         yield probe
 
 
@@ -160,7 +160,7 @@ def checking(plane: str, **settings: str) -> Iterator[tuple[Standalone, Probe]]:
     """A broker that checks at once, and a producer of the group at its door."""
     with (
         Standalone(settings={"dataPlane": plane, **CHECKS, **settings}) as mq,
-        Probe(mq.broker_address, timeout=10) as probe,
+        Probe(mq.broker_address, timeout=60) as probe,
     ):
         producers = [{"groupName": GROUP}]
         heartbeat = {"clientID": "c@1", "producerDataSet": producers, "consumerDataSet": []}
@@ -169,7 +169,7 @@ def checking(plane: str, **settings: str) -> Iterator[tuple[Standalone, Probe]]:
 
 
 def test_a_producer_is_asked_and_its_answer_counts(plane: str) -> None:
-    with checking(plane) as (mq, probe):
+    with checking(plane, transactionCheckMax="1000") as (mq, probe):
         topic = mq.topic()
         half = Half(probe.call(prepared(topic, "k-asked")), "k-asked")
         question = probe.read()
@@ -228,10 +228,10 @@ def test_one_older_than_the_log_is_given_up_unasked(plane: str) -> None:
 
 def await_messages(mq: Standalone, topic: str) -> list[ReceivedMessage]:
     """The messages of a topic whose first one is on its way; asked again as the checks go on."""
-    with Probe(mq.broker_address, timeout=10) as probe:
+    with Probe(mq.broker_address, timeout=60) as probe:
         fields = {"consumerGroup": "TOOLS_CONSUMER", "topic": topic, "queueId": "0"}
         fields |= {"queueOffset": "0", "maxMsgNums": "32", "sysFlag": "6", "commitOffset": "0"}
-        fields |= {"suspendTimeoutMillis": "8000", "subscription": "*", "subVersion": "0"}
+        fields |= {"suspendTimeoutMillis": "20000", "subscription": "*", "subVersion": "0"}
         for _ in range(400):
             reply = probe.call(Frame(11, fields))
             if reply.code == 0:

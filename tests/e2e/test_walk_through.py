@@ -60,7 +60,7 @@ def consume(namesrv: str, group: str, count: int) -> list[ReceivedMessage]:
 
     with PushConsumer(group, namesrv, consume_from="earliest") as consumer:
         consumer.subscribe("TopicTest", "TagA", handle)
-        assert done.wait(20), f"{len(seen)} of {count} arrived"
+        assert done.wait(60), f"{len(seen)} of {count} arrived"
     return seen
 
 

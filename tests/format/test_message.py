@@ -103,7 +103,7 @@ def test_unique_ids_differ_between_threads_and_processes():
     child = multiprocessing.get_context("fork").Process(target=lambda: queue.put(unique_id()))
     child.start()
     other = queue.get()
-    child.join(10)
+    child.join(60)
     assert other[8:20] != ids[0][8:20]
 
 

@@ -6,6 +6,9 @@ import time
 from pathlib import Path
 from typing import Literal
 
+from tests.waiting import until
+
+from .contents import Server
 from .java_driver import JavaDriver
 from .java_servers import JavaBroker, JavaNamesrv
 from .our_servers import OurBroker, OurNamesrv
@@ -39,7 +42,7 @@ class Cluster:
         self.await_route(driver, topic)
         return topic
 
-    def await_route(self, driver: JavaDriver, topic: str, timeout: float = 10.0) -> str:
+    def await_route(self, driver: JavaDriver, topic: str, timeout: float = 90.0) -> str:
         """Java's text of a route, as soon as the NameServer knows it."""
         deadline = time.monotonic() + timeout
         while True:
@@ -48,9 +51,14 @@ class Cluster:
                 return printed
             assert time.monotonic() < deadline, printed
 
+    def await_stored(self, topic: str, count: int) -> None:
+        """Until so many messages are in the queues: an answered send is not dispatched yet."""
+        with Server(self.broker) as server:
+            assert until(lambda: server.length(topic) == count), server.length(topic)
+
     def stop(self) -> None:
         """Stop both, the broker first; a server of ours that does not end well is a failure."""
         try:
-            self._broker.stop()
+            self._broker.discard()
         finally:
-            self._namesrv.stop()
+            self._namesrv.discard()

@@ -13,9 +13,12 @@ from .java_driver import JavaDriver
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Everything here is an interop test, run by one worker: JVMs are shared."""
+    """Everything here is an interop test. One worker runs those that share clusters, another
+    those whose brokers take turns on a store: much of their time is an orderly stop's.
+    """
     item.add_marker(pytest.mark.interop)
-    item.add_marker(pytest.mark.xdist_group("interop"))
+    takes_turns = item.path.name.startswith("test_store_")
+    item.add_marker(pytest.mark.xdist_group("interop-stores" if takes_turns else "interop"))
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TypeVar
 
 import mqstore
+from mqclient.wire.bodies.common import KVTable
+from mqclient.wire.bodies.topics import TopicStatsTable
 from mqclient.wire.calls import Call
 from mqclient.wire.frame import Frame
 from mqserver.probe import Probe
@@ -62,7 +64,7 @@ class Server:
     """A running broker as a reader of its queues sees it."""
 
     def __init__(self, address: str) -> None:
-        self._probe = Probe(address, timeout=20.0)
+        self._probe = Probe(address, timeout=60.0)
 
     def __enter__(self) -> Server:
         return self
@@ -75,6 +77,17 @@ class Server:
         reply = self._probe.call(Frame(code, {"topic": queue[0], "queueId": str(queue[1])}))
         assert reply.code == 0, reply.remark
         return int(reply.fields["offset"])
+
+    def length(self, topic: str) -> int:
+        """Code 202: how many messages all queues of a topic have had."""
+        reply = self.call(202, {"topic": topic})
+        table = TopicStatsTable.from_json(reply.body).offset_table
+        return sum(place.max_offset for place in table.values())
+
+    def is_dispatched(self) -> bool:
+        """Code 28: whether everything in the log is in the queues too."""
+        table = KVTable.from_json(self.call(28).body).table
+        return table["dispatchBehindBytes"] == "0"
 
     def queue(self, queue: Queue, subscription: str = "*") -> dict[int, bytes]:
         """Every record of a queue that passes, by its place in the queue."""

@@ -27,11 +27,11 @@ class JavaConsumer:
     def messages(self) -> list[Event]:
         return self._driver.events(self._id, "message")
 
-    def await_messages(self, count: int, timeout: float = 40.0) -> list[Event]:
+    def await_messages(self, count: int, timeout: float = 90.0) -> list[Event]:
         """At least `count` messages; fails, showing what came, when they do not come in time."""
         return self._driver.await_events(self._id, "message", count, timeout)
 
-    def await_bodies(self, bodies: set[str], timeout: float = 40.0) -> None:
+    def await_bodies(self, bodies: set[str], timeout: float = 90.0) -> None:
         """Each of these at least once; a queue that changes hands may bring some again."""
 
         def missing() -> set[str]:
@@ -66,7 +66,7 @@ class JavaDriver(ServerProcess):
         command = [*prefix, *java_command(home, "Driver", flags=(form, *flags))]
         super().__init__(command, cwd=home)
         try:
-            self.await_events("ready", "ready", 1, 60.0)
+            self.await_events("ready", "ready", 1, 120.0)
         except BaseException:
             self.kill()
             raise
@@ -90,7 +90,7 @@ class JavaDriver(ServerProcess):
         printed: str = self.call("admin", arguments=list(arguments))["printed"]
         return printed
 
-    def call(self, command: str, *, timeout: float = 60.0, **fields: object) -> Event:
+    def call(self, command: str, *, timeout: float = 120.0, **fields: object) -> Event:
         """Run one command to its end; an AssertionError with Java's words when it failed."""
         command_id = str(next(self._ids))
         self.write_line(json.dumps({"id": command_id, "do": command, **fields}))

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scripts.java_rocketmq import OPEN_FLAGS, QUICK_START_FLAGS, class_path
+from tests.ports import free_triple
 
 from .conf import SMALL_STORE, broker_settings, write_conf
-from .processes import ServerProcess, free_triple
+from .processes import ServerProcess
 
 LOGBACK = """<configuration>
   <appender name="file" class="ch.qos.logback.core.FileAppender">
@@ -58,6 +59,10 @@ class JavaNamesrv:
     def stop(self) -> None:
         self.process.stop()
 
+    def discard(self) -> None:
+        """End it at once: an orderly stop takes three seconds, and nobody looks at what it does."""
+        self.process.kill()
+
 
 class JavaBroker:
     """`BrokerStartup` on a free triple of ports over a store directory; registered when ready."""
@@ -89,4 +94,8 @@ class JavaBroker:
 
     def kill(self) -> None:
         """SIGKILL: its store then needs the recovery of an abnormal stop."""
+        self.process.kill()
+
+    def discard(self) -> None:
+        """End it at once: its store is read by nobody."""
         self.process.kill()

@@ -43,7 +43,7 @@ class Load:
         for thread in self._threads:
             thread.start()
 
-    def await_count(self, count: int, timeout: float = 60.0) -> None:
+    def await_count(self, count: int, timeout: float = 120.0) -> None:
         """Wait for so many acknowledgements; the senders go on."""
         with self._changed:
             came = self._changed.wait_for(
@@ -55,13 +55,13 @@ class Load:
         """Let each sender end after its present message, or notice that the broker is gone."""
         self._stopping.set()
         for thread in self._threads:
-            thread.join(30)
+            thread.join(90)
         assert not self.refused, self.refused
 
     def _send(self, sender: int) -> None:
         picks = random.Random(sender)
         try:
-            with Probe(self._address, timeout=10.0) as probe:
+            with Probe(self._address, timeout=60.0) as probe:
                 number = 0
                 while not self._stopping.is_set():
                     self._send_one(probe, f"{sender}-{number}", picks)

@@ -19,7 +19,7 @@ from typing import Self
 
 INSIDE, OUTSIDE = "10.99.7.2", "198.18.7.2"
 GATEWAY_INSIDE, GATEWAY = "10.99.7.1", "198.18.7.1"
-COMMAND_SECONDS_MAX = 10.0
+COMMAND_SECONDS_MAX = 60.0
 _NAME = re.compile(r"mqnat(\d+)[igo]")
 
 

@@ -24,11 +24,11 @@ def main(namesrv: str, topic: str, group: str, map_text: str) -> None:
 
     with Producer(namesrv, address_map=address_map) as producer:
         for number in range(10):
-            producer.send(Message(topic, f"ours {number}".encode()), timeout=10.0)
+            producer.send(Message(topic, f"ours {number}".encode()), timeout=60.0)
     consumer = PushConsumer(group, namesrv, consume_from="earliest", address_map=address_map)
     with consumer:
         consumer.subscribe(topic, "*", handle)
-        whole.wait(20.0)
+        whole.wait(90.0)
     print(*sorted(bodies), sep="\n")
 
 

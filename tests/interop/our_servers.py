@@ -6,8 +6,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.ports import free_triple
+
 from .conf import SMALL_STORE, broker_settings, write_conf
-from .processes import ServerProcess, free_triple
+from .processes import ServerProcess
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -30,6 +32,10 @@ class OurNamesrv:
 
     def stop(self) -> None:
         assert self.process.stop() == 0, self.process.output
+
+    def discard(self) -> None:
+        """End it in order, and look at how it ends: it is under test."""
+        self.stop()
 
 
 class OurBroker:
@@ -56,6 +62,10 @@ class OurBroker:
 
     def stop(self) -> None:
         assert self.process.stop() == 0, self.process.output
+
+    def discard(self) -> None:
+        """End it in order, and look at how it ends: it is under test."""
+        self.stop()
 
     def kill(self) -> None:
         """SIGKILL: its store then needs the recovery of an abnormal stop."""

@@ -3,32 +3,12 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
-import socket
 import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
-
-
-def free_triple() -> int:
-    """A port P such that P, P-2 (the VIP listener) and P+1 (replication) are all free.
-
-    Below the kernel's ephemeral range, so that no outgoing connection takes one meanwhile.
-    """
-    for _ in range(200):
-        port = random.randrange(20_000, 32_000)
-        with ExitStack() as held:
-            try:
-                for candidate in (port, port - 2, port + 1):
-                    held.enter_context(socket.socket()).bind(("127.0.0.1", candidate))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError("no three free ports between 20000 and 32000 in 200 tries")
 
 
 class ServerProcess:
@@ -86,7 +66,7 @@ class ServerProcess:
             self.kill()
             raise
 
-    def await_line(self, text: str, timeout: float = 60.0) -> str:
+    def await_line(self, text: str, timeout: float = 120.0) -> str:
         """The first printed line that contains `text`; fails if the process ends before."""
         deadline = time.monotonic() + timeout
         seen = 0
@@ -111,7 +91,7 @@ class ServerProcess:
         self._child.stdin.write(line + "\n")
         self._child.stdin.flush()
 
-    def stop(self, timeout: float = 20.0) -> int:
+    def stop(self, timeout: float = 60.0) -> int:
         """SIGTERM, then wait; SIGKILL when it does not end in time. Returns the exit code."""
         if self._child.poll() is None:
             self._child.send_signal(signal.SIGTERM)
@@ -125,11 +105,11 @@ class ServerProcess:
         """SIGKILL: a crash."""
         if self._child.poll() is None:
             self._child.kill()
-            self._child.wait(10)
+            self._child.wait(60)
         return self._reap()
 
     def _reap(self) -> int:
-        self._reader.join(10)
+        self._reader.join(60)
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
                 pipe.close()

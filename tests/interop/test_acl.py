@@ -47,9 +47,9 @@ class Guarded:
 
     def stop(self) -> None:
         try:
-            self._broker.stop()
+            self._broker.discard()
         finally:
-            self._namesrv.stop()
+            self._namesrv.discard()
 
 
 @pytest.fixture(scope="module", params=["ours", "java"])
@@ -111,7 +111,7 @@ def test_our_clients_with_an_account(guarded: Guarded) -> None:
     consumer = PushConsumer(for_us, guarded.namesrv, consume_from="earliest", **keys)
     with consumer:
         consumer.subscribe("AclBoth", "*", take)
-        assert done.wait(40), got
+        assert done.wait(90), got
     with (
         Producer(guarded.namesrv, access_key="rocketuser", secret_key="wrongsecret") as forger,
         pytest.raises(BrokerError, match="Check signature failed"),

@@ -77,9 +77,11 @@ def test_a_waiting_consumer_hears_of_new_messages_at_once(
     driver = either_driver
     topic = cluster.create_topic(driver, name("Hold", cluster, driver), queues=1)
     consumer = driver.consume(cluster.namesrv, name("hold", cluster, driver), topic)
-    for count in range(1, 4):
+    driver.produce(cluster.namesrv, topic, 1)
+    consumer.await_messages(1)  # it has its queue, perhaps only when it looked a second time
+    for count in range(2, 5):
         driver.produce(cluster.namesrv, topic, 1)
-        assert len(consumer.await_messages(count, timeout=10)) == count
+        assert len(consumer.await_messages(count, timeout=14)) == count, "before its pull ends"
     consumer.stop()
 
 
@@ -115,6 +117,7 @@ def test_a_group_shares_its_queues_and_goes_on_where_it_was(
 
 def test_a_topic_is_created_on_demand(cluster: Cluster, java_driver: JavaDriver) -> None:
     topic = name("OnDemand", cluster, java_driver)
-    results = java_driver.produce(cluster.namesrv, topic, 4)
-    assert sorted(result["queueId"] for result in results) == [0, 1, 2, 3]
+    # Twice as many as queues: a client that reads the route anew begins anew.
+    results = java_driver.produce(cluster.namesrv, topic, 8)
+    assert {result["queueId"] for result in results} == {0, 1, 2, 3}
     assert '"writeQueueNums":4' in cluster.await_route(java_driver, topic)

@@ -8,8 +8,10 @@ from contextlib import redirect_stdout
 import pytest
 
 from mqclient.mqadmin import main
+from tests.waiting import until
 
 from .clusters import Cluster
+from .contents import Server
 from .java_driver import JavaDriver
 from .masks import masked, without_totals
 
@@ -44,12 +46,19 @@ class Prepared:
         results = driver.produce(cluster.namesrv, TOPIC, 12, keys="admin-")
         consumer = driver.consume(cluster.namesrv, GROUP, TOPIC)
         consumer.await_messages(12)
-        consumer.stop()  # commits
+        consumer.stop()  # commits, without waiting for an answer
+        with Server(cluster.broker) as server:
+            assert until(lambda: committed(server) == 12), committed(server)
         self.message_id = results[5]["offsetMsgId"]
 
     def words(self, line: str) -> list[str]:
         filled = line.format(msg_id=self.message_id, broker=self.cluster.broker)
         return [*filled.split(), "-n", self.cluster.namesrv]
+
+
+def committed(server: Server) -> int:
+    """How many messages of the topic its group has consumed."""
+    return sum(server.committed(GROUP, (TOPIC, queue_id)) or 0 for queue_id in range(4))
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ PARTS = {"metadata of topics": "-t", "metadata of groups": "-g"}
 WATCHED, SENT, BEHIND, OLD = "watched_group", 5, 3, 50
 LOST = "reportDeleteMsgsEvent"
 ROUNDS = 3
-DEADLINE = 90.0
+DEADLINE = 150.0
 MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
 OWN = {"exportTime", "commitLogDiskRatio", "consumeQueueDiskRatio", "clientInfo", "dataVersion"}
 """Times, shares of this disk, and who happens to be connected."""
@@ -75,7 +75,7 @@ def fall_behind(cluster: Cluster) -> Probe:
     """A group that is online and behind, and a pull from beyond a queue's end: what monitoring
     tells of. Its member is too old to be asked how it is.
     """
-    line = Probe(cluster.broker, timeout=30.0)
+    line = Probe(cluster.broker, timeout=90.0)
     subscription = {"topic": TOPIC, "subString": "*", "subVersion": 1, "expressionType": "TAG"}
     member = {
         "groupName": WATCHED, "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING",
@@ -155,6 +155,7 @@ def first_watch(home: Path) -> list[str]:
     deadline = time.monotonic() + DEADLINE
     while True:
         text = "".join(path.read_text() for path in home.rglob("rocketmq_client.log"))
+        text = text[: text.rfind("\n") + 1]  # the last line may be half written
         if "Execute one round monitor work" in text and LOST in text:
             break
         assert time.monotonic() < deadline, text[-2000:]
@@ -162,7 +163,11 @@ def first_watch(home: Path) -> list[str]:
     said = [line.partition("[MONITOR]")[2] for line in text.splitlines() if "[MONITOR]" in line]
     # Its own consumer may have committed by then, or not.
     kept = [line for line in said if "__MONITOR_CONSUMER" not in line]
-    kept.sort(key=lambda line: LOST in line)
+    lost = [line for line in kept if LOST in line]
+    first = [line for line in kept if LOST not in line]
+    # Where the lost ones are told of late, a second round has begun.
+    end = next(place for place, line in enumerate(first) if "endRound" in line)
+    kept = [*first[: end + 1], *lost[:1]]
     time_like = re.compile(r"(?<=Mills=)\d+|(?<=eventTimestamp=)\d+")
     return [time_like.sub("N", masked(line)).strip(" =") for line in kept]
 

@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
+
 from .clusters import Cluster, Maker
+from .contents import Server
 from .java_driver import JavaConsumer, JavaDriver
 from .masks import masked
 
@@ -65,6 +68,10 @@ updateTopic -b {broker} -t TBW102
 updateTopicPerm -b {broker} -t SweepMadeB -p 6
 updateTopicPerm -c DefaultCluster -t SweepMadeB -p 6
 topicRoute -t SweepMadeB
+wipeWritePerm -b broker-a
+topicRoute -t SweepTopic
+addWritePerm -b broker-a
+topicRoute -t SweepTopic
 updateOrderConf -t SweepTopic -m put -v broker-a:4
 updateOrderConf -t SweepTopic -m get
 updateOrderConf -t SweepTopic -m delete
@@ -80,10 +87,6 @@ deleteTopic -c DefaultCluster -t NoSuchTopic
 updateBrokerConfig -b {broker} -k flushDelayOffsetInterval -v 10000
 updateBrokerConfig -b {broker} -k noSuchKey -v 1
 updateNamesrvConfig -k orderMessageEnable -v false
-wipeWritePerm -b broker-a
-topicRoute -t SweepTopic
-addWritePerm -b broker-a
-topicRoute -t SweepTopic
 cleanExpiredCQ -b {broker}
 cleanUnusedTopic -b {broker}
 deleteExpiredCommitLog -b {broker}
@@ -91,6 +94,9 @@ brokerStatus -b {broker}
 getBrokerConfig -b {broker}
 getNamesrvConfig
 """.splitlines()
+"""A deleted topic is told to the NameServer with the next registration only, after which a wiped
+permission is whole again: permissions are wiped before.
+"""
 MASKS = [
     (r"\d+\.\d+\.\d+\.\d+@\S+", "CLIENT"),
     (r", \d+\(ms\)", ""),
@@ -127,6 +133,7 @@ class Swept:
                 consumer.await_messages(12)
                 self._await_committed(group)
             groups[OFFLINE].stop()
+            self._await_producer()
         except BaseException:
             self._stack.close()
             raise
@@ -143,7 +150,7 @@ class Swept:
         self.cluster.create_topic(self.driver, f"%RETRY%{group}", queues=1)
         return self.driver.consume(self.cluster.namesrv, group, TOPIC)
 
-    def _await_committed(self, group: str, timeout: float = 60.0) -> None:
+    def _await_committed(self, group: str, timeout: float = 120.0) -> None:
         """Until the broker has the offsets of all five queues: a client commits every 10 s."""
         deadline = time.monotonic() + timeout
         words = ("consumerProgress", "-g", group, "-n", self.cluster.namesrv)
@@ -154,8 +161,17 @@ class Swept:
                 return
             assert time.monotonic() < deadline, text
 
+    def _await_producer(self) -> None:
+        """Until the broker knows the sender: it tells of itself a second after its start, and
+        if it knew no broker then, half a minute later.
+        """
+        words = ("producer", "-b", self.cluster.broker, "-n", self.cluster.namesrv)
+        assert until(lambda: "interop_sends" in self.driver.admin(*words))
+
     def run(self, line: str) -> str:
-        """What a command prints."""
+        """What a command prints, when what the one before sent is in the queues."""
+        with Server(self.cluster.broker) as server:
+            assert until(server.is_dispatched)
         words = line.format(**self._words).split()
         return self.driver.admin(*words, "-n", self.cluster.namesrv)
 

@@ -70,7 +70,7 @@ def create(nat: Nat, topic: str, port: int) -> None:
 
 def run(command: list[str]) -> str:
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=200
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

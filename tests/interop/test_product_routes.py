@@ -38,5 +38,5 @@ def test_ours_answers_as_java_s_does(tmp_path: Path) -> None:
             assert set(listed.asked) == {"/rocketmq/nsaddr-shop?nofix=1"}
         finally:
             ours.stop()
-            java.stop()
+            java.discard()
             product.stop()

@@ -44,7 +44,7 @@ def assert_begins(server: Server, contents: Contents) -> None:
 def test_java_opens_a_store_that_we_cleaned(namesrv: str, tmp_path: Path) -> None:
     with Turns(tmp_path, namesrv) as turns:
         command = [sys.executable, "-m", "tests.interop.engine_writer", str(turns.store), "close"]
-        subprocess.run(command, cwd=ROOT, check=True, timeout=60)
+        subprocess.run(command, cwd=ROOT, check=True, timeout=120)
         before = in_log(turns.store)
         kept = log_files(turns.store)[GONE:]
         with Store(turns.store, replace(SETTINGS, reserved_hours=0)) as store:

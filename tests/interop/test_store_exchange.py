@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_triple
+from tests.waiting import until
+
 from .clusters import BROKER, Maker
 from .java_driver import JavaDriver
 from .our_servers import OurNamesrv
-from .processes import free_triple
 
 COUNT = 90  # of 1 KiB: rolls the 64 KiB log files
 
@@ -43,6 +45,9 @@ class HandOver:
         options = {"body": f"{prefix} ", "padding": 1000, "keys": f"{prefix}-"}
         results = self.driver.produce(self.namesrv, self.topic, COUNT, **options)
         assert {result["status"] for result in results} == {"SEND_OK"}
+        # A topic that a send makes is announced behind it; a client asks for it every 30 s only.
+        words = ["topicRoute", "-n", self.namesrv, "-t", self.topic]
+        assert until(lambda: f":{self.port}" in self.driver.admin(*words))
 
     def consume(self, group: str, count: int) -> set[str]:
         """The first words of `count` bodies, each exactly once."""

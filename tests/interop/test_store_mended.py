@@ -74,7 +74,7 @@ def test_a_flipped_bit_costs_java_one_message(mend: Mend, namesrv: str, tmp_path
 
 def engine_store(root: Path) -> Contents:
     command = [sys.executable, "-m", "tests.interop.engine_writer", str(root), "close"]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=60)
+    subprocess.run(command, cwd=ROOT, check=True, timeout=120)
     return in_log(root)
 
 

@@ -70,11 +70,11 @@ class Secured:
         self._stack = ExitStack()
         with ExitStack() as stack:
             names = NAMESRV[namesrv](folder / "namesrv", **told[namesrv])
-            stack.callback(names.stop)
+            stack.callback(names.discard)
             self.namesrv = names.address
             small = {"settings": {**SMALL_STORE, **told[broker].get("settings", {})}}
             served = BROKER[broker](folder / "broker", names.address, **{**told[broker], **small})
-            stack.callback(served.stop)
+            stack.callback(served.discard)
             self.broker = served.address
             self._stack = stack.pop_all()
 
@@ -131,7 +131,7 @@ def test_our_clients(secured: Secured, papers: Papers) -> None:
     consumer = PushConsumer("g_us", secured.namesrv, consume_from="earliest", tls=papers.tls)
     with consumer:
         consumer.subscribe("ByUs", "*", take)
-        assert done.wait(40), got
+        assert done.wait(90), got
     with Admin(secured.namesrv, tls=papers.tls) as admin:
         assert "ByUs" in admin.topics.names()
 
@@ -155,6 +155,6 @@ def test_defaults_meet(java: None, tmp_path: Path) -> None:
             with Admin(theirs.address, tls=Tls(verify="none")) as admin:
                 assert "TBW102" not in admin.topics.names()
         finally:
-            theirs.stop()
+            theirs.discard()
     finally:
         driver.stop()

@@ -31,7 +31,7 @@ def topic(mq_broker: Standalone) -> str:
             producer.send(Message(topic, b"%d" % number))
         with PushConsumer(GROUP, mq_broker.namesrv, consume_from="earliest") as consumer:
             consumer.subscribe(topic, "*", take)
-            assert done.wait(20)
+            assert done.wait(60)
             mq_broker.wait_consumed(GROUP, topic)
         for number in range(2):
             producer.send(Message(topic, b"%d" % number))

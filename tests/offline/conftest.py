@@ -59,6 +59,6 @@ def terminal():
     yield start
     for one in opened:
         one.process.kill()
-        one.process.wait(20)
+        one.process.wait(60)
         one.process.stdout.close()
         os.close(one.master)

@@ -232,7 +232,7 @@ def test_long_work_shows_a_bar_and_ctrl_c_leaves_nothing(large, tmp_path, termin
     assert words[0] in opened.shown(words[0])
     os.kill(opened.process.pid, signal.SIGINT)
     shown = opened.shown()
-    assert opened.process.wait(20) == 130
+    assert opened.process.wait(60) == 130
     assert opened.process.stdout.read() == b""
     assert "Traceback" not in shown
     assert list(tmp_path.iterdir()) == []
@@ -256,7 +256,7 @@ def test_a_pipe_that_closes_early_is_no_error(golden_store):
     ) as process:
         process.stdout.readline()
         process.stdout.close()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
         assert process.stderr.read() == b""
 
 

@@ -57,7 +57,7 @@ def test_following_sees_all_that_is_written_over_many_files(
     writer = threading.Thread(target=write)
     writer.start()
     assert bodies_of(stretches, len(bodies)) == bodies
-    writer.join(30)
+    writer.join(60)
     assert store.max_physical_offset() > 10 << 16
     assert gaps == []
 
@@ -90,7 +90,7 @@ def test_the_command_follows_until_ctrl_c(store: mqstore.Store, tmp_path: Path) 
             store.put("T", b"live %d" % number)
             assert json.loads(process.stdout.readline())["body"] == f"live {number}"
         os.kill(process.pid, signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(60) == 130
         assert process.stderr.read() == b""
 
 
@@ -111,10 +111,10 @@ def test_the_command_starts_at_the_end_and_stops_after_a_count(
         writer = threading.Thread(target=write)
         writer.start()
         try:
-            assert process.wait(30) == 0
+            assert process.wait(60) == 0
         finally:
             first.set()
-            writer.join(10)
+            writer.join(60)
         lines = process.stdout.read().decode().splitlines()
     assert len(lines) == 2
     assert all("T/0" in line and line.endswith("live") for line in lines)

@@ -85,7 +85,7 @@ def test_leaving_early_ends_the_threads(long_store: mqstore.StoreReader) -> None
 def test_a_process_may_end_while_threads_run_ahead(long_store: mqstore.StoreReader) -> None:
     program = "import sys, mqstore; print(len(next(iter(mqstore.open(sys.argv[1]).lines('hex')))))"
     words = [sys.executable, "-c", program, str(long_store.path)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     assert int(done.stdout) > 0
 
@@ -99,7 +99,7 @@ def test_ctrl_c_ends_a_dump(long_store: mqstore.StoreReader) -> None:
         assert dump.stdout.read(100).startswith(b'{"topic": "Long"')
         dump.send_signal(signal.SIGINT)  # it writes into a full pipe
         dump.stdout.close()
-        assert dump.wait(20) != 0
+        assert dump.wait(60) != 0
 
 
 def test_what_is_refused(long_store: mqstore.StoreReader) -> None:

@@ -189,7 +189,7 @@ def test_ctrl_c_says_how_to_go_on_and_nothing_is_lost(
     assert "send" in opened.shown("send")
     os.kill(opened.process.pid, signal.SIGINT)
     said = opened.shown()
-    assert opened.process.wait(20) == 130
+    assert opened.process.wait(60) == 130
     assert "Traceback" not in said
     skip = re.search(r"--skip (\d+)", said)
     assert skip is not None, said

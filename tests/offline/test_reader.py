@@ -151,11 +151,11 @@ def test_a_store_in_use_is_read_beside_its_writer(tmp_path):
 
         thread = threading.Thread(target=write)
         thread.start()
-        assert written.wait(30)
+        assert written.wait(60)
         seen = [m.body for m in mqstore.open(tmp_path / "store").records()]
         assert seen == bodies[: len(seen)]
         assert len(seen) >= 500
-        thread.join(30)
+        thread.join(60)
         reader = mqstore.open(tmp_path / "store")
         assert [m.body for m in reader.records(topic="Live")] == bodies
         assert reader.end_physical_offset() == store.max_physical_offset()

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
 from tests.test_docs import ROOT, Page, blocks, shell_lines
 
 SHOWN = re.compile(r"\|\| echo \"exit code \$\?\"$")
 NUMBERS = re.compile(r"[0-9A-Fa-f.:+-]*\d[\w.:+-]*")
 PLACES = re.compile(r"\S*/(disk)\b")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def words(text: str) -> list[str]:

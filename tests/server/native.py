@@ -72,7 +72,7 @@ class Broker:
         return (raw or self.raw).ask(frame(11, 2, pull_fields(offset, **fields)))
 
     def wait_readable(self, count: int, topic: str = "T", queue_id: int = 0) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while self.store.max_offset(topic, queue_id) < count:
             assert time.monotonic() < deadline
             time.sleep(0.002)

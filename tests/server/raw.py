@@ -8,7 +8,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
-DEADLINE = 10.0
+DEADLINE = 60.0
 """Seconds until a test that waits for bytes fails."""
 
 

@@ -105,7 +105,7 @@ def test_replies_nobody_waits_for_are_dropped(servers, port):
 
 
 def test_idle_connections_are_closed(servers):
-    _, port = servers.start({1: echo}, idle_timeout=1.0)
+    _, port = servers.start({1: echo}, idle_timeout=2.5)
     raw: Raw = servers.connect(port)
     assert raw.ask(json_frame(1, 1)).code == 0
     assert raw.is_closed()

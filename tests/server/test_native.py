@@ -124,7 +124,7 @@ def test_pipelined_sends_are_stored_in_order(broker):
     for n in range(2000):
         reply = broker.raw.read()
         assert (reply.opaque, reply.fields["queueOffset"]) == (n, str(n))
-    sender.join(10)
+    sender.join(60)
 
 
 def test_sync_flush_answers_when_it_is_on_the_disk(servers: Servers, tmp_path: Path):
@@ -149,7 +149,7 @@ def test_sends_behind_one_in_python_wait_for_it(broker):
     def create(request):
         if request.attempt:
             return Response(DECLINED)
-        assert release.wait(10)
+        assert release.wait(60)
         broker.publish("topics", {"New": (6, 4, 4, False, False)})
         return AGAIN
 
@@ -274,7 +274,7 @@ def test_a_held_pull_is_answered_at_its_deadline(servers, broker):
 
 def test_a_held_pull_whose_topic_went_is_told_to_ask_again(servers, broker):
     consumer = servers.connect(broker.port)
-    consumer.send(json_frame(11, 7, pull_fields(0, sysFlag="6", suspendTimeoutMillis="1500")))
+    consumer.send(json_frame(11, 7, pull_fields(0, sysFlag="6", suspendTimeoutMillis="3000")))
     wait_counted(broker.listener, held=1)
     broker.publish("topics", {"T": None})
     assert consumer.read().code == 20
@@ -287,7 +287,7 @@ def test_the_pull_of_a_client_that_went_is_forgotten(servers, broker):
     consumer.send(json_frame(11, 7, fields))
     wait_counted(broker.listener, held=1)
     consumer.close()
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while broker.listener.counters()["held"]:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -297,7 +297,7 @@ def test_short_polling_holds_briefly(broker):
     broker.publish("broker", {"": {**BROKER, "long_polling": False, "short_polling_ms": 200}})
     started = time.monotonic()
     assert broker.pull(0, sysFlag="6", suspendTimeoutMillis="20000").code == 19
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
 
 
 def test_the_fast_port_serves_all_but_pulls(servers, broker):

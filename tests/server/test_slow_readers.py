@@ -11,6 +11,7 @@ from tests.server.conftest import Servers, wait_counted
 from tests.server.native import Broker, pull_fields
 from tests.server.raw import DEADLINE, Raw, json_frame
 from tests.server.test_cold_reads import BODY, forget_pages
+from tests.waiting import until
 
 BIG = Response(body=b"x" * (256 << 10))
 MANY = 400
@@ -49,15 +50,15 @@ def test_what_was_read_at_once_is_answered_as_its_client_reads(servers: Servers)
     assert servers.connect(asked.port).ask(json_frame(2, 1)).code == 0, "others are served"
     assert asked.listener.counters()["parked"] > MANY / 2
     assert {asked.raw.read()[:2] for _ in range(MANY)} == {(0, n) for n in range(MANY)}
-    counters = asked.listener.counters()
-    assert (counters["connections"], counters["parked"]) == (2, 0)
+    assert until(lambda: asked.listener.counters()["parked"] == 0)
+    assert asked.listener.counters()["connections"] == 2
 
 
 def test_a_client_that_reads_nothing_is_closed_as_an_idle_one(servers: Servers):
-    asked = Asked(servers, threads=1, idle_timeout=1.0)
-    assert "took none for 1 s" in servers.wait_event("unread").detail
+    asked = Asked(servers, threads=1, idle_timeout=4.0)
+    assert "took none for 4 s" in servers.wait_event("unread").detail
     assert servers.connect(asked.port).ask(json_frame(2, 1)).code == 0
-    assert asked.listener.counters()["parked"] == 0
+    assert until(lambda: asked.listener.counters()["parked"] == 0)
 
 
 def test_sends_keep_their_order_while_they_wait_for_their_client(servers: Servers):

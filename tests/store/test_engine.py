@@ -133,7 +133,7 @@ def test_sync_flush_from_many_threads(tmp_path):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(60)
         assert statuses == ["PUT_OK"] * 160
 
 

@@ -37,7 +37,7 @@ def test_an_unreadable_state_file_is_logged_where_an_operator_looks(tmp_path, he
     (tmp_path / "config" / "consumerOffset.json").write_text("not a table")
     (tmp_path / "config" / "consumerOffset.json.bak").write_text('{"offsetTable":{}}')
     with Store(tmp_path, SMALL, create=True):
-        assert heard.came.wait(10)
+        assert heard.came.wait(60)
     record = heard.records[0]
     assert (record.name, record.levelname) == ("mqstore.core", "WARNING")
     assert "consumerOffset.json" in record.getMessage()

@@ -46,4 +46,7 @@ CASES = [
     replace(lock("lock; binary header", "c1", 9), serialize=1),
     replace(lock("lock; fields", "c1", 10), fields={"x": "1"}),
     replace(lock("lock at the VIP port", "c1", 11), server="vip"),
+    # A lock ends after a minute: none is left that another client asks for the next time.
+    unlock("unlock the first's", "c1", 0, 1, 2),
+    unlock("unlock the second's", "c2", 0, 1, 2),
 ]

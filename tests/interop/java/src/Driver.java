@@ -94,7 +94,7 @@ public final class Driver {
                 "interop_" + purpose, Account.hook(command), trace != null, trace);
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName(instance);
-        producer.setSendMsgTimeout(10_000);
+        producer.setSendMsgTimeout(60_000);
         producer.start();
         producers.put(instance, producer);
         return producer;

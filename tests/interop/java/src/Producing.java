@@ -32,7 +32,7 @@ final class Producing {
     static JSONObject request(DefaultMQProducer producer, JSONObject command) throws Exception {
         Message message = new Message(command.getString("topic"),
                 command.getString("body").getBytes(StandardCharsets.UTF_8));
-        Message answer = producer.request(message, 10_000);
+        Message answer = producer.request(message, 60_000);
         JSONObject fields = new JSONObject();
         fields.put("body", new String(answer.getBody(), StandardCharsets.UTF_8));
         return fields;

@@ -2,10 +2,7 @@ import com.alibaba.fastjson.JSONArray;
 import com.alibaba.fastjson.JSONObject;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.Collection;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
@@ -66,41 +63,56 @@ final class Pulling {
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setAutoCommit(false);
         boolean assigned = command.getBooleanValue("assigned");
-        if (!assigned) {
+        Set<MessageQueue> queues = queues(command);
+        if (assigned) {
+            // A pull that is under way when its queue is sought brings messages twice, and then the
+            // client forgets how far it read: none is while they are paused.
+            consumer.assign(queues);
+            consumer.pause(queues);
+        } else {
             consumer.subscribe(topic, command.getString("tags"));
         }
         consumer.start();
         try {
             if (assigned) {
-                consumer.assign(consumer.fetchMessageQueues(topic));
-                for (MessageQueue queue : consumer.fetchMessageQueues(topic)) {
+                for (MessageQueue queue : queues) {
                     consumer.seekToBegin(queue);
                 }
+                consumer.resume(queues);
             }
-            // A pull that is under way when its queue is sought may still be taken by the client,
-            // whose next one then brings the same messages.
-            Map<String, MessageExt> found = new LinkedHashMap<>();
-            long deadline = System.nanoTime() + 40_000_000_000L;
+            List<MessageExt> found = new ArrayList<>();
+            long deadline = System.nanoTime() + 90_000_000_000L;
             while (found.size() < count && System.nanoTime() < deadline) {
-                for (MessageExt message : consumer.poll(500)) {
-                    found.put(message.getQueueId() + " " + message.getQueueOffset(), message);
-                }
+                found.addAll(consumer.poll(500));
             }
             consumer.commitSync();
             JSONObject fields = new JSONObject();
             long committed = 0;
-            for (MessageQueue queue : consumer.fetchMessageQueues(topic)) {
+            for (MessageQueue queue : queues) {
                 committed += Math.max(0, consumer.committed(queue));
             }
             fields.put("committed", committed);
-            fields.put("bodies", bodies(found.values()));
+            fields.put("bodies", bodies(found));
             return fields;
         } finally {
             consumer.shutdown();
         }
     }
 
-    private static JSONArray bodies(Collection<MessageExt> messages) {
+    /** The queues of the topic, asked by a client of its own. */
+    private static Set<MessageQueue> queues(JSONObject command) throws Exception {
+        DefaultMQPullConsumer asking = new DefaultMQPullConsumer(command.getString("group") + "_asking");
+        asking.setNamesrvAddr(command.getString("namesrv"));
+        asking.setInstanceName("asking" + command.getString("id"));
+        asking.start();
+        try {
+            return asking.fetchSubscribeMessageQueues(command.getString("topic"));
+        } finally {
+            asking.shutdown();
+        }
+    }
+
+    private static JSONArray bodies(List<MessageExt> messages) {
         JSONArray bodies = new JSONArray();
         messages.forEach(message -> bodies.add(new String(message.getBody(), StandardCharsets.UTF_8)));
         return bodies;
