@@ -35,6 +35,7 @@ def topic(mq_broker: Standalone) -> str:
             mq_broker.wait_consumed(GROUP, topic)
         for number in range(2):
             producer.send(Message(topic, b"%d" % number))
+    mq_broker.wait_dispatched()
     return topic
 
 

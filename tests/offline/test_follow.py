@@ -41,7 +41,7 @@ def bodies_of(stretches: Iterator[bytes], count: int) -> list[bytes]:
     return found
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(200)
 def test_following_sees_all_that_is_written_over_many_files(
     store: mqstore.Store, tmp_path: Path
 ) -> None:
@@ -62,7 +62,7 @@ def test_following_sees_all_that_is_written_over_many_files(
     assert gaps == []
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(200)
 def test_following_filters_and_ends_where_it_is_told(store: mqstore.Store, tmp_path: Path) -> None:
     for number in range(10):
         store.put("A" if number % 2 else "B", b"%d" % number)
@@ -80,7 +80,7 @@ def started(directory: Path, *words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(200)
 def test_the_command_follows_until_ctrl_c(store: mqstore.Store, tmp_path: Path) -> None:
     store.put("T", b"before")
     with started(tmp_path / "store", "--offset", "0") as process:
@@ -94,7 +94,7 @@ def test_the_command_follows_until_ctrl_c(store: mqstore.Store, tmp_path: Path) 
         assert process.stderr.read() == b""
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(200)
 def test_the_command_starts_at_the_end_and_stops_after_a_count(
     store: mqstore.Store, tmp_path: Path
 ) -> None:

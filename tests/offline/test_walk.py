@@ -43,7 +43,7 @@ def output_of(line: str, page: Page) -> str:
     return run.stdout
 
 
-@pytest.mark.timeout(110)
+@pytest.mark.timeout(300)
 def test_the_page_shows_what_the_commands_print(tmp_path: Path) -> None:
     page = Page(tmp_path)
     namesrv, broker = free_port(), free_port()

@@ -21,10 +21,12 @@ def hello(mq):
     """The ten messages of RocketMQ's walk-through; returns their unique ids."""
     mq.topic(TOPIC, queues=4)
     with Producer(mq.namesrv, queue_index_start=0) as producer:
-        return [
+        sent = [
             producer.send(Message(TOPIC, f"Hello RocketMQ {i}".encode(), tags="TagA")).msg_id
             for i in range(10)
         ]
+    mq.wait_dispatched()
+    return sent
 
 
 def source(spark, mq, **options):
@@ -94,6 +96,7 @@ def test_a_stream_in_three_micro_batches_and_on_from_there(spark, mq, tmp_path):
     target = mq.topic("SparkCopy", queues=2)
     with Producer(mq.namesrv) as producer:
         producer.send([Message(topic, b"first %d" % i) for i in range(500)])
+    mq.wait_dispatched()
 
     def run():
         frame = (
@@ -116,6 +119,7 @@ def test_a_stream_in_three_micro_batches_and_on_from_there(spark, mq, tmp_path):
     assert run() == [200, 200, 100]
     with Producer(mq.namesrv) as producer:
         producer.send([Message(topic, b"second %d" % i) for i in range(50)])
+    mq.wait_dispatched()
     assert sum(run()) == 50
     copied = mq.messages(target)
     assert len(copied) == 550

@@ -24,7 +24,7 @@ def store(tmp_path):
         yield store
 
 
-def wait_for(condition, seconds=10.0):
+def wait_for(condition, seconds=60.0):
     """Dispatch follows the log on a thread of its own."""
     tick = threading.Event()
     for _ in range(int(seconds / 0.005)):
