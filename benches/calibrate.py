@@ -32,11 +32,11 @@ def memcpy_s() -> float:
     return time.perf_counter() - started
 
 
-def cpu_s() -> float:
+def cpu_s(count: int = COUNTED) -> float:
     """Seconds of a counting loop in the interpreter."""
     total = 0
     started = time.perf_counter()
-    for number in range(COUNTED):
+    for number in range(count):
         total += number & 7
     return time.perf_counter() - started
 
@@ -48,32 +48,45 @@ def work_s() -> float:
 
 def fdatasync_s(folder: Path, flushes: int = FLUSHES) -> float:
     """Median seconds to write a record into a file that has its size and to flush it."""
-    return statistics.median(_flushes_s(folder, flushes))
+    with disk(folder) as file:
+        return statistics.median(file.flush_s() for _ in range(flushes))
 
 
-def fdatasyncs_s(folder: Path, flushes: int = FLUSHES) -> float:
-    """Seconds of all of them, slow ones included: what work of many flushes waits for."""
-    return sum(_flushes_s(folder, flushes))
+class Disk:
+    """A file that has its size: flushing a record in it leaves the journal alone."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._at = 0
+
+    def flush_s(self) -> float:
+        """Seconds to write a record behind the last one, and to flush it."""
+        started = time.perf_counter()
+        os.pwrite(self._file, _RECORD, self._at)
+        os.fdatasync(self._file)
+        taken = time.perf_counter() - started
+        self._at += FLUSHED_BYTES
+        if self._at > FLUSH_FILE_BYTES - FLUSHED_BYTES:
+            self._at = 0
+        return taken
+
+    def flushes_s(self, count: int) -> float:
+        """Seconds of so many, slow ones included: what work of many flushes waits for."""
+        return sum(self.flush_s() for _ in range(count))
 
 
-def _flushes_s(folder: Path, flushes: int) -> list[float]:
+@contextmanager
+def disk(folder: Path) -> Iterator[Disk]:
+    """The disk's calibration, as long as the block runs: making and deleting the file disturbs."""
     path = folder / "calibrate.tmp"
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         os.write(file, bytes(FLUSH_FILE_BYTES))
         os.fsync(file)
-        return [_flush_s(file, number) for number in range(flushes)]
+        yield Disk(file)
     finally:
         os.close(file)
         path.unlink()
-
-
-def _flush_s(file: int, number: int) -> float:
-    at = number * FLUSHED_BYTES % (FLUSH_FILE_BYTES - FLUSHED_BYTES)
-    started = time.perf_counter()
-    os.pwrite(file, _RECORD, at)
-    os.fdatasync(file)
-    return time.perf_counter() - started
 
 
 class Echo:

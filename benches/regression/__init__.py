@@ -18,7 +18,7 @@ from typing import Any
 
 from benches import rust_figures
 from benches.harness import ROOT, BenchFailed, environment
-from benches.regression.compare import Change, Ratios, compare, markdown, worse
+from benches.regression.compare import LIMIT, Change, Ratios, compare, markdown, worse
 from mqstore import _core
 
 BASELINE = ROOT / "benches" / "baseline.json"
@@ -35,15 +35,19 @@ def main(smoke: bool = False) -> None:
         _check_names(measure(smoke=True))
         return
     _require_optimised()
-    baseline = _baseline()
+    baseline, spread = _baseline()
     now = measure()
     for _ in range(ATTEMPTS - 1):
-        slow = [change.case for change in worse(compare(now, baseline)) if change.now is not None]
+        slow = [
+            change.case
+            for change in worse(compare(now, baseline, spread))
+            if change.now is not None
+        ]
         if not slow:
             break
         again = measure(only=slow)
         now |= {case: min(now[case], ratio) for case, ratio in again.items()}
-    changes = compare(now, baseline)
+    changes = compare(now, baseline, spread)
     print(markdown(changes))
     _judge(changes)
 
@@ -57,6 +61,9 @@ def save_baseline() -> None:
     content = {"environment": environment(), "cases": cases, "spread_percent": spread}
     BASELINE.write_text(json.dumps(content, indent=1) + "\n")
     print(f"{len(cases)} cases in {BASELINE.relative_to(ROOT)}")
+    for case, percent in spread.items():
+        if percent > LIMIT * 100:
+            print(f"{case} differed by {percent} % among them, and may by as much from now on")
 
 
 def measure(smoke: bool = False, only: Sequence[str] = ()) -> Ratios:
@@ -78,20 +85,21 @@ def measure(smoke: bool = False, only: Sequence[str] = ()) -> Ratios:
         return {one["name"].removeprefix("test_"): one["extra_info"]["ratio"] for one in cases}
 
 
-def _baseline() -> Ratios:
+def _baseline() -> tuple[Ratios, dict[str, float]]:
+    """Its ratios, and their spread as a share."""
     if not BASELINE.exists():
         raise BenchFailed("no baseline; first: python -m benches --save-baseline")
     content = json.loads(BASELINE.read_text())
     there, here = content["environment"], environment()
     if any(there[name] != here[name] for name in ("cpu", "cores")):
         print(f"The baseline is of another machine: {there['cores']} x {there['cpu']}")
-    ratios: Ratios = content["cases"]
-    return ratios
+    spread = {case: percent / 100 for case, percent in content["spread_percent"].items()}
+    return content["cases"], spread
 
 
 def _check_names(now: Ratios) -> None:
     """A case without a baseline would never be compared."""
-    known = _baseline()
+    known, _ = _baseline()
     if unlike := sorted(now.keys() ^ known.keys()):
         raise BenchFailed(f"cases and baseline differ: {', '.join(unlike)}; save a baseline")
 

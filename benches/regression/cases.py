@@ -3,6 +3,7 @@
 pytest-benchmark cases of a fixed amount of work; `python -m benches regression` runs them. A case's
 ratio is the time of its best round over that of the best calibration, of as many rounds of both in
 turns: what disturbs a machine only ever adds, and a speed that changes for a while is met by both.
+With flushes one by one it is the fourth best of either: the disk has good moments.
 MQSTACK_BENCH_SMOKE: one short round each.
 """
 
@@ -36,6 +37,8 @@ from mqstore.arrow import BatchBuilder, arrow_schema
 
 SMOKE = bool(os.environ.get("MQSTACK_BENCH_SMOKE"))
 ROUNDS, WARMUP_ROUNDS, SHARE = (1, 0, 0.01) if SMOKE else (15, 1, 1.0)
+LUCKY_FLUSHES = 3
+"""Of 15 rounds: now and then the disk flushes a third faster, in rounds of the one or the other."""
 LOAD = {"warmup_s": 0.0, "duration_s": 60.0}
 
 Work = Callable[[], object]
@@ -47,8 +50,13 @@ def times(count: int) -> int:
     return max(1, int(count * SHARE))
 
 
-def hold(benchmark: Any, calibration: Callable[[], float], work: Work) -> None:
-    """Run rounds of both in turns and note the ratio."""
+def hold(
+    benchmark: Any, calibration: Callable[[], float], work: Work, passed_over: int = 0
+) -> None:
+    """Run rounds of both in turns and note the ratio.
+
+    passed_over: rounds of either that are quicker than those compared.
+    """
     marks: list[float] = []
     benchmark.pedantic(
         work,
@@ -56,7 +64,9 @@ def hold(benchmark: Any, calibration: Callable[[], float], work: Work) -> None:
         rounds=ROUNDS,
         warmup_rounds=WARMUP_ROUNDS,
     )
-    benchmark.extra_info["ratio"] = benchmark.stats.stats.min / min(marks[WARMUP_ROUNDS:])
+    taken, against = sorted(benchmark.stats.stats.data), sorted(marks[WARMUP_ROUNDS:])
+    rank = min(passed_over, len(taken) - 1)
+    benchmark.extra_info["ratio"] = taken[rank] / against[rank]
 
 
 @pytest.fixture
@@ -65,16 +75,45 @@ def against_work(benchmark: Any) -> Against:
     return partial(hold, benchmark, calibrate.work_s)
 
 
-@pytest.fixture
-def against_disk(benchmark: Any, tmp_path: Path) -> Against:
-    """Of flushes."""
-    return partial(hold, benchmark, lambda: calibrate.fdatasyncs_s(tmp_path, times(500)))
-
-
 @pytest.fixture(scope="session")
 def loopback() -> Iterator[calibrate.Echo]:
     with calibrate.echo() as echo:
         yield echo
+
+
+@pytest.fixture(scope="session")
+def disk(folder: Path) -> Iterator[calibrate.Disk]:
+    with calibrate.disk(folder) as disk:
+        yield disk
+
+
+@pytest.fixture
+def against_disk(benchmark: Any, disk: calibrate.Disk) -> Against:
+    """Of flushes."""
+    return partial(hold, benchmark, lambda: disk.flushes_s(times(500)), passed_over=LUCKY_FLUSHES)
+
+
+@pytest.fixture
+def against_disk_and_wire(
+    benchmark: Any, disk: calibrate.Disk, loopback: calibrate.Echo
+) -> Against:
+    """Of flushes one by one, and of processes that wake each other twice for each.
+
+    A wake-up takes 9 us in one hour and 28 in another, when flushes take the same time.
+    """
+    count = times(500)
+
+    def mark() -> float:
+        return disk.flushes_s(count) + loopback.round_trip_s(2 * count)
+
+    return partial(hold, benchmark, mark, passed_over=LUCKY_FLUSHES)
+
+
+@pytest.fixture
+def against_disk_and_cpu(benchmark: Any, disk: calibrate.Disk) -> Against:
+    """Of flushes that many wait for together, and of what each of the many costs the CPU."""
+    cpu = partial(calibrate.cpu_s, 3 * calibrate.COUNTED)
+    return partial(hold, benchmark, lambda: disk.flushes_s(times(500)) + cpu())
 
 
 @pytest.fixture
@@ -179,12 +218,12 @@ def test_put_sync_flush(against_disk: Against, tmp_path: Path) -> None:
         against_disk(work)
 
 
-def test_send_sync_flush(against_disk: Against, sync_server: Ours) -> None:
-    against_disk(lambda: send(sync_server, 500))
+def test_send_sync_flush(against_disk_and_wire: Against, sync_server: Ours) -> None:
+    against_disk_and_wire(lambda: send(sync_server, 500))
 
 
-def test_send_sync_flush_64_threads(against_disk: Against, sync_server: Ours) -> None:
-    against_disk(lambda: send(sync_server, 5_000, 64))
+def test_send_sync_flush_64_threads(against_disk_and_cpu: Against, sync_server: Ours) -> None:
+    against_disk_and_cpu(lambda: send(sync_server, 5_000, 64))
 
 
 def test_send_1_in_flight(against_wire: Against, server: Ours) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 Ratios = dict[str, float]
 """A case's time over its calibration's time: less is better."""
 LIMIT = 0.15
-"""More than this above the baseline is worse; as much below it is worth a new baseline."""
+"""More than this above the baseline is worse; as much below it is worth a new baseline.
+
+A case whose ratios differed by more among the baseline's own measurements has that spread for its
+limit: less than that says nothing about it.
+"""
 
 
 @dataclass(frozen=True)
@@ -36,16 +41,23 @@ class Change:
         return "better" if self.grown < -self.limit else "same"
 
 
-def compare(now: Ratios, baseline: Ratios, limit: float = LIMIT) -> list[Change]:
+def compare(
+    now: Ratios, baseline: Ratios, spread: Mapping[str, float] | None = None
+) -> list[Change]:
     """A change for every case of either, the worst first; raises ValueError for no figure at all.
 
-    A ratio that is not above zero measured nothing.
+    spread: by how much a case's ratios differed when the baseline was made, 0.2 is a fifth. A
+    ratio that is not above zero measured nothing.
     """
+    spread = spread or {}
     for case, ratio in [*now.items(), *baseline.items()]:
         if not ratio > 0:
             raise ValueError(f"{case}: a ratio of {ratio}")
     names = dict.fromkeys([*baseline, *now])
-    changes = [Change(name, baseline.get(name), now.get(name), limit) for name in names]
+    changes = [
+        Change(name, baseline.get(name), now.get(name), max(LIMIT, spread.get(name, 0.0)))
+        for name in names
+    ]
     return sorted(changes, key=lambda change: -(change.grown or 0.0))
 
 
@@ -56,10 +68,11 @@ def worse(changes: list[Change]) -> list[Change]:
 
 def markdown(changes: list[Change]) -> str:
     """The table, a line for each change."""
-    lines = ["| case | baseline | now | change | |", "|---|---|---|---|---|"]
+    lines = ["| case | baseline | now | change | limit | |", "|---|---|---|---|---|---|"]
     for change in changes:
         grown = "" if change.grown is None else f"{change.grown:+.0%}"
-        cells = (change.case, _cell(change.before), _cell(change.now), grown, change.verdict)
+        figures = (_cell(change.before), _cell(change.now), grown, f"{change.limit:+.0%}")
+        cells = (change.case, *figures, change.verdict)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

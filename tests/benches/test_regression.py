@@ -31,10 +31,18 @@ def test_a_case_may_come_but_not_go() -> None:
 def test_the_worst_comes_first_in_the_table() -> None:
     table = markdown(compare({"put": 2.0, "send": 20.0, "pull": 4.8}, BASELINE)).splitlines()
     assert table[2:] == [
-        "| send | 10 | 20 | +100% | worse |",
-        "| pull | 4 | 4.8 | +20% | worse |",
-        "| put | 2 | 2 | +0% | same |",
+        "| send | 10 | 20 | +100% | +15% | worse |",
+        "| pull | 4 | 4.8 | +20% | +15% | worse |",
+        "| put | 2 | 2 | +0% | +15% | same |",
     ]
+
+
+def test_a_case_may_differ_as_much_as_it_did_in_the_baseline() -> None:
+    spread = {"send": 0.3, "pull": 0.1}
+    now = {"put": 2.0, "send": 12.9, "pull": 4.5}
+    assert [change.verdict for change in compare(now, BASELINE, spread)] == ["same"] * 3
+    now = {"put": 2.0, "send": 13.1, "pull": 4.7}
+    assert [change.case for change in worse(compare(now, BASELINE, spread))] == ["send", "pull"]
 
 
 def test_a_machine_twice_as_slow_changes_no_ratio() -> None:
@@ -68,7 +76,11 @@ class Machine:
 @pytest.fixture
 def baseline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "baseline.json"
-    content = {"environment": regression.environment(), "cases": BASELINE}
+    content = {
+        "environment": regression.environment(),
+        "cases": BASELINE,
+        "spread_percent": dict.fromkeys(BASELINE, 5.0),
+    }
     path.write_text(json.dumps(content))
     monkeypatch.setattr(regression, "BASELINE", path)
     monkeypatch.setattr(regression, "_require_optimised", lambda: None)
@@ -91,7 +103,7 @@ def test_what_stays_worse_fails_and_is_named(
     monkeypatch.setattr(regression, "measure", machine)
     with pytest.raises(BenchFailed, match="worse than the baseline: send"):
         regression.main()
-    assert "| send | 10 | 14 | +40% | worse |" in capsys.readouterr().out
+    assert "| send | 10 | 14 | +40% | +15% | worse |" in capsys.readouterr().out
 
 
 def test_without_a_baseline_it_says_how_to_make_one(
