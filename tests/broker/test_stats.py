@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import tracemalloc
 from collections import deque
 
 import pytest
 
 from mqclient.wire.bodies.groups import BrokerStatsData, BrokerStatsItem
 from mqserver.broker.stats import items as module
+from mqserver.broker.stats.counts import Counts
 from mqserver.broker.stats.items import Items, Window
 from mqserver.broker.stats.statistics import Counted, Statistics
 from mqserver.plane import Traffic
@@ -122,18 +124,44 @@ def test_windows_are_what_rocketmqs_lists_would_be() -> None:
 
 
 def test_a_late_sample_keeps_the_rate() -> None:
-    from array import array
-
     window = Window(10_000, 7)
-    values, times = array("q", [0]), array("q", [0])
-    window.take(0, values, times)
-    values[0] = 35
-    window.take(35_000, values, times)
+
+    def take(now_ms: int, value: int) -> None:
+        counts = Counts()
+        counts.append(value, 0)
+        window.take(now_ms, counts)
+
+    take(0, 0)
+    take(35_000, 35)
     assert window.of(0) == BrokerStatsItem(35, 35 / 45, 0.0)
-    window.take(39_999, values, times)
+    take(39_999, 35)
     assert window.of(0).tps == 35 / 45
-    window.take(40_000, values, times)
+    take(40_000, 35)
     assert window.of(0).tps == 35 / 50
+
+
+def test_samples_share_what_did_not_change() -> None:
+    clock = Clock()
+    items = Items(clock)
+    tracemalloc.start()
+    try:
+        for number in range(20_000):
+            items.add("NAME", str(number), 1)
+        items.sample()
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(6):
+            items.add("NAME", str(number), 1)
+            clock.now_ms += 600_000
+            items.sample()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # The first sample is 320 kB in all three windows together.
+    assert after - before < 100_000
+    assert {key for _, key, _ in items.moved("minute")} == {str(n) for n in range(6)}
+    view = items.view("NAME", "3")
+    assert view is not None
+    assert view.stats_minute.sum == 1
 
 
 def test_forgotten_items_leave_the_others_as_they_were(

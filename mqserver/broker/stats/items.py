@@ -8,12 +8,12 @@ samples counts as 0 one period before its first one. Times are monotonic.
 from __future__ import annotations
 
 import threading
-from array import array
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
 from mqclient.wire.bodies.groups import BrokerStatsData, BrokerStatsItem
+from mqserver.broker.stats.counts import Counts
 
 MINUTE, HOUR, DAY = (10_000, 7), (600_000, 7), (3_600_000, 25)
 """Milliseconds between two samples, and samples kept."""
@@ -24,8 +24,7 @@ class _Sample(NamedTuple):
     """All items at one moment; those with a higher row did not exist yet."""
 
     at_ms: int
-    values: array[int]
-    times: array[int]
+    counts: Counts
 
 
 class Window:
@@ -36,24 +35,25 @@ class Window:
         self._samples: deque[_Sample] = deque(maxlen=kept)
         self._due_ms: int | None = None
 
-    def take(self, now_ms: int, values: array[int], times: array[int]) -> None:
-        """Keep the items as they are, if it is time."""
+    def take(self, now_ms: int, counts: Counts) -> None:
+        """Keep the items as they are, if it is time. `counts` must not change any more."""
         due_ms = now_ms if self._due_ms is None else self._due_ms
         if now_ms < due_ms:
             return
-        self._samples.append(_Sample(now_ms, values[:], times[:]))
+        self._samples.append(_Sample(now_ms, counts))
         self._due_ms = due_ms + ((now_ms - due_ms) // self._period_ms + 1) * self._period_ms
 
     def of(self, row: int) -> BrokerStatsItem:
         """What an item was over these samples."""
-        samples = [sample for sample in self._samples if row < len(sample.values)]
+        samples = [sample for sample in self._samples if row < len(sample.counts)]
         if not samples:
             return BrokerStatsItem()
         first, last = samples[0], samples[-1]
         begin_ms, value, times = first.at_ms - self._period_ms, 0, 0
         if len(samples) == self._samples.maxlen:
-            begin_ms, value, times = first.at_ms, first.values[row], first.times[row]
-        total, count = last.values[row] - value, last.times[row] - times
+            begin_ms, (value, times) = first.at_ms, first.counts.of(row)
+        end_value, end_times = last.counts.of(row)
+        total, count = end_value - value, end_times - times
         per_second = total * 1000.0 / max(1, last.at_ms - begin_ms)
         return BrokerStatsItem(total, per_second, total / count if count > 0 else 0.0)
 
@@ -61,18 +61,18 @@ class Window:
         """The rows whose sum, as `of` has it, is not 0."""
         if not self._samples:
             return set()
-        last = self._samples[-1].values
-        base = self._samples[0].values if len(self._samples) == self._samples.maxlen else array("q")
-        new = range(len(base), len(last))
-        grown = {row for row, value in enumerate(base) if last[row] != value}
-        return grown.union(row for row in new if last[row])
+        is_full = len(self._samples) == self._samples.maxlen
+        base = self._samples[0].counts if is_full else Counts()
+        return set(self._samples[-1].counts.grown_since(base))
 
     def keep(self, rows: list[int]) -> None:
         """Renumber: row `rows[i]` becomes row i."""
+        before, after = Counts(), Counts()
         for _ in range(len(self._samples)):
-            at_ms, values, times = self._samples.popleft()
-            there = [row for row in rows if row < len(values)]
-            self._samples.append(_Sample(at_ms, _picked(values, there), _picked(times, there)))
+            at_ms, counts = self._samples.popleft()
+            if counts is not before:
+                before, after = counts, counts.picked(rows).copy(after)
+            self._samples.append(_Sample(at_ms, after))
 
 
 class Items:
@@ -84,44 +84,45 @@ class Items:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._lock = threading.Lock()
-        self._rows: dict[tuple[str, str], int] = {}
-        self._values = array("q")
-        self._times = array("q")
+        self._rows: dict[str, dict[str, int]] = {}
+        self._counts = Counts()
+        self._last = Counts()
         self._minute, self._hour, self._day = Window(*MINUTE), Window(*HOUR), Window(*DAY)
-        self._moments: dict[tuple[str, str], int] = {}
+        self._moments: dict[str, dict[str, int]] = {}
 
     def add(self, name: str, key: str, value: int, times: int = 1) -> None:
         """Count `value` in `times` requests; the first time makes the item."""
         with self._lock:
-            row = self._rows.setdefault((name, key), len(self._values))
-            if row == len(self._values):
-                self._values.append(value)
-                self._times.append(times)
+            rows = self._rows.setdefault(name, {})
+            row = rows.get(key)
+            if row is None:
+                rows[key] = len(self._counts)
+                self._counts.append(value, times)
             else:
-                self._values[row] += value
-                self._times[row] += times
+                self._counts.add(row, value, times)
 
     def set(self, name: str, key: str, value: int) -> None:
         """Note a moment: only its last value counts, and it is no item."""
         with self._lock:
-            self._moments[name, key] = value
+            self._moments.setdefault(name, {})[key] = value
 
     def moments(self, name: str) -> dict[str, int]:
         """The moments of a name, by key."""
         with self._lock:
-            return {key: value for (known, key), value in self._moments.items() if known == name}
+            return dict(self._moments.get(name, {}))
 
     def sample(self) -> None:
         """Take the samples that are due; call it every 10 s."""
         with self._lock:
             now_ms = self._now_ms()
+            self._last = self._counts.copy(self._last)
             for window in (self._minute, self._hour, self._day):
-                window.take(now_ms, self._values, self._times)
+                window.take(now_ms, self._last)
 
     def view(self, name: str, key: str) -> BrokerStatsData | None:
         """An item over its three periods, None if there is none."""
         with self._lock:
-            row = self._rows.get((name, key))
+            row = self._rows.get(name, {}).get(key)
             if row is None:
                 return None
             return BrokerStatsData(self._minute.of(row), self._hour.of(row), self._day.of(row))
@@ -131,40 +132,42 @@ class Items:
         with self._lock:
             window = {"minute": self._minute, "hour": self._hour, "day": self._day}[period]
             rows = window.moved()
-            items = ((*item, row) for item, row in self._rows.items() if row in rows)
-            return [(name, key, window.of(row)) for name, key, row in items]
+            return [
+                (name, key, window.of(row))
+                for name, known in self._rows.items()
+                for key, row in known.items()
+                if row in rows
+            ]
 
     def tps(self, name: str, key: str) -> float:
         """An item per second over the last minute, 0 if there is none."""
         with self._lock:
-            row = self._rows.get((name, key))
+            row = self._rows.get(name, {}).get(key)
             return 0.0 if row is None else self._minute.of(row).tps
 
     def totals(self, name: str) -> dict[str, int]:
         """The items of a name since the broker's start, by key."""
         with self._lock:
-            rows = [(key, row) for (known, key), row in self._rows.items() if known == name]
-            return {key: self._values[row] for key, row in rows}
+            rows = self._rows.get(name, {})
+            return {key: self._counts.of(row)[0] for key, row in rows.items()}
 
     def forget(self, is_over: Callable[[str, str], bool]) -> None:
         """Drop the items and moments whose name and key `is_over` says so of."""
         with self._lock:
-            for moment in [moment for moment in self._moments if is_over(*moment)]:
-                del self._moments[moment]
-            for item in [item for item in self._rows if is_over(*item)]:
-                del self._rows[item]
+            for table in (self._moments, self._rows):
+                for name, known in table.items():
+                    for key in [key for key in known if is_over(name, key)]:
+                        del known[key]
+            kept = sum(map(len, self._rows.values()))
             # Renumbering costs a pass over all samples.
-            if len(self._values) - len(self._rows) > max(_DEAD_ROWS_MAX, len(self._rows)):
+            if len(self._counts) - kept > max(_DEAD_ROWS_MAX, kept):
                 self._renumber()
 
     def _renumber(self) -> None:
-        kept = sorted(self._rows.values())
+        kept = sorted(row for known in self._rows.values() for row in known.values())
         places = {row: place for place, row in enumerate(kept)}
-        self._rows = {item: places[row] for item, row in self._rows.items()}
-        self._values, self._times = _picked(self._values, kept), _picked(self._times, kept)
+        for name, known in self._rows.items():
+            self._rows[name] = {key: places[row] for key, row in known.items()}
+        self._counts, self._last = self._counts.picked(kept), Counts()
         for window in (self._minute, self._hour, self._day):
             window.keep(kept)
-
-
-def _picked(numbers: array[int], rows: list[int]) -> array[int]:
-    return array("q", (numbers[row] for row in rows))

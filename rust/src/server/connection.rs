@@ -96,13 +96,13 @@ impl Drop for Ending {
     }
 }
 
-/// Serves a connection until it ends; then nothing of it is left.
-pub(super) async fn serve(core: Arc<Core>, peer: Arc<Peer>, receiver: Receiver) {
-    let mut ending = Ending {
-        core: Arc::clone(&core),
-        peer: Arc::clone(&peer),
-        end: (EventKind::Closed, "its task was ended".to_owned()),
-    };
+/// Serves a connection until it ends; then nothing of it is left. No `async fn`: that keeps what it
+/// is given twice, in a task of which there may be ten thousand.
+pub(super) fn serve(
+    core: Arc<Core>,
+    peer: Arc<Peer>,
+    receiver: Receiver,
+) -> impl Future<Output = ()> + Send {
     let splitter = Splitter::new(core.settings.frame_bytes_max);
     let mut connection = Connection {
         core,
@@ -115,7 +115,14 @@ pub(super) async fn serve(core: Arc<Core>, peer: Arc<Peer>, receiver: Receiver) 
         room: FIRST_READ_BYTES,
         is_bulk: true,
     };
-    ending.end = connection.run().await;
+    async move {
+        let mut ending = Ending {
+            core: Arc::clone(&connection.core),
+            peer: Arc::clone(&connection.peer),
+            end: (EventKind::Closed, "its task was ended".to_owned()),
+        };
+        ending.end = connection.run().await;
+    }
 }
 
 impl Connection {

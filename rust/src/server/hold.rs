@@ -42,22 +42,20 @@ pub(super) struct Wanted<'a> {
 }
 
 /// Who sleeps. Kept small: a hundred thousand of them are usual, two or three to a queue.
-enum Sleeper {
-    Pull(Box<PullTask>),
+enum Held {
+    Pull(PullTask),
     Job(Box<(Wish, Job)>),
 }
 
-struct Held {
-    sleeper: Sleeper,
-    /// Monotonic milliseconds at which it is answered anyway.
-    deadline_ms: i64,
-}
+/// What one takes beside its names and its share of the tables.
+#[cfg(test)]
+pub(super) const HELD_BYTES: usize = size_of::<Held>();
 
 impl Held {
     fn wanted(&self) -> Wanted<'_> {
-        match &self.sleeper {
-            Sleeper::Pull(task) => task.wanted(),
-            Sleeper::Job(held) => Wanted {
+        match self {
+            Self::Pull(task) => task.wanted(),
+            Self::Job(held) => Wanted {
                 topic: &held.0.topic,
                 queue_id: held.0.queue_id,
                 offset: held.0.offset,
@@ -67,17 +65,25 @@ impl Held {
     }
 
     fn topic(&self) -> Arc<str> {
-        match &self.sleeper {
-            Sleeper::Pull(task) => Arc::clone(&task.topic),
-            Sleeper::Job(held) => Arc::clone(&held.0.topic),
+        match self {
+            Self::Pull(task) => Arc::clone(&task.topic),
+            Self::Job(held) => Arc::clone(&held.0.topic),
+        }
+    }
+
+    /// Monotonic milliseconds at which it is answered anyway.
+    fn deadline_ms(&self) -> i64 {
+        match self {
+            Self::Pull(task) => task.deadline_ms(),
+            Self::Job(held) => held.0.deadline_ms,
         }
     }
 
     /// Its client is gone.
     fn is_gone(&self) -> bool {
-        match &self.sleeper {
-            Sleeper::Pull(task) => task.is_gone(),
-            Sleeper::Job(held) => held.1.peer.is_closing(),
+        match self {
+            Self::Pull(task) => task.is_gone(),
+            Self::Job(held) => held.1.peer.is_closing(),
         }
     }
 }
@@ -111,29 +117,14 @@ pub struct Holds {
 }
 
 impl Holds {
-    /// Holds a pull until its wish is fulfilled, or until that time.
-    pub(super) fn hold_pull(&self, core: &Arc<Core>, task: PullTask, deadline_ms: i64) {
-        let sleeper = Sleeper::Pull(Box::new(task));
-        self.hold(
-            core,
-            Held {
-                sleeper,
-                deadline_ms,
-            },
-        );
+    /// Holds a pull until its wish is fulfilled, or until the time it may be held.
+    pub(super) fn hold_pull(&self, core: &Arc<Core>, task: PullTask) {
+        self.hold(core, Held::Pull(task));
     }
 
     /// Holds a request that Python parked.
     pub(super) fn hold_job(&self, core: &Arc<Core>, wish: Wish, job: Job) {
-        let deadline_ms = wish.deadline_ms;
-        let sleeper = Sleeper::Job(Box::new((wish, job)));
-        self.hold(
-            core,
-            Held {
-                sleeper,
-                deadline_ms,
-            },
-        );
+        self.hold(core, Held::Job(Box::new((wish, job))));
     }
 
     fn hold(&self, core: &Arc<Core>, held: Held) {
@@ -240,11 +231,11 @@ impl Holds {
     fn wake(&self, core: &Arc<Core>, woken: Vec<Held>) {
         let mut pulls = Vec::new();
         for held in woken {
-            match held.sleeper {
-                Sleeper::Pull(task) if task.is_gone() => {}
-                Sleeper::Pull(task) => pulls.push(task),
-                Sleeper::Job(held) if held.1.peer.is_closing() => held.1.no_reply(),
-                Sleeper::Job(held) => held.1.resubmit(),
+            match held {
+                Held::Pull(task) if task.is_gone() => {}
+                Held::Pull(task) => pulls.push(task),
+                Held::Job(held) if held.1.peer.is_closing() => held.1.no_reply(),
+                Held::Job(held) => held.1.resubmit(),
             }
         }
         if pulls.is_empty() {
@@ -253,7 +244,7 @@ impl Holds {
         if let Some(runtime) = self.runtime.lock().as_ref() {
             let core = Arc::clone(core);
             runtime
-                .spawn(async move { pulls.into_iter().for_each(|task| pull::rerun(&core, *task)) });
+                .spawn(async move { pulls.into_iter().for_each(|task| pull::rerun(&core, task)) });
         }
     }
 }
@@ -275,11 +266,16 @@ pub(super) async fn keep_time(core: Arc<Core>) {
 
 impl Shard {
     fn insert(&mut self, key: u64, held: Held) {
-        let tick = tick_after(held.deadline_ms);
+        let tick = tick_after(held.deadline_ms());
         let queue = self.queues.entry(key).or_insert(Waiting {
             held: Vec::new(),
             due: i64::MAX,
         });
+        let count = queue.held.len();
+        if count == queue.held.capacity() {
+            // By a half, not to four at least and then by twice: few wait for most queues.
+            queue.held.reserve_exact(1.max(count / 2));
+        }
         queue.held.push(held);
         if tick < queue.due {
             queue.due = tick;
@@ -321,8 +317,12 @@ impl Shard {
         let Some(queue) = self.queues.get_mut(&key).filter(|queue| queue.due == tick) else {
             return;
         };
-        taken.extend(queue.held.extract_if(.., |held| held.deadline_ms <= now_ms));
-        let deadlines = queue.held.iter().map(|held| held.deadline_ms);
+        taken.extend(
+            queue
+                .held
+                .extract_if(.., |held| held.deadline_ms() <= now_ms),
+        );
+        let deadlines = queue.held.iter().map(Held::deadline_ms);
         match deadlines.min() {
             None => drop(self.queues.remove(&key)),
             Some(next_ms) => {

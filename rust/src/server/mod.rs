@@ -44,6 +44,8 @@ mod send_reply;
 #[allow(clippy::module_inception)]
 mod server;
 mod settings;
+#[cfg(test)]
+mod sizes_tests;
 mod slice;
 mod split;
 mod stats;

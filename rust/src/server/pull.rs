@@ -4,6 +4,7 @@
 //! why in RocketMQ's words.
 
 use std::cell::RefCell;
+use std::num::NonZeroI64;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -44,10 +45,12 @@ struct Asked<'a> {
     suspend_ms: i64,
 }
 
-/// A pull that outlives its frame: held, or waiting for the disk.
+/// A pull that outlives its frame: held, or waiting for the disk. Kept small: a hundred thousand
+/// held ones are usual.
 pub struct PullTask {
     pub(super) peer: Arc<Peer>,
     pub(super) to: ReplyTo,
+    /// The tables' own names, not copies.
     group: Arc<str>,
     pub(super) topic: Arc<str>,
     queue_id: i32,
@@ -57,7 +60,7 @@ pub struct PullTask {
     sub_version: Option<i64>,
     filter: TagFilter,
     /// Monotonic milliseconds until which it may be held; None if it may not (any more).
-    hold_until_ms: Option<i64>,
+    hold_until_ms: Option<NonZeroI64>,
 }
 
 /// A pull for the threads that may wait for the disk.
@@ -93,7 +96,7 @@ pub(super) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         }
         filter => filter,
     };
-    let (true, Some(filter)) = (asked.allowed(core, &broker), filter) else {
+    let (Some((group, topic)), Some(filter)) = (asked.allowed(core, &broker), filter) else {
         return Handled::Declined;
     };
     if asked.sys_flag & COMMIT_OFFSET != 0 {
@@ -112,14 +115,15 @@ pub(super) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let task = PullTask {
         peer: Arc::clone(context.peer),
         to: context.frame.reply_to(),
-        group: asked.group.into(),
-        topic: asked.topic.into(),
+        group,
+        topic,
         queue_id: asked.queue_id,
         offset: asked.offset,
         max_count: asked.max_count,
         sub_version: (!inline).then_some(asked.sub_version),
         filter,
-        hold_until_ms: hold_ms.map(|hold_ms| core.clock.monotonic_ms().saturating_add(hold_ms)),
+        hold_until_ms: hold_ms
+            .and_then(|hold_ms| NonZeroI64::new(core.clock.monotonic_ms().saturating_add(hold_ms))),
     };
     task.answer(core, store, ReadMode::NoWait, out);
     Handled::Native
@@ -170,9 +174,9 @@ impl PullTask {
         self.peer.is_closing()
     }
 
-    /// What it takes of memory.
-    pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>() + self.group.len() + self.topic.len()
+    /// Monotonic milliseconds until which it is held; long ago if it may not be.
+    pub(super) fn deadline_ms(&self) -> i64 {
+        self.hold_until_ms.map_or(i64::MIN, NonZeroI64::get)
     }
 
     /// What it waits for while it is held.
@@ -239,10 +243,8 @@ impl PullTask {
 
     fn finish(self, core: &Arc<Core>, result: &GetResult, records: &[u8], out: &mut Vec<u8>) {
         let code = response_code(result.status, self.offset);
-        if code == PULL_NOT_FOUND
-            && let Some(deadline_ms) = self.hold_until_ms
-        {
-            return core.holds.hold_pull(core, self, deadline_ms);
+        if code == PULL_NOT_FOUND && self.hold_until_ms.is_some() {
+            return core.holds.hold_pull(core, self);
         }
         if code == PULL_OFFSET_MOVED {
             let asked = (&*self.topic, self.queue_id, self.offset);
@@ -286,7 +288,7 @@ impl PullTask {
             && core
                 .tables
                 .broker()
-                .is_some_and(|broker| asked.allowed(core, &broker))
+                .is_some_and(|broker| asked.allowed(core, &broker).is_some())
     }
 }
 
@@ -308,16 +310,16 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// Broker, group and topic may be read, and the topic has that queue.
-    fn allowed(&self, core: &Core, broker: &BrokerRow) -> bool {
-        let group = core
-            .tables
-            .groups
-            .with(self.group, |row| row.consume_enable);
-        let topic = core.tables.topics.with(self.topic, |row| {
+    /// Group and topic as the tables name them, if broker, group and topic may be read and the
+    /// topic has that queue.
+    fn allowed(&self, core: &Core, broker: &BrokerRow) -> Option<(Arc<str>, Arc<str>)> {
+        let tables = &core.tables;
+        let (group, may_consume) = tables.groups.named(self.group, |row| row.consume_enable)?;
+        let (topic, is_readable) = tables.topics.named(self.topic, |row| {
             row.perm & PERM_READ != 0 && (0..row.read_queues).contains(&self.queue_id)
-        });
-        broker.permission & PERM_READ != 0 && group == Some(true) && topic == Some(true)
+        })?;
+        let is_allowed = broker.permission & PERM_READ != 0 && may_consume && is_readable;
+        is_allowed.then_some((group, topic))
     }
 }
 

@@ -48,7 +48,8 @@ pub type Change<R> = (String, Option<R>);
 #[derive(Debug)]
 pub struct Table<R> {
     version: Mutex<i64>,
-    shards: [RwLock<HashMap<String, R>>; SHARDS],
+    /// A name is shared with those who keep it for long.
+    shards: [RwLock<HashMap<Arc<str>, R>>; SHARDS],
 }
 
 impl<R> Default for Table<R> {
@@ -85,8 +86,8 @@ impl<R> Table<R> {
         for (name, row) in changes {
             let shard = &mut shards[shard_of(&name)];
             match row {
-                Some(row) => shard.insert(name, row),
-                None => shard.remove(&name),
+                Some(row) => shard.insert(name.into(), row),
+                None => shard.remove(&*name),
             };
         }
         *current = version;
@@ -96,6 +97,13 @@ impl<R> Table<R> {
     /// What `read` makes of the row of `name`, or None without one. `read` must be short.
     pub fn with<T>(&self, name: &str, read: impl FnOnce(&R) -> T) -> Option<T> {
         self.shards[shard_of(name)].read().get(name).map(read)
+    }
+
+    /// As `with`, and the table's own name: who keeps it needs no copy.
+    pub(super) fn named<T>(&self, name: &str, read: impl FnOnce(&R) -> T) -> Option<(Arc<str>, T)> {
+        let shard = self.shards[shard_of(name)].read();
+        let (name, row) = shard.get_key_value(name)?;
+        Some((Arc::clone(name), read(row)))
     }
 
     /// A copy of the row.
