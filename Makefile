@@ -26,7 +26,7 @@ test-rust:
 
 test-python: setup
 	scripts/system-packages
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
 
 bench-smoke: setup
 	$(BIN)/python -m benches --smoke

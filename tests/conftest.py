@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+CLIENT_WAITS_S = 30.0
+LONG_GROUPS = ("interop", "interop-stores", "spark", "rocketmq-ports")
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -16,13 +19,29 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes minutes begins first, so that no worker has it left at the end."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    group = item.get_closest_marker("xdist_group")
+    name = group.args[0] if group else ""
+    return LONG_GROUPS.index(name) if name in LONG_GROUPS else len(LONG_GROUPS)
+
+
 @pytest.fixture(scope="session", autouse=True)
-def patient_brokers() -> Iterator[None]:
-    """Brokers under test refuse nothing because it waited, unless a test says so: by default a
-    send may wait 200 ms only.
+def patience() -> Iterator[None]:
+    """Servers and clients under test give up nothing because it waited, unless a test says so: by
+    default a send may wait 200 ms at the broker, and a client waits for 3 s.
     """
+    from mqclient.config import ClientSettings, ProducerSettings
     from mqserver import standalone
 
+    waits = ((ClientSettings, "request_timeout"), (ProducerSettings, "timeout"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(standalone.ALWAYS, "brokerFastFailureEnable", "false")
+        for settings, name in waits:
+            patch.setitem(settings.__init__.__kwdefaults__, name, CLIENT_WAITS_S)
         yield

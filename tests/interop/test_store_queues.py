@@ -12,6 +12,7 @@ from mqclient.wire.frame import Frame
 from mqserver.probe import Probe
 from mqstore import encode_properties
 from mqstore.message import decode_messages
+from tests.waiting import until
 
 from .clusters import Maker
 from .contents import Contents, Server, assert_served, in_log
@@ -46,10 +47,20 @@ def load(turns: Turns, maker: Maker, ending: str, count: int) -> None:
     load.start()
     load.await_count(count)
     if ending == "killed":
+        await_topic(turns, TOPIC)
         broker.kill()
     load.stop()
     if ending == "stopped":
         broker.stop()
+
+
+def await_topic(turns: Turns, topic: str) -> None:
+    """Until the file of topics has one that a send made: that is written behind the answer."""
+
+    def is_there() -> bool:
+        return turns.has("topics.json") and topic in turns.state("topics.json")["topicConfigTable"]
+
+    assert until(is_there)
 
 
 def tagged(contents: Contents, queue_id: int, tag: str) -> dict[int, bytes]:
@@ -126,6 +137,7 @@ def test_a_store_with_light_queues(
         broker = turns.start(first)
         send_light(broker.address, 0)
         if ending == "killed":
+            await_topic(turns, "TopicLight")
             broker.kill()
         else:
             with Server(broker.address) as server:

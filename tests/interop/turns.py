@@ -40,6 +40,10 @@ class Turns:
         """What a file of the store's config folder says."""
         return fastjson.loads((self.store / "config" / name).read_bytes())
 
+    def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return (self.store / "config" / name).exists()
+
     def __enter__(self) -> Turns:
         return self
 
