@@ -26,9 +26,13 @@ const FIELDS: &str = concat!(
     r#""queueId":"0","TRACE_ON":"true","MSG_REGION":"DefaultRegion","queueOffset":"0","#,
     r#""msgId":"7F00000100002A9F0000000000000000""#
 );
+/// How a batch begins; its reply has so many more ids, as a client reads them all.
+const BATCH: &[u8] = br#"{"code":320,"#;
+const NEXT_ID: &[u8] = b",7F00000100002A9F0000000000000000";
 /// Our generator asks in JSON how long queues are, and waits until they are longer by its messages.
 const MAX_OFFSET: &[u8] = br#"{"code":30,"#;
 const OFFSET: &str = r#"{"code":0,"extFields":{"offset":""#;
+const OFFSET_DIGITS: usize = 20;
 /// A ROCKETMQ header of success (only our generator's sends have one), and where the opaque is.
 const BINARY: [u8; 21] = *b"\0\0\x07\x01\x97....\0\0\0\x01\0\0\0\0\0\0\0\0";
 const BINARY_OPAQUE: usize = 5;
@@ -106,7 +110,7 @@ impl Reply {
 impl Limit {
     fn new(port: u16, log: Option<Mutex<Log>>) -> Self {
         let begin = format!(
-            r#"{}{:020}",{FIELDS}}},"flag":1,"language":"OTHER","version":407,"opaque":"#,
+            r#"{}{:0OFFSET_DIGITS$}",{FIELDS}}},"flag":1,"language":"OTHER","version":407,"opaque":"#,
             OFFSET, 0
         );
         let json = format!(r#"{begin}{:11},"serializeTypeCurrentRPC":"JSON"}}"#, "");
@@ -187,8 +191,37 @@ impl Limit {
         patch(reply.opaque_at, opaque)?;
         if header.starts_with(MAX_OFFSET) {
             let bytes = self.read_bytes.load(Ordering::Relaxed);
-            patch(8 + OFFSET.len(), format!("{bytes:020}").as_bytes())?;
+            patch(
+                8 + OFFSET.len(),
+                format!("{bytes:0OFFSET_DIGITS$}").as_bytes(),
+            )?;
+        }
+        if header.starts_with(BATCH) {
+            let more = messages(&rest[header.len()..])?.saturating_sub(1);
+            add_ids(out, begin, more)?;
         }
         Some(())
     }
+}
+
+/// How many messages the body of a batch has: each begins with its length.
+fn messages(mut body: &[u8]) -> Option<usize> {
+    let mut count = 0;
+    while let Some(length) = body.first_chunk() {
+        body = body.get(u32::from_be_bytes(*length).max(4) as usize..)?;
+        count += 1;
+    }
+    Some(count)
+}
+
+/// Adds `more` ids behind the one of the reply that begins there.
+fn add_ids(out: &mut Vec<u8>, begin: usize, more: usize) -> Option<()> {
+    let ids = NEXT_ID.repeat(more);
+    for word in [begin, begin + 4] {
+        let bytes = out.get_mut(word..)?.first_chunk_mut()?;
+        *bytes = (u32::from_be_bytes(*bytes) + ids.len() as u32).to_be_bytes();
+    }
+    let at = begin + 8 + OFFSET.len() + OFFSET_DIGITS + r#"","#.len() + FIELDS.len() - 1;
+    out.splice(at..at, ids);
+    Some(())
 }

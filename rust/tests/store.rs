@@ -53,8 +53,8 @@ fn request<'a>(topic: &'a str, body: &'a [u8]) -> PutRequest<'a> {
 fn arrivals(store: &Store, topic: &'static str) -> mpsc::Receiver<i64> {
     let (sender, receiver) = mpsc::channel();
     let sender = parking_lot::Mutex::new(sender);
-    store.on_arrival(Box::new(move |arrival| {
-        if arrival.topic == topic {
+    store.on_arrival(Box::new(move |arrivals| {
+        for arrival in arrivals.iter().filter(|arrival| arrival.topic == topic) {
             // The test may have stopped listening.
             let _ = sender.lock().send(arrival.max_offset);
         }

@@ -140,6 +140,12 @@ pub fn merge(text: &mut Vec<u8>, more: &[u8]) {
     }
 }
 
+/// What [`merge`] makes of two texts, in pieces.
+pub fn merged<'a>(text: &'a [u8], more: &'a [u8]) -> [&'a [u8]; 3] {
+    let is_ended = more.is_empty() || text.last().is_none_or(|byte| *byte == PAIR_END);
+    [text, if is_ended { &[] } else { &[PAIR_END] }, more]
+}
+
 /// Sets a property, replacing an earlier value.
 pub fn set(text: &mut Vec<u8>, name: &str, value: &[u8]) {
     remove(text, name);
@@ -224,6 +230,13 @@ mod tests {
 
     #[test]
     fn merging_inserts_the_missing_separator() {
+        for text in [&b"a\x011"[..], b"a\x011\x02", b""] {
+            for more in [&b"b\x012"[..], b""] {
+                let mut whole = text.to_vec();
+                merge(&mut whole, more);
+                assert_eq!(merged(text, more).concat(), whole);
+            }
+        }
         let mut text = b"a\x011".to_vec();
         merge(&mut text, b"b\x012");
         assert_eq!(text, b"a\x011\x02b\x012");

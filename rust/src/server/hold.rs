@@ -11,7 +11,7 @@ use super::core::Core;
 use super::handoff::Job;
 use super::limits::{HOLD_SWEEP_TICKS, HOLD_TICK_MS, HOLDS_MAX};
 use super::pull::{self, PullTask};
-use crate::store::{Arrival, TagFilter};
+use crate::store::{Arrivals, TagFilter};
 
 /// Shards, each with its own lock; a power of two.
 const SHARDS: usize = 16;
@@ -156,19 +156,21 @@ impl Holds {
         }
     }
 
-    /// A message became readable: wakes those who wait for it. Called by the store's dispatch
-    /// thread, so it only moves them elsewhere.
-    pub(super) fn arrived(&self, core: &Arc<Core>, arrival: &Arrival<'_>) {
+    /// Messages became readable: wakes those who wait for them. Called by the store's dispatch
+    /// thread, so it only moves the waiting elsewhere.
+    pub(super) fn arrived(&self, core: &Arc<Core>, arrivals: &Arrivals<'_>) {
         fence(Ordering::SeqCst); // see `hold`
-        if self.is_empty() {
-            return;
+        for arrival in arrivals.iter() {
+            if self.is_empty() {
+                return;
+            }
+            self.wake_queue(core, key(arrival.topic, arrival.queue_id), |wanted| {
+                arrival.max_offset > wanted.offset
+                    && wanted.queue_id == arrival.queue_id
+                    && wanted.topic == arrival.topic
+                    && wanted.filter.matches(arrival.tags_code)
+            });
         }
-        self.wake_queue(core, key(arrival.topic, arrival.queue_id), |wanted| {
-            arrival.max_offset > wanted.offset
-                && wanted.queue_id == arrival.queue_id
-                && wanted.topic == arrival.topic
-                && wanted.filter.matches(arrival.tags_code)
-        });
     }
 
     /// Wakes everyone whose deadline has passed.

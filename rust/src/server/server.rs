@@ -127,9 +127,9 @@ fn follow_store(core: &Arc<Core>) -> io::Result<Vec<JoinHandle<()>>> {
     };
     // Weak: the store outlives its server, and the core holds the store.
     let listening = Arc::downgrade(core);
-    store.on_arrival(Box::new(move |arrival| {
+    store.on_arrival(Box::new(move |arrivals| {
         if let Some(core) = listening.upgrade() {
-            core.holds.arrived(&core, arrival);
+            core.holds.arrived(&core, arrivals);
         }
     }));
     let counting = Arc::downgrade(core);

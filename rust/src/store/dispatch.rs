@@ -23,8 +23,34 @@ const BATCH_RECORDS: usize = 4_096;
 const BATCH_RECORDS_PER_QUEUE: usize = 16;
 const BATCH_RECORDS_MAX: usize = 65_536;
 
-/// Told of each message that became readable.
-pub(crate) type Listener = Box<dyn Fn(&Arrival<'_>) + Send + Sync>;
+/// Told of messages that became readable, those of a batch together.
+pub(crate) type Listener = Box<dyn Fn(&Arrivals<'_>) + Send + Sync>;
+
+/// Messages that became readable.
+pub struct Arrivals<'a> {
+    queues: &'a [Arc<ConsumeQueue>],
+    arrived: &'a [Arrived],
+}
+
+impl Arrivals<'_> {
+    /// Each message, in the order of the log.
+    pub fn iter(&self) -> impl Iterator<Item = Arrival<'_>> {
+        self.arrived.iter().map(|arrived| {
+            let queue = &self.queues[arrived.place];
+            Arrival {
+                topic: queue.topic(),
+                queue_id: queue.queue_id(),
+                max_offset: arrived.max_offset,
+                tags_code: arrived.tags_code,
+            }
+        })
+    }
+
+    /// Whether a message of the topic may be among them.
+    pub(crate) fn may_have(&self, topic: &str) -> bool {
+        self.queues.iter().any(|queue| queue.topic() == topic)
+    }
+}
 
 /// Gives the filter bitmap that the extension keeps for a message, None for none.
 pub(crate) type BitmapSource = Box<dyn Fn(&RecordView<'_>) -> Option<Vec<u8>> + Send + Sync>;
@@ -314,16 +340,13 @@ impl Derived {
         self.progress.records.fetch_add(records, Ordering::Relaxed);
         let store_timestamp_ms = &self.progress.store_timestamp_ms;
         store_timestamp_ms.store(self.batch.store_timestamp_ms, Ordering::Release);
-        for arrived in self.batch.arrivals.drain(..) {
-            let queue = &self.batch.queues[arrived.place];
-            if let Some(listener) = listener {
-                listener(&Arrival {
-                    topic: queue.topic(),
-                    queue_id: queue.queue_id(),
-                    max_offset: arrived.max_offset,
-                    tags_code: arrived.tags_code,
-                });
-            }
+        if let Some(listener) = listener
+            && !self.batch.arrivals.is_empty()
+        {
+            listener(&Arrivals {
+                queues: &self.batch.queues,
+                arrived: &self.batch.arrivals,
+            });
         }
         self.batch.clear();
         Ok(())
@@ -351,6 +374,7 @@ impl Batch {
         self.records = 0;
         self.queues.clear();
         self.queues.shrink_to(BATCH_RECORDS);
+        self.arrivals.clear();
         self.arrivals.shrink_to(BATCH_RECORDS);
     }
 }

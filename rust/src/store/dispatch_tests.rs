@@ -106,14 +106,15 @@ fn a_message_enters_every_queue_that_it_names() {
     let rig = rig_with(with_light_queues());
     let told: Arc<Mutex<Vec<Told>>> = Arc::default();
     let seen = Arc::clone(&told);
-    rig.store.on_arrival(Box::new(move |arrival| {
-        let name = arrival.topic.to_owned();
-        seen.lock().push((
-            name,
-            arrival.queue_id,
-            arrival.max_offset,
-            arrival.tags_code,
-        ));
+    rig.store.on_arrival(Box::new(move |arrivals| {
+        seen.lock().extend(arrivals.iter().map(|arrival| {
+            (
+                arrival.topic.to_owned(),
+                arrival.queue_id,
+                arrival.max_offset,
+                arrival.tags_code,
+            )
+        }));
     }));
     let named = PutRequest {
         properties: b"TAGS\x01TagA\x02INNER_MULTI_DISPATCH\x01%LMQ%alice,plain",

@@ -9,8 +9,8 @@ use super::types::{PutRequest, PutStatus};
 use crate::bytes::{Cursor, CursorError};
 use crate::format::delay_levels::DelayLevels;
 use crate::format::message::{
-    self, PROPERTIES_BYTES_MAX, RecordView, SCHEDULE_TOPIC, TOPIC_BYTES_MAX, Version, body_crc,
-    sys_flag,
+    self, Alike, PROPERTIES_BYTES_MAX, RecordView, SCHEDULE_TOPIC, TOPIC_BYTES_MAX, Version,
+    body_crc, sys_flag,
 };
 use crate::format::{multi_dispatch, properties};
 
@@ -60,6 +60,34 @@ impl Encoded {
         record.encode(&mut self.bytes);
         self.sizes.push(record.size());
         self.text_bytes = record.properties.len();
+    }
+}
+
+impl Encoded {
+    /// [`Self::push`] for a message of a batch.
+    fn push_alike(
+        &mut self,
+        alike: &Alike<'_>,
+        item: &BatchItem<'_>,
+        [own, end, common]: [&[u8]; 3],
+    ) -> Result<(), PutStatus> {
+        let length = own.len() + end.len() + common.len();
+        if length > PROPERTIES_BYTES_MAX {
+            check_properties(&[own, end, common].concat())?;
+        }
+        let last = [own, end, common]
+            .into_iter()
+            .rfind(|piece| !piece.is_empty());
+        let has_zero = last.is_some_and(|piece| piece.ends_with(&[0]));
+        let closing: &[u8] = match has_zero && length < PROPERTIES_BYTES_MAX {
+            true => &[properties::PAIR_END], // as in `push`
+            false => &[],
+        };
+        let pieces = [own, end, common, closing];
+        let size = alike.encode(item.flag, item.body, &pieces, &mut self.bytes);
+        self.sizes.push(size);
+        self.text_bytes = length + closing.len();
+        Ok(())
     }
 }
 
@@ -140,24 +168,23 @@ impl Encoder {
         }
         check_properties(request.properties)?;
         let mut cursor = Cursor::new(request.body);
-        let mut text = Vec::new();
+        let mut text;
+        let none = PutRequest {
+            body: &[],
+            prepared_transaction_offset: 0,
+            ..*request
+        };
+        let alike = Alike::to(record(&none, target, &[]));
         while cursor.remaining() > 0 {
             let item = BatchItem::read(&mut cursor).map_err(|_| PutStatus::MessageIllegal)?;
-            text.clear();
-            text.extend_from_slice(item.properties);
-            properties::merge(&mut text, request.properties);
+            let mut pieces = properties::merged(item.properties, request.properties);
             if self.multi_dispatch.enabled {
                 // A batch takes no offsets in other queues, as in RocketMQ; nor may a producer.
+                text = pieces.concat();
                 properties::remove(&mut text, properties::INNER_MULTI_QUEUE_OFFSET);
+                pieces = [&text, &[], &[]];
             }
-            check_properties(&text)?;
-            let single = PutRequest {
-                flag: item.flag,
-                body: item.body,
-                prepared_transaction_offset: 0,
-                ..*request
-            };
-            out.push(&record(&single, target, &text));
+            out.push_alike(&alike, &item, pieces)?;
         }
         Ok(target)
     }

@@ -99,6 +99,7 @@ pub(crate) use ack::after_replies;
 #[cfg(test)]
 pub(crate) use ack::calling_replies;
 pub use delay::DeliveryListener;
+pub use dispatch::Arrivals;
 pub use read_sql::Marks;
 pub use settings::{Cleaning, MultiDispatch, QueueExt, Settings};
 pub use store::Store;

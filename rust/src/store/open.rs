@@ -35,7 +35,7 @@ use super::signal::Signal;
 use super::space::Space;
 use super::state::State;
 use super::store::{Running, Store};
-use super::types::StoreError;
+use super::types::{Arrival, StoreError};
 use super::upkeep::Upkeep;
 use crate::clock::Clock;
 use crate::format::delay_levels::DelayLevels;
@@ -329,12 +329,15 @@ impl Store {
     fn listen(&self) {
         let delay = Arc::clone(&self.upkeep.delay);
         let listener = Arc::clone(&self.listener);
-        self.dispatcher.on_arrival(Box::new(move |arrival| {
-            if arrival.topic == SCHEDULE_TOPIC {
-                delay.notify(arrival.queue_id, arrival.max_offset);
+        self.dispatcher.on_arrival(Box::new(move |arrivals| {
+            if arrivals.may_have(SCHEDULE_TOPIC) {
+                let delayed = |arrival: &Arrival<'_>| arrival.topic == SCHEDULE_TOPIC;
+                for arrival in arrivals.iter().filter(delayed) {
+                    delay.notify(arrival.queue_id, arrival.max_offset);
+                }
             }
             if let Some(listener) = listener.get() {
-                listener(arrival);
+                listener(arrivals);
             }
         }));
     }

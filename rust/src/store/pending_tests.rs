@@ -313,9 +313,12 @@ fn a_crash_before_the_write_loses_no_message_and_a_failed_write_stops_the_store(
     disk.is_full.store(true, Ordering::SeqCst);
     let told: Arc<Mutex<Vec<(i64, i64)>>> = Arc::default();
     let (seen, store) = (Arc::clone(&told), Arc::downgrade(&rig.store));
-    rig.store.on_arrival(Box::new(move |arrival| {
+    rig.store.on_arrival(Box::new(move |arrivals| {
         let readable_to = store.upgrade().unwrap().max_offset("T", 1);
-        seen.lock().push((arrival.max_offset, readable_to));
+        let told = arrivals
+            .iter()
+            .map(|arrival| (arrival.max_offset, readable_to));
+        seen.lock().extend(told);
     }));
     rig.clock.advance(10_000);
     assert_eq!(put(&rig, b"pending"), PutStatus::Ok);

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::clean::Cleaner;
 use super::delay::{DelayThread, DeliveryListener};
-use super::dispatch::{BitmapSource, Listener};
+use super::dispatch::{Arrivals, BitmapSource, Listener};
 use super::files::{io_error, sync_directory};
 use super::flush::FlushThreads;
 use super::follow::Dispatcher;
@@ -25,8 +25,8 @@ use super::read::Reader;
 use super::runtime;
 use super::settings::{Cleaning, Settings};
 use super::types::{
-    AckOutcome, Arrival, Cleaned, GetRequest, GetResult, Put, PutRequest, PutResult, QueryResult,
-    ReadMode, StoreError, Ticket, WouldBlock,
+    AckOutcome, Cleaned, GetRequest, GetResult, Put, PutRequest, PutResult, QueryResult, ReadMode,
+    StoreError, Ticket, WouldBlock,
 };
 use super::upkeep::Upkeep;
 use crate::clock::Clock;
@@ -222,8 +222,8 @@ impl Store {
         self.upkeep.state.load(name, |_| true)
     }
 
-    /// Registers the one listener told of each message that became readable, in order.
-    pub fn on_arrival(&self, listener: Box<dyn Fn(&Arrival<'_>) + Send + Sync>) {
+    /// Registers the one listener told of messages that became readable, in order.
+    pub fn on_arrival(&self, listener: Box<dyn Fn(&Arrivals<'_>) + Send + Sync>) {
         // One server owns the store; a second registration is a mistake without effect.
         let _ = self.listener.set(listener);
     }

@@ -139,6 +139,13 @@ fn java_hash_counts_utf16_units_and_wraps() {
     // U+1D11E is the pair D834 DD1E.
     assert_eq!(java_hash("\u{1D11E}"), 0xD834 * 31 + 0xDD1E);
     assert_eq!(java_hash(""), 0);
+    let text = "~z{|}~\u{7f}\u{7e}0123456789ABCDEF#".repeat(3);
+    for end in 0..text.len() {
+        let one_by_one = text.bytes().take(end).fold(0_i32, |hash, byte| {
+            hash.wrapping_mul(31).wrapping_add(byte.into())
+        });
+        assert_eq!(java_hash(&text[..end]), one_by_one, "{end}");
+    }
 }
 
 #[test]

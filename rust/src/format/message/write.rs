@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::{
     BLANK_BYTES, BLANK_MAGIC, FIXED_BYTES, MAGIC, MAGIC_V2, PROPERTIES_BYTES_MAX, RecordView,
-    Version, at, sys_flag,
+    Version, at, body_crc, sys_flag,
 };
 use crate::format::properties::{NAME_END, PAIR_END};
 
@@ -57,19 +57,23 @@ impl RecordView<'_> {
     /// The caller has checked the limits: body below 2 GiB, topic at most
     /// [`super::TOPIC_BYTES_MAX`] bytes (255 in version 2), properties at most
     /// [`PROPERTIES_BYTES_MAX`].
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "limits are the caller's, stated above"
-    )]
     pub fn encode(&self, out: &mut Vec<u8>) {
         let size = self.size();
         let start = out.len();
         out.reserve(size);
+        out.extend_from_slice(self.head().written());
+        self.encode_rest(self.body, &[self.properties], out);
+        debug_assert_eq!(out.len() - start, size);
+    }
+
+    /// What is in front of the body.
+    #[expect(clippy::cast_possible_truncation, reason = "as of `encode`")]
+    fn head(&self) -> HeadWriter {
         let mut head = HeadWriter {
             bytes: [0; HEAD_BYTES_MAX],
             length: 0,
         };
-        head.put((size as u32).to_be_bytes());
+        head.put((self.size() as u32).to_be_bytes());
         let magic = if self.version == Version::V1 {
             MAGIC
         } else {
@@ -89,16 +93,23 @@ impl RecordView<'_> {
         head.put(self.reconsume_times.to_be_bytes());
         head.put(self.prepared_transaction_offset.to_be_bytes());
         head.put((self.body.len() as u32).to_be_bytes());
-        out.extend_from_slice(&head.bytes[..head.length]);
-        out.extend_from_slice(self.body);
+        head
+    }
+
+    /// Appends body, topic and properties, which are given in pieces.
+    #[expect(clippy::cast_possible_truncation, reason = "as of `encode`")]
+    fn encode_rest(&self, body: &[u8], properties: &[&[u8]], out: &mut Vec<u8>) {
+        out.extend_from_slice(body);
         match self.version {
             Version::V1 => out.push(self.topic.len() as u8),
             Version::V2 => out.extend_from_slice(&(self.topic.len() as u16).to_be_bytes()),
         }
         out.extend_from_slice(self.topic.as_bytes());
-        out.extend_from_slice(&(self.properties.len() as u16).to_be_bytes());
-        out.extend_from_slice(self.properties);
-        debug_assert_eq!(out.len() - start, size);
+        let length: usize = properties.iter().map(|piece| piece.len()).sum();
+        out.extend_from_slice(&(length as u16).to_be_bytes());
+        properties
+            .iter()
+            .for_each(|piece| out.extend_from_slice(piece));
     }
 
     fn sys_flag_with_hosts(&self) -> i32 {
@@ -110,6 +121,42 @@ impl RecordView<'_> {
             flag |= sys_flag::STORE_HOST_V6;
         }
         flag
+    }
+}
+
+/// Records that differ in flag, body and properties: what they have in common is encoded once.
+pub struct Alike<'a> {
+    like: RecordView<'a>,
+    head: HeadWriter,
+}
+
+impl<'a> Alike<'a> {
+    /// Records like this one.
+    pub fn to(record: RecordView<'a>) -> Self {
+        let like = RecordView {
+            body: &[],
+            properties: &[],
+            ..record
+        };
+        let head = like.head();
+        Self { like, head }
+    }
+
+    /// Appends a record, of which the properties are given in pieces; returns its size. The limits
+    /// are those of [`RecordView::encode`].
+    #[expect(clippy::cast_possible_truncation, reason = "limits are the caller's")]
+    pub fn encode(&self, flag: i32, body: &[u8], properties: &[&[u8]], out: &mut Vec<u8>) -> usize {
+        let start = out.len();
+        out.extend_from_slice(self.head.written());
+        self.like.encode_rest(body, properties, out);
+        let record = &mut out[start..];
+        let size = record.len();
+        let mut put = |at: usize, field: [u8; 4]| record[at..at + 4].copy_from_slice(&field);
+        put(0, (size as u32).to_be_bytes());
+        put(at::BODY_CRC, body_crc(body).to_be_bytes());
+        put(at::FLAG, flag.to_be_bytes());
+        put(self.head.length - 4, (body.len() as u32).to_be_bytes());
+        size
     }
 }
 
@@ -185,6 +232,10 @@ struct HeadWriter {
 }
 
 impl HeadWriter {
+    fn written(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
     #[inline]
     fn put<const N: usize>(&mut self, field: [u8; N]) {
         self.bytes[self.length..self.length + N].copy_from_slice(&field);
