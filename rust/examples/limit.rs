@@ -109,9 +109,10 @@ impl Reply {
 
 impl Limit {
     fn new(port: u16, log: Option<Mutex<Log>>) -> Self {
+        let language = r#""flag":1,"language":"OTHER""#;
         let begin = format!(
-            r#"{}{:0OFFSET_DIGITS$}",{FIELDS}}},"flag":1,"language":"OTHER","version":407,"opaque":"#,
-            OFFSET, 0
+            r#"{OFFSET}{:0OFFSET_DIGITS$}",{FIELDS}}},{language},"version":407,"opaque":"#,
+            0
         );
         let json = format!(r#"{begin}{:11},"serializeTypeCurrentRPC":"JSON"}}"#, "");
         let broker = format!(r#""brokerAddrs":{{"0":"127.0.0.1:{port}"}},"brokerName":"limit""#);
