@@ -84,6 +84,7 @@ PROCESSORS: dict[int, tuple[str, str]] = {
 CODE_FAMILIES = {int(code): family for code, (family, _) in PROCESSORS.items()}
 DEFAULT_FAMILY = "admin"
 _ADMIN_WAITING_MAX = 100_000
+_LONG_WAITING_MAX = 100_000
 
 
 def processors_of(broker: BrokerContext) -> dict[int, Processor]:
@@ -127,6 +128,7 @@ def patience_of(settings: BrokerSettings) -> dict[str, int] | None:
         "send": settings.wait_time_mills_in_send_queue,
         "pull": settings.wait_time_mills_in_pull_queue,
         "heartbeat": settings.wait_time_mills_in_heartbeat_queue,
+        "large": settings.wait_time_mills_in_heartbeat_queue,
         "endTransaction": settings.wait_time_mills_in_transaction_queue,
     }
 
@@ -145,4 +147,6 @@ def families_of(settings: BrokerSettings) -> dict[str, Family]:
         "admin": _ADMIN_WAITING_MAX,
     }
     threads = settings.handoff_threads
-    return {name: Family(name, capacity, threads) for name, capacity in waiting.items()}
+    families = {name: Family(name, capacity, threads) for name, capacity in waiting.items()}
+    # Requests of over 128 KiB that store no message, whatever their code: one at a time.
+    return {**families, "large": Family("large", _LONG_WAITING_MAX, threads=1)}

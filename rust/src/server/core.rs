@@ -19,7 +19,7 @@ use super::parked;
 use super::peers::{Peer, Peers};
 use super::pull::ColdPull;
 use super::queue::BoundedQueue;
-use super::route::Routes;
+use super::route::{self, Routes};
 use super::settings::Settings;
 use super::stats::Counters;
 use super::tables::Tables;
@@ -105,7 +105,13 @@ impl Core {
             .as_ref()
             .map(|name| family(-1, name))
             .transpose()?;
-        let routes = Routes::new(settings.kind, settings.data_plane, families, default);
+        let routes = Routes::new(
+            settings.kind,
+            settings.data_plane,
+            families,
+            default,
+            handoff.index(route::LARGE),
+        );
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let long_turns = cores.saturating_sub(1).max(1);
         Ok(Arc::new(Self {

@@ -181,7 +181,7 @@ impl Context<'_> {
             self.core.counters.native(code);
             return false;
         }
-        let Some(family) = routes.family(code) else {
+        let Some(family) = routes.family(code, self.whole.bytes.len()) else {
             return false;
         };
         self.core.counters.python(code);

@@ -97,6 +97,9 @@ pub const HANDOFF_BYTES_MAX: usize = 128 << 20;
 /// short turn.
 pub const HEARTBEAT_BYTES_MAX: usize = 128 << 10;
 
+/// A longer frame for Python, bytes, waits in the family of long requests if there is one.
+pub const LARGE_REQUEST_BYTES: usize = HEARTBEAT_BYTES_MAX;
+
 /// Requests to one client that may wait for their reply at once.
 pub const CALLS_MAX: usize = 1_024;
 

@@ -96,7 +96,7 @@ pub(super) fn clean(core: &Arc<Core>) {
         return;
     }
     let now_ms = core.clock.monotonic_ms();
-    let sends = core.routes.family(route::SEND);
+    let sends = core.routes.family(route::SEND, 0);
     let drained = sends.filter(|_| is_page_cache_busy(core));
     for (family, patience_ms) in overload.patience_ms.iter().enumerate() {
         let (limit_ms, why) = match drained {

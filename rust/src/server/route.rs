@@ -5,7 +5,12 @@
 
 use std::collections::HashMap;
 
+use super::limits::LARGE_REQUEST_BYTES;
 use super::settings::{DataPlane, Kind};
+
+/// Name of the family of long requests: who asks Python for much waits for others who do, and
+/// nobody else waits for it.
+pub const LARGE: &str = "large";
 
 /// SEND_MESSAGE.
 pub const SEND: i32 = 10;
@@ -82,21 +87,25 @@ pub struct Routes {
     plane: DataPlane,
     families: HashMap<i32, Family>,
     default: Option<Family>,
+    large: Option<Family>,
 }
 
 impl Routes {
     /// `families` names the family of each code; a code that is not named goes to `default`.
+    /// `large` is the family of long requests, whatever their code; None leaves them with others.
     pub fn new(
         kind: Kind,
         plane: DataPlane,
         families: HashMap<i32, Family>,
         default: Option<Family>,
+        large: Option<Family>,
     ) -> Self {
         Self {
             kind,
             plane,
             families,
             default,
+            large,
         }
     }
 
@@ -108,9 +117,12 @@ impl Routes {
         }
     }
 
-    /// The family that is asked next; None means silence.
-    pub fn family(&self, code: i32) -> Option<Family> {
-        self.families.get(&code).copied().or(self.default)
+    /// The family that is asked next for a frame of so many bytes; None means silence. What stores
+    /// a message stays in its own, which answers when the store cannot keep up.
+    pub fn family(&self, code: i32, bytes: usize) -> Option<Family> {
+        let usual = self.families.get(&code).copied().or(self.default)?;
+        let is_large = bytes > LARGE_REQUEST_BYTES && !stores_a_message(code);
+        Some(self.large.filter(|_| is_large).unwrap_or(usual))
     }
 
     /// The fast (VIP) port serves everything but pulls, which are answered 3.
@@ -136,22 +148,52 @@ mod tests {
     #[test]
     fn native_first_then_the_family_of_the_code() {
         let families = HashMap::from([(SEND, 1), (34, 2)]);
-        let routes = Routes::new(Kind::Broker, DataPlane::Native, families.clone(), Some(0));
+        let routes = Routes::new(
+            Kind::Broker,
+            DataPlane::Native,
+            families.clone(),
+            Some(0),
+            None,
+        );
         assert_eq!(routes.native(SEND), Some(Native::Send));
         assert_eq!(routes.native(34), Some(Native::Heartbeat));
         assert_eq!(routes.native(UNREGISTER_CLIENT), None);
         assert_eq!(
-            [SEND, 34, 999].map(|code| routes.family(code)),
+            [SEND, 34, 999].map(|code| routes.family(code, 1 << 20)),
             [Some(1), Some(2), Some(0)]
         );
-        let python = Routes::new(Kind::Broker, DataPlane::Python, families, None);
+        let python = Routes::new(Kind::Broker, DataPlane::Python, families, None, None);
         assert_eq!(python.native(SEND), None);
-        assert_eq!([SEND, 999].map(|code| python.family(code)), [Some(1), None]);
+        assert_eq!(
+            [SEND, 999].map(|code| python.family(code, 0)),
+            [Some(1), None]
+        );
+    }
+
+    #[test]
+    fn long_requests_have_a_family_unless_they_store_a_message() {
+        let families = HashMap::from([(SEND, 1), (HEART_BEAT, 2)]);
+        let routes = Routes::new(Kind::Broker, DataPlane::Native, families, None, Some(3));
+        let long = LARGE_REQUEST_BYTES + 1;
+        assert_eq!(routes.family(HEART_BEAT, LARGE_REQUEST_BYTES), Some(2));
+        assert_eq!(routes.family(HEART_BEAT, long), Some(3));
+        assert_eq!(routes.family(SEND, long), Some(1));
+        assert_eq!(
+            routes.family(999, long),
+            None,
+            "silence whatever its length"
+        );
     }
 
     #[test]
     fn a_name_server_sends_no_messages() {
-        let routes = Routes::new(Kind::NameServer, DataPlane::Native, HashMap::new(), None);
+        let routes = Routes::new(
+            Kind::NameServer,
+            DataPlane::Native,
+            HashMap::new(),
+            None,
+            None,
+        );
         assert_eq!(routes.native(SEND), None);
         assert_eq!(routes.native(105), Some(Native::TopicRoute));
         assert!(!routes.refused_on_fast_port(PULL));
