@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,14 +35,15 @@ class Servers:
         threads: int = 2,
         store: Any = None,
         default: bool = True,
+        also: Sequence[Family] = (),
         **settings: Any,
     ) -> tuple[Listener, int]:
-        """A listener of one family on a free port, and the port."""
+        """A listener of one family, and those of `also`, on a free port, and the port."""
         listener = Listener(
             {"kind": kind, "host": "127.0.0.1", "port": 0, **settings},
             store,
             processors=processors,
-            families={"all": Family("all", capacity, threads)},
+            families={one.name: one for one in (Family("all", capacity, threads), *also)},
             code_families=dict.fromkeys(processors, "all"),
             default=("all", not_supported) if default else None,
             on_event=self._on_event,

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from mqserver.replies import Response
+from mqserver.replies import Family, Response
 from mqstore import Store
 from tests.server.conftest import Servers
 from tests.server.native import TOPICS, Broker, send_fields
@@ -21,6 +21,9 @@ WAITED = re.compile(
 )
 ALWAYS_BUSY = -1
 """Milliseconds: a free lock is held for 0."""
+
+LONG_BYTES = 200_000
+"""Of a request that goes to the family of long ones."""
 
 
 class Gate:
@@ -72,6 +75,22 @@ def test_what_waited_for_too_long_is_2_in_json_and_oneway_nothing(servers: Serve
     waiting.gate.open.set()
     assert raw.read()[:2] == (0, 1), "what is being served goes on"
     assert waiting.gate.served == [1]
+
+
+def test_a_short_request_waits_for_no_long_one(servers: Servers) -> None:
+    gate = Gate()
+
+    def serve(request):
+        return gate(request) if request.body else Response()
+
+    _, port = servers.start({1: serve}, threads=1, also=[Family("large", 10, 1)])
+    raw = servers.connect(port)
+    raw.send(json_frame(1, 1, body=bytes(LONG_BYTES)))
+    assert gate.entered.acquire(timeout=DEADLINE)
+    raw.send(json_frame(1, 2))
+    assert raw.read()[:2] == (0, 2)
+    gate.open.set()
+    assert raw.read()[:2] == (0, 1)
 
 
 def test_without_a_limit_everything_waits(servers: Servers) -> None:
