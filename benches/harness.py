@@ -76,6 +76,18 @@ class ProcessCost:
         after_name = (self._folder / "stat").read_text().rpartition(")")[2].split()
         return (int(after_name[11]) + int(after_name[12])) / self._TICK
 
+    def cpu_of_threads(self) -> dict[str, float]:
+        """Seconds that its threads used, those of one name together."""
+        used: dict[str, float] = {}
+        for task in (self._folder / "task").iterdir():
+            try:
+                name = (task / "comm").read_text().strip()
+                nanoseconds = int((task / "schedstat").read_text().split()[0])
+            except OSError:  # it ended
+                continue
+            used[name] = used.get(name, 0.0) + nanoseconds / 1e9
+        return used
+
     def anonymous_mb(self) -> float:
         """Memory that is its own: no file behind it, nothing shared."""
         return self._mapped_kb()["Anonymous"] / 1024

@@ -24,10 +24,14 @@ from mqserver.probe import Probe
 
 LARGE = Shape(connections=10_000, topics=10_000, queues_each=5, groups=1_000, holds=100_000)
 SMALL = Shape(connections=200, topics=200, queues_each=5, groups=20, holds=2_000)
-IDLE_SECONDS = {"smoke": 0.5, "large": 6.0}
+SETTLE_SECONDS = {"smoke": 0.0, "large": 12.0}
+"""Statistics of what was read and sent are taken each 10 s."""
+IDLE_SECONDS = {"smoke": 0.5, "large": 61.0}
+"""Each minute connections are looked at, and what moved is logged."""
 LOAD_SECONDS = {"smoke": 0.3, "large": 3.0}
 CREATING_LINES = 128
 """Each has one send in flight, as a synchronous producer."""
+THREADS_TOLD = 3
 BUSY = int(ResponseCode.SYSTEM_BUSY)
 METHOD = "one round; a client process of plain sockets for the crowd, `mqclient bench` for the load"
 
@@ -87,32 +91,57 @@ def _run(cluster: Ours, shape: Shape, rows: Rows, mode: str) -> None:
     rows.note("... of which were answered busy first", refused, "sends")
     took = register(cluster.namesrv, broker)
     rows.judge(f"register {shape.topics:,} topics", took, "ms", REGISTER_MS_MAX)
+    time.sleep(SETTLE_SECONDS[mode])
     topics_mb = cluster.cost.anonymous_mb()
     rows.note(f"anonymous memory, {shape.topics:,} topics", topics_mb, "MB")
     with Crowd(broker, shape) as crowd:
-        began = time.monotonic()
-        crowd.connect()
-        took = time.monotonic() - began
-        rows.note(f"{shape.connections:,} connections in {shape.groups:,} groups", took, "s")
-        before_mb = cluster.cost.anonymous_mb()
-        rows.note(
-            "memory of a connection", (before_mb - topics_mb) * 2**20 / shape.connections, "B"
-        )
-        crowd.await_dispatch()
-        began = time.monotonic()
-        holds = crowd.hold()
-        rows.note(f"{holds:,} pulls held", time.monotonic() - began, "s")
-        hold_bytes = (cluster.cost.anonymous_mb() - before_mb) * 2**20 / holds
-        rows.judge("memory of a held pull", hold_bytes, "B", HOLD_BYTES_MAX)
-        idle = _idle_percent(cluster, IDLE_SECONDS[mode])
-        rows.judge("CPU when idle", idle, "% of a core", IDLE_CPU_PERCENT_MAX)
-        anonymous_mb = cluster.cost.anonymous_mb()
-        rows.judge("anonymous memory, idle", anonymous_mb, "MB", ANONYMOUS_MB_MAX)
+        _gather(cluster, crowd, shape, rows, mode)
+        _rest(cluster, rows, mode)
         gc.freeze()  # the crowd is this process's too
         crowded = _throughput(cluster, LOAD_SECONDS[mode])
         rows.note("sends beside the crowd", crowded, "messages/s")
         rows.judge("of the small case", crowded / small, "", THROUGHPUT_RATIO_MIN, least=True)
-        rows.judge("anonymous memory, loaded", cluster.cost.anonymous_mb(), "MB", ANONYMOUS_MB_MAX)
+        before_mb = cluster.cost.anonymous_mb()
+        rows.judge("anonymous memory, loaded", before_mb, "MB", ANONYMOUS_MB_MAX)
+        # The first ones fill what other things left free; the same once more has to grow.
+        holds = crowd.hold()
+        hold_bytes = (cluster.cost.anonymous_mb() - before_mb) * 2**20 / holds
+        rows.judge("memory of one more held pull", hold_bytes, "B", HOLD_BYTES_MAX)
+
+
+def _gather(cluster: Ours, crowd: Crowd, shape: Shape, rows: Rows, mode: str) -> None:
+    before_mb = cluster.cost.anonymous_mb()
+    began = time.monotonic()
+    crowd.connect()
+    took = time.monotonic() - began
+    rows.note(f"{shape.connections:,} connections in {shape.groups:,} groups", took, "s")
+    grown_mb = cluster.cost.anonymous_mb() - before_mb
+    rows.note("memory of a connection", grown_mb * 2**20 / shape.connections, "B")
+    before_mb = cluster.cost.anonymous_mb()
+    crowd.await_dispatch()
+    time.sleep(SETTLE_SECONDS[mode])
+    grown_mb = cluster.cost.anonymous_mb() - before_mb
+    rows.note("memory of statistics, two topics read by each", grown_mb, "MB")
+    before_mb = cluster.cost.anonymous_mb()
+    began = time.monotonic()
+    holds = crowd.hold()
+    rows.note(f"{holds:,} pulls held", time.monotonic() - began, "s")
+    grown_mb = cluster.cost.anonymous_mb() - before_mb
+    rows.note("memory of a held pull, besides what was free", grown_mb * 2**20 / holds, "B")
+
+
+def _rest(cluster: Ours, rows: Rows, mode: str) -> None:
+    """Do nothing, and say what that costs."""
+    cost, began = cluster.cost, time.monotonic()
+    used, threads = cost.cpu_seconds(), cost.cpu_of_threads()
+    time.sleep(IDLE_SECONDS[mode])
+    percent = 100 / (time.monotonic() - began)
+    idle = (cost.cpu_seconds() - used) * percent
+    rows.judge("CPU when idle", idle, "% of a core", IDLE_CPU_PERCENT_MAX)
+    grown = {name: cpu - threads.get(name, 0.0) for name, cpu in cost.cpu_of_threads().items()}
+    for name in sorted(grown, key=grown.__getitem__, reverse=True)[:THREADS_TOLD]:
+        rows.note(f"... of which {name}", grown[name] * percent, "% of a core")
+    rows.judge("anonymous memory, idle", cost.anonymous_mb(), "MB", ANONYMOUS_MB_MAX)
 
 
 def broker_of(cluster: Ours) -> str:
@@ -130,12 +159,6 @@ def _throughput(cluster: Ours, seconds: float) -> float:
     if report["problems"]:
         raise RuntimeError("; ".join(report["problems"]))
     return float(report["messages_per_second"])
-
-
-def _idle_percent(cluster: Ours, seconds: float) -> float:
-    began, before = time.monotonic(), cluster.cost.cpu_seconds()
-    time.sleep(seconds)
-    return (cluster.cost.cpu_seconds() - before) / (time.monotonic() - began) * 100
 
 
 def create_by_sends(broker: str, shape: Shape) -> tuple[float, int]:
