@@ -1,12 +1,14 @@
 """What a message costs the broker as its store grows, and as its queues become many.
 
 The cost is CPU of the broker's process per message. Both sides of every ratio take their rounds in
-turns: a large store beside an empty one, many queues beside one queue.
+turns: a large store beside an empty one, many queues beside one queue. The whole takes six minutes
+and the room of the large store, 20 GiB, which is given back at its end.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import statistics
 import tempfile
 import time
@@ -21,6 +23,11 @@ from benches.servers import Ours
 from mqclient.cli.bench import run_consume, run_produce
 
 RATIO_MAX = 1.2
+FEW_QUEUES = 256
+"""Up to so many the broker writes their units five times a second."""
+FILL_BATCH = 16
+ROOM = 1.2
+"""Of the disk, times the large store: the small one, what is filled beyond, what others write."""
 TOPIC, READ_TOPIC = "Flat", "FlatRead"
 METHOD = "CPU of the broker per message; medians of {} rounds, both sides of a ratio in turns"
 
@@ -31,7 +38,8 @@ class Size:
 
     store_bytes: of the large store, one step after the other. queues: topics and queues of each.
     read: messages that are read again and again. settle_seconds: counted after each load, as what
-    waits to be written, three seconds with many queues, is part of its cost.
+    waits to be written is part of its cost; many_settle_seconds: the same with many queues, whose
+    units wait three seconds.
     """
 
     store_bytes: tuple[int, ...]
@@ -40,18 +48,26 @@ class Size:
     rounds: int
     seconds: float
     settle_seconds: float
+    many_settle_seconds: float
 
 
 LARGE = Size(
     store_bytes=(1 << 30, 5 << 30, 20 << 30),
     queues=((10, 10), (100, 10), (1_000, 10)),
     read=50_000,
-    rounds=5,
-    seconds=2.0,
-    settle_seconds=4.0,
+    rounds=3,
+    seconds=1.0,
+    settle_seconds=1.2,
+    many_settle_seconds=3.5,
 )
 SMALL = Size(
-    store_bytes=(8 << 20,), queues=((2, 10),), read=500, rounds=1, seconds=0.2, settle_seconds=0
+    store_bytes=(8 << 20,),
+    queues=((2, 10),),
+    read=500,
+    rounds=1,
+    seconds=0.2,
+    settle_seconds=0,
+    many_settle_seconds=0,
 )
 
 Load = Callable[[], dict[str, Any]]
@@ -63,6 +79,7 @@ def main(smoke: bool = False) -> None:
     report = Report("flat", mode_of(smoke), METHOD.format(size.rounds))
     rows = Rows(report)
     with tempfile.TemporaryDirectory(prefix="mqbench-") as folder:
+        _check_room(folder, size.store_bytes[-1])
         with Ours(Path(folder) / "small", {}) as small:
             _over_queues(small, size, rows)
         with Ours(Path(folder) / "empty", {}) as small, Ours(Path(folder) / "large", {}) as large:
@@ -70,12 +87,23 @@ def main(smoke: bool = False) -> None:
     report.finish()
 
 
+def _check_room(folder: str, store_bytes: int) -> None:
+    """Better not begun than refused half way, with the disk full for everybody."""
+    free = shutil.disk_usage(folder).free
+    if free < store_bytes * ROOM:
+        sizes = (f"{size / 2**30:.0f} GiB" for size in (free, store_bytes * ROOM))
+        raise BenchFailed("{} has {} free, the large store needs {}".format(folder, *sizes))
+
+
 def _over_queues(cluster: Ours, size: Size, rows: Rows) -> None:
     few = _sends(cluster, size.seconds, topic="OneQueue", queues=1)
     for topics, queues in size.queues:
         name = f"Queues{topics * queues}-"
         many = _sends(cluster, size.seconds, topic=name, topics=topics, queues=queues)
-        of_few, of_many = _in_turns((cluster, few), (cluster, many), size)
+        is_many = topics * queues > FEW_QUEUES
+        settle_seconds = size.many_settle_seconds if is_many else size.settle_seconds
+        sides = ((cluster, few), (cluster, many))
+        of_few, of_many = _in_turns(*sides, size.rounds, settle_seconds)
         rows.note(f"send, beside {topics * queues:,} queues: to one", of_few, "us")
         rows.note(f"send to {topics * queues:,} queues", of_many, "us")
         rows.judge(f"send to {topics * queues:,} queues", of_many / of_few, "x one", RATIO_MAX)
@@ -90,9 +118,8 @@ def _over_bytes(small: Ours, large: Ours, size: Size, rows: Rows) -> None:
         _done(run_produce({"namesrv": small.namesrv, "topic": READ_TOPIC, "count": size.read}))
         stored = f"{large.store_bytes() / 2**30:.2g} GiB"
         for kind, load in (("send", _sends), ("read", _reads)):
-            of_small, of_large = _in_turns(
-                (small, load(small, size.seconds)), (large, load(large, size.seconds)), size
-            )
+            sides = ((small, load(small, size.seconds)), (large, load(large, size.seconds)))
+            of_small, of_large = _in_turns(*sides, size.rounds, size.settle_seconds)
             rows.note(f"{kind}, beside {stored}: an empty store", of_small, "us")
             rows.note(f"{kind} in a store of {stored}", of_large, "us")
             ratio = of_large / of_small
@@ -102,8 +129,9 @@ def _over_bytes(small: Ours, large: Ours, size: Size, rows: Rows) -> None:
 def _fill(cluster: Ours, to_bytes: int) -> None:
     """Send until the store has this size, and wait until it is on the disk."""
     while cluster.store_bytes() < to_bytes:
-        load = {"namesrv": cluster.namesrv, "topic": TOPIC, "headers": "rocketmq"}
-        count = max(1_000, min(1_000_000, (to_bytes - cluster.store_bytes()) // 1_200))
+        load = {"namesrv": cluster.namesrv, "topic": TOPIC, "batch": FILL_BATCH}
+        missing = (to_bytes - cluster.store_bytes()) // (1_200 * FILL_BATCH)
+        count = FILL_BATCH * max(100, min(60_000, missing))
         _done(run_produce({**load, "count": count}, in_flight=64))
     os.sync()
 
@@ -118,12 +146,14 @@ def _reads(cluster: Ours, seconds: float) -> Load:
     return lambda: run_consume({**load, "warmup_s": 0.2}, repeat=True)
 
 
-def _in_turns(one: tuple[Ours, Load], other: tuple[Ours, Load], size: Size) -> tuple[float, float]:
+def _in_turns(
+    one: tuple[Ours, Load], other: tuple[Ours, Load], rounds: int, settle_seconds: float
+) -> tuple[float, float]:
     """Medians of both, microseconds of CPU per message. The first of each is not counted."""
     found: tuple[list[float], list[float]] = ([], [])
-    for _ in range(size.rounds + 1):
+    for _ in range(rounds + 1):
         for (cluster, load), costs in zip((one, other), found, strict=True):
-            costs.append(_cost_us(cluster, load, size.settle_seconds))
+            costs.append(_cost_us(cluster, load, settle_seconds))
     medians = [statistics.median(costs[1:]) for costs in found]
     return medians[0], medians[1]
 
