@@ -8,8 +8,11 @@ use crate::log::{Directory, Memory, WriteMode, Writer};
 
 const FILE_BYTES: u64 = 3 << 20;
 
+/// Records and where they are.
+type Records = Vec<(u64, Vec<u8>)>;
+
 /// Two files of records of many lengths, one of them longer than a view.
-fn filled<F: Files>(files: F) -> (Arc<Segments<F>>, Vec<(u64, Vec<u8>)>) {
+fn filled<F: Files>(files: F) -> (Arc<Segments<F>>, Records) {
     let log = Arc::new(Segments::open(files, FILE_BYTES).unwrap());
     let mut writer = Writer::new(Arc::clone(&log), FILE_BYTES);
     let mut records = Vec::new();
