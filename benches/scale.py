@@ -101,10 +101,12 @@ def _run(cluster: Ours, small: Ours, shape: Shape, rows: Rows, mode: str) -> Non
     with Crowd(broker, shape) as crowd:
         _gather(cluster, crowd, shape, rows, mode)
         _rest(cluster, rows, mode)
+        crowd.beat()  # else the broker soon takes its clients for gone
         gc.freeze()  # the crowd is this process's too
         _compare(cluster, small, rows, mode)
         before_mb = cluster.cost.anonymous_mb()
         rows.judge("anonymous memory, loaded", before_mb, "MB", ANONYMOUS_MB_MAX)
+        crowd.beat()
         # The first ones fill what other things left free; the same once more has to grow.
         holds = crowd.hold()
         hold_bytes = (cluster.cost.anonymous_mb() - before_mb) * 2**20 / holds
