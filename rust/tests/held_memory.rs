@@ -68,7 +68,8 @@ fn in_use() -> (i64, i64) {
 
 fn frame(code: i32, fields: &str) -> Vec<u8> {
     let head = format!(
-        r#"{{"code":{code},"flag":0,"language":"JAVA","opaque":7,"version":401,"extFields":{{{fields}}}}}"#
+        "{{\"code\":{code},\"flag\":0,\"language\":\"JAVA\",\"opaque\":7,\"version\":401,\
+         \"extFields\":{{{fields}}}}}"
     );
     let length = u32::try_from(head.len()).unwrap();
     let words = [length + 4, length].map(u32::to_be_bytes).concat();
@@ -79,7 +80,9 @@ fn frame(code: i32, fields: &str) -> Vec<u8> {
 fn pulls(queues: impl Iterator<Item = usize>) -> Vec<u8> {
     let pull = |queue| {
         let fields = format!(
-            r#""consumerGroup":"TheGroup","topic":"TheTopic","queueId":"{queue}","queueOffset":"0","maxMsgNums":"32","sysFlag":"6","commitOffset":"0","subVersion":"0","suspendTimeoutMillis":"600000","subscription":"*""#
+            "\"consumerGroup\":\"TheGroup\",\"topic\":\"TheTopic\",\"queueId\":\"{queue}\",\
+             \"queueOffset\":\"0\",\"maxMsgNums\":\"32\",\"sysFlag\":\"6\",\"commitOffset\":\"0\",\
+             \"subVersion\":\"0\",\"suspendTimeoutMillis\":\"600000\",\"subscription\":\"*\""
         );
         frame(11, &fields)
     };
