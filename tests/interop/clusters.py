@@ -37,8 +37,14 @@ class Cluster:
     def create_topic(self, driver: JavaDriver, topic: str, queues: int = 4) -> str:
         """Create a topic by Java's mqadmin; returns its name once it has a route."""
         options = ["-b", self.broker, "-t", topic, "-r", str(queues), "-w", str(queues)]
-        printed = driver.admin("updateTopic", "-n", self.namesrv, *options)
-        assert f"create topic to {self.broker} success." in printed, printed
+        printed = ""
+
+        def is_made() -> bool:  # an answer that is late is an error of mqadmin's
+            nonlocal printed
+            printed = driver.admin("updateTopic", "-n", self.namesrv, *options)
+            return f"create topic to {self.broker} success." in printed
+
+        assert until(is_made), printed
         self.await_route(driver, topic)
         return topic
 

@@ -11,6 +11,8 @@ from tests.ports import free_triple
 from .conf import SMALL_STORE, broker_settings, write_conf
 from .processes import ServerProcess
 
+PATIENCE_FLAG = "-Dcom.rocketmq.remoting.client.connect.timeout=60000"
+"""For a connection RocketMQ waits three seconds otherwise."""
 LOGBACK = """<configuration>
   <appender name="file" class="ch.qos.logback.core.FileAppender">
     <file>{file}</file>
@@ -34,7 +36,7 @@ def prepare_home(home: Path) -> Path:
 def java_command(home: Path, main: str, *arguments: str, flags: tuple[str, ...] = ()) -> list[str]:
     """A `java` command line that keeps everything RocketMQ writes under `home`."""
     homes = (f"-Drocketmq.home.dir={home}", f"-Duser.home={home}")
-    options = (*QUICK_START_FLAGS, *OPEN_FLAGS, *homes, *flags)
+    options = (*QUICK_START_FLAGS, *OPEN_FLAGS, PATIENCE_FLAG, *homes, *flags)
     return ["java", *options, "-cp", class_path(), main, *arguments]
 
 

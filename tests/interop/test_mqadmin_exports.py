@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -32,7 +32,7 @@ PARTS = {"metadata of topics": "-t", "metadata of groups": "-g"}
 WATCHED, SENT, BEHIND, OLD = "watched_group", 5, 3, 50
 LOST = "reportDeleteMsgsEvent"
 ROUNDS = 3
-DEADLINE = 150.0
+DEADLINE = 190.0
 MQADMIN = "org.apache.rocketmq.tools.command.MQAdminStartup"
 OWN = {"exportTime", "commitLogDiskRatio", "consumeQueueDiskRatio", "clientInfo", "dataVersion"}
 """Times, shares of this disk, and who happens to be connected."""
@@ -65,9 +65,8 @@ def run_of(home: Path, maker: Maker) -> Run:
         stack.callback(fall_behind(cluster).close)
         monitor = endless(home / "monitor", "startMonitoring", "-n", cluster.namesrv)
         stack.callback(monitor.kill)
-        rt = endless(home / "rt", *f"clusterRT -n {cluster.namesrv} -a 2 -s 16 -i 1".split())
-        stack.callback(rt.kill)
-        rounds = first_rounds(rt)
+        words = f"clusterRT -n {cluster.namesrv} -a 2 -s 16 -i 1".split()
+        rounds = first_rounds(lambda: endless(home / "rt", *words))
         return Run(printed, files, rounds, first_watch(home / "monitor"))
 
 
@@ -134,12 +133,19 @@ def exported(
     return printed, files
 
 
-def first_rounds(process: ServerProcess) -> list[str]:
-    """The first lines of clusterRT, without their times."""
+def first_rounds(start: Callable[[], ServerProcess]) -> list[str]:
+    """The first lines of clusterRT, without their times; an answer that is late ends it."""
     deadline = time.monotonic() + DEADLINE
-    while len(lines := rows_of(process)) <= ROUNDS:
-        assert time.monotonic() < deadline and not process.has_ended, process.output
-        time.sleep(0.05)
+    process = start()
+    try:
+        while len(lines := rows_of(process)) <= ROUNDS:
+            assert time.monotonic() < deadline, process.output
+            if process.has_ended:
+                process.kill()
+                process = start()
+            time.sleep(0.05)
+    finally:
+        process.kill()
     return [re.sub(r"\d+\.\d\d|NaN", "RT", line) for line in lines[: ROUNDS + 1]]
 
 
@@ -149,8 +155,8 @@ def rows_of(process: ServerProcess) -> list[str]:
 
 
 def first_watch(home: Path) -> list[str]:
-    """What the first round of startMonitoring, after 20 s, says in the client's log; last what
-    its consumer says of lost messages, whenever that comes.
+    """What the first whole round of startMonitoring, after 20 s, says in the client's log; last
+    what its consumer says of lost messages, whenever that comes.
     """
     deadline = time.monotonic() + DEADLINE
     while True:
@@ -165,9 +171,11 @@ def first_watch(home: Path) -> list[str]:
     kept = [line for line in said if "__MONITOR_CONSUMER" not in line]
     lost = [line for line in kept if LOST in line]
     first = [line for line in kept if LOST not in line]
-    # Where the lost ones are told of late, a second round has begun.
+    # Where the lost ones are told of late, a second round has begun; where an answer was late, the
+    # first did not end.
     end = next(place for place, line in enumerate(first) if "endRound" in line)
-    kept = [*first[: end + 1], *lost[:1]]
+    begin = max(place for place, line in enumerate(first[:end]) if "beginRound" in line)
+    kept = [*first[begin : end + 1], *lost[:1]]
     time_like = re.compile(r"(?<=Mills=)\d+|(?<=eventTimestamp=)\d+")
     return [time_like.sub("N", masked(line)).strip(" =") for line in kept]
 

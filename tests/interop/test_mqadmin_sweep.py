@@ -107,6 +107,10 @@ MASKS = [
     (r"\.java:\d+", ""),
     (r"\b\d+ ms\b|\bcost=\d+|RT=\d+(\.\d+)?|\d+\.\d+(?=\s|$)", "RATE"),
 ]
+RETRIES = 3
+LATE = "RemotingTimeoutException"
+"""An answer that took over five seconds: the command is given again, unless it sends."""
+SENDING = ("sendM", "checkMsgSendRT")
 UNORDERED = ("topicList", "brokerConsumeStats")
 FIGURES = ("brokerStatus", "getBrokerConfig", "getNamesrvConfig")
 """Commands whose lines are names and values: here, ours has all of Java's names."""
@@ -173,7 +177,12 @@ class Swept:
         with Server(self.cluster.broker) as server:
             assert until(server.is_dispatched)
         words = line.format(**self._words).split()
-        return self.driver.admin(*words, "-n", self.cluster.namesrv)
+        text = self.driver.admin(*words, "-n", self.cluster.namesrv)
+        for _ in range(RETRIES):
+            if LATE not in text or line.startswith(SENDING):
+                break
+            text = self.driver.admin(*words, "-n", self.cluster.namesrv)
+        return text
 
     def sweep(self) -> list[str]:
         """What all commands print, in their order."""

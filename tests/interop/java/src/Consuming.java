@@ -33,6 +33,7 @@ final class Consuming {
                 new AllocateMessageQueueAveragely(), command.containsKey("trace"), command.getString("trace"));
         consumer.setNamesrvAddr(command.getString("namesrv"));
         consumer.setInstanceName(Account.instance("consumer" + id, command));
+        consumer.setMqClientApiTimeout(Driver.API_MILLIS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         if (command.getBooleanValue("broadcast")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);

@@ -14,6 +14,7 @@ import org.apache.rocketmq.client.producer.DefaultMQProducer;
  * event in JSON: {"id", "event": "done"|"failed"|"message", ...}. The JVM ends when standard input closes.
  */
 public final class Driver {
+    static final int API_MILLIS = 60_000; // for routes and members, 3 s otherwise
     static final PrintStream EVENTS = new PrintStream(System.out, true, StandardCharsets.UTF_8);
     private final ConcurrentHashMap<String, DefaultMQProducer> producers = new ConcurrentHashMap<>();
     private final ConcurrentHashMap<String, Consuming> consumers = new ConcurrentHashMap<>();
@@ -95,6 +96,7 @@ public final class Driver {
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName(instance);
         producer.setSendMsgTimeout(60_000);
+        producer.setMqClientApiTimeout(Driver.API_MILLIS);
         producer.start();
         producers.put(instance, producer);
         return producer;

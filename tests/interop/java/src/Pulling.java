@@ -25,6 +25,7 @@ final class Pulling {
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(command.getString("group"));
         consumer.setNamesrvAddr(command.getString("namesrv"));
         consumer.setInstanceName("pull" + command.getString("id"));
+        consumer.setMqClientApiTimeout(Driver.API_MILLIS);
         consumer.start();
         try {
             List<MessageExt> found = new ArrayList<>();
@@ -60,6 +61,7 @@ final class Pulling {
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(command.getString("group"));
         consumer.setNamesrvAddr(command.getString("namesrv"));
         consumer.setInstanceName("lite" + command.getString("id"));
+        consumer.setMqClientApiTimeout(Driver.API_MILLIS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setAutoCommit(false);
         boolean assigned = command.getBooleanValue("assigned");
@@ -104,6 +106,7 @@ final class Pulling {
         DefaultMQPullConsumer asking = new DefaultMQPullConsumer(command.getString("group") + "_asking");
         asking.setNamesrvAddr(command.getString("namesrv"));
         asking.setInstanceName("asking" + command.getString("id"));
+        asking.setMqClientApiTimeout(Driver.API_MILLIS);
         asking.start();
         try {
             return asking.fetchSubscribeMessageQueues(command.getString("topic"));

@@ -24,6 +24,8 @@ final class Transacting implements TransactionListener {
         producer = new TransactionMQProducer(command.getString("group"));
         producer.setNamesrvAddr(command.getString("namesrv"));
         producer.setInstanceName("transactions" + id);
+        producer.setMqClientApiTimeout(Driver.API_MILLIS);
+        producer.setSendMsgTimeout(Driver.API_MILLIS);
         producer.setTransactionListener(this);
         producer.start();
     }
