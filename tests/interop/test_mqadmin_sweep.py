@@ -128,6 +128,8 @@ class Swept:
             self._stack.callback(self.driver.kill)
             namesrv = self.cluster.namesrv
             self.cluster.create_topic(self.driver, TOPIC)
+            # A command that reads makes it, but only if it takes over a second.
+            self.cluster.create_topic(self.driver, "%RETRY%TOOLS_CONSUMER", queues=1)
             sent = [
                 self.driver.produce(namesrv, TOPIC, 3, keys="sweep-", queueId=queue_id)
                 for queue_id in range(4)
