@@ -66,11 +66,16 @@ fn in_use() -> (i64, i64) {
     )
 }
 
-fn frame(code: i32, fields: &str) -> Vec<u8> {
-    let head = format!(
-        "{{\"code\":{code},\"flag\":0,\"language\":\"JAVA\",\"opaque\":7,\"version\":401,\
-         \"extFields\":{{{fields}}}}}"
-    );
+fn frame(code: i32, fields: &[(&str, &str)]) -> Vec<u8> {
+    let fields: serde_json::Map<_, _> = fields
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).into()))
+        .collect();
+    let head = serde_json::json!({
+        "code": code, "flag": 0, "language": "JAVA", "opaque": 7, "version": 401,
+        "extFields": fields,
+    });
+    let head = head.to_string();
     let length = u32::try_from(head.len()).unwrap();
     let words = [length + 4, length].map(u32::to_be_bytes).concat();
     [&words, head.as_bytes()].concat()
@@ -78,12 +83,19 @@ fn frame(code: i32, fields: &str) -> Vec<u8> {
 
 /// Each queue's pull, for a message that is not there, by tags that came with it.
 fn pulls(queues: impl Iterator<Item = usize>) -> Vec<u8> {
-    let pull = |queue| {
-        let fields = format!(
-            "\"consumerGroup\":\"TheGroup\",\"topic\":\"TheTopic\",\"queueId\":\"{queue}\",\
-             \"queueOffset\":\"0\",\"maxMsgNums\":\"32\",\"sysFlag\":\"6\",\"commitOffset\":\"0\",\
-             \"subVersion\":\"0\",\"suspendTimeoutMillis\":\"600000\",\"subscription\":\"*\""
-        );
+    let pull = |queue: usize| {
+        let fields = [
+            ("consumerGroup", "TheGroup"),
+            ("topic", "TheTopic"),
+            ("queueId", &queue.to_string()),
+            ("queueOffset", "0"),
+            ("maxMsgNums", "32"),
+            ("sysFlag", "6"),
+            ("commitOffset", "0"),
+            ("subVersion", "0"),
+            ("suspendTimeoutMillis", "600000"),
+            ("subscription", "*"),
+        ];
         frame(11, &fields)
     };
     queues.flat_map(pull).collect()
@@ -92,7 +104,7 @@ fn pulls(queues: impl Iterator<Item = usize>) -> Vec<u8> {
 /// A request that is answered at once, after all before it on its connection.
 fn ask_end(connection: &mut TcpStream) {
     connection
-        .write_all(&frame(30, r#""topic":"TheTopic","queueId":"0""#))
+        .write_all(&frame(30, &[("topic", "TheTopic"), ("queueId", "0")]))
         .unwrap();
     let mut length = [0; 4];
     connection.read_exact(&mut length).unwrap();
@@ -133,7 +145,7 @@ fn broker(root: &std::path::Path) -> (Arc<Core>, Server) {
     let settings = Settings {
         host: "127.0.0.1".into(),
         port: 0,
-        worker_threads: Some(2),
+        worker_threads: Some(1), // each has buffers, made with the first connection it serves
         ..Settings::default()
     };
     let core = Core::new(settings, Some(store), SystemClock::shared()).unwrap();
@@ -175,7 +187,7 @@ fn connections_and_holds_cost_little() {
     let folder = tempfile::tempdir().unwrap();
     let (core, server) = broker(folder.path());
     let mut others: Vec<_> = (0..8).map(|_| connect(server.port)).collect();
-    others.iter_mut().for_each(ask_end); // the threads have their buffers
+    others.iter_mut().for_each(ask_end); // the worker has its buffers
 
     let before = in_use();
     let mut connections: Vec<_> = (0..CONNECTIONS).map(|_| connect(server.port)).collect();
