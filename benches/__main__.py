@@ -13,6 +13,7 @@ NAMES = (
     "end_to_end",
     "python_client",
     "scale",
+    "flat",
     "names",
     "overload",
     "transactions",

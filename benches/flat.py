@@ -61,7 +61,7 @@ LARGE = Size(
     many_settle_seconds=3.5,
 )
 SMALL = Size(
-    store_bytes=(8 << 20,),
+    store_bytes=(96 << 20,),  # more than a broker allocates ahead, so that it is filled
     queues=((2, 10),),
     read=500,
     rounds=1,
@@ -129,10 +129,10 @@ def _over_bytes(small: Ours, large: Ours, size: Size, rows: Rows) -> None:
 def _fill(cluster: Ours, to_bytes: int) -> None:
     """Send until the store has this size, and wait until it is on the disk."""
     while cluster.store_bytes() < to_bytes:
-        load = {"namesrv": cluster.namesrv, "topic": TOPIC, "batch": FILL_BATCH}
         missing = (to_bytes - cluster.store_bytes()) // (1_200 * FILL_BATCH)
         count = FILL_BATCH * max(100, min(60_000, missing))
-        _done(run_produce({**load, "count": count}, in_flight=64))
+        load = {"namesrv": cluster.namesrv, "topic": TOPIC, "count": count}
+        _done(run_produce(load, in_flight=64, batch=FILL_BATCH))
     os.sync()
 
 
