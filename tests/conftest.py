@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 CLIENT_WAITS_S = 30.0
-LONG_GROUPS = ("interop", "interop-stores", "spark", "rocketmq-ports")
+LONG_GROUPS = (
+    "interop",
+    "rocketmq-ports",
+    "spark",
+    "tests/interop/",
+)
+"""Groups, or how those of modules begin, in the order in which they begin."""
+
+
+def pytest_configure() -> None:
+    """A shell has what it runs in the background ignore Ctrl-C, and all that is started there."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)
@@ -28,7 +40,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _place(item: pytest.Item) -> int:
     group = item.get_closest_marker("xdist_group")
     name = group.args[0] if group else ""
-    return LONG_GROUPS.index(name) if name in LONG_GROUPS else len(LONG_GROUPS)
+    places = (place for place, long in enumerate(LONG_GROUPS) if name.startswith(long))
+    return next(places, len(LONG_GROUPS))
 
 
 @pytest.fixture(scope="session", autouse=True)

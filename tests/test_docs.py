@@ -50,7 +50,7 @@ class Page:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=520,
         )
         assert run.returncode == 0, f"$ {line}\n{run.stdout}{run.stderr}"
 
@@ -78,7 +78,7 @@ class Page:
             (self.directory / "test_block.py").write_text(text)
             self.command(f"{shlex.quote(sys.executable)} -m pytest -q test_block.py")
             return
-        self.command(f"timeout 220 {shlex.quote(sys.executable)} -c {shlex.quote(text)}")
+        self.command(f"timeout 500 {shlex.quote(sys.executable)} -c {shlex.quote(text)}")
 
     def stop(self) -> None:
         for server in reversed(self.servers):

@@ -11,14 +11,17 @@ from scripts import java_rocketmq
 from .clusters import Cluster, Maker
 from .java_driver import JavaDriver
 
+SHARING = ("harness", "java_clients", "java_features", "mqadmin", "python_clients")
+"""Modules whose tests share clusters."""
+
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Everything here is an interop test. One worker runs those that share clusters, another
-    those whose brokers take turns on a store: much of their time is an orderly stop's.
+    """Everything here is an interop test. One worker runs those that share clusters; the others
+    start servers of their own, and wait for them for most of their time.
     """
     item.add_marker(pytest.mark.interop)
-    takes_turns = item.path.name.startswith("test_store_")
-    item.add_marker(pytest.mark.xdist_group("interop-stores" if takes_turns else "interop"))
+    if item.path.stem.removeprefix("test_") in SHARING:
+        item.add_marker(pytest.mark.xdist_group("interop"))
 
 
 @pytest.fixture(scope="session")
