@@ -15,6 +15,7 @@ __all__ = [
     "decode_messages",
     "decode_properties",
     "decompress_body",
+    "encode_batch",
     "encode_properties",
 ]
 

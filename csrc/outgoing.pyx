@@ -1,5 +1,12 @@
 # What every sent message needs made for it: a unique id, and the open fields of its header.
 
+cdef extern from "Python.h":
+    bytes PyBytes_FromStringAndSize(const char *text, Py_ssize_t size)
+
+cdef enum:
+    ITEM_HEAD_BYTES = 20  # total size, magic, CRC, flag and the body's length
+    PROPERTIES_BYTES_MAX = 32767
+
 cdef extern from "<time.h>":
     cdef struct timespec:
         int64_t tv_sec
@@ -31,11 +38,9 @@ cdef class UniqueIds:
         self._make_head = head
         self._head_ms = -1
 
-    def next(self):
-        """The next id. Safe from any thread; raises what `head` raises."""
+    cdef int _fill(self, char *id) except -1:
         cdef int64_t now_ms = milliseconds()
         cdef bytes head
-        cdef char id[32]
         cdef uint32_t count
         with cython.critical_section(self):
             if now_ms != self._head_ms:
@@ -51,6 +56,12 @@ cdef class UniqueIds:
         id[29] = b"0123456789ABCDEF"[count >> 8 & 15]
         id[30] = b"0123456789ABCDEF"[count >> 4 & 15]
         id[31] = b"0123456789ABCDEF"[count & 15]
+        return 0
+
+    def next(self):
+        """The next id. Safe from any thread; raises what `head` raises."""
+        cdef char id[32]
+        self._fill(id)
         return PyUnicode_DecodeUTF8(id, 32, NULL)
 
     def forget(self):
@@ -90,3 +101,76 @@ cdef class Outgoing:
             born_ms = milliseconds()
         return (self.sys_flag, born_ms, self.flag, self.properties, self.reconsume_times,
                 self.max_reconsume_times)
+
+
+cdef inline uint8_t *_put_i32(uint8_t *p, int32_t value) noexcept nogil:
+    p[0], p[1] = <uint32_t>value >> 24, <uint32_t>value >> 16 & 255
+    p[2], p[3] = <uint32_t>value >> 8 & 255, value & 255
+    return p + 4
+
+
+cdef inline uint8_t *_put_bytes(uint8_t *p, bytes text) except NULL:
+    cdef Py_ssize_t size = len(text)
+    memcpy(p, bytes_pointer(text), size)
+    return p + size
+
+
+cdef bytes _join_items(list bodies, list flags, list texts):
+    """The items of a batch, one after the other; the CRC and the magic number stay 0."""
+    cdef Py_ssize_t i, count = len(bodies), size = 0
+    cdef Py_ssize_t body_bytes, text_bytes
+    for i in range(count):
+        size += ITEM_HEAD_BYTES + len(<bytes>bodies[i]) + 2 + len(<bytes>texts[i])
+    if size > 0x7FFFFFFF:
+        raise ValueError(f"the batch has {size} bytes, no frame holds so many")
+    cdef bytes items = PyBytes_FromStringAndSize(NULL, size)
+    cdef uint8_t *p = <uint8_t *>bytes_pointer(items)
+    for i in range(count):
+        body_bytes, text_bytes = len(<bytes>bodies[i]), len(<bytes>texts[i])
+        p = _put_i32(p, <int32_t>(ITEM_HEAD_BYTES + body_bytes + 2 + text_bytes))
+        p = _put_i32(_put_i32(p, 0), 0)
+        p = _put_i32(_put_i32(p, flags[i]), <int32_t>body_bytes)
+        p = _put_bytes(p, <bytes>bodies[i])
+        p[0], p[1] = text_bytes >> 8, text_bytes & 255
+        p = _put_bytes(p + 2, <bytes>texts[i])
+    return items
+
+
+def encode_batch(messages, type kind not None, str topic not None, dict plain not None,
+                 UniqueIds ids not None, check):
+    """Write the body of a batch; gives it and its messages' unique ids as a comma list.
+
+    Each item: length, magic 0, CRC 0, flag, body with its length, properties with theirs.
+    kind, topic: of the messages. plain: WAIT as all of them have it. check: called with a
+    message that is not like that, delayed or empty; raises what is wrong with it, if anything.
+    Raises ValueError for properties of over 32767 bytes or with separators inside.
+    """
+    cdef bytes plain_head = encode_properties(plain) + b"\x02UNIQ_KEY\x01"
+    cdef object wait = plain["WAIT"]
+    cdef list bodies = [], flags = [], texts = [], names = []
+    cdef char id[32]
+    cdef bytes text, name
+    for message in messages:
+        if type(message) is not kind:
+            check(message)
+        body, properties = message.body, message.properties
+        if not body or message.topic != topic:
+            check(message)
+        if properties == plain:
+            ids._fill(id)
+            name = id[:32]
+            text = plain_head + name
+        else:
+            if properties.get("WAIT") != wait or "DELAY" in properties:
+                check(message)
+            own = properties.get("UNIQ_KEY") or ids.next()
+            name = own.encode()
+            text = encode_properties({**properties, "UNIQ_KEY": own})
+            if len(text) > PROPERTIES_BYTES_MAX:
+                raise ValueError(f"properties take {len(text)} bytes, the limit is "
+                                 f"{PROPERTIES_BYTES_MAX}")
+        bodies.append(body if type(body) is bytes else bytes(memoryview(body)))
+        flags.append(message.flag)
+        texts.append(text)
+        names.append(name)
+    return _join_items(bodies, flags, texts), b",".join(names).decode()

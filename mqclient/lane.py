@@ -22,7 +22,7 @@ class Lane:
     Sending raises UnreachableError when the queue's broker has no master.
     """
 
-    __slots__ = ("_batches", "_client", "_settings", "_singles", "queue")
+    __slots__ = ("_batches", "_client", "_settings", "_singles", "blocks", "queue")
 
     def __init__(self, client: Client, settings: ProducerSettings, queue: MessageQueue) -> None:
         self._client = client
@@ -30,6 +30,8 @@ class Lane:
         self.queue = queue
         self._singles: Template | None = None
         self._batches: Template | None = None
+        self.blocks = client.compiled_transport() is not None
+        """Whether `call` can be used."""
 
     def _template(self, *, batch: bool) -> Template:
         """Header V2 with its one-letter fields, in RocketMQ's order; see headers/send.py."""
@@ -82,12 +84,10 @@ class Lane:
 
     def call(self, outgoing: Outgoing, timeout: float) -> Any:
         """Send from any thread and block until the answer is there, for `result`."""
-        return self._template_of(outgoing).call(outgoing.values(), outgoing.body, timeout)
-
-    @property
-    def blocks(self) -> bool:
-        """Whether `call` can be used."""
-        return self._client.compiled_transport() is not None
+        template = self._batches if outgoing.batch else self._singles
+        if template is None:
+            template = self._template_of(outgoing)
+        return template.call(outgoing.values(), outgoing.body, timeout)
 
     def explain(self, error: Exception) -> Exception:
         """The error to raise for one of a send; it has that one as its cause, or is it."""

@@ -23,17 +23,22 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
         self._pid = process_id()
+        self._over = False
         self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
+        self._ident = self._thread.ident
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
         finally:
-            self._loop.run_until_complete(self._cancel_all())
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.close()
+            try:
+                self._loop.run_until_complete(self._cancel_all())
+                self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+                self._loop.close()
+            finally:
+                self._over = True
 
     async def _cancel_all(self) -> None:
         """End what a client that was never closed has left behind."""
@@ -45,7 +50,7 @@ class LoopThread:
     @property
     def usable(self) -> bool:
         """False after stop() and in a forked child."""
-        return self._pid == process_id() and self._thread.is_alive() and not self._loop.is_closed()
+        return not self._over and self._pid == process_id()
 
     def submit(self, work: Coroutine[Any, Any, R]) -> "concurrent.futures.Future[R]":
         """Start a coroutine, return its future. Raises ClosedError after stop() or a fork."""
@@ -74,7 +79,7 @@ class LoopThread:
 
     def check_caller(self) -> None:
         """Raise ClosedError on the loop's own thread, after stop(), and after a fork."""
-        if threading.current_thread() is self._thread:
+        if threading.get_ident() == self._ident:
             raise ClosedError(
                 "a blocking call inside a callback of the same client would wait for itself; "
                 "use mqclient.aio there, or another thread"
@@ -95,7 +100,7 @@ class LoopThread:
         if not self.usable:
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
-        if threading.current_thread() is not self._thread:
+        if threading.get_ident() != self._ident:
             self._thread.join(5.0)
 
     def _why(self) -> str:

@@ -7,6 +7,7 @@ queue is given up or the consumer closes, waits for the broker's answer.
 import asyncio
 import logging
 from collections.abc import Iterable
+from typing import Protocol
 
 from mqclient.engine import Client
 from mqclient.errors import RocketMQError
@@ -20,28 +21,58 @@ OFFSET_TIMEOUT = 5.0
 """Seconds to wait for a broker's answer about an offset."""
 
 
+class Followed(Protocol):
+    """What is held of a queue."""
+
+    queue: MessageQueue
+
+    @property
+    def first_offset(self) -> int:
+        """The next offset to consume."""
+
+
 class MemoryOffsets:
     """Offsets that live as long as the consumer: what broadcasting uses."""
 
     def __init__(self) -> None:
         self._table: dict[MessageQueue, int] = {}
+        self._behind: set[Followed] = set()
+
+    def follow(self, held: Followed) -> None:
+        """Remember the first offset held of a queue, for whoever asks next.
+
+        It is read only then: messages are consumed more often than their offsets are asked for.
+        """
+        self._behind.add(held)
 
     def update(self, queue: MessageQueue, offset: int, *, forward_only: bool = True) -> None:
         """Remember the next offset to consume."""
-        if not forward_only or offset > self._table.get(queue, -1):
-            self._table[queue] = offset
+        self._catch_up()
+        self._set(queue, offset, forward_only)
 
     def get(self, queue: MessageQueue) -> int:
         """The remembered offset, 0 when there is none."""
+        self._catch_up()
         return self._table.get(queue, 0)
 
     def of_topic(self, topic: str) -> dict[MessageQueue, int]:
         """The remembered offsets of a topic."""
+        self._catch_up()
         return {queue: offset for queue, offset in self._table.items() if queue.topic == topic}
 
     def forget(self, queue: MessageQueue) -> None:
         """Drop a queue that is not ours any more."""
+        self._catch_up()
         self._table.pop(queue, None)
+
+    def _catch_up(self) -> None:
+        while self._behind:
+            held = self._behind.pop()
+            self._set(held.queue, held.first_offset, forward_only=True)
+
+    def _set(self, queue: MessageQueue, offset: int, forward_only: bool) -> None:
+        if not forward_only or offset > self._table.get(queue, -1):
+            self._table[queue] = offset
 
     async def fetch(self, queue: MessageQueue) -> int | None:
         """The committed offset of a queue, None when there is none."""
@@ -69,6 +100,7 @@ class RemoteOffsets(MemoryOffsets):
 
     async def commit(self, queues: Iterable[MessageQueue]) -> None:
         """Send the offsets of these queues one-way; a failure is logged and made good next time."""
+        self._catch_up()
         for queue in queues:
             offset = self._table.get(queue)
             if offset is not None:
@@ -81,6 +113,7 @@ class RemoteOffsets(MemoryOffsets):
 
     async def commit_surely(self, queues: Iterable[MessageQueue]) -> None:
         """Send the offsets of these queues and wait until the brokers have them."""
+        self._catch_up()
         await asyncio.gather(*(self._commit_one(queue) for queue in queues))
 
     async def _commit_one(self, queue: MessageQueue) -> None:

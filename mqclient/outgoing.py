@@ -3,18 +3,16 @@
 Rules: RocketMQ 4.9 `DefaultMQProducerImpl`, `MessageDecoder.encodeMessages`.
 """
 
-import struct
 import zlib
 from collections.abc import Sequence
+from functools import partial
 
 from mqclient.config import RETRY_PREFIX, ProducerSettings, check_sendable
 from mqclient.wire.codes import MessageSysFlag
-from mqstore.message import Message, Outgoing, encode_properties, unique_id
+from mqstore.message import Message, Outgoing, encode_batch, encode_properties, unique_id
 
 __all__ = ["Outgoing", "prepare", "prepare_batch"]
 
-_ITEM_HEAD = struct.Struct(">iiiii")
-_PROPERTIES_LENGTH = struct.Struct(">h")
 PROPERTIES_BYTES_MAX = 32767
 _PLAIN = {"WAIT": "true"}
 _COMPRESSED = int(MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_ZLIB)
@@ -51,7 +49,6 @@ def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
 def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> Outgoing:
     """Make several messages of one topic ready to be sent as one batch.
 
-    Each item: length, magic 0, CRC 0, flag, body with its length, properties with theirs.
     Raises ValueError when the list is empty, mixes topics or wait_store_ok, holds a delayed
     message or one to a retry topic, or is over the body limit.
     """
@@ -61,25 +58,10 @@ def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> Ou
     check_sendable(first.topic)
     if first.topic.startswith(RETRY_PREFIX):
         raise ValueError(f"a batch cannot be sent to the retry topic {first.topic!r}")
-    parts: list[bytes] = []
-    ids = []
-    wait_store_ok = first.wait_store_ok
-    for message in messages:
-        _check_item(message, first, wait_store_ok)
-        msg_id, text = _identified(message.properties)
-        ids.append(msg_id)
-        body, properties = message.body, text.encode()
-        total = _ITEM_HEAD.size + len(body) + 2 + len(properties)
-        parts += (
-            _ITEM_HEAD.pack(total, 0, 0, message.flag, len(body)),
-            body,
-            _PROPERTIES_LENGTH.pack(len(properties)),
-            properties,
-        )
-    body = b"".join(parts)
+    body, ids = encode_batch(messages, partial(_check_item, first))
     _check_body(len(body), settings.body_bytes_max, "batch")
-    wait = "true" if wait_store_ok else "false"
-    return Outgoing(first.topic, body, f"WAIT\x01{wait}", ",".join(ids), batch=True)
+    wait = "true" if first.wait_store_ok else "false"
+    return Outgoing(first.topic, body, f"WAIT\x01{wait}", ids, batch=True)
 
 
 def _identified(properties: dict[str, str]) -> tuple[str, str]:
@@ -91,12 +73,12 @@ def _identified(properties: dict[str, str]) -> tuple[str, str]:
     return msg_id, _properties_text({**properties, "UNIQ_KEY": msg_id})
 
 
-def _check_item(message: Message, first: Message, wait_store_ok: bool) -> None:
+def _check_item(first: Message, message: Message) -> None:
     if not isinstance(message, Message):
         raise TypeError(f"a batch holds Message objects, not {type(message).__name__}")
     if message.topic != first.topic:
         raise ValueError(f"a batch has one topic, not {first.topic!r} and {message.topic!r}")
-    if message.wait_store_ok != wait_store_ok:
+    if message.wait_store_ok != first.wait_store_ok:
         raise ValueError("all messages of a batch need the same wait_store_ok")
     if "DELAY" in message.properties and message.delay_level:
         raise ValueError("a batch cannot be delayed; send delayed messages one by one")

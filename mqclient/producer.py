@@ -129,14 +129,28 @@ class Producer:
 
         What the loop must do, such as asking for a route, is returned as a coroutine for it.
         """
-        self._client.check_running()
-        outgoing = self._prepare(message)
+        if not self._client.running:
+            self._client.check_running()
+        if type(message) is Message:
+            outgoing = prepare(message, self.settings)
+        else:
+            outgoing = self._prepare(message)
         limit = self.settings.timeout if timeout is None else seconds(timeout)
         started = time.monotonic()
-        outcome = self._sender.send_blocking(outgoing, limit)
+        sender = self._sender
+        lane = sender.next_lane(outgoing.topic)
+        if lane is None or not lane.blocks:
+            return sender.try_on(outgoing, started, limit, None)
+        try:
+            answer = lane.call(outgoing, limit)
+            if type(answer) is not Frame and answer.code == 0:
+                return SendResult(answer, outgoing.msg_id, lane.queue)
+        except (UnreachableError, ClientTimeout, BrokerError) as error:
+            answer = error
+        outcome = sender.judge(lane, outgoing, answer)
         if isinstance(outcome, SendResult):
             return outcome
-        return self._sender.try_on(outgoing, started, limit, outcome)
+        return sender.try_on(outgoing, started, limit, outcome)
 
     async def send_oneway(
         self, message: Message | Sequence[Message], *, queue: MessageQueue | None = None

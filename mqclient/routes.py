@@ -199,7 +199,8 @@ class RouteTable:
     def __init__(self, namesrv: NameServers, timeout: float) -> None:
         self._namesrv = namesrv
         self._timeout = timeout
-        self._routes: dict[str, TopicRoute] = {}
+        self.table: dict[str, TopicRoute] = {}
+        """Remembered routes, also provisional ones; to be read only."""
         self._asking: dict[str, asyncio.Task[TopicRoute | None]] = {}
         self._listeners: list[Callable[[str], None]] = []
         self.topics: set[str] = set()
@@ -211,7 +212,7 @@ class RouteTable:
 
     def known(self, topic: str) -> TopicRoute | None:
         """The remembered route, without asking; None also for a provisional one."""
-        route = self._routes.get(topic)
+        route = self.table.get(topic)
         return None if route is None or route.provisional else route
 
     async def get(self, topic: str) -> TopicRoute | None:
@@ -241,7 +242,7 @@ class RouteTable:
             template = await self.refresh(DEFAULT_TOPIC)
             if template is not None and template.publish:
                 route = _from_template(topic, template, queues_max)
-                self._routes.setdefault(topic, route)
+                self.table.setdefault(topic, route)
         if route is None or not route.publish:
             why = "it does not exist and autoCreateTopicEnable is off"
             raise await self.no_route(topic, route, why)
@@ -275,12 +276,12 @@ class RouteTable:
         if data is None:
             return self.known(topic)
         route = read_route(topic, data)
-        before = self._routes.get(topic)
+        before = self.table.get(topic)
         if before != route or (before is not None and before.provisional):
-            self._routes[topic] = route
+            self.table[topic] = route
             for listener in self._listeners:
                 listener(topic)
-        return self._routes[topic]
+        return self.table[topic]
 
     def _forget(self, topic: str, task: "asyncio.Task[TopicRoute | None]") -> None:
         if self._asking.get(topic) is task:
@@ -302,7 +303,7 @@ class RouteTable:
         """Every broker in any remembered route: name to broker id to advertised address."""
         return {
             name: addresses
-            for route in self._routes.values()
+            for route in self.table.values()
             for name, addresses in route.brokers.items()
         }
 
@@ -314,7 +315,7 @@ class RouteTable:
         broker_id: the one wanted. If it is missing, a slave's successor or any other of the same
         name is taken, unless `only_this`. None when there is none.
         """
-        route = self._routes.get(queue.topic)
+        route = self.table.get(queue.topic)
         addresses = (route.brokers if route else {}).get(queue.broker_name)
         if addresses is None:
             addresses = self.brokers().get(queue.broker_name, {})

@@ -68,7 +68,10 @@ class Failure(NamedTuple):
 class _Lanes:
     """The lanes of a topic's queues, as long as its route stays."""
 
-    __slots__ = ("by_queue", "in_turn", "route")
+    __slots__ = ("by_queue", "in_turn", "route", "turn")
+
+    turn: Callable[[], int]
+    """Of the topic's chooser, once there is anything in turn."""
 
     def __init__(self, route: TopicRoute | None) -> None:
         self.route = route
@@ -141,21 +144,6 @@ class Sender:
             return Failure(lane.queue.broker_name, None)
         return result
 
-    def send_blocking(self, outgoing: Outgoing, timeout: float) -> SendResult | Failure | None:
-        """Try once, from any thread, past the loop.
-
-        timeout: seconds. Returns the result, or what failed, for `try_on`; None, having done
-        nothing, when the NameServer must be asked or the transport cannot do this.
-        """
-        lane = self.next_lane(outgoing.topic)
-        if lane is None or not lane.blocks:
-            return None
-        try:
-            answer = lane.call(outgoing, timeout)
-        except (UnreachableError, ClientTimeout) as error:
-            answer = error
-        return self.judge(lane, outgoing, answer)
-
     async def try_on(
         self, outgoing: Outgoing, started: float, timeout: float, failure: Failure | None
     ) -> SendResult:
@@ -213,21 +201,26 @@ class Sender:
 
     def next_lane(self, topic: str) -> Lane | None:
         """The lane of the topic's next queue; None when its route must be asked for."""
+        lanes = self._lanes.get(topic)
+        in_turn = lanes.in_turn if lanes is not None else ()
+        if lanes is None or not in_turn or lanes.route is not self._client.routes.table.get(topic):
+            return self._first_lane(topic)
+        return in_turn[lanes.turn() % len(in_turn)]
+
+    def _first_lane(self, topic: str) -> Lane | None:
+        """The same, for a route that nobody has sent by."""
         route = self._client.routes.known(topic)
         if route is None or not route.publish:
             return None
-        lanes = self._lanes.get(topic)
-        chooser = self._choosers.get(topic) or self._chooser(topic)
-        if lanes is None or lanes.route is not route or not lanes.in_turn:
-            if any(queue.broker_name not in route.brokers for queue in route.publish):
-                return self._lane(self.choose(topic, route))  # as `_lane` says
-            in_turn = [self._lane(queue) for queue in route.publish]
-            lanes = self._lanes[topic]
-            if lanes.route is route:  # else another thread has met a newer one
-                lanes.in_turn = in_turn
-        else:
-            in_turn = lanes.in_turn
-        return in_turn[chooser.turn() % len(in_turn)]
+        if any(queue.broker_name not in route.brokers for queue in route.publish):
+            return self._lane(self.choose(topic, route))  # as `_lane` says
+        turn = self._chooser(topic).turn
+        in_turn = [self._lane(queue) for queue in route.publish]
+        lanes = self._lanes[topic]
+        if lanes.route is route:  # else another thread has met a newer one
+            lanes.turn = turn
+            lanes.in_turn = in_turn
+        return in_turn[turn() % len(in_turn)]
 
     def _lane(self, queue: MessageQueue) -> Lane:
         """The lane of a queue, made anew when the topic's route has changed."""

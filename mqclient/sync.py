@@ -122,7 +122,7 @@ class Producer(BlockingFace[AsyncProducer]):
         Raises ValueError or TypeError for what cannot be sent, NoRouteError, BrokerError,
         UnreachableError, ClientTimeout (then it may be stored nevertheless), ClosedError.
         """
-        thread = self._running
+        thread = self._thread or self._running
         if queue is not None:
             return thread.run(self._twin.send(message, queue=queue, timeout=timeout))
         thread.check_caller()

@@ -29,12 +29,15 @@ class Template:
     the compiled transport; other answers, and those of other transports, are Frames.
     """
 
-    __slots__ = ("_client", "_code", "_fields", "_native", "_transport", "address", "send")
+    __slots__ = ("_client", "_code", "_fields", "_native", "_transport", "address", "call", "send")
 
     send: Callable[..., Awaitable[Any]]
     """`send(values, body, timeout, at_once=False)` sends a request; what is awaited gives its
     reply. timeout: seconds. at_once: do not wait for what else is sent in this turn of the loop.
     Failures are those of a transport; `explain` makes them the client's."""
+    call: Callable[[Values, bytes, float], Any]
+    """`call(values, body, timeout)` sends a request from any thread and blocks until its reply is
+    there; for the compiled transport only. Failures as with `send`."""
 
     def __init__(
         self,
@@ -59,6 +62,7 @@ class Template:
                 target, self._code, list(fields), serialize, reply
             )
             self.send = partial(self._transport.request, self._native)
+            self.call = partial(self._transport.block_on, self._native)
 
     def _send_frame(
         self, values: Values, body: bytes, timeout: float, at_once: bool = False
@@ -73,13 +77,6 @@ class Template:
             )
             return future
         return self._client.oneway(self.address, self.frame(values, body), timeout)
-
-    def call(self, values: Values, body: bytes, timeout: float) -> Any:
-        """Send a request from any thread and block until its reply is there.
-
-        For the compiled transport only. Failures as with `send`.
-        """
-        return self._transport.block_on(self._native, values, body, timeout)
 
     def explain(self, error: Exception) -> Exception:
         """The error to raise for one that `send` or `call` raised."""

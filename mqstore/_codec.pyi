@@ -1,8 +1,8 @@
 """Turns bytes on the wire and on disk into Python objects (compiled; see csrc/)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Final, Never, final
+from typing import Any, Final, Never, final
 
 __all__ = [
     "BODY_BYTES_MAX",
@@ -13,6 +13,7 @@ __all__ = [
     "decode_messages",
     "decode_properties",
     "decompress_body",
+    "encode_batch",
     "encode_properties",
 ]
 
@@ -191,3 +192,18 @@ class Outgoing:
     ) -> Outgoing: ...
     def values(self) -> tuple[str | int | None, ...]:
         """The open fields of the request's header, in its order."""
+
+def encode_batch(
+    messages: Iterable[Any],
+    kind: type,
+    topic: str,
+    plain: dict[str, str],
+    ids: UniqueIds,
+    check: Callable[[Any], object],
+) -> tuple[bytes, str]:
+    """Write the body of a batch; gives it and its messages' unique ids as a comma list.
+
+    kind, topic: of the messages. plain: WAIT as all of them have it. check: called with a
+    message that is not like that, delayed or empty; raises what is wrong with it, if anything.
+    Raises ValueError for properties of over 32767 bytes or with separators inside.
+    """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from mqstore._codec import (
@@ -20,6 +20,7 @@ from mqstore._codec import (
     decompress_body,
     encode_properties,
 )
+from mqstore._codec import encode_batch as _encode_batch
 from mqstore._core import COLUMN_LAYOUTS, ColumnBuilder
 from mqstore.lean import dataclass
 
@@ -36,6 +37,7 @@ __all__ = [
     "decode_messages",
     "decode_properties",
     "decompress_body",
+    "encode_batch",
     "encode_properties",
     "offset_msg_id",
     "parse_offset_msg_id",
@@ -314,3 +316,16 @@ def unique_id() -> str:
     Unique in practice among the producers of a cluster. Safe from any thread.
     """
     return _unique_ids.next()
+
+
+def encode_batch(
+    messages: Sequence[Message], check: Callable[[Message], object]
+) -> tuple[bytes, str]:
+    """Write messages of one topic as the body of a batch, and their unique ids as a comma list.
+
+    check: called with a message that may not be in a batch with the first one, which then raises.
+    Raises ValueError for properties of over 32767 bytes or with separators inside.
+    """
+    first = messages[0]
+    plain = {"WAIT": "true" if first.wait_store_ok else "false"}
+    return _encode_batch(messages, Message, first.topic, plain, _unique_ids, check)

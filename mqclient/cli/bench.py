@@ -17,6 +17,7 @@ import click
 from mqclient.cli.bench_compare import compare
 from mqclient.cli.bench_options import (
     FINITE,
+    WHOLE,
     load_of,
     load_options,
     send_options,
@@ -28,17 +29,8 @@ from mqstore.cli.output import chosen_format, write_rows
 
 __all__ = ["bench", "run_connect", "run_consume", "run_latency", "run_produce"]
 
-COLUMNS = (
-    "messages",
-    "seconds",
-    "messages_per_second",
-    "megabytes_per_second",
-    "p50_us",
-    "p99_us",
-    "p99.9_us",
-    "p99.99_us",
-    "max_us",
-)
+MOVED = ("messages", "seconds", "messages_per_second", "megabytes_per_second")
+OPENED = ("connections", "seconds", "connections_per_second")
 PERCENTILES = {
     "p50": "p50_us",
     "p99": "p99_us",
@@ -125,7 +117,7 @@ def bench() -> None:
 bench.add_command(compare)
 
 
-@bench.command()
+@bench.command(short_help="Send messages.")
 @load_options()
 @send_options
 @click.option(
@@ -146,12 +138,14 @@ def produce(rate: float, name: str | None, save: str | None, output: str | None,
     _report("produce", run, {"load": load, **settings}, (name, save, output))
 
 
-@bench.command()
+@bench.command(short_help="Read a backlog, or what arrives.")
 @load_options()
 @topic_options
 @click.option("-g", "--group", default="mqclient_bench", show_default=True, help="who reads")
-@click.option("--groups", default=1, show_default=True, help="groups that each read everything")
-@click.option("--pull-max", default=32, show_default=True, help="messages per request")
+@click.option(
+    "--groups", type=WHOLE, default=1, show_default=True, help="groups that each read everything"
+)
+@click.option("--pull-max", type=WHOLE, default=32, show_default=True, help="messages per request")
 @click.option("--expression", default="*", show_default=True, help="tags to read")
 @click.option("--repeat", is_flag=True, help="begin again at the end of the backlog")
 @click.option("--tail", is_flag=True, help="begin at the end and wait for new messages")
@@ -168,7 +162,7 @@ def consume(name: str | None, save: str | None, output: str | None, **o: Any) ->
     _report("consume", run, {"load": load, **settings}, (name, save, output))
 
 
-@bench.command()
+@bench.command(short_help="From a message's sender to its reader.")
 @load_options()
 @send_options
 @click.option(
@@ -178,9 +172,11 @@ def consume(name: str | None, save: str | None, output: str | None, **o: Any) ->
     show_default=True,
     help="messages per second; 0 for no limit",
 )
-@click.option("--readers", default=1, show_default=True, help="connections that read, per broker")
+@click.option(
+    "--readers", type=WHOLE, default=1, show_default=True, help="connections that read, per broker"
+)
 @click.option("-g", "--group", default="mqclient_bench", show_default=True, help="who reads")
-@click.option("--pull-max", default=32, show_default=True, help="messages per pull")
+@click.option("--pull-max", type=WHOLE, default=32, show_default=True, help="messages per pull")
 def latency(rate: float, name: str | None, save: str | None, output: str | None, **o: Any) -> None:
     """Send and read at the same time: how long a message takes from its sender to its reader.
 
@@ -193,9 +189,11 @@ def latency(rate: float, name: str | None, save: str | None, output: str | None,
     _report("latency", run, {**produce, **readers}, (name, save, output))
 
 
-@bench.command()
+@bench.command(short_help="Open many connections, hold them.")
 @load_options(duration="seconds to hold all connections, once they are up", threads=2)
-@click.option("--connections", default=1000, show_default=True, help="connections to open")
+@click.option(
+    "--connections", type=WHOLE, default=1000, show_default=True, help="connections to open"
+)
 @click.option(
     "--rate",
     type=FINITE,
@@ -211,7 +209,9 @@ def latency(rate: float, name: str | None, save: str | None, output: str | None,
     help="what they say they are; silent ones send no heartbeats",
 )
 @click.option("-g", "--group", default="mqclient_bench", show_default=True, help="their group")
-@click.option("--groups", default=1, show_default=True, help="groups to spread them over")
+@click.option(
+    "--groups", type=WHOLE, default=1, show_default=True, help="groups to spread them over"
+)
 @click.option(
     "--heartbeat", type=FINITE, default=30.0, show_default=True, help="seconds between heartbeats"
 )
@@ -252,19 +252,27 @@ def _report(
         raise click.ClickException(str(error)) from error
     head = {"kind": kind, "name": name or _name(kind, settings), "started_at": started_at}
     report = {**head, "settings": _without_secrets(settings), **figures}
-    if save:
-        with open(save, "a", encoding="utf-8") as file:
-            file.write(json.dumps(report) + "\n")
     whole = chosen_format(output) in ("json", "jsonl")
-    write_rows([report if whole else _row(report)], COLUMNS, output)
+    columns = (*(OPENED if kind == "connect" else MOVED), *PERCENTILES.values())
+    write_rows([report if whole else _row(report)], columns, output)
+    if save:
+        _save(report, save)
     if not figures["messages"] and not figures["problems"]:
-        click.echo("mqclient: nothing was counted: no message came after the warm-up", err=True)
+        click.echo("mqclient: nothing was counted: no message came in the counted time", err=True)
     for code, count in figures["lesser_durability"].items():
         click.echo(f"mqclient: {count} sends stored with less durability: code {code}", err=True)
     for problem in figures["problems"]:
         click.echo(f"mqclient: {problem}", err=True)
     if figures["problems"]:
         click.get_current_context().exit(FAILED)
+
+
+def _save(report: dict[str, Any], path: str) -> None:
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(report) + "\n")
+    except OSError as error:
+        raise click.ClickException(f"the report is not saved: {error}") from error
 
 
 def _without_secrets(settings: dict[str, Any]) -> dict[str, Any]:
@@ -277,7 +285,14 @@ def _without_secrets(settings: dict[str, Any]) -> dict[str, Any]:
 def _row(report: dict[str, Any]) -> dict[str, Any]:
     latency = report["latency_us"]
     row = {**report, **{name: latency[key] for key, name in PERCENTILES.items()}}
-    return {name: round(v, 1) if isinstance(v, float) else v for name, v in row.items()}
+    if report["kind"] == "connect":  # its messages are connections
+        row["connections"] = row["messages"]
+        row["connections_per_second"] = row["messages_per_second"]
+    digits = {"seconds": 3}  # all connections may be open in less than a tenth
+    return {
+        name: round(v, digits.get(name, 1)) if isinstance(v, float) else v
+        for name, v in row.items()
+    }
 
 
 def _name(kind: str, settings: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ FILE_BYTES_MAX = 256 << 20
 Runs = dict[str, list[dict[str, Any]]]
 
 
-@click.command()
+@click.command(short_help="Put reports side by side, with ratios.")
 @click.argument(
     "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -14,7 +15,15 @@ from mqclient.config import is_address_server
 from mqclient.tls import Tls
 from mqstore.cli.output import output_option
 
-__all__ = ["FINITE", "load_of", "load_options", "send_options", "send_settings", "topic_options"]
+__all__ = [
+    "FINITE",
+    "WHOLE",
+    "load_of",
+    "load_options",
+    "send_options",
+    "send_settings",
+    "topic_options",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,6 +42,21 @@ class _Finite(click.types.FloatParamType):
 
 
 FINITE = _Finite()
+
+
+class _Whole(click.types.IntParamType):
+    """A number of things: whether so many make sense is said by who makes them."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read it; fails on text, on what is below 0, and on more than anything counts."""
+        number: int = super().convert(value, param, ctx)
+        if not 0 <= number <= WHOLE_MAX:
+            self.fail(f"{number} is not between 0 and {WHOLE_MAX}", param, ctx)
+        return number
+
+
+WHOLE_MAX = (1 << 63) - 1
+WHOLE = _Whole()
 
 RATE_IN_FLIGHT = 1024
 """Requests that may wait for replies in an open loop unless --in-flight says otherwise."""
@@ -62,6 +86,7 @@ def load_options(duration: str = "seconds that count", threads: int = 1) -> Call
             ),
             click.option(
                 "--threads",
+                type=WHOLE,
                 default=threads,
                 show_default=True,
                 help="threads, with a connection each where they send or read",
@@ -85,6 +110,7 @@ def load_options(duration: str = "seconds that count", threads: int = 1) -> Call
             click.option(
                 "--save",
                 type=click.Path(dir_okay=False, writable=True),
+                callback=lambda _context, _option, path: _may_be_saved(path),
                 help="append the whole report to this file, a line of JSON",
             ),
             output_option,
@@ -94,11 +120,20 @@ def load_options(duration: str = "seconds that count", threads: int = 1) -> Call
     return add
 
 
+def _may_be_saved(path: str | None) -> str | None:
+    """Refuse before the run what could only fail after it."""
+    folder = os.path.dirname(os.path.abspath(path)) if path else None
+    if folder and not os.access(folder, os.W_OK | os.X_OK):
+        raise click.BadParameter(f"{folder} is no folder that can be written to")
+    return path
+
+
 def topic_options(command: F) -> F:
     """Add what loads have that send or read messages."""
     options = (
         click.option(
             "--topics",
+            type=WHOLE,
             default=1,
             show_default=True,
             help="topics to use, TOPIC-000000 and so on; loads that send create missing ones",
@@ -109,7 +144,10 @@ def topic_options(command: F) -> F:
             help="seconds of load before those that count [1; 0 with --count or for a backlog]",
         ),
         click.option(
-            "--count", default=0, help="end after so many messages, warm-up included [no limit]"
+            "--count",
+            type=WHOLE,
+            default=0,
+            help="end after so many messages, warm-up included, with whole batches [no limit]",
         ),
     )
     return _add(command, options)
@@ -120,12 +158,16 @@ def send_options(command: F) -> F:
     options = (
         click.option(
             "--in-flight",
-            type=int,
+            type=WHOLE,
             help="requests per thread that may wait for replies; 1 is a synchronous send "
-            f"[1, with --rate {RATE_IN_FLIGHT}]",
+            f"[1; with --rate {RATE_IN_FLIGHT}]",
         ),
-        click.option("--body-bytes", default=1024, show_default=True, help="bytes of a body"),
-        click.option("--batch", default=1, show_default=True, help="messages per request"),
+        click.option(
+            "--body-bytes", type=WHOLE, default=1024, show_default=True, help="bytes of a body"
+        ),
+        click.option(
+            "--batch", type=WHOLE, default=1, show_default=True, help="messages per request"
+        ),
         click.option("--tag", default="", help="TAGS of every message"),
         click.option("--oneway", is_flag=True, help="ask for no replies"),
         click.option(
@@ -136,6 +178,7 @@ def send_options(command: F) -> F:
         ),
         click.option(
             "--queues",
+            type=WHOLE,
             default=0,
             help="queues per broker of topics that this run creates [4]",
         ),

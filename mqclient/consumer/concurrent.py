@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from mqclient.config import RETRY_PREFIX, ConsumerSettings
-from mqclient.consumer.context import ConsumeResult, Handler
+from mqclient.consumer.context import ConsumeResult, Handler, is_async
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.retry import SendBack, original_topic
 from mqclient.consumer.subscription import Subscription
@@ -101,13 +101,7 @@ class ConcurrentService:
             log.warning("no handler for topic %s (message %s)", topic, messages[0].msg_id)
         else:
             handler, on_loop = subscription.handler, subscription.on_loop
-        size = self._settings.batch_size
-        if len(messages) <= size:  # the list itself: it is then let go of at once
-            self._workers.submit(ConsumeRequest(held, messages, handler, on_loop))
-            return
-        for start in range(0, len(messages), size):
-            part = messages[start : start + size]
-            self._workers.submit(ConsumeRequest(held, part, handler, on_loop))
+        self._workers.submit(held, messages, handler, on_loop, self._settings.batch_size)
 
     def _done(self, request: ConsumeRequest, outcome: Any) -> None:
         """On the loop, after a handler: acknowledge, or give back what failed."""
@@ -153,16 +147,17 @@ class ConcurrentService:
         keep = set(map(id, kept))
         self._acknowledge(request.held, [m for m in request.messages if id(m) not in keep])
         if kept and not self._stopping:
-            retry = ConsumeRequest(request.held, kept, request.handler, request.on_loop)
             loop = asyncio.get_running_loop()
-            loop.call_later(REDELIVER_HERE_DELAY, self._submit_again, retry)
+            loop.call_later(REDELIVER_HERE_DELAY, self._submit_again, request, kept)
 
-    def _submit_again(self, request: ConsumeRequest) -> None:
-        if not self._stopping and not request.held.dropped:
-            self._workers.submit(request)
+    def _submit_again(self, request: ConsumeRequest, messages: list[ReceivedMessage]) -> None:
+        held, handler = request.held, request.handler
+        if not self._stopping and not held.dropped:
+            self._workers.submit(held, messages, handler, is_async(handler), len(messages))
 
     def _acknowledge(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        self._offsets.update(held.queue, held.remove(messages))
+        held.remove(messages)
+        self._offsets.follow(held)
 
 
 async def _no_handler(_messages: list[ReceivedMessage], _context: object) -> ConsumeResult:

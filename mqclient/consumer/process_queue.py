@@ -106,19 +106,18 @@ class ProcessQueue:
         self._count += len(messages)
         self.bytes_held += size
 
-    def remove(self, messages: Sequence[ReceivedMessage]) -> int:
+    def remove(self, messages: Sequence[ReceivedMessage]) -> None:
         """Let go of consumed messages; those that are not held any more do not count.
 
-        Returns the offset to commit: the first one still held, else the one after the last pulled.
+        What to commit then is `first_offset`.
         """
-        if messages and self._pulls:
+        if len(messages) > 1 and self._pulls:
             at = self._find(messages[0].queue_offset)
             if at >= 0 and self._pulls[at].messages is messages and not self._pulls[at].gone:
                 self._drop(at)  # all of a pull at once: nothing to do for each message
-            else:
-                for message in messages:
-                    self._remove_one(message)
-        return self.first_offset
+                return
+        for message in messages:
+            self._remove_one(message)
 
     def _remove_one(self, message: ReceivedMessage) -> None:
         offset = message.queue_offset
@@ -132,10 +131,11 @@ class ProcessQueue:
         if len(gone) + 1 == len(pull.messages):
             self._drop(at)
             return
+        size = message.store_size
         gone.add(offset)
-        pull.size -= message.store_size
+        pull.size -= size
         self._count -= 1
-        self.bytes_held -= message.store_size
+        self.bytes_held -= size
 
     def _find(self, offset: int) -> int:
         """Where the pull is that holds an offset if any does; -1 if it is before all of them."""

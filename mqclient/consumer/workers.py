@@ -27,15 +27,14 @@ TURN = 32
 class ConsumeRequest:
     """One call of a handler: some messages of one queue."""
 
-    __slots__ = ("context", "handler", "held", "messages", "on_loop")
+    __slots__ = ("context", "handler", "held", "messages")
 
     def __init__(
-        self, held: ProcessQueue, messages: list[ReceivedMessage], handler: Handler, on_loop: bool
+        self, held: ProcessQueue, messages: list[ReceivedMessage], handler: Handler
     ) -> None:
         self.held = held
         self.messages = messages
         self.handler = handler
-        self.on_loop = on_loop
         self.context = ConsumeContext(held.queue)
 
     def call(self) -> Any:
@@ -44,6 +43,46 @@ class ConsumeRequest:
         for message in self.messages:
             message.consume_start_ms = now_ms
         return self.handler(self.messages, self.context)
+
+
+class _Part:
+    """Messages of one queue for one handler, that get it `size` at a time."""
+
+    __slots__ = ("at", "handler", "held", "messages", "size")
+
+    def __init__(
+        self, held: ProcessQueue, messages: list[ReceivedMessage], handler: Handler, size: int
+    ) -> None:
+        self.held = held
+        self.messages = messages
+        self.handler = handler
+        self.size = size
+        self.at = 0
+
+    @property
+    def calls_left(self) -> int:
+        return -((self.at - len(self.messages)) // self.size)
+
+
+class _Parts(deque[_Part]):
+    """What waits for a handler, in the order of submission; none of them is finished."""
+
+    def take(self) -> ConsumeRequest:
+        """The next call, which is made only now: most of what waits is a list of messages."""
+        part = self[0]
+        messages, start = part.messages, part.at
+        part.at = end = start + part.size
+        if end >= len(messages):
+            self.popleft()
+        if start or end < len(messages):  # else the list itself: it is then let go of at once
+            messages = messages[start:end]
+        return ConsumeRequest(part.held, messages, part.handler)
+
+    def forget(self) -> int:
+        """Take everything out; returns how many calls that were."""
+        count = sum(part.calls_left for part in self)
+        self.clear()
+        return count
 
 
 Done = Callable[[ConsumeRequest, Any], None]
@@ -62,18 +101,24 @@ class Workers:
 
     @property
     def in_flight(self) -> int:
-        """Requests that were submitted and have no outcome yet."""
+        """Calls of handlers that were submitted and have no outcome yet."""
         return self._in_flight
 
-    def submit(self, request: ConsumeRequest) -> None:
-        """Run a request as soon as there is room; ignored while stopping."""
+    def submit(
+        self,
+        held: ProcessQueue,
+        messages: list[ReceivedMessage],
+        handler: Handler,
+        on_loop: bool,
+        size: int,
+    ) -> None:
+        """Call a handler with messages of a queue, `size` of them at a time, as soon as there is
+        room; ignored while stopping."""
         if self._stopping:
             return
-        self._in_flight += 1
-        if request.on_loop:
-            self._tasks.submit(request, None)
-        else:
-            self._threads.submit(request)
+        part = _Part(held, messages, handler, size)
+        self._in_flight += part.calls_left
+        (self._tasks if on_loop else self._threads).submit(part)
 
     async def stop(self, timeout: float) -> bool:
         """Start no further handler, wait for those that run; False if some still run then.
@@ -81,7 +126,7 @@ class Workers:
         What waited is forgotten: nothing of it was acknowledged, so it is delivered again.
         """
         self._stopping = True
-        self._in_flight -= self._tasks.clear() + self._threads.clear()
+        self._in_flight -= self._tasks.forget() + self._threads.forget()
         self._settle()
         try:
             async with asyncio.timeout(timeout):
@@ -96,7 +141,7 @@ class Workers:
     def _finished(self, request: ConsumeRequest, outcome: Any) -> None:
         """On the loop: a plain function may have returned a coroutine, which is awaited now."""
         if outcome is not None and inspect.isawaitable(outcome):
-            self._tasks.submit(request, outcome)
+            self._tasks.go_on(request, outcome)
             return
         self._in_flight -= 1
         self._done(request, outcome)
@@ -109,47 +154,74 @@ class Workers:
 
 
 class _Tasks:
-    """Up to `count` long-lived tasks; each takes the next request when it is done with one."""
+    """Up to `count` long-lived tasks; each takes the next call when it is done with one.
+
+    One at a time is woken, which wakes the next if there is more to do: while handlers do not
+    wait for anything, one task does all of it.
+    """
 
     def __init__(self, count: int, finished: Done) -> None:
         self._count = count
         self._finished = finished
-        self._waiting: deque[tuple[ConsumeRequest, Awaitable[Any] | None]] = deque()
+        self._parts = _Parts()
+        self._begun: deque[tuple[ConsumeRequest, Awaitable[Any]]] = deque()
         self._idle: list[asyncio.Future[None]] = []
+        self._coming = False
         self._tasks: list[asyncio.Task[None]] = []
 
-    def submit(self, request: ConsumeRequest, begun: Awaitable[Any] | None) -> None:
-        """Run a handler, or go on with what one has begun."""
-        self._waiting.append((request, begun))
-        if self._idle:
-            future = self._idle.pop()
-            if not future.done():
-                future.set_result(None)
-        elif len(self._tasks) < self._count:
-            self._tasks.append(asyncio.get_running_loop().create_task(self._work()))
+    def submit(self, part: _Part) -> None:
+        """Run a handler as often as the part has it."""
+        self._parts.append(part)
+        self._wake_one()
 
-    def clear(self) -> int:
-        """Forget what waits; returns how much that was."""
-        count = len(self._waiting)
-        self._waiting.clear()
+    def go_on(self, request: ConsumeRequest, begun: Awaitable[Any]) -> None:
+        """Await what a plain function returned."""
+        self._begun.append((request, begun))
+        self._wake_one()
+
+    def forget(self) -> int:
+        """Forget what waits; returns how many calls that were."""
+        count = len(self._begun) + self._parts.forget()
+        self._begun.clear()
         return count
 
     def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
 
+    def _wake_one(self) -> None:
+        """Have one more task look for work, unless one is about to."""
+        if self._coming:
+            return
+        while self._idle:
+            future = self._idle.pop()
+            if not future.done():
+                future.set_result(None)
+                self._coming = True
+                return
+        if len(self._tasks) < self._count:
+            self._tasks.append(asyncio.get_running_loop().create_task(self._work()))
+            self._coming = True
+
     async def _work(self) -> None:
+        parts, begun = self._parts, self._begun
         turn = 0
+        self._coming = False
         while True:
-            if not self._waiting:
+            if begun:
+                request, work = begun.popleft()
+            elif parts:
+                request, work = parts.take(), None
+            else:
                 future = asyncio.get_running_loop().create_future()
                 self._idle.append(future)
                 await future
+                self._coming = False
                 continue
-            request, begun = self._waiting.popleft()
+            if not self._coming and (parts or begun):
+                self._wake_one()
             try:
-                work: Any = begun or request.call()
-                outcome: Any = await work
+                outcome: Any = await (request.call() if work is None else work)
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():  # it is us who are to end
@@ -166,63 +238,96 @@ class _Tasks:
 class _Threads:
     """Up to `count` threads, started as needed, that report back in bunches.
 
-    A bunch costs one wake-up of the loop, however many handlers ended meanwhile.
+    As with tasks, one at a time is woken, and while handlers keep the interpreter busy one thread
+    does all of it. A bunch costs one wake-up of the loop, however many handlers ended meanwhile.
     """
 
     def __init__(self, count: int, prefix: str, finished: Done) -> None:
         self._count = count
         self._prefix = prefix
         self._finished = finished
-        self._inbox: queue.SimpleQueue[ConsumeRequest | None] = queue.SimpleQueue()
+        self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        """Gives an idle thread its next work, or its end."""
+        self._lock = threading.Lock()  # guards all that follows
+        self._parts = _Parts()
         self._outbox: list[tuple[ConsumeRequest, Any]] = []
-        self._lock = threading.Lock()  # guards the outbox
         self._threads: list[threading.Thread] = []
-        self._in_flight = 0
+        self._idle = 0
+        self._coming = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def submit(self, request: ConsumeRequest) -> None:
+    def submit(self, part: _Part) -> None:
+        """Run a handler as often as the part has it."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-        self._in_flight += 1
-        if len(self._threads) < min(self._in_flight, self._count):
-            name = f"{self._prefix}_{len(self._threads) + 1}"
-            thread = threading.Thread(target=self._work, name=name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
-        self._inbox.put(request)
+        with self._lock:
+            self._parts.append(part)
+            self._wake_one()
 
-    def clear(self) -> int:
-        """Forget what waits; returns how much that was."""
-        count = 0
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._inbox.get_nowait()
-                count += 1
-        return count
+    def forget(self) -> int:
+        """Forget what waits; returns how many calls that were."""
+        with self._lock:
+            return self._parts.forget()
 
     def stop(self) -> None:
         for _ in self._threads:
-            self._inbox.put(None)
+            self._wakes.put(False)
+
+    def _wake_one(self) -> None:
+        """Under the lock: have one more thread look for work, unless one is about to."""
+        if self._coming:
+            return
+        if self._idle:
+            self._idle -= 1
+            self._coming = True
+            self._wakes.put(True)
+        elif len(self._threads) < self._count:
+            name = f"{self._prefix}_{len(self._threads) + 1}"
+            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the system has no more threads: then with those there are
+                if not self._threads:
+                    raise
+            else:
+                self._threads.append(thread)
+                self._coming = True
 
     def _work(self) -> None:
-        while (request := self._inbox.get()) is not None:
+        request = self._next(arrived=True)
+        while True:
+            while request is None:
+                if not self._wakes.get():
+                    return
+                request = self._next(arrived=True)
             try:
                 outcome: Any = request.call()
             except BaseException as error:
                 outcome = error
-            self._report(request, outcome)
+            request = self._next(done=(request, outcome))
 
-    def _report(self, request: ConsumeRequest, outcome: Any) -> None:
+    def _next(
+        self, *, arrived: bool = False, done: tuple[ConsumeRequest, Any] | None = None
+    ) -> ConsumeRequest | None:
+        """Report what is done, and take the next call; None when there is none."""
         with self._lock:
-            self._outbox.append((request, outcome))
-            first = len(self._outbox) == 1
+            if arrived:
+                self._coming = False
+            if done is not None:
+                self._outbox.append(done)
+            first = done is not None and len(self._outbox) == 1
+            request = self._parts.take() if self._parts else None
+            if request is None:
+                self._idle += 1
+            elif self._parts and not self._coming:
+                self._wake_one()
         if first and self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop was closed without us
                 self._loop.call_soon_threadsafe(self._collect)
+        return request
 
     def _collect(self) -> None:
         with self._lock:
             done, self._outbox = self._outbox, []
-        self._in_flight -= len(done)
         for request, outcome in done:
             self._finished(request, outcome)

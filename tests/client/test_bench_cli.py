@@ -80,7 +80,7 @@ def test_a_tail_reads_nothing_of_the_backlog(mq_broker: Standalone) -> None:
     mq_broker.wait_dispatched()
     code, out, words = run("consume", *here, "--tail", "--duration", "0.2", "--output", "json")
     assert (code, json.loads(out)[0]["messages"]) == (0, 0)
-    assert words == "mqclient: nothing was counted: no message came after the warm-up\n"
+    assert words == "mqclient: nothing was counted: no message came in the counted time\n"
 
 
 @pytest.mark.parametrize("role", ["silent", "producer", "consumer"])
@@ -91,6 +91,14 @@ def test_connections_are_held(mq_broker: Standalone, role: str) -> None:
     assert found["totals"]["connected"] == found["latency_us"]["count"] == 50
     beats = found["totals"].get("heartbeats", 0)
     assert beats == 0 if role == "silent" else beats > 50
+
+
+def test_a_storm_counts_connections(mq_broker: Standalone) -> None:
+    here = ("-n", mq_broker.namesrv, "-t", mq_broker.topic(), "--duration", "0")
+    code, out, words = run("connect", *here, "--connections", "5", "--output", "csv")
+    assert (code, words) == (0, "")
+    assert out.startswith("connections,seconds,connections_per_second,p50_us,")
+    assert out.splitlines()[1].startswith("5,")
 
 
 def test_a_row_for_people(mq_broker: Standalone) -> None:
@@ -116,16 +124,26 @@ def test_a_broker_that_is_not_there_exits_3(mq_broker: Standalone) -> None:
         f"{mq_broker.broker_address}={NOBODY}",
     )
     code, _, words = run("produce", *here, "--count", "1")
-    assert (code, words.startswith(f"Error: {NOBODY}: ")) == (3, True), words
+    said = f"Error: no connection to the broker {NOBODY}, which the NameServer names: "
+    assert (code, words.startswith(said)) == (3, True), words
 
 
 def test_errors_have_exit_codes_and_words(mq_namesrv: str) -> None:
     code, _, words = run("consume", "-n", mq_namesrv, "-t", "Nowhere")
     assert code == 1
-    assert "answered code 17: No topic route info" in words
+    assert words == (
+        f"Error: topic Nowhere does not exist at NameServer {mq_namesrv}; "
+        f"brokers there: mqadmin clusterList -n {mq_namesrv}; "
+        f"create it: mqadmin updateTopic -n {mq_namesrv} -c DefaultCluster -t Nowhere\n"
+    )
     code, _, words = run("produce", "-n", NOBODY)
     assert code == 3
-    assert words.startswith(f"Error: {NOBODY}: ")
+    assert words.startswith(f"Error: no connection to NameServer {NOBODY}: ")
+
+
+def test_a_broker_given_as_the_nameserver_is_named(mq_broker: Standalone) -> None:
+    code, _, words = run("produce", "-n", mq_broker.broker_address)
+    assert (code, f"{mq_broker.broker_address} is a broker, not a NameServer" in words) == (3, True)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +155,9 @@ def test_errors_have_exit_codes_and_words(mq_namesrv: str) -> None:
         ("produce --duration -1", "duration_s -1 is not between 0 and 1000000"),
         ("produce --body-bytes 5000000", "body_bytes 5000000 is not between 1 and 4194304"),
         ("produce --in-flight x", "'x' is not a valid integer"),
+        ("produce --count -1", "-1 is not between 0 and"),
+        ("produce --batch 32 --count 31", "count 31 is not between 32 and"),
+        ("produce --save nowhere/a.json", "is no folder that can be written to"),
         ("produce -t a.b", 'topic "a.b" is not 1 to 127 of the characters'),
         ("produce --address-map x", "address"),
         ("produce --credentials pyproject.toml", "pyproject.toml is no YAML"),

@@ -6,6 +6,7 @@ from mqclient.config import ConsumerSettings
 from mqclient.consumer.flow import too_much_held
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.subscription import java_hash, tag_subscription
+from mqclient.offsets import MemoryOffsets
 from mqclient.rebalance import STRATEGIES, allocate
 from mqstore.message import MessageQueue, decode_messages
 
@@ -77,16 +78,22 @@ def messages(*offsets: int):
     return decode_messages(b"".join(record(0, offset, "T", b"body", {}) for offset in offsets))
 
 
+def first_after(held: ProcessQueue, consumed) -> int:
+    """The offset to commit once these are consumed."""
+    held.remove(consumed)
+    return held.first_offset
+
+
 def test_the_offset_to_commit_never_skips_what_is_held():
     held = ProcessQueue(QUEUES[0], 10)
     first, second, third = messages(10, 11, 14)
     held.add([first, second, third])
     held.next_offset = 15
     assert held.span == 4
-    assert held.remove([second]) == 10
-    assert held.remove([first]) == 14
-    assert held.remove([third]) == 15
-    assert held.remove([third]) == 15, "twice is once"
+    assert first_after(held, [second]) == 10
+    assert first_after(held, [first]) == 14
+    assert first_after(held, [third]) == 15
+    assert first_after(held, [third]) == 15, "twice is once"
     assert held.bytes_held == 0
     assert len(held) == 0
 
@@ -98,17 +105,36 @@ def test_a_pull_is_let_go_of_at_once_or_bit_by_bit():
         held.add(pulled)
     held.next_offset = 8
     assert (len(held), held.span, held.first_offset) == (7, 7, 0)
-    assert held.remove(pulls[1]) == 0, "a whole pull in the middle"
-    assert held.remove(pulls[0][:1]) == 1
-    assert held.remove([pulls[2][1], pulls[0][1]]) == 2, "of two pulls"
+    assert first_after(held, pulls[1]) == 0, "a whole pull in the middle"
+    assert first_after(held, pulls[0][:1]) == 1
+    assert first_after(held, [pulls[2][1], pulls[0][1]]) == 2, "of two pulls"
     assert (len(held), held.span) == (2, 4)
     assert held.bytes_held == 2 * pulls[0][0].store_size
     assert held.first_message is pulls[0][2]
-    assert held.remove(pulls[0]) == 6, "what is gone already does not count twice"
-    assert held.remove(pulls[2]) == 8
+    assert first_after(held, pulls[0]) == 6, "what is gone already does not count twice"
+    assert first_after(held, pulls[2]) == 8
     assert (len(held), held.span, held.bytes_held, held.first_message) == (0, 0, 0, None)
-    assert held.remove(pulls[2]) == 8
-    assert held.remove([]) == 8
+    assert first_after(held, pulls[2]) == 8
+    assert first_after(held, []) == 8
+
+
+def test_offsets_follow_what_is_consumed():
+    offsets, held = MemoryOffsets(), ProcessQueue(QUEUES[0], 3)
+    pulled = messages(3, 4, 5)
+    held.add(pulled)
+    held.next_offset = 6
+    held.remove(pulled[:1])
+    offsets.follow(held)
+    assert offsets.get(QUEUES[0]) == 4
+    held.remove(pulled[1:])
+    offsets.follow(held)
+    assert offsets.of_topic("T") == {QUEUES[0]: 6}
+    offsets.follow(held)
+    offsets.update(QUEUES[0], 2, forward_only=False)
+    assert offsets.get(QUEUES[0]) == 2, "what is reset stays reset"
+    offsets.follow(held)
+    offsets.forget(QUEUES[0])
+    assert offsets.get(QUEUES[0]) == 0
 
 
 def test_flow_control():

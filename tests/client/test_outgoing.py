@@ -78,6 +78,36 @@ def test_batch_layout():
     assert seen == [(0, b"one", ids[0]), (5, b"two", ids[1])]
 
 
+def test_a_batch_keeps_ids_keys_and_flags():
+    again = Message("T", b"2", keys=["k"], flag=-2)
+    again.properties["UNIQ_KEY"] = "ID"
+    late = Message("T", b"3", properties={"p": "ä"})
+    del late.properties["WAIT"]
+    batch = prepare_batch([Message("T", b"1"), again, late], SETTINGS)
+    first, second, third = batch.msg_id.split(",")
+    assert (len(first), second, len(third)) == (32, "ID", 32)
+    texts = (
+        f"WAIT\x01true\x02UNIQ_KEY\x01{first}",
+        "KEYS\x01k\x02WAIT\x01true\x02UNIQ_KEY\x01ID",
+        f"p\x01ä\x02UNIQ_KEY\x01{third}",
+    )
+    wanted = b""
+    for text, body, flag in zip(texts, (b"1", b"2", b"3"), (0, -2, 0), strict=True):
+        properties = text.encode()
+        wanted += struct.pack(">iiiii", 23 + len(properties), 0, 0, flag, 1) + body
+        wanted += struct.pack(">h", len(properties)) + properties
+    assert batch.body == wanted
+    assert "UNIQ_KEY" not in late.properties
+    unflushed = prepare_batch([Message("T", b"1", wait_store_ok=False)] * 2, SETTINGS)
+    assert unflushed.properties == "WAIT\x01false"
+    assert len(set(unflushed.msg_id.split(","))) == 2
+
+
+def test_a_batch_holds_messages_only():
+    with pytest.raises(TypeError, match="not str"):
+        prepare_batch([Message("T", b"1"), "2"], SETTINGS)  # type: ignore[list-item]
+
+
 @pytest.mark.parametrize(
     ("messages", "words"),
     [
@@ -85,6 +115,8 @@ def test_batch_layout():
         ([Message("T", b"1"), Message("U", b"2")], "one topic"),
         ([Message("T", b"1"), Message("T", b"2", wait_store_ok=False)], "wait_store_ok"),
         ([Message("T", b"1", delay_level=1)], "delayed"),
+        ([Message("T", b"1"), Message("T", b"")], "empty"),
+        ([Message("T", b"x", properties={"p": "v" * 32768})], "properties"),
         ([Message("%RETRY%g", b"1")], "retry topic"),
         ([Message("T", b"x" * 3_000_000)] * 2, "limit"),
     ],

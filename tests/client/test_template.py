@@ -7,6 +7,7 @@ import pickle
 import signal
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -29,6 +30,8 @@ class Broker:
 
     def __init__(self, answer: Frame | None) -> None:
         self.answer = answer
+        self.together = 1
+        """So many answers are written at once."""
         self.received: asyncio.Queue[Frame] = asyncio.Queue()
 
     @contextlib.asynccontextmanager
@@ -39,6 +42,7 @@ class Broker:
         server.close()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers: list[bytes] = []
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 word = await reader.readexactly(4)
@@ -48,7 +52,10 @@ class Broker:
                     answer = frame.reply(
                         self.answer.code, "why", self.answer.fields, self.answer.body
                     )
-                    writer.write(encode(answer))
+                    answers.append(encode(answer))
+                if answers and len(answers) >= self.together:
+                    writer.write(b"".join(answers))
+                    answers.clear()
         writer.close()
 
 
@@ -177,6 +184,26 @@ def test_a_thread_waits_past_the_loop():
         broker.answer = None
         with pytest.raises(ClientTimeout):
             await asyncio.to_thread(send, 0.05)
+
+    run(Frame(0, SENT), test)
+
+
+def test_threads_that_are_answered_together_do_not_wait_for_those_that_stay_away():
+    async def test(broker, address, transport):
+        made = template(address, "sent")
+        await transport.request(made, (0, "", None), b"", DEADLINE)
+        broker.together = count = 12
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(count) as pool:
+            for _ in range(3):
+                calls = [
+                    loop.run_in_executor(
+                        pool, transport.block_on, made, (0, "", None), b"x", DEADLINE
+                    )
+                    for _ in range(count)
+                ]
+                replies = await asyncio.gather(*calls)
+                assert {reply.queue_offset for reply in replies} == {41}
 
     run(Frame(0, SENT), test)
 

@@ -13,7 +13,7 @@ use super::events::{Events, Failure};
 use super::pool::{Pool, PoolSettings};
 use crate::format::remoting::{Frame, Head, Serialize};
 
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, PartialEq)]
 enum Event {

@@ -72,7 +72,10 @@ fn to_python(error: BenchError) -> PyErr {
         | BenchError::NoNamesrv
         | BenchError::Tls(_)
         | BenchError::OpenFiles { .. } => PyValueError::new_err(text),
-        BenchError::Io { .. } => PyConnectionError::new_err(text),
+        BenchError::Io { .. }
+        | BenchError::Namesrv { .. }
+        | BenchError::WrongDoor { .. }
+        | BenchError::Broker { .. } => PyConnectionError::new_err(text),
         error if error.is_denied() => PyPermissionError::new_err(text),
         _ => PyRuntimeError::new_err(text),
     }

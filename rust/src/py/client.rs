@@ -142,16 +142,21 @@ impl Connector {
             let signed = self.credentials.as_ref();
             template.encode(opaque, &values, body.as_bytes(), false, signed, out)
         });
-        py.detach(|| self.pool.submit(&template.target, batch));
         // Signals reach the main thread only: other threads wait in one piece.
         let is_main = rustix::thread::gettid() == rustix::process::getpid();
         let slice = if is_main { POLL } else { Duration::MAX };
+        // Without a stop in Python in between, which would have to wait for other threads.
+        let mut outcome = py.detach(|| {
+            self.pool.submit(&template.target, batch);
+            seat.wait(slice)
+        });
         loop {
-            if let Some(outcome) = py.detach(|| seat.wait(slice)) {
+            if let Some(outcome) = outcome {
                 return outcome.into_python(py);
             }
             py.check_signals()
                 .inspect_err(|_| self.inbox.leave(token))?;
+            outcome = py.detach(|| seat.wait(slice));
         }
     }
 

@@ -59,6 +59,42 @@ pub enum BenchError {
         /// The system's words.
         cause: io::Error,
     },
+    /// No connection to any NameServer; what the last of them said.
+    #[error("no connection to NameServer {address}: {cause}")]
+    Namesrv {
+        /// "host:port".
+        address: String,
+        /// The system's words.
+        cause: io::Error,
+    },
+    /// What was given as a NameServer knows no routes.
+    #[error(
+        "{address} is a broker, not a NameServer; give the NameServer's address, usually port 9876"
+    )]
+    WrongDoor {
+        /// "host:port".
+        address: String,
+    },
+    /// No connection to a broker that a route names.
+    #[error("no connection to the broker {address}, which the NameServer names: {cause}")]
+    Broker {
+        /// "host:port".
+        address: String,
+        /// The system's words.
+        cause: io::Error,
+    },
+    /// The topic is unknown, and nobody creates it.
+    #[error(
+        "topic {topic} does not exist at NameServer {namesrv}; brokers there: \
+         mqadmin clusterList -n {namesrv}; create it: \
+         mqadmin updateTopic -n {namesrv} -c DefaultCluster -t {topic}"
+    )]
+    NoTopic {
+        /// The topic.
+        topic: String,
+        /// The NameServer asked.
+        namesrv: String,
+    },
     /// What a server sent cannot be read.
     #[error("{address} sent what cannot be read: {cause}")]
     Wire {

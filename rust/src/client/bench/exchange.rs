@@ -55,6 +55,14 @@ impl Exchange {
         })
     }
 
+    /// A connection to a broker that a route names; says so where there is none.
+    pub fn to_broker(address: &str, load: &Load) -> Result<Self, BenchError> {
+        Self::connect(address, load).map_err(|error| match error {
+            BenchError::Io { address, cause } => BenchError::Broker { address, cause },
+            other => other,
+        })
+    }
+
     /// Where requests are encoded to; `flush` writes them.
     pub fn outgoing(&mut self) -> &mut Vec<u8> {
         &mut self.outgoing

@@ -82,7 +82,7 @@ impl<'a> Stored<'a> {
     fn sum(&self) -> Result<i64, BenchError> {
         let mut sum = 0;
         for broker in self.brokers.iter().filter(|broker| !broker.is_template) {
-            let mut exchange = Exchange::connect(&broker.address, self.load)?;
+            let mut exchange = Exchange::to_broker(&broker.address, self.load)?;
             let ends = offsets(&mut exchange, GET_MAX_OFFSET, self.load, &broker.queues)?;
             sum += ends.iter().sum::<i64>();
         }

@@ -176,9 +176,10 @@ impl Schedule {
         pace.begin.checked_add(after)
     }
 
-    /// Requests that were due before the end (or before `now`, if it was stopped) and not taken.
-    pub fn left(&self, pace: &Pace<'_>, now: Instant) -> u64 {
-        let is_used_up = pace.budget.load(Ordering::Relaxed) == 0;
+    /// Requests of `messages` that were due before the end (or before `now`, if it was stopped)
+    /// and not taken.
+    pub fn left(&self, pace: &Pace<'_>, now: Instant, messages: u64) -> u64 {
+        let is_used_up = pace.budget.load(Ordering::Relaxed) < messages;
         if !self.is_open() || is_used_up || pace.is_stopped() {
             return 0;
         }
@@ -236,12 +237,12 @@ mod tests {
         assert_eq!(second.next(&pace, after(350), 1), Due::Now(after(300)));
         assert_eq!(second.next(&pace, after(350), 1), Due::At(after(500)));
         // Late, it still hands out what was due in time, and nothing that was not.
-        assert_eq!(second.left(&pace, after(9000)), 8);
+        assert_eq!(second.left(&pace, after(9000), 1), 8);
         for _ in 0..8 {
             assert!(matches!(second.next(&pace, after(9000), 1), Due::Now(_)));
         }
         assert_eq!(second.next(&pace, after(9000), 1), Due::Over);
-        assert_eq!(second.left(&pace, after(9000)), 0);
+        assert_eq!(second.left(&pace, after(9000), 1), 0);
         assert!(!pace.counts_due(after(999)) && pace.counts_due(after(1000)));
         assert!(!pace.counts_due(after(2000)) && pace.counted(after(2000)).is_none());
     }
@@ -258,6 +259,12 @@ mod tests {
         let now = pace.begin;
         assert_eq!(one.next(&pace, now, 7), Due::Now(now));
         assert_eq!(other.next(&pace, now, 7), Due::Over);
+        let open = Schedule::new(1e6, 0, 1);
+        let later = now + Duration::from_secs(1);
+        assert_eq!(
+            (open.left(&pace, later, 7), open.left(&pace, later, 3)),
+            (0, 1_000_000)
+        );
         assert_eq!(other.next(&pace, now, 3), Due::Now(now));
         assert_eq!(one.next(&pace, now, 1), Due::Over);
         stop.store(true, Ordering::Relaxed);

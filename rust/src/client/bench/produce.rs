@@ -49,11 +49,18 @@ pub(super) fn run(settings: &Produce, stop: &AtomicBool) -> Result<Report, Bench
         refused_or_failed(&report, &brokers, failure)?;
     }
     // A topic that was created meanwhile has its queues now; before the run they were empty.
-    let after = stored_after(load, &brokers, stored, safe)?;
+    let after = stored_after(load, &brokers, stored, safe);
     drop(open);
-    report.totals.insert("stored", after);
-    report.totals.insert("lost", safe.saturating_sub(after));
+    if let Ok(after) = after {
+        report.totals.insert("stored", after);
+        report.totals.insert("lost", safe.saturating_sub(after));
+    }
     report.complain(&MEANINGS);
+    if let Err(error) = after {
+        // What was measured until the broker went is worth a report.
+        let text = format!("whether all of them are stored is not known: {error}");
+        report.problems.push(text);
+    }
     Ok(report)
 }
 

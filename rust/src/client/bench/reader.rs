@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
         queues: &[QueueAt],
     ) -> Result<Self, BenchError> {
         let load = &settings.load;
-        let mut exchange = Exchange::connect(address, load)?;
+        let mut exchange = Exchange::to_broker(address, load)?;
         let ends = offsets(&mut exchange, GET_MAX_OFFSET, load, queues)?;
         let begins = if settings.tail {
             ends.clone()

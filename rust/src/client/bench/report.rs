@@ -45,7 +45,7 @@ pub struct Report {
     /// Time from a request (in an open loop: from when it was due) to its reply.
     pub latency_us: Latency,
     /// More latencies: `service_us` (from the write to the reply), `send_delay_us` (from due to
-    /// the write), `send_us`, `age_us`, `heartbeat_us`, `create_topic_us`.
+    /// the write), `send_us`, `heartbeat_us`, `create_topic_us`.
     #[serde(flatten)]
     pub more_us: BTreeMap<&'static str, Latency>,
     /// Messages in each second of the counted time.

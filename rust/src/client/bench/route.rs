@@ -9,6 +9,7 @@ use crate::format::remoting::{Head, Serialize};
 
 const GET_ROUTEINFO_BY_TOPIC: i32 = 105;
 pub(super) const TOPIC_NOT_EXIST: i32 = 17;
+const REQUEST_CODE_NOT_SUPPORTED: i32 = 3;
 /// The template from which brokers create unknown topics at their first message.
 pub(super) const TEMPLATE_TOPIC: &str = "TBW102";
 /// Queues a client asks for in a topic that is created so.
@@ -54,6 +55,7 @@ pub(super) fn namesrv(load: &Load) -> Result<Exchange, BenchError> {
     for address in addresses.filter(|address| !address.is_empty()) {
         match Exchange::connect(address, load) {
             Ok(exchange) => return Ok(exchange),
+            Err(BenchError::Io { address, cause }) => last = BenchError::Namesrv { address, cause },
             Err(error) => last = error,
         }
     }
@@ -127,7 +129,7 @@ fn add(
     (namesrv, load): (&str, &Load),
     (purpose, answer): (Purpose, Answer),
 ) -> Result<(), BenchError> {
-    let answer = answer.accepted(namesrv)?;
+    let answer = known(answer, load, topic, namesrv)?;
     let masters = parse(&answer.body, purpose).map_err(|cause| BenchError::Wire {
         address: namesrv.to_owned(),
         cause,
@@ -167,6 +169,20 @@ fn add(
         found[place].queues.extend(queues);
     }
     Ok(())
+}
+
+/// The answer if it is a route.
+fn known(answer: Answer, load: &Load, topic: u32, namesrv: &str) -> Result<Answer, BenchError> {
+    match answer.code {
+        TOPIC_NOT_EXIST => Err(BenchError::NoTopic {
+            topic: load.topic_name(topic),
+            namesrv: namesrv.to_owned(),
+        }),
+        REQUEST_CODE_NOT_SUPPORTED => Err(BenchError::WrongDoor {
+            address: namesrv.to_owned(),
+        }),
+        _ => answer.accepted(namesrv),
+    }
 }
 
 /// Each master's address and its number of queues.

@@ -79,7 +79,7 @@ impl<'a> Sender<'a> {
         Ok(Self {
             settings,
             index: index as u32,
-            exchange: Exchange::connect(&broker.address, load)?,
+            exchange: Exchange::to_broker(&broker.address, load)?,
             broker,
             templates: Templates::new(settings, run),
             schedule: Schedule::new(rate, index, load.threads),
@@ -102,7 +102,7 @@ impl<'a> Sender<'a> {
         }
         let batch = self.settings.batch as u64;
         let waiting = self.slots.iter().filter(|slot| slot.is_waiting).count() as u64;
-        let left = self.schedule.left(pace, Instant::now());
+        let left = self.schedule.left(pace, Instant::now(), batch);
         self.meter.total("sent", self.requests * batch);
         self.meter.total("acknowledged", self.tally.acknowledged);
         self.meter.total("refused", self.tally.refused);

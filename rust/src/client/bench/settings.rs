@@ -24,6 +24,8 @@ pub use produce::Produce;
 pub(super) const WORKERS_MAX: usize = 4096;
 /// The longest time a setting may ask for, seconds: eleven days.
 const SECONDS_MAX: f64 = 1e6;
+/// Messages of a run: years.
+const COUNT_MAX: u64 = 1_000_000_000_000;
 /// Topics of one run; six digits name them.
 const TOPICS_MAX: usize = 100_000;
 /// RocketMQ's limit on the length of a topic's name.
@@ -143,6 +145,7 @@ impl Load {
         in_range("threads", self.threads, 1, WORKERS_MAX)?;
         in_range("topics", self.topics, 1, TOPICS_MAX)?;
         in_range("queues", self.queues, 0, 65_535)?;
+        in_range("count", self.count, 0, COUNT_MAX)?;
         in_range("warmup_s", self.warmup_s, 0.0, SECONDS_MAX)?;
         in_range("duration_s", self.duration_s, 0.0, SECONDS_MAX)?;
         in_range("timeout_s", self.timeout_s, 0.001, SECONDS_MAX)?;

@@ -2,6 +2,7 @@
 
 mod connecting;
 mod fake;
+mod figures;
 mod reading;
 mod sending;
 
@@ -42,7 +43,7 @@ fn wrong_settings_are_refused_with_the_range() {
         change(&mut settings);
         produce(&settings, &NEVER).unwrap_err().to_string()
     };
-    let cases: [(Change<'_>, &str); 9] = [
+    let cases: [(Change<'_>, &str); 10] = [
         (
             &|s| s.in_flight = 0,
             "in_flight 0 is not between 1 and 1048576",
@@ -70,6 +71,10 @@ fn wrong_settings_are_refused_with_the_range() {
         (
             &|s| (s.body_bytes, s.batch) = (4096, 1025),
             "bytes of a batch 4198400 is not between 1 and 4194304",
+        ),
+        (
+            &|s| (s.load.count, s.batch) = (3, 4),
+            "count 3 is not between 4 and 1000000000000",
         ),
         (
             &|s| s.load.topic = "a b".to_owned(),

@@ -62,7 +62,7 @@ struct Creator<'a> {
 impl<'a> Creator<'a> {
     fn connect(namesrv: &mut Exchange, load: &'a Load) -> Result<Self, BenchError> {
         let brokers = route::template(namesrv, load)?;
-        let connect = |broker: route::Broker| Exchange::connect(&broker.address, load);
+        let connect = |broker: route::Broker| Exchange::to_broker(&broker.address, load);
         Ok(Self {
             load,
             brokers: brokers.into_iter().map(connect).collect::<Result<_, _>>()?,

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Load, WORKERS_MAX, in_range};
+use super::{COUNT_MAX, Load, WORKERS_MAX, in_range};
 use crate::client::bench::BenchError;
 use crate::client::bench::stamp::STAMP_BYTES;
 
@@ -69,7 +69,12 @@ impl Produce {
         let in_flight = self.load.threads * self.in_flight;
         in_range("threads x in_flight", in_flight, 1, IN_FLIGHT_MAX)?;
         let bytes = (bodies + HEADER_BYTES * self.batch) * self.in_flight;
-        in_range("bytes in flight", bytes, 1, IN_FLIGHT_BYTES_MAX)
+        in_range("bytes in flight", bytes, 1, IN_FLIGHT_BYTES_MAX)?;
+        match self.load.count {
+            0 => Ok(()),
+            // Less than a request would be a run of nothing.
+            count => in_range("count", count, self.batch as u64, COUNT_MAX),
+        }
     }
 
     /// The check of a run that stamps its messages with the time.

@@ -28,6 +28,8 @@ pub struct Faults {
     pub forget_topic: u64,
     /// A connection ends at its heartbeat of this number.
     pub drop_at_heartbeat: u64,
+    /// Nothing is answered after so many sends: every connection ends.
+    pub leave_after_sends: u64,
 }
 
 #[derive(Default)]
@@ -123,6 +125,10 @@ impl Shared {
 
     /// None ends the connection; nothing is no reply.
     fn answer(&self, frame: &Frame<'_>) -> Option<Vec<u8>> {
+        let sends = self.faults.leave_after_sends;
+        if sends > 0 && self.state.lock().unwrap().sends >= sends {
+            return None;
+        }
         let mut reply = Vec::new();
         let ok = frame.reply(0, None);
         let text = |name| frame.ext.get(name).unwrap_or_default().to_owned();
