@@ -10,7 +10,7 @@ use mqstack_core::store::PutStatus;
 use crate::oracle::{Oracle, Sent, judge};
 use crate::rig::{Message, Rig, TOPICS, directory, drain, put};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 const BALLAST_BYTES: usize = 200 << 10;
 
 /// A small file system; None where this process may not mount one.
@@ -76,7 +76,9 @@ fn fill_and_go_on(sync_flush: bool) {
 
     fs::remove_file(&ballast).unwrap();
     let deadline = Instant::now() + PATIENCE;
-    let is_poisoned = || store.refusal().is_some_and(|why| !why.contains("No space"));
+    // A full disk may also have met who writes the index or the queues, who then stops for good.
+    let is_stopped = |why: String| why.starts_with("dispatch: ") || !why.contains("No space");
+    let is_poisoned = || store.refusal().is_some_and(is_stopped);
     for number in 10_000.. {
         let (status, sent) = store_one(&store, number, sync_flush);
         oracle.sent.insert(sent.message.key.clone(), sent);

@@ -18,7 +18,7 @@ use crate::oracle::{Verdict, ensure};
 
 pub const TOPICS: [&str; 2] = ["TopicA", "TopicB"];
 pub const QUEUES: i32 = 2;
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How the stores of a test are opened.
 #[derive(Debug, Clone, Copy)]
