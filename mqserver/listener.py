@@ -47,6 +47,8 @@ EVENTS = "events"
 """Name of the queue of connection events."""
 WAIT_SECONDS = 3600.0
 """A hand-off thread waits this long in one piece; a stop ends the wait at once."""
+REST_SECONDS_MAX = 0.1
+"""A thread of a family that rests does so for this long at most."""
 NOTABLE_EVENTS = frozenset({"bad_frame", "unread", "refused", "tls"})
 """Ends of connections that are somebody's fault: logged as warnings."""
 
@@ -90,6 +92,7 @@ class Listener:
         self._families = dict(families)
         self._on_event = on_event
         self._threads: list[threading.Thread] = []
+        self._stopping = threading.Event()
         told = {
             **settings,
             "families": {name: family.capacity for name, family in families.items()},
@@ -116,7 +119,7 @@ class Listener:
         ports = self._server.start()
         for name, family in self._families.items():
             for index in range(family.threads):
-                self._start_thread(f"mq-{name}-{index}", self._serve, name)
+                self._start_thread(f"mq-{name}-{index}", self._serve, family)
         self._start_thread("mq-events", self._follow_events)
         self._watch.start()
         return ports
@@ -127,6 +130,7 @@ class Listener:
         timeout: seconds for requests in the processors' hands; then they are given up with code 1.
         """
         deadline = time.monotonic() + timeout
+        self._stopping.set()
         self._watch.stop()
         self._server.stop(timeout)
         for thread in self._threads:
@@ -218,15 +222,18 @@ class Listener:
         self._threads.append(thread)
         thread.start()
 
-    def _serve(self, family: str) -> None:
+    def _serve(self, family: Family) -> None:
         while True:
+            began = time.thread_time()
             try:
-                request = self._server.next(family, WAIT_SECONDS)
+                request = self._server.next(family.name, WAIT_SECONDS)
             except _core.ServerStopped:
                 return
             if isinstance(request, Request):
                 self._answer(request)
             del request  # it keeps its frame, and an unanswered one keeps its client waiting
+            if family.rests:
+                self._stopping.wait(min(time.thread_time() - began, REST_SECONDS_MAX))
 
     def _answer(self, request: Request) -> None:
         processor = self._processors.get(request.code, self._default)

@@ -149,4 +149,4 @@ def families_of(settings: BrokerSettings) -> dict[str, Family]:
     threads = settings.handoff_threads
     families = {name: Family(name, capacity, threads) for name, capacity in waiting.items()}
     # Requests of over 128 KiB that store no message, whatever their code: one at a time.
-    return {**families, "large": Family("large", _LONG_WAITING_MAX, threads=1)}
+    return {**families, "large": Family("large", _LONG_WAITING_MAX, threads=1, rests=True)}

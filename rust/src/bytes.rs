@@ -71,6 +71,12 @@ impl<'a> Cursor<'a> {
         self.buffer.len() - self.position
     }
 
+    /// The bytes not read yet.
+    #[inline]
+    pub fn rest(&self) -> &'a [u8] {
+        &self.buffer[self.position..]
+    }
+
     /// The next `count` bytes.
     #[inline]
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], CursorError> {

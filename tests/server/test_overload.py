@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 
 import pytest
 
+from mqserver.listener import REST_SECONDS_MAX
 from mqserver.replies import Family, Response
 from mqstore import Store
 from tests.server.conftest import Servers
@@ -91,6 +93,29 @@ def test_a_short_request_waits_for_no_long_one(servers: Servers) -> None:
     assert raw.read()[:2] == (0, 2)
     gate.open.set()
     assert raw.read()[:2] == (0, 1)
+
+
+def test_a_family_that_rests_does_so_for_as_long_as_it_worked(servers: Servers) -> None:
+    rests: list[float] = []
+
+    class Stopping(threading.Event):
+        def wait(self, timeout=None):
+            rests.append(timeout)
+            return True
+
+    def serve(request):
+        until_cpu = time.thread_time() + 0.02
+        while time.thread_time() < until_cpu:
+            pass
+        return Response()
+
+    listener, port = servers.start({1: serve}, also=[Family("large", 10, 1, rests=True)])
+    listener._stopping = Stopping()
+    raw = servers.connect(port)
+    for number, size in enumerate((LONG_BYTES, 0)):
+        assert raw.ask(json_frame(1, number, body=bytes(size))).code == 0
+    assert until(lambda: len(rests) == 1), "the short request is of a family that does not"
+    assert 0.02 <= rests[0] <= REST_SECONDS_MAX
 
 
 def test_without_a_limit_everything_waits(servers: Servers) -> None:

@@ -132,15 +132,7 @@ pub fn append(text: &mut Vec<u8>, name: &str, value: &[u8]) {
     text.push(PAIR_END);
 }
 
-/// Appends the pairs of another text.
-pub fn merge(text: &mut Vec<u8>, more: &[u8]) {
-    if !more.is_empty() {
-        separate(text);
-        text.extend_from_slice(more);
-    }
-}
-
-/// What [`merge`] makes of two texts, in pieces.
+/// The pairs of both texts, in pieces.
 pub fn merged<'a>(text: &'a [u8], more: &'a [u8]) -> [&'a [u8]; 3] {
     let is_ended = more.is_empty() || text.last().is_none_or(|byte| *byte == PAIR_END);
     [text, if is_ended { &[] } else { &[PAIR_END] }, more]
@@ -230,20 +222,12 @@ mod tests {
 
     #[test]
     fn merging_inserts_the_missing_separator() {
-        for text in [&b"a\x011"[..], b"a\x011\x02", b""] {
-            for more in [&b"b\x012"[..], b""] {
-                let mut whole = text.to_vec();
-                merge(&mut whole, more);
-                assert_eq!(merged(text, more).concat(), whole);
-            }
-        }
-        let mut text = b"a\x011".to_vec();
-        merge(&mut text, b"b\x012");
-        assert_eq!(text, b"a\x011\x02b\x012");
-        merge(&mut text, b"");
-        assert_eq!(text, b"a\x011\x02b\x012");
-        let mut empty = Vec::new();
-        merge(&mut empty, b"b\x012");
-        assert_eq!(empty, b"b\x012");
+        let whole = |text: &[u8], more: &[u8]| merged(text, more).concat();
+        assert_eq!(whole(b"a\x011", b"b\x012"), b"a\x011\x02b\x012");
+        assert_eq!(whole(b"a\x011\x02", b"b\x012"), b"a\x011\x02b\x012");
+        assert_eq!(whole(b"a\x011\x02b\x012", b""), b"a\x011\x02b\x012");
+        assert_eq!(whole(b"a\x011\x02", b""), b"a\x011\x02");
+        assert_eq!(whole(b"", b"b\x012"), b"b\x012");
+        assert_eq!(whole(b"", b""), b"");
     }
 }

@@ -15,6 +15,7 @@ mod json;
 mod opaque;
 mod prepared;
 mod prepared_reply;
+mod spare;
 
 use std::borrow::Cow;
 
@@ -22,7 +23,8 @@ use thiserror::Error;
 
 use crate::bytes::CursorError;
 
-pub use fields::{ExtFields, FieldValue};
+pub use binary::Texts;
+pub use fields::{Entries, ExtFields, FieldValue};
 pub(in crate::format) use head::push_decimal;
 pub use head::{Head, ReplyTo};
 pub use opaque::renumber;
@@ -166,11 +168,8 @@ impl<'a> Frame<'a> {
             remark: self.remark.as_deref(),
             serialize: self.serialize,
         };
-        let fields = self.ext.written().map(|pairs| {
-            pairs
-                .iter()
-                .map(|(name, value)| (name.as_ref(), FieldValue::Text(value.as_ref())))
-        });
+        let fields = self.ext.written();
+        let fields = fields.map(|pairs| pairs.map(|(name, value)| (name, FieldValue::Text(value))));
         head.write(fields, self.body.len(), out);
         out.extend_from_slice(self.body);
     }

@@ -51,6 +51,11 @@ pub trait Disk: Send + Sync + 'static {
     /// Says that a range is about to be read; only a hint.
     fn will_read(&self, _from: u64, _to: u64) {}
 
+    /// Brings a range into memory and waits for it. What fails is told to who reads.
+    fn bring(&self, from: u64, to: u64) {
+        self.will_read(from, to);
+    }
+
     /// Length of the file, allocated or not.
     fn len(&self) -> io::Result<u64>;
 

@@ -220,6 +220,14 @@ impl<F: Files> Segments<F> {
         }
     }
 
+    /// Brings a range, which lies in one file, into memory, and waits for it.
+    pub fn bring(&self, from: u64, to: u64) {
+        if let Some((segment, _)) = self.locate(from, 1) {
+            let start = segment.start();
+            segment.disk().bring(from - start, to - start);
+        }
+    }
+
     /// Starts of files that are missing between others, as many as the caller can bear.
     pub fn missing(&self, count_max: usize) -> Vec<u64> {
         let starts = self.starts();

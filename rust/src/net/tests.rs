@@ -12,7 +12,7 @@ use super::connection::{Connection, SendError};
 use super::frame::FrameSplitter;
 use super::receiver::Receiver;
 
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(60);
 const OUTBOUND_LIMIT_BYTES: usize = 1 << 20;
 
 async fn pair() -> (Arc<Connection>, Receiver, TcpStream) {

@@ -17,7 +17,7 @@ use super::receiver::Receiver;
 use super::tls::{Session, connect};
 use super::tls_config::{ClientAuth, ClientTls, Identity, ServerTls, Verify};
 
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(60);
 const OUTBOUND_LIMIT_BYTES: usize = 64 << 20;
 const FRAME_BYTES_MAX: usize = 32 << 20;
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pyo3::exceptions::{PyKeyError, PyValueError};
@@ -12,8 +12,8 @@ use pyo3::types::{PyDict, PyMapping};
 use super::tls;
 use crate::filter::Sql;
 use crate::server::{
-    BrokerRow, Change, DataPlane, FilterRow, GroupFilter, GroupRow, Kind, Settings, Subscription,
-    SubscriptionRow, TopicRow,
+    BrokerRow, Change, DataPlane, FilterRow, GroupFilter, GroupRow, Kind, Settings, StoredReplies,
+    Subscription, SubscriptionRow, TopicRow,
 };
 use crate::store::Marks;
 
@@ -171,7 +171,7 @@ pub(super) fn broker(rows: &Bound<'_, PyMapping>) -> PyResult<BrokerRow> {
         filter_retry: optional(&row, "filter_retry")?.unwrap_or(false),
         store_host: parsed.map_err(|_| bad("store_host", store_host, "\"IP:PORT\""))?,
         accepting: optional(&row, "accepting")?.unwrap_or(true),
-        stored: OnceLock::default(),
+        stored: StoredReplies::default(),
     })
 }
 

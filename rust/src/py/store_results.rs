@@ -31,7 +31,7 @@ impl From<store::PutResult> for PutResult {
             size_bytes: result.size_bytes,
             queue_offset: result.queue_offset,
             store_timestamp_ms: result.store_timestamp_ms,
-            record_offsets: result.record_offsets,
+            record_offsets: result.record_offsets.into_vec(),
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
-use crate::format::remoting::PreparedReply;
+use crate::format::remoting::{
+    FLAG_RESPONSE, FieldValue, Prepared, PreparedReply, ReplyTo, Serialize,
+};
 
 /// The broker's own settings, as far as native requests need them.
 #[derive(Debug, Clone)]
@@ -38,14 +40,13 @@ pub struct BrokerRow {
     pub store_host: SocketAddr,
     /// False while the broker stops: sends are refused with 14.
     pub accepting: bool,
-    /// The reply to a send that is stored, made with the first one.
-    pub stored: OnceLock<PreparedReply>,
+    /// The replies to sends that are stored.
+    pub stored: StoredReplies,
 }
 
-#[cfg(test)]
-impl BrokerRow {
-    /// A row with RocketMQ's defaults.
-    pub(super) fn usual() -> Self {
+/// RocketMQ's defaults.
+impl Default for BrokerRow {
+    fn default() -> Self {
         Self {
             permission: 6,
             region_id: "DefaultRegion".into(),
@@ -60,9 +61,46 @@ impl BrokerRow {
             slave_read: false,
             property_filter: false,
             filter_retry: false,
-            store_host: "127.0.0.1:10911".parse().unwrap(),
+            store_host: SocketAddr::from(([127, 0, 0, 1], 10_911)),
             accepting: true,
-            stored: OnceLock::default(),
+            stored: StoredReplies::default(),
         }
+    }
+}
+
+/// The replies to sends that are stored, which nearly all are: each made when it is first needed.
+#[derive(Debug, Clone, Default)]
+pub struct StoredReplies {
+    json: OnceLock<PreparedReply>,
+    binary: OnceLock<Prepared>,
+}
+
+impl BrokerRow {
+    /// Appends the reply to a send that is stored; `open`: queue, message id and queue offset.
+    pub(super) fn encode_stored(&self, to: ReplyTo, open: [FieldValue<'_>; 3], out: &mut Vec<u8>) {
+        match to.serialize {
+            Serialize::Json => {
+                let reply = &self.stored.json;
+                let reply = reply.get_or_init(|| PreparedReply::new(&self.stored_fields()));
+                reply.encode(to.opaque, &open, out);
+            }
+            Serialize::RocketMq => {
+                let reply = &self.stored.binary;
+                let reply = reply.get_or_init(|| Prepared::new(0, &self.stored_fields()));
+                reply.encode(to.opaque, FLAG_RESPONSE, open.map(Some), &[], out);
+            }
+        }
+    }
+
+    /// In the order of the wire; those without a value differ from reply to reply.
+    fn stored_fields(&self) -> [(&str, Option<&str>); 5] {
+        let trace_on = if self.trace_on { "true" } else { "false" };
+        [
+            ("queueId", None),
+            ("TRACE_ON", Some(trace_on)),
+            ("MSG_REGION", Some(&self.region_id)),
+            ("msgId", None),
+            ("queueOffset", None),
+        ]
     }
 }

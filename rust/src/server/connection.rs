@@ -14,7 +14,7 @@ use super::core::Core;
 use super::dispatch;
 use super::events::EventKind;
 use super::limits::{
-    BULK_BYTES, FIRST_READ_BYTES, FRAME_SECONDS_MAX, READ_BYTES, SHORT_TURN_BYTES,
+    BULK_BYTES, FIRST_READ_BYTES, FRAME_SECONDS_MAX, READ_BYTES, SHORT_TURN_BYTES, TAKEN_BYTES,
     UNREAD_BYTES_PAUSE,
 };
 use super::overload;
@@ -67,6 +67,8 @@ struct Connection {
     room: usize,
     /// Its last answers were long, or there were none yet.
     is_bulk: bool,
+    /// Bytes of answers to what was read, whether its client took them or not.
+    answered: usize,
 }
 
 /// Takes a connection down, however its task ends: returned, panicked, or dropped by a stop.
@@ -114,6 +116,7 @@ pub(super) fn serve(
         left: Vec::new(),
         room: FIRST_READ_BYTES,
         is_bulk: true,
+        answered: 0,
     };
     async move {
         let mut ending = Ending {
@@ -180,20 +183,28 @@ impl Connection {
             return poll_fn(|cx| self.poll_read(cx, SHORT_TURN_BYTES)).await;
         }
         let core = Arc::clone(&self.core);
-        if core.long_turns.available_permits() > 0 {
+        // One that is not left with requests sends much: that is no question of taking answers.
+        let is_trial = !self.left.is_empty() && !self.is_reader();
+        if !core.long_turns.are_taken(is_trial) {
             tokio::task::yield_now().await; // else it waits for a place anyway
         }
-        // An error would mean that the places are closed, which nobody does.
-        let _place = core.long_turns.acquire().await;
+        // In a block of its own: few wait, and every connection's task would have room for it.
+        let place = Box::pin(core.long_turns.wait(is_trial)).await;
         let once = poll_fn(|cx| {
             let _long = slice::LongWork::begin();
             Poll::Ready(self.poll_read(cx, READ_BYTES))
         })
         .await;
+        place.leave();
         match once {
             Poll::Ready(turn) => turn,
             Poll::Pending => Ok(Turn::Done), // it ended with the read before
         }
+    }
+
+    /// Its client took enough to tell it from one that does not read.
+    fn is_reader(&self) -> bool {
+        self.answered.saturating_sub(self.peer.owed()) >= TAKEN_BYTES
     }
 
     /// Reads once, unless something is left from the last time, and answers the whole frames that
@@ -295,7 +306,7 @@ impl Connection {
         let now_ms = core.clock.monotonic_ms();
         let mut is_new = !self.splitter.is_partial();
         let is_short = limit < READ_BYTES;
-        let may_wait = is_short && self.is_bulk && core.long_turns.available_permits() == 0;
+        let may_wait = is_short && self.is_bulk && core.long_turns.are_taken(!self.is_reader());
         let result = self.splitter.feed(bytes, |whole| {
             is_new = true; // what is left after it
             if may_wait && whole.own.is_none() && dispatch::is_pull(whole.bytes) {
@@ -313,6 +324,7 @@ impl Connection {
         // Also before an error: what was asked before the bad frame is answered.
         if !replies.is_empty() {
             self.is_bulk = replies.len() > BULK_BYTES;
+            self.answered = self.answered.saturating_add(replies.len());
             send(core, peer, replies, now_ms);
         }
         let left = result.map_err(|error| {

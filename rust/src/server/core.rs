@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use thiserror::Error;
-use tokio::sync::Semaphore;
 
 use super::answers::Answers;
 use super::events::{Event, EventKind};
@@ -25,6 +24,7 @@ use super::stats::Counters;
 use super::tables::Tables;
 use super::tls::Tls;
 use super::traffic::Traffic;
+use super::turns::LongTurns;
 use crate::clock::Clock;
 use crate::store::Store;
 
@@ -75,7 +75,7 @@ pub struct Core {
     /// What connections are shown.
     pub tls: Tls,
     /// Places of connections that ask for more than a short turn takes.
-    pub(super) long_turns: Semaphore,
+    pub(super) long_turns: LongTurns,
     /// Set while stopping: connections are not read any more.
     draining: AtomicBool,
 }
@@ -113,7 +113,6 @@ impl Core {
             handoff.index(route::LARGE),
         );
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let long_turns = cores.saturating_sub(1).max(1);
         Ok(Arc::new(Self {
             locks: Locks::new(Arc::clone(&clock)),
             tls: Tls::new(&settings.tls),
@@ -132,7 +131,7 @@ impl Core {
             counters: Counters::default(),
             traffic: Traffic::default(),
             overload,
-            long_turns: Semaphore::new(long_turns),
+            long_turns: LongTurns::new(cores),
             draining: AtomicBool::new(false),
         }))
     }

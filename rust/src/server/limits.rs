@@ -1,5 +1,7 @@
 //! Every bound of the server in one place, with its unit and what happens when it is reached.
 
+use std::time::Duration;
+
 /// Largest frame, length word included, bytes; a larger one closes its connection.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 
@@ -19,6 +21,13 @@ pub const SHORT_TURN_BYTES: usize = 128 << 10;
 /// A connection whose last turn's answers were longer than this, bytes, or that had none yet,
 /// begins no pull in a short turn while all places for long ones are taken.
 pub const BULK_BYTES: usize = SHORT_TURN_BYTES / 2;
+
+/// A client that took so many bytes of answers reads: the system takes less for one that does not.
+pub const TAKEN_BYTES: usize = 1 << 20;
+
+/// Between two long turns of clients that took less, one at a time; the timer rounds it up to whole
+/// milliseconds.
+pub const TRIAL_REST: Duration = Duration::from_micros(500);
 
 /// Bytes the system may keep for a client that were not sent yet. Without a limit one that does not
 /// read takes up to 4 MB of the system's memory for sockets, which all connections share.

@@ -79,13 +79,9 @@ fn admit(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr, fast_port: boo
         );
         return;
     }
-    // Replies are small and written once per read: nothing gains from waiting for more.
-    if stream.set_nodelay(true).is_err() {
+    if prepare(&stream).is_err() {
         return; // the client is gone already
     }
-    // Not every system has this; those that do not keep more.
-    #[cfg(target_os = "linux")]
-    let _ = socket2::SockRef::from(&stream).set_tcp_notsent_lowat(super::limits::UNSENT_BYTES_MAX);
     core.counters.connections_accepted.one();
     let owed_to_all = Arc::clone(&core.peers.owed);
     let connection = Connection::with_shared_count(stream, UNREAD_BYTES_MAX, owed_to_all);
@@ -97,4 +93,35 @@ fn admit(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr, fast_port: boo
     let peer = Arc::new(Peer::new(id, remote, fast_port, connection, now_ms));
     core.peers.insert(&peer);
     tokio::spawn(connection::serve(Arc::clone(core), peer, receiver));
+}
+
+/// Sets the options that a client's socket has.
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    // Replies are small and written once per read: nothing gains from waiting for more.
+    stream.set_nodelay(true)?;
+    // Not every system has this; those that do not keep more.
+    #[cfg(target_os = "linux")]
+    let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(super::limits::UNSENT_BYTES_MAX);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_clients_socket_waits_for_nothing_more_to_send() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (_client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (stream, _) = accepted.unwrap();
+        assert!(!stream.nodelay().unwrap(), "the system has it already");
+        prepare(&stream).unwrap();
+        assert!(stream.nodelay().unwrap());
+        #[cfg(target_os = "linux")]
+        assert_eq!(
+            socket2::SockRef::from(&stream).tcp_notsent_lowat().unwrap(),
+            super::super::limits::UNSENT_BYTES_MAX
+        );
+    }
 }

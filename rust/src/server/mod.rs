@@ -4,8 +4,8 @@
 //! handler (`send`, `pull`, `offsets`, `ready`) as far as the published `tables` allow, else
 //! Python through `handoff`. Held requests sleep in `hold`, `overload` refuses what waits for too
 //! long, `parked` keeps what its client leaves no room for, `traffic` counts what is sent and
-//! pulled. `slice` says who gets a core first, `core` is what they share, `limits` every bound,
-//! `server` starts and stops it all.
+//! pulled. `turns` says who may take long and when, `slice` who gets a core first, `core` is what
+//! they share, `limits` every bound, `server` starts and stops it all.
 
 mod acl;
 mod acl_needs;
@@ -22,6 +22,7 @@ mod events;
 mod handoff;
 mod heartbeat;
 mod hold;
+mod lately;
 mod limits;
 mod listener;
 mod locks;
@@ -53,11 +54,12 @@ mod tables;
 mod tls;
 mod traffic;
 mod transaction;
+mod turns;
 mod unfinished;
 
 pub use acl::{Account, AclRules, AddressPattern, Denials};
 pub use bitmaps::{FilterRow, Filters, GroupFilter};
-pub use broker_row::BrokerRow;
+pub use broker_row::{BrokerRow, StoredReplies};
 pub use core::{Core, UnknownFamily};
 pub use events::{Event, EventKind};
 pub use handoff::{Job, JobHead};

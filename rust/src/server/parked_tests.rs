@@ -16,7 +16,7 @@ use super::*;
 use crate::clock::SystemClock;
 use crate::net::connection::Connection;
 
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(60);
 const ALL: Family = 0;
 
 struct Fixture {

@@ -59,7 +59,7 @@ mod tests {
     use crate::net::connection::Connection;
     use crate::store::calling_replies;
 
-    const DEADLINE: Duration = Duration::from_secs(20);
+    const DEADLINE: Duration = Duration::from_secs(60);
 
     async fn peer() -> (Arc<Peer>, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::broker_row::BrokerRow;
 use super::core::Core;
 use super::dispatch::{Context, Handled};
+use super::lately::Lately;
 use super::released;
 use super::route;
 use super::send_properties::{self, Traits};
@@ -55,19 +56,30 @@ const ALL_NAMED: u8 = 0b111;
 
 /// 10, 310, 320.
 pub(super) fn send(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
+    Lately::with(|lately| {
+        let header = SendHeader::read(context.frame);
+        let tables = &context.core.tables;
+        let topic = lately.topic(tables, header.topic);
+        match (lately.broker(tables), topic.filter(|topic| topic.plain)) {
+            (Some(broker), Some(topic)) => store(context, &header, (broker, topic), out),
+            _ => Handled::Declined,
+        }
+    })
+}
+
+fn store(
+    context: &Context<'_>,
+    header: &SendHeader<'_>,
+    (broker, topic): (&Arc<BrokerRow>, TopicRow),
+    out: &mut Vec<u8>,
+) -> Handled {
     let core = context.core;
-    let (Some(store), Some(broker)) = (core.store.as_ref(), core.tables.broker()) else {
+    let Some(store) = &core.store else {
         return Handled::Declined;
     };
-    let header = SendHeader::read(context.frame);
-    let topic = core
-        .tables
-        .topics
-        .get(header.topic)
-        .filter(|topic| topic.plain);
-    let (true, Some(topic)) = (broker.accepting && started(context, &broker), topic) else {
+    if !broker.accepting || !started(context, broker) {
         return Handled::Declined;
-    };
+    }
     PROPERTIES.with_borrow_mut(|properties| {
         let (text, cluster) = (header.properties, &broker.cluster_name);
         let traits = send_properties::store_form(text, header.batch, cluster, properties);
@@ -75,7 +87,7 @@ pub(super) fn send(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         else {
             return Handled::Declined;
         };
-        let Some(request) = header.put_request(context, &broker, topic, &traits) else {
+        let Some(request) = header.put_request(context, broker, topic, &traits) else {
             return Handled::Declined;
         };
         let put = match (header.batch, traits.is_half) {
@@ -92,7 +104,7 @@ pub(super) fn send(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         let is_half = traits.is_half && !header.batch;
         let stored_in = if is_half { HALF_TOPIC } else { header.topic };
         count(core, store, &put, stored_in, request.delay_level);
-        answer(context, store, &broker, put, request.queue_id, out);
+        answer(context, store, broker, put, request.queue_id, out);
         Handled::Native
     })
 }
@@ -168,25 +180,25 @@ impl<'a> SendHeader<'a> {
             } else {
                 name
             };
-            match letter {
-                "a" => header.named |= 1,
-                "b" => header.topic = value,
-                "c" => header.named |= 2,
-                "d" => {
+            match letter.as_bytes() {
+                b"a" => header.named |= 1,
+                b"b" => header.topic = value,
+                b"c" => header.named |= 2,
+                b"d" => {
                     header.named |= 4;
                     header.malformed |= value.parse::<i32>().is_err();
                 }
-                "e" => header.queue_id = value.parse().ok(),
-                "f" => header.sys_flag = value.parse().ok(),
-                "g" => header.born_timestamp_ms = value.parse().ok(),
-                "h" => header.flag = value.parse().ok(),
-                "i" => header.properties = value,
-                "j" => match value.parse() {
+                b"e" => header.queue_id = value.parse().ok(),
+                b"f" => header.sys_flag = value.parse().ok(),
+                b"g" => header.born_timestamp_ms = value.parse().ok(),
+                b"h" => header.flag = value.parse().ok(),
+                b"i" => header.properties = value,
+                b"j" => match value.parse() {
                     Ok(times) => header.reconsume_times = times,
                     Err(_) => header.malformed = true,
                 },
-                "l" => header.malformed |= value.parse::<i32>().is_err(),
-                "m" => header.batch = value.eq_ignore_ascii_case("true"),
+                b"l" => header.malformed |= value.parse::<i32>().is_err(),
+                b"m" => header.batch = value.eq_ignore_ascii_case("true"),
                 _ => {}
             }
         }

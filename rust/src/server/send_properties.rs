@@ -34,7 +34,11 @@ pub(super) fn store_form(
     };
     let mut wait = None;
     out.clear();
-    for pair in text.as_bytes().split(|byte| *byte == PAIR_END) {
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        let end = memchr::memchr(PAIR_END, rest).unwrap_or(rest.len());
+        let pair = &rest[..end];
+        rest = rest.get(end + 1..).unwrap_or_default();
         let Some(name_end) = pair.iter().position(|byte| *byte == NAME_END) else {
             continue;
         };

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use super::broker_row::BrokerRow;
-use crate::format::remoting::{FieldValue, Head, PreparedReply, ReplyTo, Serialize};
+use crate::format::remoting::{FieldValue, Head, ReplyTo};
 use crate::store::{AckOutcome, PutResult, PutStatus, Store};
 
 /// Response codes of a send.
@@ -93,14 +93,21 @@ impl SendReply<'_> {
         let always = [("TRACE_ON", trace_on), ("MSG_REGION", region)];
         match outcome {
             Outcome::Stored(code) => {
-                let message_id = message_ids(self.broker.store_host, &result.record_offsets);
+                let mut room = [0; ID_BYTES_MAX];
+                let several;
+                let message_id = match &*result.record_offsets {
+                    [offset] => message_id(self.broker.store_host, *offset, &mut room),
+                    offsets => {
+                        several = message_ids(self.broker.store_host, offsets);
+                        several.as_str()
+                    }
+                };
                 let queue_id = FieldValue::from(self.queue_id);
-                let message_id = FieldValue::Text(&message_id);
+                let message_id = FieldValue::Text(message_id);
                 let queue_offset = FieldValue::Number(result.queue_offset);
-                if (*code, self.to.serialize) == (0, Serialize::Json) {
+                if *code == 0 {
                     let open = [queue_id, message_id, queue_offset];
-                    let reply = self.broker.stored.get_or_init(|| prepared(self.broker));
-                    return reply.encode(self.to.opaque, &open, out);
+                    return self.broker.encode_stored(self.to, open, out);
                 }
                 let fields = [
                     ("queueId", queue_id),
@@ -126,48 +133,70 @@ impl SendReply<'_> {
     }
 }
 
-/// Nearly every reply to a send.
-fn prepared(broker: &BrokerRow) -> PreparedReply {
-    let trace_on = if broker.trace_on { "true" } else { "false" };
-    PreparedReply::new(&[
-        ("queueId", None),
-        ("TRACE_ON", Some(trace_on)),
-        ("MSG_REGION", Some(&broker.region_id)),
-        ("msgId", None),
-        ("queueOffset", None),
-    ])
-}
+/// Bytes of an id with an IPv6 address.
+const ID_BYTES_MAX: usize = 56;
 
-/// The offset ids of the records, joined by commas: address, port and physical offset in hex.
+/// The offset ids of the records, joined by commas.
 fn message_ids(store_host: SocketAddr, offsets: &[i64]) -> String {
-    let mut ids = Vec::with_capacity(57 * offsets.len());
+    let mut ids = String::with_capacity((ID_BYTES_MAX + 1) * offsets.len());
     for (index, offset) in offsets.iter().enumerate() {
         if index > 0 {
-            ids.push(b',');
+            ids.push(',');
         }
-        match store_host.ip() {
-            IpAddr::V4(ip) => push_hex(&ip.octets(), &mut ids),
-            IpAddr::V6(ip) => push_hex(&ip.octets(), &mut ids),
-        }
-        push_hex(&u32::from(store_host.port()).to_be_bytes(), &mut ids);
-        push_hex(&offset.to_be_bytes(), &mut ids);
+        ids.push_str(message_id(store_host, *offset, &mut [0; ID_BYTES_MAX]));
     }
-    String::from_utf8(ids).unwrap_or_default() // nothing but hex and commas
+    ids
 }
 
-/// Upper-case hex; `format!` would cost more than the rest of the reply.
-fn push_hex(bytes: &[u8], out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in bytes {
-        let digit = |nibble: u8| DIGITS[usize::from(nibble)];
-        out.extend_from_slice(&[digit(byte >> 4), digit(byte & 0xF)]);
+/// The offset id of a record: address, port and physical offset in upper-case hex.
+fn message_id(store_host: SocketAddr, offset: i64, room: &mut [u8; ID_BYTES_MAX]) -> &str {
+    let port = u64::from(store_host.port());
+    let offset = hex(offset.cast_unsigned());
+    let id = match store_host.ip() {
+        IpAddr::V4(ip) => {
+            room[..16].copy_from_slice(&hex(u64::from(ip.to_bits()) << 32 | port));
+            &mut room[..32]
+        }
+        IpAddr::V6(ip) => {
+            let [high, low] = [ip.to_bits() >> 64, ip.to_bits()].map(|bits| hex(bits as u64));
+            room[..16].copy_from_slice(&high);
+            room[16..32].copy_from_slice(&low);
+            room[32..40].copy_from_slice(&hex(port)[8..]);
+            &mut room[..]
+        }
+    };
+    let offset_at = id.len() - offset.len();
+    id[offset_at..].copy_from_slice(&offset);
+    std::str::from_utf8(id).unwrap_or_default() // nothing but hex
+}
+
+/// Upper-case hex, all digits at once: one by one they would cost more than the rest of the reply.
+fn hex(number: u64) -> [u8; 16] {
+    /// The same in each byte.
+    const fn each(byte: u8) -> u128 {
+        u128::from_ne_bytes([byte; 16])
     }
+    // Each step halves what still lies together, until each byte has one digit.
+    let mut digits = u128::from(number);
+    for (shift, kept) in [
+        (32, 0x0000_0000_FFFF_FFFF_0000_0000_FFFF_FFFF),
+        (16, 0x0000_FFFF_0000_FFFF_0000_FFFF_0000_FFFF),
+        (8, 0x00FF_00FF_00FF_00FF_00FF_00FF_00FF_00FF),
+        (4, each(0x0F)),
+    ] {
+        digits = (digits | digits << shift) & kept;
+    }
+    // 10 to 15 carry into the upper half of their byte, and are letters.
+    let letters = (digits + each(6)) >> 4 & each(1);
+    let text = digits + each(b'0') + letters * u128::from(b'A' - b'9' - 1);
+    text.to_be_bytes()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::format::remoting::{Frame, Serialize};
+    use smallvec::smallvec;
 
     #[test]
     fn writes_rocketmqs_ids() {
@@ -176,6 +205,8 @@ mod tests {
             message_ids(host, &[0x120DB]),
             "7F00000100002A9F00000000000120DB"
         );
+        assert_eq!(hex(0x0123_4567_89AB_CDEF), *b"0123456789ABCDEF");
+        assert_eq!(hex(u64::MAX), [b'F'; 16]);
         let two = "7F00000100002A9F0000000000000000,7F00000100002A9F00000000000000BE";
         assert_eq!(message_ids(host, &[0, 190]), two);
         let v6 = message_ids("[::1]:10911".parse().unwrap(), &[1]);
@@ -187,18 +218,23 @@ mod tests {
 
     #[test]
     fn a_stored_message_has_its_place_and_a_refused_one_has_not() {
-        let broker = BrokerRow::usual();
-        let to = ReplyTo {
-            opaque: 7,
-            serialize: Serialize::Json,
-        };
+        for serialize in [Serialize::Json, Serialize::RocketMq] {
+            stored_and_refused(ReplyTo {
+                opaque: 7,
+                serialize,
+            });
+        }
+    }
+
+    fn stored_and_refused(to: ReplyTo) {
+        let broker = BrokerRow::default();
         let reply = SendReply {
             to,
             broker: &broker,
             queue_id: 3,
         };
         let mut result = PutResult::refused(PutStatus::Ok);
-        (result.record_offsets, result.queue_offset) = (vec![190], 6);
+        (result.record_offsets, result.queue_offset) = (smallvec![190], 6);
         let mut out = Vec::new();
         reply.encode(&Outcome::of(&result, String::new), &result, &mut out);
         let mut expected = Vec::new();

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::traffic::{SHARDS, own_shard};
+
 /// Codes below this have a counter of their own.
 const CODES: usize = 400;
 
@@ -30,7 +32,8 @@ impl Counter {
 /// Everything counted.
 #[derive(Debug)]
 pub struct Counters {
-    native: Box<[Counter]>,
+    /// By shard, as workers would wait for each other's cache lines with every request.
+    native: [Box<[Counter]>; SHARDS],
     python: Box<[Counter]>,
     /// Bytes read from clients.
     pub bytes_in: Counter,
@@ -66,7 +69,7 @@ impl Default for Counters {
     fn default() -> Self {
         let codes = || (0..CODES).map(|_| Counter::default()).collect();
         Self {
-            native: codes(),
+            native: std::array::from_fn(|_| codes()),
             python: codes(),
             bytes_in: Counter::default(),
             bytes_out: Counter::default(),
@@ -89,7 +92,7 @@ impl Default for Counters {
 impl Counters {
     /// One request of `code` answered natively.
     pub fn native(&self, code: i32) {
-        self.native[slot(code)].one();
+        self.native[own_shard()][slot(code)].one();
     }
 
     /// One request of `code` handed to Python.
@@ -118,14 +121,23 @@ impl Counters {
         let mut all: BTreeMap<String, u64> = named
             .map(|(name, counter)| (name.to_owned(), counter.get()))
             .into();
-        for (plane, counters) in [("native", &self.native), ("python", &self.python)] {
-            for (code, counter) in counters.iter().enumerate().filter(|(_, c)| c.get() > 0) {
-                let name = if code == 0 {
-                    "other".to_owned()
-                } else {
-                    code.to_string()
-                };
-                all.insert(format!("{plane}.{name}"), counter.get());
+        let native = |slot: usize| {
+            self.native
+                .iter()
+                .map(|codes| codes[slot].get())
+                .sum::<u64>()
+        };
+        let python = |slot: usize| self.python[slot].get();
+        for slot in 0..CODES {
+            for (plane, count) in [("native", native(slot)), ("python", python(slot))] {
+                if count > 0 {
+                    let code = if slot == 0 {
+                        "other".to_owned()
+                    } else {
+                        slot.to_string()
+                    };
+                    all.insert(format!("{plane}.{code}"), count);
+                }
             }
         }
         all

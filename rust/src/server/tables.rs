@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use thiserror::Error;
@@ -41,6 +42,27 @@ pub struct StaleVersion {
     pub current: i64,
 }
 
+/// Publications of all tables so far.
+static PUBLICATIONS: AtomicU64 = AtomicU64::new(0);
+
+/// Which publication a table has: no two of any tables have the same number, so who keeps a row
+/// with it knows whether the row is still that table's. 0 before the first.
+#[derive(Debug, Default)]
+struct Publication(AtomicU64);
+
+impl Publication {
+    /// To be called before a row is looked up.
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// To be called while nobody can look up.
+    fn rise(&self) {
+        let number = PUBLICATIONS.fetch_add(1, Ordering::Relaxed) + 1;
+        self.0.store(number, Ordering::Release);
+    }
+}
+
 /// One change: a name, and its row, or None to delete it.
 pub type Change<R> = (String, Option<R>);
 
@@ -48,6 +70,7 @@ pub type Change<R> = (String, Option<R>);
 #[derive(Debug)]
 pub struct Table<R> {
     version: Mutex<i64>,
+    publication: Publication,
     /// A name is shared with those who keep it for long.
     shards: [RwLock<HashMap<Arc<str>, R>>; SHARDS],
 }
@@ -56,6 +79,7 @@ impl<R> Default for Table<R> {
     fn default() -> Self {
         Self {
             version: Mutex::new(i64::MIN),
+            publication: Publication::default(),
             shards: std::array::from_fn(|_| RwLock::default()),
         }
     }
@@ -91,7 +115,13 @@ impl<R> Table<R> {
             };
         }
         *current = version;
+        self.publication.rise();
         Ok(())
+    }
+
+    /// Which publication rows are of that are looked up after this; of no other table.
+    pub(super) fn publication(&self) -> u64 {
+        self.publication.get()
     }
 
     /// What `read` makes of the row of `name`, or None without one. `read` must be short.
@@ -117,18 +147,24 @@ impl<R> Table<R> {
 
 /// A published table of one row.
 #[derive(Debug)]
-pub struct Single<R>(RwLock<Option<(i64, Arc<R>)>>);
+pub struct Single<R> {
+    publication: Publication,
+    row: RwLock<Option<(i64, Arc<R>)>>,
+}
 
 impl<R> Default for Single<R> {
     fn default() -> Self {
-        Self(RwLock::default())
+        Self {
+            publication: Publication::default(),
+            row: RwLock::default(),
+        }
     }
 }
 
 impl<R> Single<R> {
     /// Replaces the row.
     pub fn publish(&self, version: i64, row: R) -> Result<(), StaleVersion> {
-        let mut current = self.0.write();
+        let mut current = self.row.write();
         if let Some((current, _)) = *current
             && version <= current
         {
@@ -138,17 +174,23 @@ impl<R> Single<R> {
             });
         }
         *current = Some((version, Arc::new(row)));
+        self.publication.rise();
         Ok(())
+    }
+
+    /// As of a [`Table`]; 0 until a row is published.
+    pub(super) fn publication(&self) -> u64 {
+        self.publication.get()
     }
 
     /// What `read` makes of the row, None until one is published. `read` must be short.
     pub fn with<T>(&self, read: impl FnOnce(&R) -> T) -> Option<T> {
-        self.0.read().as_ref().map(|(_, row)| read(row))
+        self.row.read().as_ref().map(|(_, row)| read(row))
     }
 
     /// The row, None until one is published.
     pub fn get(&self) -> Option<Arc<R>> {
-        let current = self.0.read();
+        let current = self.row.read();
         current.as_ref().map(|(_, row)| Arc::clone(row))
     }
 }
@@ -327,7 +369,7 @@ mod tests {
         for (version, slave_read, expected) in [(1, false, [0, 0, 0]), (2, true, [2, 3, 0])] {
             let row = BrokerRow {
                 slave_read,
-                ..BrokerRow::usual()
+                ..BrokerRow::default()
             };
             tables.broker.publish(version, row).unwrap();
             let told = [("g", false), ("g", true), ("unknown", true)];

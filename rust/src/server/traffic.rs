@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 
 /// Shards; more threads than these share some.
-const SHARDS: usize = 16;
+pub(super) const SHARDS: usize = 16;
 
 /// Of a put whose queue no statistic names.
 pub const ANY_QUEUE: i32 = -1;
@@ -21,6 +21,11 @@ static NEXT_SHARD: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
     static SHARD: Cell<usize> = Cell::new(NEXT_SHARD.fetch_add(1, Ordering::Relaxed) % SHARDS);
+}
+
+/// Which shard this thread counts in.
+pub(super) fn own_shard() -> usize {
+    SHARD.get()
 }
 
 /// Sums over some requests.
@@ -73,10 +78,23 @@ struct Shard(Mutex<Rows>);
 struct Rows {
     /// By topic; queues are told apart in the schedule topic only.
     puts: ByTopic,
+    /// Topic, queue and sums that belong to `puts`: of the last put, and of those before it that
+    /// went there as well, as most do. No hash of the name for these.
+    last_puts: (String, i32, Sums),
     /// By topic and group.
     gets: HashMap<String, ByTopic>,
     /// Delayed messages that were delivered, by real topic and queue of the schedule topic.
     deliveries: ByTopic,
+}
+
+impl Rows {
+    fn enter_last(&mut self) {
+        let (topic, queue_id, sums) = &mut self.last_puts;
+        let sums = mem::take(sums);
+        if sums.times > 0 {
+            add(&mut self.puts, topic, *queue_id, sums);
+        }
+    }
 }
 
 /// Counters of all threads.
@@ -97,7 +115,14 @@ pub struct Taken {
 impl Traffic {
     /// Counts a put.
     pub fn put(&self, topic: &str, queue_id: i32, sums: Sums) {
-        add(&mut self.own().puts, topic, queue_id, sums);
+        let mut rows = self.own();
+        let (last_topic, last_queue, last) = &mut rows.last_puts;
+        if *last_queue == queue_id && last_topic == topic {
+            return last.add(sums);
+        }
+        rows.enter_last();
+        topic.clone_into(&mut rows.last_puts.0);
+        (rows.last_puts.1, rows.last_puts.2) = (queue_id, sums);
     }
 
     /// Counts a pull that found something.
@@ -122,7 +147,8 @@ impl Traffic {
     pub fn take(&self) -> Taken {
         let mut taken = Taken::default();
         for shard in &self.0 {
-            let rows = mem::take(&mut *shard.0.lock());
+            let mut rows = mem::take(&mut *shard.0.lock());
+            rows.enter_last();
             taken.puts.extend(rows.puts.into_iter().flat_map(flat));
             taken
                 .deliveries
@@ -138,7 +164,7 @@ impl Traffic {
     }
 
     fn own(&self) -> MutexGuard<'_, Rows> {
-        self.0[SHARD.get()].0.lock()
+        self.0[own_shard()].0.lock()
     }
 }
 
@@ -198,6 +224,29 @@ mod tests {
         );
         let again = traffic.take();
         assert!(again.puts.is_empty() && again.gets.is_empty());
+    }
+
+    #[test]
+    fn puts_of_several_topics_are_told_apart() {
+        let traffic = Traffic::default();
+        for (topic, queue_id) in [
+            ("T", -1),
+            ("T", -1),
+            ("U", -1),
+            ("T", -1),
+            ("T", 3),
+            ("", -1),
+        ] {
+            traffic.put(topic, queue_id, Sums::one(1, 10, 0));
+        }
+        let mut puts = traffic.take().puts;
+        puts.sort_unstable_by(|one, other| (&one.0, one.1).cmp(&(&other.0, other.1)));
+        let counted = puts
+            .iter()
+            .map(|(topic, queue_id, sums)| (&**topic, *queue_id, sums.times));
+        let expected = [("", -1, 1), ("T", -1, 3), ("T", 3, 1), ("U", -1, 1)];
+        assert_eq!(counted.collect::<Vec<_>>(), expected);
+        assert!(traffic.take().puts.is_empty());
     }
 
     #[test]

@@ -145,7 +145,8 @@ impl<F: Files> Appender<F> {
             true => Some(self.add_multi_offsets(queue_offsets, target, encoded)?),
             false => None,
         };
-        self.make_room(writer, encoded.bytes.len())?;
+        let bytes = encoded.bytes.len() + target.body.len();
+        self.make_room(writer, bytes)?;
         let store_timestamp_ms = self.store_timestamp_ms();
         let mut unqueued = 0;
         let next_offset = match target.is_queued {
@@ -159,7 +160,7 @@ impl<F: Files> Appender<F> {
         };
         let count = patch_all(encoded, first);
         writer
-            .write(&[&encoded.bytes])
+            .write(&encoded.around(target.body))
             .map_err(|error| self.write_failed(&error))?;
         *next_offset += count;
         if let Some(multi) = multi
@@ -168,7 +169,7 @@ impl<F: Files> Appender<F> {
             let lmq_enabled = self.encoder.multi_dispatch.lmq_enabled;
             queue_offsets.advance_multi(encoded.text(), target.queue_id, lmq_enabled, &multi);
         }
-        self.counters.add(count, encoded.bytes.len());
+        self.counters.add(count, bytes);
         // After the log's end moved: whoever reads this first, finds the record below the end.
         self.last_store_timestamp_ms
             .store(store_timestamp_ms, Ordering::Release);
@@ -252,7 +253,9 @@ fn patch_all(encoded: &mut Encoded, first: Assigned) -> i64 {
     let mut next = first;
     let mut start = 0;
     for size in &encoded.sizes {
-        message::patch(&mut encoded.bytes[start..start + size], next);
+        // Of a single record less is there: its body is not.
+        let end = encoded.bytes.len().min(start + size);
+        message::patch(&mut encoded.bytes[start..end], next);
         start += size;
         next.physical_offset = first.physical_offset + start as i64;
         next.queue_offset += 1;

@@ -13,7 +13,7 @@ use super::layout;
 use super::open::parse_levels;
 use super::settings::Settings;
 use super::types::StoreError;
-use super::walk::{Steps, Walk};
+use super::walk::{Step, Walk};
 use crate::clock::Clock;
 use crate::format::message::Outline;
 use crate::log::Access;
@@ -51,15 +51,15 @@ pub fn index(root: &Path, settings: &Settings, clock: Arc<dyn Clock>) -> Result<
     loop {
         let steps = walk.steps(&log, log.max_offset());
         match steps.map_err(io_error(root))? {
-            Steps::Records(records) => {
+            Step::Record(records) => {
                 for (offset, bytes) in records.iter() {
                     if let Ok(record) = Outline::parse(bytes) {
                         index.add_record(offset.cast_signed(), &record)?;
                     }
                 }
             }
-            Steps::Blank => {}
-            Steps::Neither | Steps::End => break,
+            Step::Blank => {}
+            Step::Neither | Step::End => break,
         }
     }
     index.write()?;

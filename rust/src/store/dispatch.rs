@@ -11,7 +11,7 @@ use super::index_writer::IndexWriter;
 use super::recent::RecentQueues;
 use super::settings::MultiDispatch;
 use super::types::{Arrival, StoreError};
-use super::walk::{GROUP, LogRead, Records, Steps, Walk};
+use super::walk::{GROUP, LogRead, Records, Step, Walk};
 use crate::format::consume_queue::QueueEntry;
 use crate::format::consume_queue_ext::ExtUnit;
 use crate::format::delay_levels::DelayLevels;
@@ -189,15 +189,15 @@ impl Derived {
         loop {
             let offset = walk.offset();
             match walk.steps(log, limit).map_err(log_error(offset))? {
-                Steps::Records(records) => self.take_in(&records)?,
-                Steps::Blank => {}
-                Steps::Neither => {
+                Step::Record(records) => self.take_in(&records)?,
+                Step::Blank => {}
+                Step::Neither => {
                     return Err(StoreError::Damaged {
                         root: "(open)".into(),
                         what: format!("no record at physical offset {offset} of the written log"),
                     });
                 }
-                Steps::End => return self.publish(walk.offset(), listener),
+                Step::End => return self.publish(walk.offset(), listener),
             }
             if self.batch.is_full() {
                 self.publish(walk.offset(), listener)?;

@@ -9,6 +9,7 @@ use super::types::{AckOutcome, PutStatus};
 use crate::clock::SystemClock;
 use crate::log::{Event, Faulting, Faults, Memory, Recording};
 
+const PATIENCE: Duration = Duration::from_secs(60);
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
 const EMFILE: i32 = 24;
@@ -94,7 +95,7 @@ fn a_failed_fsync_poisons_and_is_never_retried_into_success() {
         rig.flusher
             .acks
             .park(Rig::<Memory>::ticket(&stored, FAR_MS), reply);
-        let outcome = outcomes.recv_timeout(Duration::from_secs(5)).unwrap();
+        let outcome = outcomes.recv_timeout(PATIENCE).unwrap();
         assert_eq!(outcome, AckOutcome::Poisoned);
         files.set(Faults::default());
     }
@@ -123,7 +124,7 @@ fn one_sync_releases_every_waiter_it_covers() {
     }
     let threads = FlushThreads::group_commit(&rig.flusher).unwrap();
     for _ in 0..64 {
-        let outcome = outcomes.recv_timeout(Duration::from_secs(5)).unwrap();
+        let outcome = outcomes.recv_timeout(PATIENCE).unwrap();
         assert_eq!(outcome, AckOutcome::Durable);
     }
     let is_sync = |event: &Event| matches!(event, Event::Sync(..));
@@ -164,7 +165,7 @@ fn a_waiter_learns_of_its_deadline_while_a_flush_hangs() {
         Box::new(move |outcome| sender.send(outcome).unwrap()),
     );
     assert_eq!(rig.flusher.wait(&ticket), AckOutcome::FlushTimeout);
-    let outcome = outcomes.recv_timeout(Duration::from_secs(5)).unwrap();
+    let outcome = outcomes.recv_timeout(PATIENCE).unwrap();
     assert_eq!(outcome, AckOutcome::FlushTimeout);
     drop(threads);
 }

@@ -19,6 +19,8 @@ use crate::format::{multi_dispatch, properties};
 pub(crate) struct Encoded {
     /// The records; queue offset, physical offset and store timestamp are still to be patched.
     pub(crate) bytes: Vec<u8>,
+    /// Where in `bytes` the target's body belongs.
+    body_at: usize,
     /// Bytes of each record.
     pub(crate) sizes: Vec<usize>,
     /// Bytes of the last record's properties, with which it ends.
@@ -31,7 +33,14 @@ impl Encoded {
     fn clear(&mut self) {
         self.bytes.clear();
         self.sizes.clear();
+        self.body_at = 0;
         self.is_multi_dispatch = false;
+    }
+
+    /// All bytes in order; `body`: the target's.
+    pub(crate) fn around<'b>(&'b self, body: &'b [u8]) -> [&'b [u8]; 3] {
+        let (before, behind) = self.bytes.split_at(self.body_at);
+        [before, body, behind]
     }
 
     /// The properties of the last record.
@@ -47,23 +56,23 @@ impl Encoded {
         added.is_some()
     }
 
-    fn push(&mut self, record: &RecordView<'_>) {
-        let mut text = Vec::new();
+    /// Adds a record; without its body if that is left to the target.
+    fn push(&mut self, record: &RecordView<'_>, is_left: bool) {
+        let text;
         let mut record = *record;
-        if record.properties.ends_with(&[0]) && record.properties.len() < PROPERTIES_BYTES_MAX {
-            // After a crash a record that ends in zeros may be one whose end was not written;
-            // a separator means nothing to whoever reads the properties.
-            text.extend_from_slice(record.properties);
-            text.push(properties::PAIR_END);
+        let closing = closing(record.properties, record.properties.len());
+        if !closing.is_empty() {
+            text = [record.properties, closing].concat();
             record.properties = &text;
         }
-        record.encode(&mut self.bytes);
+        match is_left {
+            true => self.body_at = record.encode_around(&mut self.bytes),
+            false => record.encode(&mut self.bytes),
+        }
         self.sizes.push(record.size());
         self.text_bytes = record.properties.len();
     }
-}
 
-impl Encoded {
     /// [`Self::push`] for a message of a batch.
     fn push_alike(
         &mut self,
@@ -75,14 +84,9 @@ impl Encoded {
         if length > PROPERTIES_BYTES_MAX {
             check_properties(&[own, end, common].concat())?;
         }
-        let last = [own, end, common]
-            .into_iter()
-            .rfind(|piece| !piece.is_empty());
-        let has_zero = last.is_some_and(|piece| piece.ends_with(&[0]));
-        let closing: &[u8] = match has_zero && length < PROPERTIES_BYTES_MAX {
-            true => &[properties::PAIR_END], // as in `push`
-            false => &[],
-        };
+        let mut from_last = [common, end, own].into_iter();
+        let last = from_last.find(|piece| !piece.is_empty());
+        let closing = closing(last.unwrap_or_default(), length);
         let pieces = [own, end, common, closing];
         let size = alike.encode(item.flag, item.body, &pieces, &mut self.bytes);
         self.sizes.push(size);
@@ -100,6 +104,8 @@ pub(crate) struct Target<'a> {
     pub(crate) queue_id: i32,
     /// Whether records of this transaction type enter the queue.
     pub(crate) is_queued: bool,
+    /// Of the single record, copied once, to the log; empty if what is encoded has it already.
+    pub(crate) body: &'a [u8],
 }
 
 /// Checks limits and encodes.
@@ -131,7 +137,7 @@ impl Encoder {
             target = Target {
                 topic: SCHEDULE_TOPIC,
                 queue_id: level - 1,
-                is_queued: true,
+                ..target
             };
         }
         let is_multi_dispatch =
@@ -147,7 +153,10 @@ impl Encoder {
             }
         }
         check_properties(&text)?;
-        out.push(&record(request, target, &text));
+        if !is_multi_dispatch {
+            target.body = request.body;
+        }
+        out.push(&record(request, target, &text), !is_multi_dispatch);
         out.is_multi_dispatch = is_multi_dispatch;
         Ok(target)
     }
@@ -199,7 +208,18 @@ impl Encoder {
             topic: request.topic,
             queue_id: request.queue_id,
             is_queued,
+            body: &[],
         })
+    }
+}
+
+/// What is put behind properties of so many bytes, of which `last` are the last ones: after a crash
+/// a record that ends in zeros may be one whose end was not written, and a separator means nothing
+/// to whoever reads the properties.
+fn closing(last: &[u8], length: usize) -> &'static [u8] {
+    match last.ends_with(&[0]) && length < PROPERTIES_BYTES_MAX {
+        true => &[properties::PAIR_END],
+        false => &[],
     }
 }
 

@@ -13,7 +13,7 @@ use crate::clock::{ManualClock, SystemClock};
 use crate::log::gated::Gated;
 use crate::log::{Files, Memory};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until something holds.
 fn until(what: &str, holds: impl Fn() -> bool) {
@@ -71,7 +71,9 @@ fn deadlines_are_noticed_on_time_while_a_flush_hangs() {
     let patient = park(&rig, &rig.put(b"x"), FAR_MS);
     until("the flush hangs", || files.gates.sync.waiting() == 1);
     // The other thread sleeps by now, or will see these before it does.
-    for timeout_ms in [100, 40, 70] {
+    // 20 ms late on a quiet machine; without a call to the sleeper it would be up to 500. On a busy
+    // one a thread wakes late now and then: the most punctual of some counts.
+    let late = |timeout_ms| {
         let stored = rig.put(b"y");
         let deadline_ms = clock.monotonic_ms() + timeout_ms;
         let due = Instant::now() + Duration::from_millis(timeout_ms as u64);
@@ -85,10 +87,10 @@ fn deadlines_are_noticed_on_time_while_a_flush_hangs() {
             (latch, parked),
             (AckOutcome::FlushTimeout, AckOutcome::FlushTimeout)
         );
-        // 20 ms on a quiet machine; without a call to the sleeper it would be up to 500.
-        for late in [latch_at, parked_at].map(|at| at.saturating_duration_since(due)) {
-            assert!(late < Duration::from_millis(200), "{late:?} late");
-        }
+        latch_at.max(parked_at).saturating_duration_since(due)
+    };
+    for timeout_ms in [100, 40, 70] {
+        assert!((0..20).any(|_| late(timeout_ms) < Duration::from_millis(200)));
     }
     assert!(patient.try_recv().is_err());
     files.gates.sync.open();

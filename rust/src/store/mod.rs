@@ -67,6 +67,7 @@ mod put;
 mod queue_offsets;
 mod rates;
 mod read;
+mod read_ahead;
 mod read_records;
 mod read_sql;
 #[cfg(test)]

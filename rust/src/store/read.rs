@@ -6,20 +6,23 @@ use super::consume_queue::ConsumeQueue;
 use super::consume_queue_ext::ExtReader;
 use super::consume_queues::ConsumeQueues;
 use super::index::IndexFiles;
+use super::read_ahead::ReadAhead;
 use super::read_records::Records;
 use super::settings::Settings;
-use super::types::{GetRequest, GetResult, GetStatus, TagFilter, WouldBlock};
+use super::types::{GetRequest, GetResult, GetStatus, ReadMode, TagFilter, WouldBlock};
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use crate::log::{Files, Segments};
 
 /// RocketMQ looks at as many bytes of queue units per pull, or at `max_count` units.
 const SCAN_BYTES: usize = 16_000;
+
 /// Reads from the log through queues and index. Any number of threads.
 pub(crate) struct Reader<F: Files> {
     pub(super) log: Arc<Segments<F>>,
     pub(super) queues: Arc<ConsumeQueues>,
     pub(super) index: Option<Arc<IndexFiles>>,
     pub(super) limits: Limits,
+    pub(super) ahead: ReadAhead,
 }
 
 /// How much one read may return.
@@ -66,11 +69,28 @@ impl<F: Files> Reader<F> {
             queues,
             index,
             limits,
+            ahead: ReadAhead::default(),
         }
     }
 
-    /// See [`crate::store::Store::get`].
+    /// See [`crate::store::Store::get`]. Who may wait for the disk does so only for what is not in
+    /// memory: that has limits of its own.
     pub(crate) fn get(
+        &self,
+        request: &GetRequest<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<GetResult, WouldBlock> {
+        let from_memory = GetRequest {
+            mode: ReadMode::NoWait,
+            ..request.clone()
+        };
+        match (self.get_once(&from_memory, out), request.mode) {
+            (Err(WouldBlock), ReadMode::Wait) => self.get_once(request, out),
+            (got, _) => got,
+        }
+    }
+
+    fn get_once(
         &self,
         request: &GetRequest<'_>,
         out: &mut Vec<u8>,
@@ -137,6 +157,9 @@ impl<F: Files> Reader<F> {
         let Some(selection) = self.select(queue, request)? else {
             return Ok(None);
         };
+        if request.mode == ReadMode::Wait {
+            self.read_ahead(&selection.entries);
+        }
         let read = self.read_records(&selection.entries, request.mode, out)?;
         Ok(Some((selection, read)))
     }
@@ -183,11 +206,10 @@ impl<F: Files> Reader<F> {
         codes: &mut ExtReader<'_>,
         selection: &mut Selection,
     ) -> Result<bool, WouldBlock> {
-        let max_count = usize::try_from(request.max_count).unwrap_or(0);
         let log_bounds = self.log_bounds();
         for entry in QueueEntry::decode_all(units) {
             selection.last_physical_offset = entry.physical_offset;
-            if self.is_full(selection, &entry, max_count) {
+            if self.is_full(selection, &entry, request) {
                 return Ok(true);
             }
             selection.scanned += 1;
@@ -213,22 +235,24 @@ impl<F: Files> Reader<F> {
         Ok(false)
     }
 
-    /// RocketMQ's limits, which never hold before the first message.
+    /// RocketMQ's limits, which never hold before the first message. It guesses by the distance
+    /// from the log's end what is on disk; here that is true only of what has to be waited for.
     pub(super) fn is_full(
         &self,
         selection: &Selection,
         next: &QueueEntry,
-        max_count: usize,
+        request: &GetRequest<'_>,
     ) -> bool {
         let count = selection.entries.len();
         if count == 0 {
             return false;
         }
-        let (count_max, bytes_max) = if self.is_cold(next) {
-            self.limits.disk
-        } else {
-            self.limits.memory
+        let is_on_disk = request.mode == ReadMode::Wait && self.is_cold(next);
+        let (count_max, bytes_max) = match is_on_disk {
+            true => self.limits.disk,
+            false => self.limits.memory,
         };
+        let max_count = usize::try_from(request.max_count).unwrap_or(0);
         let size = usize::try_from(next.size_bytes).unwrap_or(0);
         count >= max_count
             || selection.bytes + size > bytes_max

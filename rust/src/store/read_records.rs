@@ -8,6 +8,9 @@ use crate::log::Files;
 
 /// Records closer than this are read at once, the bytes between thrown away.
 const NEAR_BYTES: i64 = 4_096;
+/// Records closer than this are looked for in memory at once: a look costs more than the pages
+/// between them, which other queues' readers want in memory as well.
+const LOOK_BYTES: i64 = 32 << 10;
 
 /// Records read for a pull.
 #[derive(Debug, Default)]
@@ -28,11 +31,16 @@ impl<F: Files> Reader<F> {
     ) -> Result<Records, WouldBlock> {
         let mut records = Records::default();
         let mut seen = 0;
-        for run in entries.chunk_by(|left, right| self.is_near(left, right)) {
-            match self.read_run(run, mode, out)? {
-                Some(read) => records.count += read,
-                None => {
-                    // Alone, so that one bad block takes no neighbour with it.
+        let near = match mode {
+            ReadMode::NoWait => LOOK_BYTES,
+            ReadMode::Wait => NEAR_BYTES,
+        };
+        for run in entries.chunk_by(|left, right| self.is_near(left, right, near)) {
+            match self.read_run(run, mode, out) {
+                Ok(Some(read)) => records.count += read,
+                Ok(None) | Err(WouldBlock) => {
+                    // Alone, so that one bad block takes no neighbour with it, nor a page between
+                    // them that is not in memory.
                     self.read_each(run, mode, out, &mut records)?;
                     if let Some(at) = records.failed_at {
                         records.failed_at = Some(seen + at);
@@ -64,13 +72,13 @@ impl<F: Files> Reader<F> {
         Ok(())
     }
 
-    /// Whether `right` follows `left` closely and in the same file.
-    fn is_near(&self, left: &QueueEntry, right: &QueueEntry) -> bool {
+    /// Whether `right` follows `left` by at most `near` bytes and in the same file.
+    fn is_near(&self, left: &QueueEntry, right: &QueueEntry, near: i64) -> bool {
         let gap = right.physical_offset - left.end_offset();
         let next_file = self
             .log
             .next_file_start(left.physical_offset.cast_unsigned());
-        (0..=NEAR_BYTES).contains(&gap) && right.physical_offset.cast_unsigned() < next_file
+        (0..=near).contains(&gap) && right.physical_offset.cast_unsigned() < next_file
     }
 
     /// Appends the records of a run to `out`; None if the disk fails.

@@ -6,7 +6,7 @@ use super::consume_queue::ConsumeQueue;
 use super::consume_queue_ext::ExtReader;
 use super::read::{Reader, Selection};
 use super::read_records::Records;
-use super::types::{GetRequest, TagFilter, WouldBlock};
+use super::types::{GetRequest, ReadMode, TagFilter, WouldBlock};
 use crate::format::bloom;
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use crate::format::message::{CheckCrc, RecordView};
@@ -101,9 +101,13 @@ impl<F: Files> Reader<F> {
         };
         let mut extension = queue.tags_codes(request.mode);
         debug_assert!(units.len().is_multiple_of(ENTRY_BYTES));
-        for entry in QueueEntry::decode_all(&units) {
+        let entries: Vec<_> = QueueEntry::decode_all(&units).collect();
+        if request.mode == ReadMode::Wait {
+            self.read_ahead(&entries);
+        }
+        for entry in entries {
             selection.last_physical_offset = entry.physical_offset;
-            if self.is_full(&selection, &entry, max_count) {
+            if self.is_full(&selection, &entry, request) {
                 break;
             }
             let place = selection.scanned;
@@ -157,7 +161,7 @@ mod tests {
     use crate::store::settings::{QueueExt, Settings};
     use crate::store::store_rig::{Rig, rig_with, settings};
     use crate::store::test_rig::request;
-    use crate::store::types::{GetStatus, PutRequest, ReadMode};
+    use crate::store::types::{GetStatus, PutRequest};
 
     const BITS: u32 = 112;
 

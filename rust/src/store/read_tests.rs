@@ -238,27 +238,31 @@ fn filters_see_the_tags_code_that_lies_in_the_extension() {
 
 #[test]
 fn limits_differ_for_messages_in_memory_and_on_disk() {
-    let pull = |hot_memory_percent, count, bytes| {
-        let rig = rig_with(Settings {
+    let rig_of = |hot_memory_percent, count, bytes| {
+        rig_with(Settings {
             hot_memory_percent,
             max_transfer_memory: (6, 1 << 20),
             max_transfer_disk: (count, bytes),
             ..settings()
-        });
-        put_tags(&rig, &["A"; 20]);
-        get(&rig, 0, 32)
+        })
     };
-    let in_memory = pull(40, 1, 1);
-    assert_eq!(
-        (in_memory.message_count, in_memory.suggest_slave),
-        (6, false)
-    );
-    let by_count = pull(0, 4, 1 << 20);
-    assert_eq!((by_count.message_count, by_count.suggest_slave), (4, true));
-    let by_bytes = pull(0, 8, 350);
-    let size = 91 + 1 + 5 + 6;
-    assert_eq!(by_bytes.message_count, 350 / size);
-    assert_eq!(pull(0, 8, 1).message_count, 1, "never before the first");
+    let near_the_end = rig_of(40, 1, 1);
+    put_tags(&near_the_end, &["A"; 20]);
+    let found = get(&near_the_end, 0, 32);
+    assert_eq!((found.message_count, found.suggest_slave), (6, false));
+    let far_from_it = rig_of(0, 1, 1);
+    put_tags(&far_from_it, &["A"; 20]);
+    let found = get(&far_from_it, 0, 32);
+    let of_memory = (6, true);
+    assert_eq!((found.message_count, found.suggest_slave), of_memory);
+    for (count, bytes, expected) in [(4, 1 << 20, 4), (8, 20_000, 2), (8, 1, 1)] {
+        let on_disk = rig_of(0, count, bytes);
+        on_disk.put("T", 9);
+        if forget_pages(&on_disk) {
+            let found = get(&on_disk, 0, 32);
+            assert_eq!((found.message_count, found.suggest_slave), (expected, true));
+        }
+    }
     let rig = rig();
     put_tags(&rig, &["A"; 3]);
     assert_eq!(get(&rig, 0, 2).message_count, 2, "what was asked for");

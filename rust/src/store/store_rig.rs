@@ -18,7 +18,7 @@ const QUEUE_UNITS: u64 = 10;
 pub(super) const HOUR_MS: i64 = 3_600_000;
 /// So that each file of the log holds one message of the queue and one filler.
 pub(super) const BODY: [u8; 9_000] = [b'x'; 9_000];
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A store under test; `request` of the rig puts into queue 1.
 pub(super) struct Rig {

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use thiserror::Error;
 
 use super::read_sql::Marks;
@@ -73,7 +74,7 @@ pub struct PutResult {
     /// When it was stored, milliseconds since the epoch.
     pub store_timestamp_ms: i64,
     /// Physical offset of each record; one entry for a single message.
-    pub record_offsets: Vec<i64>,
+    pub record_offsets: SmallVec<[i64; 1]>,
 }
 
 impl PutResult {
@@ -85,7 +86,7 @@ impl PutResult {
             size_bytes: 0,
             queue_offset: -1,
             store_timestamp_ms: 0,
-            record_offsets: Vec::new(),
+            record_offsets: SmallVec::new(),
         }
     }
 }

@@ -80,9 +80,9 @@ impl<F: Files> LogRead for Segments<F> {
 
 /// What was found at a place in the log.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step<'a> {
-    /// The bytes of something as long as its size field says, with a record's magic.
-    Record(&'a [u8]),
+pub(crate) enum Step<R> {
+    /// Something as long as its size field says, with a record's magic.
+    Record(R),
     /// The filler that ends a file; the walk goes on in the next file.
     Blank,
     /// Neither: the end of what was written, or damage. The walk stays here.
@@ -91,20 +91,19 @@ pub(crate) enum Step<'a> {
     End,
 }
 
-/// What was found at several places, one behind the other.
-#[derive(Debug)]
-pub(crate) enum Steps<'a> {
-    /// At least one record.
-    Records(Records<'a>),
-    /// As of [`Step`].
-    Blank,
-    /// As of [`Step`].
-    Neither,
-    /// As of [`Step`].
-    End,
+impl<R> Step<R> {
+    /// The same of a record in another form.
+    fn map<T>(self, form: impl FnOnce(R) -> T) -> Step<T> {
+        match self {
+            Self::Record(record) => Step::Record(form(record)),
+            Self::Blank => Step::Blank,
+            Self::Neither => Step::Neither,
+            Self::End => Step::End,
+        }
+    }
 }
 
-/// Records behind each other: the offset of each, and its bytes.
+/// At least one record, and those behind it: the offset of each, and its bytes.
 #[derive(Debug)]
 pub(crate) struct Records<'a> {
     /// Where `bytes` lie in the log.
@@ -123,14 +122,6 @@ impl<'a> Records<'a> {
             (self.offset + from as u64, &self.bytes[from..*end])
         })
     }
-}
-
-/// What lies at a place, and where in the chunk.
-enum Place {
-    Record(Range<usize>),
-    Blank,
-    Neither,
-    End,
 }
 
 /// A place in the log that moves on. Holds one chunk of bytes.
@@ -168,29 +159,28 @@ impl Walk {
     }
 
     /// Looks at the next place below `limit` and moves behind it.
-    pub(crate) fn step(&mut self, log: &impl LogRead, limit: u64) -> io::Result<Step<'_>> {
-        Ok(match self.place(log, limit)? {
-            Place::Record(range) => Step::Record(&self.chunk()[range]),
-            Place::Blank => Step::Blank,
-            Place::Neither => Step::Neither,
-            Place::End => Step::End,
-        })
+    pub(crate) fn step(&mut self, log: &impl LogRead, limit: u64) -> io::Result<Step<&[u8]>> {
+        let place = self.place(log, limit)?;
+        Ok(place.map(|range| &self.chunk()[range]))
     }
 
     /// As [`Self::step`], but takes the records behind the next as well, as far as they are at
     /// hand, and looks at what is in memory where it is. Before what was given changes, or goes,
     /// [`Self::forget`] has to be called.
-    pub(crate) fn steps(&mut self, log: &impl LogRead, limit: u64) -> io::Result<Steps<'_>> {
-        let first = self.at;
-        if first < limit && !self.has_record() {
+    pub(crate) fn steps(
+        &mut self,
+        log: &impl LogRead,
+        limit: u64,
+    ) -> io::Result<Step<Records<'_>>> {
+        if self.at < limit && !self.has_record() {
             self.look(log, limit);
         }
-        let range = match self.place(log, limit)? {
-            Place::Record(range) => range,
-            Place::Blank => return Ok(Steps::Blank),
-            Place::Neither => return Ok(Steps::Neither),
-            Place::End => return Ok(Steps::End),
-        };
+        let place = self.place(log, limit)?;
+        Ok(place.map(|range| self.with_next(&range, limit)))
+    }
+
+    /// The record at `range` of the chunk, which was the next, and those behind it.
+    fn with_next(&mut self, range: &Range<usize>, limit: u64) -> Records<'_> {
         let mut size = range.len();
         let mut ends = [size; GROUP];
         let mut count = 1;
@@ -213,17 +203,18 @@ impl Walk {
             count += 1;
         }
         self.at = self.buffered_from + at as u64;
-        Ok(Steps::Records(Records {
-            offset: first,
+        Records {
+            offset: self.buffered_from + range.start as u64,
             bytes: &self.chunk()[range.start..at],
             ends,
             count,
-        }))
+        }
     }
 
-    fn place(&mut self, log: &impl LogRead, limit: u64) -> io::Result<Place> {
+    /// Moves behind the next record; where in the chunk it is.
+    fn place(&mut self, log: &impl LogRead, limit: u64) -> io::Result<Step<Range<usize>>> {
         if self.at >= limit {
-            return Ok(Place::End);
+            return Ok(Step::End);
         }
         if self.at >= self.next_file {
             self.next_file = log.next_file_start(self.at);
@@ -232,17 +223,17 @@ impl Walk {
         match Head::parse(self.bytes(log, BLANK_BYTES, end)?) {
             Head::Blank => {
                 self.at = self.next_file;
-                Ok(Place::Blank)
+                Ok(Step::Blank)
             }
             Head::Record(size) if size <= RECORD_BYTES_MAX && self.at + size as u64 <= end => {
                 if self.bytes(log, size, end)?.len() < size {
-                    return Ok(Place::Neither);
+                    return Ok(Step::Neither);
                 }
                 let from = self.skipped();
                 self.at += size as u64;
-                Ok(Place::Record(from..from + size))
+                Ok(Step::Record(from..from + size))
             }
-            Head::Record(_) | Head::Neither => Ok(Place::Neither),
+            Head::Record(_) | Head::Neither => Ok(Step::Neither),
         }
     }
 

@@ -40,12 +40,12 @@ fn walked(log: &impl LogRead, walk: &mut Walk, limit: u64) -> Vec<(u64, Vec<u8>)
     let mut found = Vec::new();
     loop {
         match walk.steps(log, limit).unwrap() {
-            Steps::Records(records) => {
+            Step::Record(records) => {
                 let records = records.iter();
                 found.extend(records.map(|(offset, bytes)| (offset, bytes.to_vec())));
             }
-            Steps::Blank => {}
-            Steps::Neither | Steps::End => return found,
+            Step::Blank => {}
+            Step::Neither | Step::End => return found,
         }
     }
 }
@@ -83,7 +83,7 @@ fn what_is_looked_at_stays_while_its_file_is_deleted() {
     let files = Directory::open(&log, &workshop, WriteMode::Map).unwrap();
     let (log, records) = filled(files);
     let mut walk = Walk::from(0);
-    let Steps::Records(first) = walk.steps(&*log, u64::MAX).unwrap() else {
+    let Step::Record(first) = walk.steps(&*log, u64::MAX).unwrap() else {
         panic!("records lie there");
     };
     let removed = log.remove_first().unwrap().unwrap();

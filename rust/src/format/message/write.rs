@@ -66,6 +66,15 @@ impl RecordView<'_> {
         debug_assert_eq!(out.len() - start, size);
     }
 
+    /// Appends the record's bytes to `out` but for the body; returns where in `out` that belongs.
+    /// The limits are those of [`Self::encode`].
+    pub fn encode_around(&self, out: &mut Vec<u8>) -> usize {
+        out.extend_from_slice(self.head().written());
+        let body_at = out.len();
+        self.encode_rest(&[], &[self.properties], out);
+        body_at
+    }
+
     /// What is in front of the body.
     #[expect(clippy::cast_possible_truncation, reason = "as of `encode`")]
     fn head(&self) -> HeadWriter {

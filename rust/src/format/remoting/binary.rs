@@ -8,7 +8,7 @@
 //! A zero length is RocketMQ's null, for the remark as for a field.
 
 use super::{ExtFields, FieldValue, Frame, FrameError, Head, Language, text_of};
-use crate::bytes::Cursor;
+use crate::bytes::{Cursor, CursorError};
 
 pub(super) fn decode(header: &[u8]) -> Result<Frame<'_>, FrameError> {
     let mut cursor = Cursor::new(header);
@@ -31,16 +31,60 @@ pub(super) fn decode(header: &[u8]) -> Result<Frame<'_>, FrameError> {
 }
 
 fn decode_fields(fields: &[u8]) -> Result<ExtFields<'_>, FrameError> {
-    let mut cursor = Cursor::new(fields);
+    // One look at all of them: lengths below 128, which most are, are ASCII as well.
+    let is_ascii = fields.is_ascii();
+    let mut is_text = true;
+    let mut rest = Cursor::new(fields);
+    while rest.remaining() > 0 {
+        for piece in <[&[u8]; 2]>::from(next_field(&mut rest)?) {
+            is_text = is_text && (is_ascii || std::str::from_utf8(piece).is_ok());
+        }
+    }
+    if is_text {
+        return Ok(ExtFields::on_wire(Texts { rest: fields }));
+    }
+    let mut rest = Cursor::new(fields);
     let mut ext = ExtFields::empty(true);
-    while cursor.remaining() > 0 {
-        let name_length = cursor.i16()?;
-        let name = cursor.take_signed(name_length.into())?;
-        let value_length = cursor.i32()?;
-        let value = cursor.take_signed(value_length.into())?;
+    while rest.remaining() > 0 {
+        let (name, value) = next_field(&mut rest)?;
         ext.push(text_of(name), text_of(value));
     }
     Ok(ext)
+}
+
+#[inline]
+fn next_field<'a>(rest: &mut Cursor<'a>) -> Result<(&'a [u8], &'a [u8]), CursorError> {
+    let name_length = rest.i16()?;
+    let name = rest.take_signed(name_length.into())?;
+    let value_length = rest.i32()?;
+    let value = rest.take_signed(value_length.into())?;
+    Ok((name, value))
+}
+
+/// Names and values of a binary header, of which all lengths are right and all texts are UTF-8.
+#[derive(Debug, Clone)]
+pub struct Texts<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Texts<'a> {
+    type Item = (&'a str, &'a str);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let mut rest = Cursor::new(self.rest);
+        let (name, value) = next_field(&mut rest).ok()?;
+        self.rest = rest.rest();
+        // SAFETY: `decode_fields`, which alone makes this, has found both to be UTF-8, and the
+        // fields before them have led it to the same places.
+        unsafe {
+            let name = std::str::from_utf8_unchecked(name);
+            Some((name, std::str::from_utf8_unchecked(value)))
+        }
+    }
 }
 
 /// Writes the header. A code over 32767 wraps, as in RocketMQ: such codes need JSON.

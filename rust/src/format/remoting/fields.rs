@@ -2,22 +2,42 @@
 
 use std::borrow::Cow;
 
+use super::binary::Texts;
 use super::head::push_decimal;
-
-/// Most headers have fewer fields than this: room for them without growing.
-const USUAL_FIELDS: usize = 16;
+use super::spare::List;
 
 /// A name and its value, borrowed from the frame unless the text had escapes.
 pub type Entry<'a> = (Cow<'a, str>, Cow<'a, str>);
 
 /// RocketMQ's `extFields`, in the order of the wire. A repeated name counts once: the last wins.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct ExtFields<'a> {
-    entries: Vec<Entry<'a>>,
+    named: Named<'a>,
     /// False if the header has no such map at all (the writer then omits it).
     present: bool,
     /// The binary header cannot tell "" from null, and RocketMQ reads null.
     empty_is_null: bool,
+}
+
+/// Names and values.
+#[derive(Debug, Clone)]
+enum Named<'a> {
+    Listed(List<'a>),
+    /// As in a binary header: who looks walks along them, so that they need no list.
+    Wire(Texts<'a>),
+}
+
+impl Default for Named<'_> {
+    fn default() -> Self {
+        Self::Listed(List::default())
+    }
+}
+
+impl PartialEq for ExtFields<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.present, self.empty_is_null) == (other.present, other.empty_is_null)
+            && self.entries().eq(other.entries())
+    }
 }
 
 impl<'a> ExtFields<'a> {
@@ -29,33 +49,55 @@ impl<'a> ExtFields<'a> {
     /// A map without entries yet.
     pub(super) fn empty(empty_is_null: bool) -> Self {
         Self {
-            entries: Vec::with_capacity(USUAL_FIELDS),
+            named: Named::Listed(List::with_room()),
             present: true,
             empty_is_null,
         }
     }
 
+    /// The fields of a binary header.
+    pub(super) fn on_wire(texts: Texts<'a>) -> Self {
+        Self {
+            named: Named::Wire(texts),
+            present: true,
+            empty_is_null: true,
+        }
+    }
+
+    /// Adds an entry to a map that [`Self::empty`] made.
     #[inline]
     pub(super) fn push(&mut self, name: Cow<'a, str>, value: Cow<'a, str>) {
-        self.entries.push((name, value));
+        if let Named::Listed(entries) = &mut self.named {
+            entries.push((name, value));
+        }
     }
 
     /// The value of `name`; None if it is missing or null.
     pub fn get(&self, name: &str) -> Option<&str> {
-        let entry = self.entries.iter().rev().find(|(key, _)| key == name)?;
-        self.value(entry)
+        let value = match &self.named {
+            Named::Listed(entries) => {
+                let entry = entries.iter().rev().find(|(key, _)| key == name)?;
+                entry.1.as_ref()
+            }
+            Named::Wire(texts) => texts.clone().filter(|(key, _)| *key == name).last()?.1,
+        };
+        (!self.is_null(value)).then_some(value)
     }
 
     /// Every non-null entry in wire order; of repeated names the last is the valid one.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.entries
-            .iter()
-            .filter_map(|entry| self.value(entry).map(|value| (entry.0.as_ref(), value)))
+        self.entries()
+            .filter(move |(_, value)| !self.is_null(value))
     }
 
     /// Every entry as it came, null and repeated ones too: for who must see what was sent.
-    pub fn entries(&self) -> &[Entry<'a>] {
-        &self.entries
+    #[inline]
+    pub fn entries(&self) -> Entries<'_> {
+        match &self.named {
+            Named::Listed(entries) => Entries::Listed(entries.iter()),
+            Named::Wire(texts) => Entries::Wire(texts.clone()),
+        }
     }
 
     /// Whether the header had the map, even an empty one.
@@ -64,12 +106,37 @@ impl<'a> ExtFields<'a> {
     }
 
     /// The entries as they go back on the wire, None if the map is absent.
-    pub(super) fn written(&self) -> Option<&[Entry<'a>]> {
-        self.present.then_some(self.entries.as_slice())
+    pub(super) fn written(&self) -> Option<Entries<'_>> {
+        self.present.then(|| self.entries())
     }
 
-    fn value<'s>(&'s self, entry: &'s Entry<'a>) -> Option<&'s str> {
-        (!(self.empty_is_null && entry.1.is_empty())).then_some(entry.1.as_ref())
+    #[inline]
+    fn is_null(&self, value: &str) -> bool {
+        self.empty_is_null && value.is_empty()
+    }
+}
+
+/// Goes through all entries.
+#[derive(Debug, Clone)]
+pub enum Entries<'s> {
+    /// Of a list.
+    Listed(std::slice::Iter<'s, Entry<'s>>),
+    /// Of a binary header.
+    Wire(Texts<'s>),
+}
+
+impl<'s> Iterator for Entries<'s> {
+    type Item = (&'s str, &'s str);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Listed(entries) => {
+                let (name, value) = entries.next()?;
+                Some((name.as_ref(), value.as_ref()))
+            }
+            Self::Wire(texts) => texts.next(),
+        }
     }
 }
 
@@ -79,7 +146,7 @@ impl<'a> FromIterator<(&'a str, &'a str)> for ExtFields<'a> {
             .into_iter()
             .map(|(name, value)| (name.into(), value.into()));
         Self {
-            entries: borrowed.collect(),
+            named: Named::Listed(borrowed.collect()),
             present: true,
             empty_is_null: false,
         }

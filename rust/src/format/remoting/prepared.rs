@@ -1,4 +1,4 @@
-//! A binary header of which only some fields differ from request to request.
+//! A binary header of which only some fields differ from frame to frame.
 
 use super::binary;
 use super::head::prefix;
@@ -9,8 +9,8 @@ const FLAG_AT: usize = OPAQUE_AT + 4;
 /// After the empty remark's length.
 const FIELDS_LENGTH_AT: usize = FLAG_AT + 8;
 
-/// Requests of one code whose fields are mostly the same.
-#[derive(Debug)]
+/// Frames of one code whose fields are mostly the same.
+#[derive(Debug, Clone)]
 pub struct Prepared {
     /// The frame from its first byte: each open field with the bytes before its value.
     open: Vec<Open>,
@@ -20,7 +20,7 @@ pub struct Prepared {
     size_bytes: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Open {
     before: Vec<u8>,
     /// Its length, its name, and the length of its value as 0.

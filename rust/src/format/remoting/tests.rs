@@ -100,6 +100,32 @@ fn text_that_is_not_utf8_is_replaced_not_refused() {
 }
 
 #[test]
+fn binary_fields_are_the_same_where_one_has_to_be_replaced() {
+    let long = "é".repeat(100);
+    let fields = [("a", "1"), ("n", ""), ("a", "2"), ("é", &*long), ("z", "Z")];
+    let values = fields.map(|(name, value)| (name, FieldValue::Text(value)));
+    let mut bytes = Vec::new();
+    Head::request(10, 5, Serialize::RocketMq).encode(&values, b"", &mut bytes);
+    let read = |frame: &Frame<'_>, last: &str| {
+        assert_eq!([frame.ext.get("a"), frame.ext.get("n")], [Some("2"), None]);
+        let expected = fields.map(|(name, value)| (name, if name == "z" { last } else { value }));
+        assert_eq!(frame.ext.entries().collect::<Vec<_>>(), expected);
+        let not_null = expected.iter().filter(|(_, value)| !value.is_empty());
+        assert!(frame.ext.iter().eq(not_null.copied()));
+    };
+    let good = Frame::decode(&bytes).unwrap();
+    read(&good, "Z");
+    let mut again = Vec::new();
+    good.encode(&mut again);
+    assert_eq!(again, bytes);
+    let mut bad = bytes.clone();
+    *bad.last_mut().unwrap() = 0xFF;
+    let replaced = Frame::decode(&bad).unwrap();
+    read(&replaced, "\u{FFFD}");
+    assert_ne!(replaced, good);
+}
+
+#[test]
 fn replies_echo_serialisation_and_opaque() {
     for kind in [Serialize::Json, Serialize::RocketMq] {
         let mut request = Vec::new();
