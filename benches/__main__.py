@@ -1,12 +1,20 @@
-"""Run every bench, or those named; fails if one fails."""
+"""Run every bench, or those named; fails if one fails.
+
+With `--smoke` two run at a time: no figure counts, and each waits for its servers' starts.
+"""
 
 import argparse
 import importlib
+import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
-from benches.harness import BenchFailed
+from benches.harness import ROOT, BenchFailed
+
+SMOKES_AT_ONCE = 2
 
 NAMES = (
     "store",
@@ -33,22 +41,49 @@ def main() -> int:
     if arguments.save_baseline:
         importlib.import_module("benches.regression").save_baseline()
         return 0
-    failed = []
-    for name in arguments.names or NAMES:
-        started = time.monotonic()
-        print(f"== {name}", flush=True)
-        try:
-            importlib.import_module(f"benches.{name}").main(smoke=arguments.smoke)
-        except BenchFailed as reason:
-            print(reason, file=sys.stderr)
-            failed.append(name)
-        except Exception:
-            traceback.print_exc()
-            failed.append(name)
-        print(f"== {name}: {time.monotonic() - started:.1f} s\n", flush=True)
+    names = arguments.names or NAMES
+    alone = len(names) == 1 or not arguments.smoke
+    failed = [name for name in names if not run(name, arguments.smoke)] if alone else smoke(names)
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def run(name: str, smoke: bool) -> bool:
+    """Whether a bench ran; what it says is printed."""
+    started = time.monotonic()
+    print(f"== {name}", flush=True)
+    try:
+        importlib.import_module(f"benches.{name}").main(smoke=smoke)
+        return True
+    except BenchFailed as reason:
+        print(reason, file=sys.stderr)
+    except Exception:
+        traceback.print_exc()
+    finally:
+        print(f"== {name}: {time.monotonic() - started:.1f} s\n", flush=True)
+    return False
+
+
+def smoke(names: Sequence[str]) -> list[str]:
+    """Run each in a process of its own, two at a time; those that failed."""
+
+    def ran(name: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "benches", "--smoke", name],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    failed = []
+    with ThreadPoolExecutor(SMOKES_AT_ONCE) as pool:
+        for name, done in zip(names, pool.map(ran, names), strict=True):
+            print(done.stdout, end="", flush=True)
+            if done.returncode != 0:
+                failed.append(name)
+    return failed
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ def _readable(load: dict[str, object]) -> int:
     try:
         report = run_consume({**load, "warmup_s": 0.0, "duration_s": 600.0})
     except RuntimeError as error:
-        if "No topic route" not in str(error):
+        if "does not exist" not in str(error):
             raise
         return 0
     return int(report["messages"])

@@ -1,8 +1,10 @@
 """What a message costs the broker as its store grows, and as its queues become many.
 
 The cost is CPU of the broker's process per message. Both sides of every ratio take their rounds in
-turns: a large store beside an empty one, many queues beside one queue. The whole takes six minutes
-and the room of the large store, 20 GiB, which is given back at its end.
+turns: a large store beside an empty one, many queues beside one queue. Reads are of the oldest and
+of the newest messages of the large store, again and again: from the second time on they are in
+memory, wherever they lie. At last the oldest are read from the disk (`from_disk.py`). The whole
+takes six minutes and the room of the large store, 20 GiB, which is given back at its end.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benches import from_disk
 from benches.harness import BenchFailed, Report, command_line, mode_of
 from benches.scale import Rows
 from benches.servers import Ours
@@ -28,7 +31,7 @@ FEW_QUEUES = 256
 FILL_BATCH = 16
 ROOM = 1.2
 """Of the disk, times the large store: the small one, what is filled beyond, what others write."""
-TOPIC, READ_TOPIC = "Flat", "FlatRead"
+TOPIC, OLDEST, NEWEST = "Flat", "FlatOldest", "FlatNewest"
 METHOD = "CPU of the broker per message; medians of {} rounds, both sides of a ratio in turns"
 
 
@@ -110,20 +113,33 @@ def _over_queues(cluster: Ours, size: Size, rows: Rows) -> None:
 
 
 def _over_bytes(small: Ours, large: Ours, size: Size, rows: Rows) -> None:
-    for cluster in (small, large):
-        _done(run_produce({"namesrv": cluster.namesrv, "topic": READ_TOPIC, "count": size.read}))
+    _store(large, OLDEST, size.read)
+    from_disk.fill(large, size.rounds, size.read)
     for step in size.store_bytes:
         _fill(large, step)
-        small.restart_empty()
-        _done(run_produce({"namesrv": small.namesrv, "topic": READ_TOPIC, "count": size.read}))
         stored = f"{large.store_bytes() / 2**30:.2g} GiB"
-        for kind, load in (("send", _sends), ("read", _reads)):
-            sides = ((small, load(small, size.seconds)), (large, load(large, size.seconds)))
-            of_small, of_large = _in_turns(*sides, size.rounds, size.settle_seconds)
-            rows.note(f"{kind}, beside {stored}: an empty store", of_small, "us")
-            rows.note(f"{kind} in a store of {stored}", of_large, "us")
-            ratio = of_large / of_small
+        newest = f"{NEWEST}{step >> 20}"
+        _store(large, newest, size.read)
+        small.restart_empty()
+        _store(small, OLDEST, size.read)
+        loads = (
+            ("send", _sends(small, size.seconds), _sends(large, size.seconds)),
+            ("read, oldest,", _reads(small, size.seconds), _reads(large, size.seconds)),
+            ("read, newest,", _reads(small, size.seconds), _reads(large, size.seconds, newest)),
+        )
+        for kind, of_small, of_large in loads:
+            sides = ((small, of_small), (large, of_large))
+            costs = _in_turns(*sides, size.rounds, size.settle_seconds)
+            rows.note(f"{kind} beside {stored}: an empty store", costs[0], "us")
+            rows.note(f"{kind} in a store of {stored}", costs[1], "us")
+            ratio = costs[1] / costs[0]
             rows.judge(f"{kind} in a store of {stored}", ratio, "x empty", RATIO_MAX)
+    from_disk.fill(small, size.rounds, size.read)
+    from_disk.measure(small, large, size.rounds, rows, RATIO_MAX)
+
+
+def _store(cluster: Ours, topic: str, count: int) -> None:
+    _done(run_produce({"namesrv": cluster.namesrv, "topic": topic, "count": count}))
 
 
 def _fill(cluster: Ours, to_bytes: int) -> None:
@@ -141,8 +157,8 @@ def _sends(cluster: Ours, seconds: float, **which: object) -> Load:
     return lambda: run_produce({**load, **which}, in_flight=64)
 
 
-def _reads(cluster: Ours, seconds: float) -> Load:
-    load = {"namesrv": cluster.namesrv, "topic": READ_TOPIC, "duration_s": seconds}
+def _reads(cluster: Ours, seconds: float, topic: str = OLDEST) -> Load:
+    load = {"namesrv": cluster.namesrv, "topic": topic, "duration_s": seconds}
     return lambda: run_consume({**load, "warmup_s": 0.2}, repeat=True)
 
 

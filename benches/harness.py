@@ -99,8 +99,15 @@ class ProcessCost:
 
     def written_mb(self) -> float:
         """Bytes it made the system write to a disk."""
+        return self._moved_mb("write_bytes:")
+
+    def read_mb(self) -> float:
+        """Bytes it made the system read from a disk."""
+        return self._moved_mb("read_bytes:")
+
+    def _moved_mb(self, name: str) -> float:
         text = (self._folder / "io").read_text()
-        line = next(line for line in text.splitlines() if line.startswith("write_bytes:"))
+        line = next(line for line in text.splitlines() if line.startswith(name))
         return int(line.split()[1]) / 1e6
 
     def _mapped_kb(self) -> dict[str, int]:

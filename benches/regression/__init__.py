@@ -36,6 +36,7 @@ def main(smoke: bool = False) -> None:
         return
     _require_optimised()
     baseline, spread = _baseline()
+    print(f"measuring {len(baseline)} cases, about two minutes", flush=True)
     now = measure()
     for _ in range(ATTEMPTS - 1):
         slow = [
@@ -45,6 +46,7 @@ def main(smoke: bool = False) -> None:
         ]
         if not slow:
             break
+        print(f"measuring again, as over the limit: {', '.join(slow)}", flush=True)
         again = measure(only=slow)
         now |= {case: min(now[case], ratio) for case, ratio in again.items()}
     changes = compare(now, baseline, spread)
@@ -107,7 +109,8 @@ def _check_names(now: Ratios) -> None:
 def _judge(changes: list[Change]) -> None:
     if bad := worse(changes):
         names = ", ".join(change.case for change in bad)
-        raise BenchFailed(f"worse than the baseline: {names}")
+        anew = "if that is meant, a new baseline: python -m benches --save-baseline"
+        raise BenchFailed(f"worse than the baseline: {names}; {anew}")
 
 
 def _require_optimised() -> None:

@@ -30,6 +30,8 @@ print(took * 1000)
 class Start:
     """From a server's exec to its open port, empty stores; ours also within a warm interpreter."""
 
+    seconds: float | None = 0.0
+
     def run(self, session: Session) -> Measured:
         """Each round starts and stops every cluster."""
         measured = Measured({kind.name: [] for kind in session.kinds})
@@ -44,6 +46,8 @@ class Start:
 @dataclass(frozen=True)
 class Memory:
     """Idle after a start, and after a load of sends."""
+
+    seconds: float | None = None
 
     def run(self, session: Session) -> Measured:
         """Each round starts, loads and stops every cluster."""

@@ -13,7 +13,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Bystanders:
-    """CPU of everything but our processes, from when it is made."""
+    """CPU of everything but our processes, the host's among it, from when it is made."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         self._costs = [ProcessCost(pid) for pid in (os.getpid(), *pids)]
@@ -28,10 +28,12 @@ class Bystanders:
 
     def _now(self) -> tuple[float, float, float]:
         ours = sum(cost.cpu_seconds() for cost in self._costs)
-        return time.monotonic(), _cpu_seconds(), ours
+        return time.monotonic(), taken_seconds(Path("/proc/stat").read_text()), ours
 
 
-def _cpu_seconds() -> float:
-    """User, nice and system time of all processes; interrupts are nobody's."""
-    fields = Path("/proc/stat").read_text().split(maxsplit=4)
-    return sum(map(int, fields[1:4])) / _TICK
+def taken_seconds(stat: str) -> float:
+    """User, nice and system time of all processes, and what a virtual machine's host kept for
+    others (proc_stat(5)); interrupts are nobody's.
+    """
+    fields = stat.split(maxsplit=9)
+    return sum(int(fields[at]) for at in (1, 2, 3, 8)) / _TICK

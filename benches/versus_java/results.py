@@ -35,9 +35,9 @@ noisy for all; start and memory start each broker anew for every round. Before a
 dirty is written to the disk; a broker whose store has passed 2 GiB goes on with an empty one.
 Java brokers are warmed by 64 requests in flight, all by the row's own load, in runs of 2 s until
 one is not 20 % faster than the one before, 4 to 8. Bodies are 1 KiB in 4 queues where nothing
-else is said. A round in which other processes used over 10 % of the CPU is dropped and taken anew.
-RocketMQ has a heap of 1 GiB, G1, and 1 GiB of direct memory. The Java client is
-4.9.7 for every broker, in one warm JVM of its own (`java/src/`).
+else is said. A round of messages beside which others, the machine's host among them, used over
+10 % of the CPU is dropped and taken anew. RocketMQ has a heap of 1 GiB, G1, and 1 GiB of direct
+memory. The Java client is 4.9.7 for every broker, in one warm JVM of its own (`java/src/`).
 
 Figures are medians over the rounds; rates have their least and most. CPU is user + system of the
 server's process. "Java's" in a goal is the better of the two in the same run. Open loop: each
@@ -121,9 +121,10 @@ def _section(row: Row, content: dict[str, Any], home: Path) -> str:
     if (share := of_limit(measured, row.plot)) is not None:
         parts.append(f"That is {share:.0%} of the limit in the same run.")
     if measured.note:
-        parts.append(f"{measured.note}.")
+        parts.append(f"{measured.note[0].upper()}{measured.note[1:]}.")
     count = max(len(rounds) for rounds in measured.rounds.values())
-    length = f"Rounds: {count} of {content['seconds']:g} s"
+    seconds = content["seconds"] if row.how.seconds is None else row.how.seconds
+    length = f"Rounds: {count}" + (f" of {seconds:g} s" if seconds else "")
     told = ("time", "commit", "cpu", "cores", "memory_mb", "kernel", "python", "java")
     parts.append(f"{length}; {', '.join(f'{name} {where[name]}' for name in told)}.\n")
     return "\n".join(parts)
@@ -157,7 +158,8 @@ def _judged(verdict: Verdict) -> str:
 
 
 def _asked(goal: Goal) -> str:
-    return f"{NAMES[goal.figure]} {goal.need.value.format(f'{goal.value:,g}')}"
+    value = f"{goal.value:,.0f}" if goal.value >= 100 else f"{goal.value:g}"
+    return f"{NAMES[goal.figure]} {goal.need.value.format(value)}"
 
 
 def _found(verdict: Verdict) -> str:

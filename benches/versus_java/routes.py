@@ -25,6 +25,7 @@ class Routes:
     """Every NameServer in turns; the topic's brokers only register, on a connection that stays."""
 
     brokers: int
+    seconds: float | None = None
 
     def run(self, session: Session) -> Measured:
         """Rounds in turns, all NameServers up all the time."""

@@ -80,6 +80,10 @@ class Measured:
 class How(Protocol):
     """A way to measure: a load, a start, an idle broker."""
 
+    @property
+    def seconds(self) -> float | None:
+        """Of a round, where it is not the session's; 0 where a round ends by itself."""
+
     def run(self, session: Session) -> Measured:
         """Measure every broker `session.rounds` times, in turns."""
 

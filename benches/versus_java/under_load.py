@@ -25,7 +25,7 @@ WARM_GROWTH = 1.2
 """Warm is what does not get this much faster from one run to the next."""
 REWARM_SECONDS = 0.5
 PACED_IN_FLIGHT_MAX = 1024
-OTHERS_MAX, DROPPED_MAX = 0.1, 3
+OTHERS_MAX, DROPPED_MAX = 0.1, 1
 """A round beside more foreign CPU than this is dropped, so many times the rounds asked for."""
 DISK_FLUSHES = 500
 ASYNC, SYNC = "ASYNC_FLUSH", "SYNC_FLUSH"
@@ -71,6 +71,7 @@ class OpenLoop:
 
     make: Callable[[Session], Paced]
     share: float = 0.5
+    seconds: float | None = None
 
     def run(self, session: Session) -> Measured:
         """Find Java's maximum, then rounds in turns at the share of it."""

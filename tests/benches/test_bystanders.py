@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from benches.harness import ProcessCost
-from benches.versus_java.bystanders import Bystanders
+from benches.versus_java.bystanders import Bystanders, taken_seconds
 
 SPIN = "while True: pass"
 SPUN_SECONDS = 0.3
@@ -33,3 +33,9 @@ def test_a_stranger_is_seen_and_our_own_are_not(spinner: int) -> None:
     spin(spinner)
     assert as_stranger.share() > 0.05
     assert as_stranger.share() > as_ours.share()
+
+
+def test_what_the_host_keeps_for_itself_is_others() -> None:
+    ticks = os.sysconf("SC_CLK_TCK")
+    stat = f"cpu  {ticks} {2 * ticks} {4 * ticks} 9999 9999 9999 9999 {8 * ticks} 0 0\ncpu0 1 1"
+    assert taken_seconds(stat) == 15

@@ -77,6 +77,19 @@ def test_results_are_kept_and_written(tmp_path: Path) -> None:
     assert re.search(r"Not measured: .*Memory of the broker", text)
 
 
+@pytest.mark.parametrize(
+    ("name", "length"),
+    [
+        ("java-async-64", "Rounds: 3 of 2 s;"),
+        ("native-async-64-rocketmq", "Rounds: 3 of 10 s;"),
+        ("start", "Rounds: 3;"),
+    ],
+)
+def test_a_rounds_length_is_told(tmp_path: Path, name: str, length: str) -> None:
+    results.keep(row_of(name), Session(tmp_path, 2.0, 1.0, 3), THRICE, tmp_path)
+    assert length in results.write(ROWS, tmp_path).read_text()
+
+
 def test_the_limit_is_no_java_and_is_judged_beside_ours(tmp_path: Path) -> None:
     limit: list[Figures] = [{"messages_per_s": 400.0}]
     beside = Measured({**THRICE.rounds, LIMIT: limit})
