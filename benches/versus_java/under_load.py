@@ -28,8 +28,8 @@ REWARM_SECONDS = 0.5
 PACED_IN_FLIGHT_MAX = 1024
 OTHERS_MAX, DROPPED_MAX = 0.1, 1
 """A round beside more foreign CPU than this is dropped, so many times the rounds asked for."""
-TOUCHED_BYTES_PER_SECOND = 512 << 20
-"""Of memory before a round, times its seconds: what the fastest loads write."""
+RECORD_BYTES = 1300
+"""Of log and queues for a message of 1 KiB: the memory that is touched before a round."""
 DISK_FLUSHES = 500
 ASYNC, SYNC = "ASYNC_FLUSH", "SYNC_FLUSH"
 
@@ -115,6 +115,7 @@ class _Turns:
         self.load = load
         self.clusters: list[Cluster] = []
         self.measured = Measured({})
+        self._stored_per_second = 0.0
         self._stack = ExitStack()
 
     def __enter__(self) -> _Turns:
@@ -156,7 +157,7 @@ class _Turns:
         figures, share = {}, 0.0
         for cluster in self.clusters:
             os.sync()  # what others left to be written
-            touch_memory(int(self._seconds * TOUCHED_BYTES_PER_SECOND))
+            touch_memory(int(self._stored_per_second * self._seconds * RECORD_BYTES))
             pids = [pid for one in self.clusters for pid in one.pids]
             bystanders = Bystanders([*pids, *self.session.client_pids])
             figures[cluster.name] = self._measure(cluster)
@@ -204,6 +205,8 @@ class _Turns:
                 rate = load.run(cluster, self.session.warmup_seconds)["messages_per_second"]
             except RuntimeError:  # a JVM may be too busy compiling to take anything
                 continue
+            if not self.how.backlog and not isinstance(cluster, limit.Limit):
+                self._stored_per_second = max(self._stored_per_second, rate)
             if rate < last * WARM_GROWTH and number + 1 >= WARM_RUNS_MIN:
                 return
             last = rate
