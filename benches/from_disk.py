@@ -2,8 +2,8 @@
 
 The oldest messages of a store, whose pages are thrown out of memory before each round. A mapped
 page cannot be thrown out, and a broker maps what it reads: each round reads a topic that nobody has
-read. Beside it, as what the kernel itself takes, bare reads of the pages of another such topic: what
-is judged is what the broker adds to those and to what reading from memory costs.
+read. Beside it, as what the kernel itself takes, bare reads of the pages of another such topic: it
+is judged what the broker adds to those and to what reading from memory costs.
 """
 
 from __future__ import annotations
