@@ -122,7 +122,7 @@ def floods() -> Step:
 
 
 def slow_floods() -> Step:
-    """Those that take Python longer than they take to come; 128 MiB of them may wait."""
+    """Those that take Python longer than they take to come; 64 MiB of them may wait."""
     unknown = b'"unknown":[' + b"0," * (FLOOD_BYTES >> 3) + b"0]"
     return _flood(b'{"clientID":"x",' + unknown + b" " * FLOOD_BYTES + b"}")
 

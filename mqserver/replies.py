@@ -148,8 +148,8 @@ class Family:
     """A bounded queue of requests and the Python threads that serve it.
 
     capacity: requests that may wait; beyond it code 2. threads: hand-off threads, at least 1.
-    rests: after each request a thread rests for as long as it worked, so that a flood of them
-    leaves half a core to others.
+    rests: after each request a thread rests for some times as long as it worked, and others get a
+    core before it does: a flood of such requests leaves the machine to others.
     """
 
     name: str

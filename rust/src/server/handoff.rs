@@ -12,7 +12,7 @@ use super::core::Core;
 use super::dispatch;
 use super::heartbeat::Beat;
 use super::hold::Wish;
-use super::limits::HANDOFF_BYTES_MAX;
+use super::limits::{HANDOFF_BYTES_MAX, LARGE_HANDOFF_BYTES_MAX};
 use super::peers::Peer;
 use super::queue::{BoundedQueue, Popped};
 use super::route::{self, Family};
@@ -160,9 +160,7 @@ impl Job {
         route: (Family, u8),
     ) -> Self {
         core.handoff.open.fetch_add(1, Ordering::AcqRel);
-        core.handoff
-            .bytes
-            .fetch_add(whole.bytes.len(), Ordering::AcqRel);
+        (core.handoff.bytes).fetch_add(whole.bytes.len(), Ordering::AcqRel);
         Self {
             core: Arc::clone(core),
             peer: Arc::clone(peer),
@@ -367,8 +365,9 @@ impl Handoff {
     pub(super) fn submit(&self, mut job: Job) -> Result<(), Option<String>> {
         job.queued_ms = job.core.clock.monotonic_ms();
         // Queues count requests; a few thousand large ones would still be too much memory.
-        let fits = self.bytes.load(Ordering::Acquire) <= HANDOFF_BYTES_MAX;
-        let queue = &self.families[job.family].1;
+        let (name, queue) = &self.families[job.family];
+        let (bytes, is_large) = (self.bytes.load(Ordering::Acquire), name == route::LARGE);
+        let fits = bytes <= HANDOFF_BYTES_MAX && !(is_large && bytes > LARGE_HANDOFF_BYTES_MAX);
         let pushed = if fits { queue.push(job) } else { Err(job) };
         let Err(mut job) = pushed else {
             return Ok(());

@@ -57,6 +57,17 @@ pub const OWED_SHARE_BYTES: usize = 64 << 10;
 /// number; above it those connections are closed whose frame began longest ago.
 pub const UNFINISHED_BYTES_MAX: usize = 128 << 20;
 
+/// Of the limit on unfinished frames, one part of so many is freed when it is reached: few
+/// connections end together, whose memory the system takes its time to take back.
+pub const UNFINISHED_PARTS: usize = 32;
+
+/// Memory of frames that are done with, bytes, is kept for later ones up to this; more goes back to
+/// the system.
+pub const SPARE_BYTES_MAX: usize = 8 << 20;
+
+/// Of a smaller buffer, bytes, nothing is kept.
+pub const SPARE_BUFFER_BYTES: usize = 128 << 10;
+
 /// Seconds a client may take to complete a frame it has begun; then its connection is closed.
 pub const FRAME_SECONDS_MAX: u64 = 60;
 
@@ -101,6 +112,9 @@ pub const DEFERRED_BYTES_MAX: usize = 32 << 20;
 
 /// Bytes of all requests in Python's hands, and of sends that wait for one; more are answered 2.
 pub const HANDOFF_BYTES_MAX: usize = 128 << 20;
+
+/// The same for those of the family of long requests: a flood of them must leave room for others.
+pub const LARGE_HANDOFF_BYTES_MAX: usize = HANDOFF_BYTES_MAX / 2;
 
 /// A longer heartbeat's body, bytes, always goes to Python: to compare it would take longer than a
 /// short turn.

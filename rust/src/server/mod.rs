@@ -48,6 +48,7 @@ mod settings;
 #[cfg(test)]
 mod sizes_tests;
 mod slice;
+mod spare;
 mod split;
 mod stats;
 mod tables;

@@ -4,6 +4,7 @@ use std::mem;
 
 use bytes::Bytes;
 
+use super::spare;
 use crate::format::remoting::FrameError;
 use crate::net::frame::{LENGTH_BYTES, frame_size};
 
@@ -79,7 +80,8 @@ impl Splitter {
 
     /// Where more of a large frame is to be received, behind what is there, and how much of it at
     /// most; None if there is no such frame. `feed` takes note, of no bytes if there are no others.
-    /// Room is made for `room` bytes or a few times what came, never for all that is claimed.
+    /// Room is made for `room` bytes or a few times what came, never for all that is claimed,
+    /// unless the memory is there already.
     pub(super) fn large(&mut self, room: usize) -> Option<(&mut Vec<u8>, usize)> {
         let size = frame_size(&self.partial, self.frame_bytes_max).ok()??;
         let missing = size.saturating_sub(self.partial.len());
@@ -88,11 +90,24 @@ impl Splitter {
         }
         let spare = self.partial.capacity() - self.partial.len();
         if spare < LARGE_BYTES {
-            let more = room.max(GROWTH * self.partial.len()).min(missing);
-            self.partial.reserve_exact(more);
+            self.make_room(size, room);
         }
         let spare = self.partial.capacity() - self.partial.len();
         Some((&mut self.partial, spare.min(missing)))
+    }
+
+    fn make_room(&mut self, size: usize, room: usize) {
+        if let Some(mut buffer) = spare::take(size) {
+            buffer.extend_from_slice(&self.partial);
+            spare::keep(mem::replace(&mut self.partial, buffer));
+            return;
+        }
+        let missing = size - self.partial.len();
+        let more = room.max(GROWTH * self.partial.len());
+        // The last few bytes are not worth other memory.
+        let is_rest = missing < more + LARGE_BYTES;
+        self.partial
+            .reserve_exact(if is_rest { missing } else { more });
     }
 
     /// Takes bytes just read and gives each frame that is now complete to `take`, whole, length
@@ -109,7 +124,7 @@ impl Splitter {
             };
             bytes = rest;
             // Nothing is kept: most connections are quiet most of the time.
-            let whole = Bytes::from(mem::take(&mut self.partial));
+            let whole = spare::lend(mem::take(&mut self.partial));
             if take(Whole::own(&whole))? != Taken::Next {
                 return Ok(bytes);
             }
@@ -146,9 +161,16 @@ impl Splitter {
     }
 }
 
+impl Drop for Splitter {
+    fn drop(&mut self) {
+        spare::keep(mem::take(&mut self.partial));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::limits::SPARE_BYTES_MAX;
 
     fn frame(body: &[u8]) -> Vec<u8> {
         let length = i32::try_from(body.len() + 4).unwrap();
@@ -210,14 +232,17 @@ mod tests {
 
     #[test]
     fn a_large_frame_gathers_where_it_is_kept() {
-        let sent = frame(&[7; 1_000_000]);
+        let sent = frame(&[7; SPARE_BYTES_MAX]); // for which no memory is there
         let mut splitter = Splitter::new(16 << 20);
         let nothing = |_: Whole<'_>| panic!("it is not whole");
         assert!(splitter.large(1).is_none());
         assert!(splitter.feed(&sent[..100], nothing).unwrap().is_empty());
         let mut came = 100;
         while let Some((target, room)) = splitter.large(4_096) {
-            assert!(room <= 4 * came.max(4_096), "{room} after {came}");
+            assert!(
+                room <= 4 * came.max(4_096) + LARGE_BYTES,
+                "{room} after {came}"
+            );
             target.extend_from_slice(&sent[came..came + room]);
             came += room;
         }
@@ -232,6 +257,33 @@ mod tests {
         assert_eq!(found.unwrap(), sent);
         assert!(splitter.is_partial());
         assert!(splitter.held_bytes() < 100);
+    }
+
+    #[test]
+    fn a_large_frame_gathers_in_the_memory_of_an_earlier_one() {
+        let sent = frame(&[7; 3_000_000]);
+        let mut found = None;
+        for _ in 0..3 {
+            let mut splitter = Splitter::new(16 << 20);
+            let mut feed = |splitter: &mut Splitter, bytes: &[u8]| {
+                let take = |whole: Whole<'_>| {
+                    found = Some(whole.bytes.as_ptr());
+                    assert_eq!(whole.bytes, sent);
+                    Ok(Taken::Next)
+                };
+                assert!(splitter.feed(bytes, take).unwrap().is_empty());
+            };
+            feed(&mut splitter, &sent[..10]);
+            let mut came = 10;
+            while let Some((target, room)) = splitter.large(4_096) {
+                target.extend_from_slice(&sent[came..came + room]);
+                came += room;
+            }
+            feed(&mut splitter, &sent[came..]);
+        }
+        let first = found.unwrap();
+        let kept = spare::take(sent.len()).unwrap();
+        assert_eq!(kept.as_ptr(), first);
     }
 
     #[test]

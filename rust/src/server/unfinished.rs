@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::core::Core;
+use super::limits::UNFINISHED_PARTS;
 use super::peers::Peer;
 
 /// The frame that a connection is in the middle of.
@@ -85,8 +86,8 @@ pub(super) fn forget(core: &Core, peer: &Peer) {
     core.peers.unfinished.change(&peer.unfinished, 0);
 }
 
-/// Closes those who began first until there is an eighth of room, so that it is not done anew for
-/// each read.
+/// Closes those who began first until there is some room, so that it is not done anew for each
+/// read.
 fn make_room(core: &Core) {
     let all = &core.peers.unfinished;
     let Some(_turn) = all.making_room.try_lock() else {
@@ -101,7 +102,7 @@ fn make_room(core: &Core) {
         .collect();
     peers.sort_unstable_by_key(|(began_ms, _)| *began_ms);
     for (_, peer) in peers {
-        if all.bytes() <= limit - limit / 8 {
+        if all.bytes() <= limit - limit / UNFINISHED_PARTS {
             return;
         }
         // Its memory goes as its task ends, which is next.
