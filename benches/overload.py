@@ -70,7 +70,7 @@ LARGE = Size(
     backlog=20_000,
     start_seconds=1.0,
     steady_seconds=1.2,
-    rounds=3,
+    rounds=9,
 )
 SMALL = Size(
     {"stopped-readers": 20, "slow-senders": 50, "floods": 5, "slow-floods": 5, "half-frames": 5},
