@@ -51,7 +51,7 @@ bench-all: setup optimised
 	$(BIN)/python -m benches
 
 optimised:
-	. $(BIN)/activate && maturin develop --quiet --skip-install --profile fast
+	. $(BIN)/activate && maturin develop --quiet --skip-install --profile release
 
 lint: setup
 	cd rust && cargo fmt --check

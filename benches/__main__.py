@@ -39,7 +39,10 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     if arguments.save_baseline:
-        importlib.import_module("benches.regression").save_baseline()
+        try:
+            importlib.import_module("benches.regression").save_baseline()
+        except BenchFailed as reason:
+            parser.exit(1, f"{reason}\n")
         return 0
     names = arguments.names or NAMES
     alone = len(names) == 1 or not arguments.smoke

@@ -8,6 +8,7 @@ import pytest
 
 from benches import regression
 from benches.harness import BenchFailed
+from benches.regression import cases
 from benches.regression.compare import Change, compare, markdown, worse
 
 BASELINE = {"put": 2.0, "send": 10.0, "pull": 4.0}
@@ -104,6 +105,36 @@ def test_what_stays_worse_fails_and_is_named(
     with pytest.raises(BenchFailed, match="worse than the baseline: send"):
         regression.main()
     assert "| send | 10 | 14 | +40% | +15% | worse |" in capsys.readouterr().out
+
+
+def test_a_baseline_has_the_median_and_the_spread_of_its_passes(
+    baseline: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes = {**BASELINE, "send": 12.0}, BASELINE, {**BASELINE, "send": 11.0}
+    monkeypatch.setattr(regression, "measure", Machine(*passes))
+    monkeypatch.setattr(regression, "ROOT", baseline.parent)
+    regression.save_baseline()
+    content = json.loads(baseline.read_text())
+    assert content["cases"] == {**BASELINE, "send": 11.0}
+    assert content["spread_percent"] == {"put": 0.0, "send": 20.0, "pull": 0.0}
+
+
+def test_passes_too_far_apart_are_no_baseline(
+    baseline: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = baseline.read_text()
+    monkeypatch.setattr(
+        regression, "measure", Machine(BASELINE, {**BASELINE, "send": 13.1}, BASELINE)
+    )
+    with pytest.raises(BenchFailed, match=r"not saved.*: send 31.0 %$"):
+        regression.save_baseline()
+    assert baseline.read_text() == before
+
+
+def test_disturbed_rounds_and_good_moments_move_no_ratio() -> None:
+    marks = [1.0, 1.0, 0.5, 1.0, 1.0, 8.0]
+    assert cases.fourth_best([3.0, 3.0, 2.0, 3.0, 30.0, 3.0], marks) == 3.0
+    assert cases.of_the_rounds([3.0, 3.0, 1.5, 3.0, 30.0, 24.0], marks) == 3.0
 
 
 def test_without_a_baseline_it_says_how_to_make_one(
