@@ -38,7 +38,7 @@ def main(smoke: bool = False) -> None:
         return
     _require_optimised()
     baseline, spread = _baseline()
-    print(f"measuring {len(baseline)} cases, about two minutes", flush=True)
+    print(f"measuring {len(baseline)} cases, about half a minute", flush=True)
     now = measure()
     for _ in range(ATTEMPTS - 1):
         slow = [
