@@ -53,7 +53,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
         Error::Damaged { .. } => StoreDamaged::new_err(text),
         Error::Poisoned(_) => StorePoisoned::new_err(text),
         Error::Setting { .. } => SettingError::new_err(text),
-        Error::Io { path, source } => match source.raw_os_error() {
+        Error::Io { path, source } | Error::Full { path, source } => match source.raw_os_error() {
             Some(errno) => PyOSError::new_err((errno, without_errno(&source), path)),
             None => PyOSError::new_err(text),
         },

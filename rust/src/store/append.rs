@@ -1,7 +1,6 @@
 //! The put lock and what happens under it.
 
 use std::cell::RefCell;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -9,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::ack::Acks;
 use super::encode::{Encoded, Encoder, Target};
+use super::files::is_full;
 use super::queue_offsets::QueueOffsets;
 use super::space::Space;
 use super::types::{PutRequest, PutResult, PutStatus};
@@ -227,7 +227,8 @@ impl<F: Files> Appender<F> {
     fn write_failed(&self, error: &WriteError) -> PutStatus {
         match error {
             WriteError::NoRoom(cause) if is_full(cause) => {
-                self.space.note_full(cause);
+                self.space
+                    .note_full(format!("no blocks for the commit log: {cause}"));
                 PutStatus::ServiceNotAvailable
             }
             WriteError::NoRoom(cause) => {
@@ -240,12 +241,6 @@ impl<F: Files> Appender<F> {
             }
         }
     }
-}
-
-/// Whether it is for lack of space, which may be made.
-fn is_full(error: &io::Error) -> bool {
-    use io::ErrorKind::{QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded)
 }
 
 /// Patches consecutive records; returns how many there are.

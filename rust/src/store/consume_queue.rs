@@ -184,7 +184,7 @@ impl ConsumeQueue {
             self.min_offset.store(queue_offset, Ordering::Release);
         }
         if let Some((files, unit)) = self.ext.as_ref().zip(ext)
-            && let Some(address) = files.append(unit)?
+            && let Some(address) = files.append(unit)
         {
             entry.tags_code = address;
         }
@@ -233,6 +233,14 @@ impl ConsumeQueue {
         let dirty = self.write_out()?;
         let ext = self.ext.as_ref().map(|ext| ext.take_dirty());
         Ok([dirty, ext.unwrap_or_default()])
+    }
+
+    /// Takes back what was not flushed after all.
+    pub(super) fn keep_dirty(&self, [dirty, ext_dirty]: [Dirty; 2]) {
+        self.tail.lock().dirty.merge(dirty);
+        if let Some(ext) = &self.ext {
+            ext.keep_dirty(ext_dirty);
+        }
     }
 
     /// Makes files durable, but not yet the names of new ones.

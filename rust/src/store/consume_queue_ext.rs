@@ -31,7 +31,7 @@ pub(crate) struct Extension {
 struct Tail {
     /// Position of the next unit, pending ones counted.
     next: u64,
-    /// Units not written yet, all of one file.
+    /// Units not written yet.
     pending: Vec<u8>,
     dirty: Dirty,
 }
@@ -48,27 +48,30 @@ impl Extension {
 
     /// Adds a unit, which readers see after [`Self::write`]; returns its address, or None where
     /// the queue has to hold the tags code itself.
-    pub(super) fn append(&self, unit: &ExtUnit<'_>) -> Result<Option<i64>, StoreError> {
+    pub(super) fn append(&self, unit: &ExtUnit<'_>) -> Option<i64> {
         let size = unit.size() as u64;
         let room_max = self.files.file_bytes.saturating_sub(END_BYTES);
         if !self.is_written || size > room_max.min(UNIT_BYTES_MAX as u64) {
-            return Ok(None);
+            return None;
         }
         let mut tail = self.tail.lock();
         let file_end = self.files.start_of(tail.next) + self.files.file_bytes;
         if tail.next + size + END_BYTES > file_end {
+            // The rest of the file is zeros: nothing is written here, where a full disk could not
+            // be waited for.
+            let rest = usize::try_from(file_end - tail.next).unwrap_or(0);
+            let end = tail.pending.len() + rest;
             tail.pending.extend_from_slice(&END_MARK);
-            tail.next += END_MARK.len() as u64;
-            self.write_tail(&mut tail)?;
+            tail.pending.resize(end, 0);
             tail.next = file_end;
         }
         let address = consume_queue_ext::address(tail.next);
         unit.encode(&mut tail.pending);
         tail.next += size;
-        Ok(Some(address))
+        Some(address)
     }
 
-    /// Writes the appended units.
+    /// Writes the appended units. On failure they stay, and another try writes the same bytes.
     pub(super) fn write(&self) -> Result<(), StoreError> {
         self.write_tail(&mut self.tail.lock())
     }
@@ -84,6 +87,11 @@ impl Extension {
     /// What was written since the last call, to be flushed.
     pub(super) fn take_dirty(&self) -> Dirty {
         std::mem::take(&mut self.tail.lock().dirty)
+    }
+
+    /// Takes back what was not flushed after all.
+    pub(super) fn keep_dirty(&self, dirty: Dirty) {
+        self.tail.lock().dirty.merge(dirty);
     }
 
     /// Ends the extension behind the unit that `last` points to, None for before its first unit.

@@ -1,6 +1,6 @@
 //! All consume queues of a store, by topic and queue id.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -12,9 +12,8 @@ use super::consume_queue_ext::Extension;
 use super::files::{io_error, list, offset_files};
 use super::light_queues::LightQueues;
 use super::open_files::OpenFiles;
-use super::pending::ALL_BYTES_MAX;
 use super::settings::{MultiDispatch, QueueExt, Settings};
-use super::sparse_files::{self, Dirty, QueueFiles, SparseFiles};
+use super::sparse_files::{QueueFiles, SparseFiles};
 use super::types::StoreError;
 use crate::format::consume_queue::ENTRY_BYTES;
 use crate::log::Access;
@@ -29,10 +28,6 @@ const DEFAULT_FILE_BYTES: u64 = 6_000_000;
 const DEFAULT_EXT_FILE_BYTES: u64 = 50_331_648;
 /// Most consume-queue files open at once.
 const OPEN_FILES_MAX: usize = 4_096;
-/// Most files synced one by one; more are synced with all of the file system at once.
-const SYNCS_MAX: usize = 256;
-/// Queues that are written more often than they are flushed.
-pub(super) const FEW_QUEUES: usize = 256;
 /// Longest name of a directory, bytes.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -41,9 +36,9 @@ type ByTopic = HashMap<Arc<str>, BTreeMap<i32, Arc<ConsumeQueue>>>;
 /// The consume queues, each under `consumequeue/{topic}/{queueId}`.
 #[derive(Debug)]
 pub(crate) struct ConsumeQueues {
-    shared: Arc<QueueFiles>,
+    pub(super) shared: Arc<QueueFiles>,
     /// Opened before anything is written: a file system tells of errors since then.
-    root: File,
+    pub(super) root: File,
     file_bytes: u64,
     ext: Ext,
     queues: RwLock<ByTopic>,
@@ -51,10 +46,10 @@ pub(crate) struct ConsumeQueues {
     numbers: AtomicU64,
     removals: AtomicU64,
     /// Queues that have to be written or synced.
-    noted: Mutex<Vec<Arc<ConsumeQueue>>>,
+    pub(super) noted: Mutex<Vec<Arc<ConsumeQueue>>>,
     /// Held for the whole of a flush, and by it the failure of an earlier one: pages may be lost,
     /// and a later flush must not vouch for them.
-    flushing: Mutex<Option<String>>,
+    pub(super) flushing: Mutex<Option<String>>,
     /// Where in the log dispatch has to start for queues that lost units at load.
     lost_from: AtomicI64,
 }
@@ -237,44 +232,6 @@ impl ConsumeQueues {
         Self::is_possible(topic, queue_id).then(|| self.insert(self.new_queue(topic, queue_id)))
     }
 
-    /// Lets readers see what was appended to these queues. It is written later, unless too much is
-    /// pending. Called by the dispatcher alone.
-    pub(crate) fn publish(&self, queues: &[Arc<ConsumeQueue>]) -> Result<(), StoreError> {
-        let mut bytes = 0;
-        for queue in queues {
-            let (added, is_news) = queue.publish()?;
-            bytes += added;
-            if is_news {
-                self.noted.lock().push(Arc::clone(queue));
-            }
-        }
-        let before = self.shared.pending.fetch_add(bytes, Ordering::Relaxed);
-        match before + bytes > ALL_BYTES_MAX {
-            true => self.write_pending(),
-            false => Ok(()),
-        }
-    }
-
-    /// Writes all that is pending.
-    pub(crate) fn write_pending(&self) -> Result<(), StoreError> {
-        let noted = self.noted.lock();
-        noted.iter().try_for_each(|queue| queue.write_pending())
-    }
-
-    /// Writes all that is pending, if it is of few queues: with many, units of each have to gather
-    /// until the next flush for a write to be worth its while.
-    pub(crate) fn write_few(&self) -> Result<(), StoreError> {
-        match self.are_few() {
-            true => self.write_pending(),
-            false => Ok(()),
-        }
-    }
-
-    /// Whether few queues got units since the last flush.
-    pub(crate) fn are_few(&self) -> bool {
-        self.noted.lock().len() <= FEW_QUEUES
-    }
-
     /// Whether messages have a unit in an extension.
     #[inline]
     pub(crate) fn writes_ext(&self) -> bool {
@@ -285,41 +242,6 @@ impl ConsumeQueues {
     #[inline]
     pub(crate) fn removals(&self) -> u64 {
         self.removals.load(Ordering::Acquire)
-    }
-
-    /// Has the next [`Self::flush`] look at a queue.
-    pub(crate) fn flush_later(&self, queue: &Arc<ConsumeQueue>) {
-        if queue.note() {
-            self.noted.lock().push(Arc::clone(queue));
-        }
-    }
-
-    /// One pass that writes what is pending and makes everything written so far durable. Once it
-    /// failed it always does.
-    pub(crate) fn flush(&self) -> Result<(), StoreError> {
-        let mut failure = self.flushing.lock();
-        if let Some(why) = &*failure {
-            return Err(StoreError::Poisoned(why.clone()));
-        }
-        let flushed = self.flush_noted();
-        *failure = flushed.as_ref().err().map(ToString::to_string);
-        flushed
-    }
-
-    fn flush_noted(&self) -> Result<(), StoreError> {
-        let queues = std::mem::take(&mut *self.noted.lock());
-        let dirty = queues.iter().map(|queue| queue.take_dirty());
-        let dirty = dirty.collect::<Result<Vec<_>, _>>()?;
-        let counts = dirty.iter().flatten().map(Dirty::count);
-        if counts.sum::<usize>() > SYNCS_MAX {
-            let root = &self.shared.root;
-            return self.root.sync_file_system().map_err(io_error(root));
-        }
-        let mut directories = BTreeSet::new();
-        for (dirty, queue) in dirty.into_iter().zip(&queues) {
-            queue.flush_files(dirty, &mut directories)?;
-        }
-        sparse_files::sync_directories(&directories)
     }
 
     /// Removes a queue from memory and disk, so that it is built anew.

@@ -4,13 +4,14 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use super::arrivals::{Arrivals, Arrived, Listener};
 use super::consume_queue::{Appended, ConsumeQueue};
 use super::consume_queues::ConsumeQueues;
 use super::files::io_error;
 use super::index_writer::IndexWriter;
 use super::recent::RecentQueues;
 use super::settings::MultiDispatch;
-use super::types::{Arrival, StoreError};
+use super::types::StoreError;
 use super::walk::{GROUP, LogRead, Records, Step, Walk};
 use crate::format::consume_queue::QueueEntry;
 use crate::format::consume_queue_ext::ExtUnit;
@@ -22,35 +23,6 @@ use crate::format::multi_dispatch;
 const BATCH_RECORDS: usize = 4_096;
 const BATCH_RECORDS_PER_QUEUE: usize = 16;
 const BATCH_RECORDS_MAX: usize = 65_536;
-
-/// Told of messages that became readable, those of a batch together.
-pub(crate) type Listener = Box<dyn Fn(&Arrivals<'_>) + Send + Sync>;
-
-/// Messages that became readable.
-pub struct Arrivals<'a> {
-    queues: &'a [Arc<ConsumeQueue>],
-    arrived: &'a [Arrived],
-}
-
-impl Arrivals<'_> {
-    /// Each message, in the order of the log.
-    pub fn iter(&self) -> impl Iterator<Item = Arrival<'_>> {
-        self.arrived.iter().map(|arrived| {
-            let queue = &self.queues[arrived.place];
-            Arrival {
-                topic: queue.topic(),
-                queue_id: queue.queue_id(),
-                max_offset: arrived.max_offset,
-                tags_code: arrived.tags_code,
-            }
-        })
-    }
-
-    /// Whether a message of the topic may be among them.
-    pub(crate) fn may_have(&self, topic: &str) -> bool {
-        self.queues.iter().any(|queue| queue.topic() == topic)
-    }
-}
 
 /// Gives the filter bitmap that the extension keeps for a message, None for none.
 pub(crate) type BitmapSource = Box<dyn Fn(&RecordView<'_>) -> Option<Vec<u8>> + Send + Sync>;
@@ -77,13 +49,6 @@ struct Batch {
     arrivals: Vec<Arrived>,
     is_told: bool,
     store_timestamp_ms: i64,
-}
-
-/// A message that will be readable in the queue at a place of the batch.
-struct Arrived {
-    place: usize,
-    max_offset: i64,
-    tags_code: i64,
 }
 
 /// How far dispatch is, for whoever asks.
@@ -164,7 +129,8 @@ impl Derived {
         progress.store(store_timestamp_ms, Ordering::Release);
     }
 
-    /// Takes in every record from the walk's place to `limit`, in batches.
+    /// Takes in every record from the walk's place to `limit`, in batches. On a full disk it may be
+    /// called again, and goes on: what was taken in waits, and is published once.
     pub(crate) fn follow(
         &mut self,
         log: &impl LogRead,
@@ -187,6 +153,10 @@ impl Derived {
         listener: Option<&Listener>,
     ) -> Result<(), StoreError> {
         loop {
+            // First: after a full disk it may be so already.
+            if self.batch.is_full() {
+                self.publish(walk.offset(), listener)?;
+            }
             let offset = walk.offset();
             match walk.steps(log, limit).map_err(log_error(offset))? {
                 Step::Record(records) => self.take_in(&records)?,
@@ -198,9 +168,6 @@ impl Derived {
                     });
                 }
                 Step::End => return self.publish(walk.offset(), listener),
-            }
-            if self.batch.is_full() {
-                self.publish(walk.offset(), listener)?;
             }
         }
     }
@@ -236,7 +203,8 @@ impl Derived {
     ) -> Result<(), StoreError> {
         self.batch.store_timestamp_ms = record.store_timestamp_ms;
         if let Some(index) = &mut self.index {
-            index.add_record(offset.cast_signed(), record)?;
+            let added = index.add_record(offset.cast_signed(), record);
+            added.or_else(waits_for_room)?;
         }
         if sys_flag::is_queued(record.sys_flag) {
             self.enqueue(offset, bytes, record)?;
@@ -329,7 +297,8 @@ impl Derived {
         Ok(())
     }
 
-    /// Lets readers see the batch, then tells the listener.
+    /// Lets readers see the batch, then tells the listener. Until all is written that does not
+    /// wait, nothing counts as dispatched, and another try goes on from there.
     fn publish(&mut self, offset: u64, listener: Option<&Listener>) -> Result<(), StoreError> {
         self.queues.publish(&self.batch.queues)?;
         if let Some(index) = &mut self.index {
@@ -343,10 +312,7 @@ impl Derived {
         if let Some(listener) = listener
             && !self.batch.arrivals.is_empty()
         {
-            listener(&Arrivals {
-                queues: &self.batch.queues,
-                arrived: &self.batch.arrivals,
-            });
+            listener(&Arrivals::new(&self.batch.queues, &self.batch.arrivals));
         }
         self.batch.clear();
         Ok(())
@@ -376,6 +342,15 @@ impl Batch {
         self.queues.shrink_to(BATCH_RECORDS);
         self.arrivals.clear();
         self.arrivals.shrink_to(BATCH_RECORDS);
+    }
+}
+
+/// The keys of a record wait on a full disk: they are written before the batch is published.
+#[cold]
+fn waits_for_room(error: StoreError) -> Result<(), StoreError> {
+    match error {
+        StoreError::Full { .. } => Ok(()),
+        other => Err(other),
     }
 }
 

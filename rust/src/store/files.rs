@@ -15,6 +15,24 @@ pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     }
 }
 
+/// As [`io_error`], for a write that may be tried again if all it lacks is room: who calls it again
+/// writes the same bytes to the same place.
+pub(crate) fn write_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    move |source| match is_full(&source) {
+        true => StoreError::Full {
+            path: path.display().to_string(),
+            source,
+        },
+        false => io_error(path)(source),
+    }
+}
+
+/// Whether it is for lack of space, which may be made.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
+}
+
 /// Makes creations, renames and removals in a directory durable.
 pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     File::open(path)
@@ -39,7 +57,7 @@ pub(crate) fn create_directory(path: &Path) -> Result<(), StoreError> {
     match fs::create_dir(path) {
         // Somebody else was faster.
         Err(_) if path.is_dir() => Ok(()),
-        made => made.map_err(io_error(path)),
+        made => made.map_err(write_error(path)),
     }?;
     sync_directory(parent)
 }
@@ -101,11 +119,17 @@ pub(crate) fn list(directory: &Path) -> Result<Vec<(String, PathBuf)>, StoreErro
     Ok(found)
 }
 
-/// Creates a file of `bytes` zeros that take no blocks.
+/// Creates a file of `bytes` zeros that take no blocks, and has `begin` write its beginning.
 ///
 /// It gets its length under `{root}/mqstack` and is moved into place then: a crash in between
-/// must not leave a file of the wrong length where RocketMQ would refuse it.
-pub(crate) fn create_sparse(root: &Path, path: &Path, bytes: u64) -> Result<File, StoreError> {
+/// must not leave a file of the wrong length where RocketMQ would refuse it. Nor does a failure
+/// leave anything: on a full disk it is tried again and again.
+pub(crate) fn create_sparse(
+    root: &Path,
+    path: &Path,
+    bytes: u64,
+    begin: impl FnOnce(&File) -> io::Result<()>,
+) -> Result<File, StoreError> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let workshop = root.join("mqstack");
     create_directory(&workshop)?;
@@ -116,10 +140,14 @@ pub(crate) fn create_sparse(root: &Path, path: &Path, bytes: u64) -> Result<File
         .create(true)
         .truncate(true)
         .open(&unfinished)
-        .map_err(io_error(&unfinished))?;
-    file.set_len(bytes).map_err(io_error(&unfinished))?;
-    fs::rename(&unfinished, path).map_err(io_error(path))?;
-    Ok(file)
+        .map_err(write_error(&unfinished))?;
+    let begun = file.set_len(bytes).and_then(|()| begin(&file));
+    let named = begun.and_then(|()| fs::rename(&unfinished, path));
+    named.map(|()| file).map_err(|error| {
+        // The next open clears the directory, should this fail.
+        let _ = fs::remove_file(&unfinished);
+        write_error(path)(error)
+    })
 }
 
 /// Reads what is in memory at `offset`; None when the disk would have to be asked.

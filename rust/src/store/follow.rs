@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::dispatch::{BitmapSource, Derived, Listener, Progress};
+use super::arrivals::Listener;
+use super::dispatch::{BitmapSource, Derived, Progress};
 use super::files::io_error;
 use super::signal::{Signal, Woken};
+use super::space::Space;
 use super::types::StoreError;
 use super::walk::{LogRead, Walk};
 use crate::log::{Files, Segments};
@@ -20,6 +22,8 @@ const BUSY: Duration = Duration::from_millis(1);
 const PAUSE: Duration = Duration::from_micros(250);
 /// The same while no reader waits: a look costs some 10 us, whatever it finds.
 const REST: Duration = Duration::from_millis(1);
+/// A dispatcher without room on the disk tries again so often.
+const FULL_RETRY: Duration = Duration::from_millis(100);
 /// More than this waits for no pause, bytes.
 const BEHIND_BYTES: u64 = 256 << 10;
 
@@ -56,6 +60,46 @@ fn wait_beyond<F: Files>(offset: u64, log: &Segments<F>, appended: &Signal) -> O
     }
 }
 
+/// How the dispatcher waits for room on a full disk: puts are refused meanwhile.
+pub(super) struct Room {
+    space: Arc<Space>,
+    /// Stopped when the store closes.
+    pub(super) appended: Arc<Signal>,
+}
+
+impl Room {
+    pub(super) fn new(space: &Arc<Space>, appended: &Arc<Signal>) -> Self {
+        Self {
+            space: Arc::clone(space),
+            appended: Arc::clone(appended),
+        }
+    }
+
+    /// Does `work` until there is room for it; after a stop once more.
+    fn patiently(
+        &self,
+        mut work: impl FnMut() -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut done = work();
+        if !matches!(done, Err(StoreError::Full { .. })) {
+            return done;
+        }
+        let mut woken = Woken::Look;
+        while woken == Woken::Look
+            && let Err(error @ StoreError::Full { .. }) = &done
+        {
+            self.space.hold(format!("dispatch waits for room: {error}"));
+            woken = self.appended.wait(Some(FULL_RETRY), || false);
+            done = work();
+        }
+        self.space.release();
+        if done.is_ok() {
+            tracing::info!("there is room, dispatch goes on");
+        }
+        done
+    }
+}
+
 /// The thread that keeps [`Derived`] up with the log.
 pub(crate) struct Dispatcher {
     progress: Arc<Progress>,
@@ -68,12 +112,14 @@ impl Dispatcher {
     /// Starts following `log` from `from`, up to which `derived` is complete.
     ///
     /// `readable_beyond(offset)` waits until records beyond `offset` may be read and returns how
-    /// far; None ends the thread. `failed` is called once if the thread cannot go on.
+    /// far; None ends the thread. While the disk is full it waits for `room`. `failed` is called
+    /// once if the thread cannot go on.
     pub(crate) fn start<L: LogRead + 'static>(
         log: Arc<L>,
         mut derived: Derived,
         from: u64,
         mut readable_beyond: impl FnMut(u64) -> Option<u64> + Send + 'static,
+        room: Room,
         failed: impl FnOnce(StoreError) + Send + 'static,
     ) -> Result<Self, StoreError> {
         let progress = derived.progress();
@@ -84,7 +130,8 @@ impl Dispatcher {
         let body = move || {
             let mut walk = Walk::from(from);
             while let Some(limit) = readable_beyond(walk.offset()) {
-                if let Err(error) = derived.follow(&*log, &mut walk, limit, told.get()) {
+                let follow = || derived.follow(&*log, &mut walk, limit, told.get());
+                if let Err(error) = room.patiently(follow) {
                     tracing::error!(%error, "dispatch stopped");
                     return failed(error);
                 }

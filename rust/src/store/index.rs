@@ -7,7 +7,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::checkpoint::Checkpoint;
 use super::files::{create_directory, create_sparse, io_error, list, sync_directory};
-use super::index_file::{IndexFile, Wanted};
+use super::index_file::{ALLOCATE_BYTES, IndexFile, Wanted};
 use super::index_name::IndexName;
 use super::types::StoreError;
 use crate::format::index::{HEADER_BYTES, IndexHeader, IndexLayout, key_hash};
@@ -174,7 +174,8 @@ impl IndexFiles {
         self.unsynced.lock().push(Arc::clone(full));
     }
 
-    /// Adds a file whose header continues `previous`, as RocketMQ's does.
+    /// Adds a file whose header continues `previous`, as RocketMQ's does. It has blocks for the
+    /// first entries: on a full disk there is none, and another try makes it.
     pub(super) fn create(
         &self,
         now_ms: i64,
@@ -187,7 +188,6 @@ impl IndexFiles {
             .last()
             .and_then(|file| IndexName::of_path(file.path()));
         let path = directory.join(IndexName::at(now_ms).after(last).to_string());
-        let file = create_sparse(&self.root, &path, self.layout.file_bytes())?;
         let header = IndexHeader {
             begin_timestamp_ms: previous.end_timestamp_ms,
             begin_physical_offset: previous.end_physical_offset,
@@ -195,8 +195,12 @@ impl IndexFiles {
             index_count: 0,
             ..previous
         };
-        let written = file.write_all_at(&header.encode(), 0);
-        written.map_err(io_error(&path))?;
+        let file_bytes = self.layout.file_bytes();
+        let first_bytes = self.layout.entry_position(1) + ALLOCATE_BYTES;
+        create_sparse(&self.root, &path, file_bytes, |file| {
+            file.allocate(0, first_bytes.min(file_bytes))?;
+            file.write_all_at(&header.encode(), 0)
+        })?;
         sync_directory(&directory)?;
         let file =
             Arc::new(IndexFile::open(&path, self.layout, Access::Append).map_err(io_error(&path))?);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use memmap2::MmapMut;
 
-use super::files::io_error;
+use super::files::{io_error, write_error};
 use super::types::StoreError;
 use crate::format::index::{
     ENTRY_BYTES, HEADER_BYTES, IndexEntry, IndexHeader, IndexLayout, SLOT_BYTES,
@@ -16,7 +16,7 @@ use crate::log::{Access, Operation};
 
 /// Blocks of entries are allocated ahead in steps of this many bytes, so that storing through
 /// the map cannot fault on a full disk.
-const ALLOCATE_BYTES: u64 = 1 << 20;
+pub(super) const ALLOCATE_BYTES: u64 = 1 << 20;
 
 /// An index file as readers see it.
 #[derive(Debug)]
@@ -217,18 +217,20 @@ impl ActiveIndexFile {
         self.file.is_full(&self.header)
     }
 
-    /// Adds entries as far as the file has room, and returns how many. The order of the stores
-    /// keeps chains sound for readers: entry, slot, header.
-    pub(crate) fn add(&mut self, keys: &[Key]) -> io::Result<usize> {
+    /// Adds entries as far as the file has room, and returns how many; none on a full disk. The
+    /// order of the stores keeps chains sound for readers: entry, slot, header.
+    pub(crate) fn add(&mut self, keys: &[Key]) -> Result<usize, StoreError> {
         let first = self.header.index_count.unsigned_abs();
         let room = self.file.layout.entries.saturating_sub(first);
         let keys = &keys[..keys.len().min(room as usize)];
         let end = first + u32::try_from(keys.len()).unwrap_or(u32::MAX);
-        self.allocate(self.file.layout.entry_position(end))?;
+        let allocated = self.allocate(self.file.layout.entry_position(end));
+        allocated.map_err(write_error(self.file.path()))?;
         self.touch_slots(keys);
-        keys.iter().try_for_each(|key| self.add_one(key))?;
+        let added = keys.iter().try_for_each(|key| self.add_one(key));
         let header = self.header.encode();
-        self.store(0, &header)?;
+        let stored = added.and_then(|()| self.store(0, &header));
+        stored.map_err(io_error(self.file.path()))?;
         Ok(keys.len())
     }
 

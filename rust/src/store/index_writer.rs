@@ -21,6 +21,8 @@ pub(crate) struct IndexWriter {
     clock: Arc<dyn Clock>,
     /// Not written yet.
     pending: Vec<Key>,
+    /// The disk was full at the last write: until it is not, only [`Self::write`] tries.
+    is_short: bool,
     hasher: KeyHasher,
     /// Physical offset of the last message added; None without one.
     end: Option<i64>,
@@ -59,6 +61,7 @@ impl IndexWriter {
             active,
             clock,
             pending: Vec::with_capacity(BATCH_KEYS),
+            is_short: false,
             hasher: KeyHasher::default(),
             end,
             resumed_at: end,
@@ -72,7 +75,7 @@ impl IndexWriter {
     }
 
     /// Adds the keys of a record; records before the last one indexed are in already. Readers see
-    /// them after [`Self::write`] at the latest.
+    /// them after [`Self::write`] at the latest. The record is taken in even if the disk is full.
     pub(crate) fn add_record(
         &mut self,
         physical_offset: i64,
@@ -100,7 +103,7 @@ impl IndexWriter {
                 self.end = Some(physical_offset);
             }
         }
-        if self.pending.len() >= BATCH_KEYS {
+        if self.pending.len() >= BATCH_KEYS && !self.is_short {
             self.write()?;
         }
         Ok(())
@@ -119,32 +122,33 @@ impl IndexWriter {
         found.map(|at| self.seen_again.swap_remove(at)).is_some()
     }
 
-    /// Writes the keys added so far.
+    /// Writes the keys added so far. On a full disk the rest of them waits for another try.
     pub(crate) fn write(&mut self) -> Result<(), StoreError> {
         let mut pending = std::mem::take(&mut self.pending);
-        let mut rest = pending.as_slice();
-        while !rest.is_empty() {
-            let active = self.active_with_room()?;
-            let added = active.add(rest).map_err(io_error(active.file().path()))?;
-            rest = &rest[added..];
+        let mut done = 0;
+        let mut written = Ok(());
+        while done < pending.len() && written.is_ok() {
+            let added = self.active_with_room();
+            let added = added.and_then(|active| active.add(&pending[done..]));
+            written = added.map(|added| done += added);
         }
-        pending.clear();
+        pending.drain(..done);
         self.pending = pending;
-        Ok(())
+        self.is_short = written.is_err();
+        written
     }
 
     fn active_with_room(&mut self) -> Result<&mut ActiveIndexFile, StoreError> {
         let is_full = self.active.as_ref().is_none_or(ActiveIndexFile::is_full);
         if is_full {
-            let full = self.active.take();
-            let previous = full.as_ref().map(|active| *active.header());
-            if let Some(full) = full {
-                self.files.note_full(full.file());
-            }
+            let previous = self.active.as_ref().map(|active| *active.header());
             let now_ms = self.clock.wall_ms();
             let file = self.files.create(now_ms, previous.unwrap_or_default())?;
             let active = ActiveIndexFile::new(Arc::clone(&file));
-            self.active = Some(active.map_err(io_error(file.path()))?);
+            let active = active.map_err(io_error(file.path()))?;
+            if let Some(full) = self.active.replace(active) {
+                self.files.note_full(full.file());
+            }
         }
         Ok(self.active.as_mut().expect("made above when missing"))
     }

@@ -6,6 +6,7 @@ mod append;
 mod append_golden_tests;
 #[cfg(test)]
 mod append_tests;
+mod arrivals;
 mod checkpoint;
 mod clean;
 mod clean_rules;
@@ -36,9 +37,12 @@ mod durability_tests;
 mod encode;
 mod files;
 mod flush;
+mod flush_queues;
 #[cfg(test)]
 mod flush_tests;
 mod follow;
+#[cfg(test)]
+mod full_disk_tests;
 mod gate;
 #[cfg(test)]
 mod golden;
@@ -99,8 +103,8 @@ mod walk;
 pub(crate) use ack::after_replies;
 #[cfg(test)]
 pub(crate) use ack::calling_replies;
+pub use arrivals::Arrivals;
 pub use delay::DeliveryListener;
-pub use dispatch::Arrivals;
 pub use read_sql::Marks;
 pub use settings::{Cleaning, MultiDispatch, QueueExt, Settings};
 pub use store::Store;

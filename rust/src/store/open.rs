@@ -19,7 +19,7 @@ use super::dispatch::Derived;
 use super::encode::Encoder;
 use super::files::io_error;
 use super::flush::{FlushThreads, Flusher, Interval};
-use super::follow::{self, Dispatcher};
+use super::follow::{self, Dispatcher, Room};
 use super::latency::Latency;
 use super::layout;
 use super::lock::StoreLock;
@@ -31,7 +31,6 @@ use super::rates::Rates;
 use super::read::Reader;
 use super::recover::{Recovered, Recovery};
 use super::settings::Settings;
-use super::signal::Signal;
 use super::space::Space;
 use super::state::State;
 use super::store::{Running, Store};
@@ -151,8 +150,8 @@ impl Parts<'_> {
             rates: Rates::default(),
             unflushed_rounds: AtomicU32::new(0),
         };
-        let dispatcher =
-            self.dispatcher(derived, log_end, Arc::clone(&puts.flusher.appended), acks)?;
+        let room = Room::new(&upkeep.space, &puts.flusher.appended);
+        let dispatcher = self.dispatcher(derived, log_end, room, acks)?;
         let (puts, reader, upkeep) = (Arc::new(puts), Arc::new(reader), Arc::new(upkeep));
         let (cleaner, cleaning) = self.cleaning(&reader, &upkeep)?;
         let running = self.running(&puts, &upkeep, (cleaning, allocator, lock))?;
@@ -231,14 +230,14 @@ impl Parts<'_> {
         &self,
         derived: Derived,
         log_end: u64,
-        appended: Arc<Signal>,
+        room: Room,
         acks: Arc<Acks>,
     ) -> Result<Dispatcher, StoreError> {
         let log = Arc::clone(&self.log);
-        let readable_beyond = follow::readable_beyond(Arc::clone(&log), appended);
+        let readable_beyond = follow::readable_beyond(Arc::clone(&log), Arc::clone(&room.appended));
         // Queues that do not follow the log would hide acknowledged messages.
         let failed = move |error| acks.fail(format!("dispatch: {error}"));
-        Dispatcher::start(log, derived, log_end, readable_beyond, failed)
+        Dispatcher::start(log, derived, log_end, readable_beyond, room, failed)
     }
 
     /// Starts the threads that end at close.

@@ -53,14 +53,28 @@ impl ConsumeQueue {
         !std::mem::replace(&mut self.tail.lock().is_noted, true)
     }
 
-    /// Adds a unit at the end.
+    /// Adds a unit at the end. On a full disk it waits with the others: who publishes or flushes
+    /// is told of that, and can try again.
+    #[inline]
     pub(super) fn push(&self, tail: &mut Tail, entry: QueueEntry) -> Result<(), StoreError> {
         tail.pending.extend_from_slice(&entry.encode());
         tail.next_offset += 1;
         if tail.pending.len() >= QUEUE_BYTES_MAX {
-            self.write(tail)?;
+            return self.write_or_wait(tail);
         }
         Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn write_or_wait(&self, tail: &mut Tail) -> Result<(), StoreError> {
+        if tail.pending.len() % QUEUE_BYTES_MAX >= ENTRY_BYTES {
+            return Ok(()); // tried once for so many bytes, however many wait for room
+        }
+        match self.write(tail) {
+            Err(StoreError::Full { .. }) => Ok(()),
+            written => written,
+        }
     }
 
     /// Has the processor fetch the counters of the handle, and what an append touches.
@@ -85,7 +99,7 @@ impl ConsumeQueue {
     /// Writes the pending units, and gives back memory and what was written since the last call.
     pub(super) fn write_out(&self) -> Result<Dirty, StoreError> {
         let mut tail = self.tail.lock();
-        let used = tail.pending.len();
+        let used = tail.pending.len().min(QUEUE_BYTES_MAX);
         self.write(&mut tail)?;
         tail.pending.shrink_to(KEPT_BYTES.max(used));
         tail.is_noted = false;

@@ -3,18 +3,19 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
 
 use super::consume_queue::{Appended, ConsumeQueue};
-use super::consume_queues::{ConsumeQueues, FEW_QUEUES};
+use super::consume_queues::ConsumeQueues;
+use super::flush_queues::FEW_QUEUES;
 use super::pending::{ALL_BYTES_MAX, QUEUE_BYTES_MAX};
 use super::settings::{QueueExt, Settings};
 use super::store_rig::{PATIENCE, Rig, rig_with, settings};
 use super::test_rig::request;
-use super::types::{GetStatus, Put, PutStatus, ReadMode};
+use super::types::{GetStatus, Put, PutStatus, ReadMode, StoreError};
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use crate::format::consume_queue_ext::ExtUnit;
 use crate::format::message::SCHEDULE_TOPIC;
@@ -240,13 +241,16 @@ fn a_queue_that_is_removed_takes_what_is_pending_with_it() {
     check_ranges(&open(root.path(), UNITS, false).get("T", 0).unwrap(), 2);
 }
 
-/// A disk on which consume queues cannot be written while it is told so.
+const ENOSPC: i32 = 28;
+const EIO: i32 = 5;
+
+/// A disk on which consume queues cannot be written while it is told why, by an error number.
 #[derive(Debug, Default)]
-struct Full {
-    is_full: AtomicBool,
+struct Failing {
+    errno: AtomicI32,
 }
 
-impl Tape for Full {
+impl Tape for Failing {
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
         let is_write = matches!(operation, Operation::Write(..));
         let is_queue = target
@@ -255,8 +259,9 @@ impl Tape for Full {
             .any(|part| part.as_os_str() == "consumequeue");
         // A new file is written by the name it is made under.
         let is_new = target.path.to_string_lossy().contains("mqstack/new-");
-        match is_write && (is_queue || is_new) && self.is_full.load(Ordering::SeqCst) {
-            true => Err(io::Error::from_raw_os_error(28)),
+        let errno = self.errno.load(Ordering::SeqCst);
+        match is_write && (is_queue || is_new) && errno != 0 {
+            true => Err(io::Error::from_raw_os_error(errno)),
             false => Ok(0),
         }
     }
@@ -267,22 +272,61 @@ impl Tape for Full {
 #[test]
 fn a_failed_write_loses_nothing_and_is_never_vouched_for() {
     let root = tempfile::tempdir().unwrap();
-    let disk = Arc::new(Full::default());
+    let disk = Arc::new(Failing::default());
     let _watch = watch(root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
     let queues = open(root.path(), UNITS, false);
     let queue = queues.for_record("T", 0).unwrap();
     append(&queue, 0..7);
     queues.publish(&[Arc::clone(&queue)]).unwrap();
-    disk.is_full.store(true, Ordering::SeqCst);
+    disk.errno.store(EIO, Ordering::SeqCst);
     let failed = queues.flush().unwrap_err().to_string();
     assert!(failed.contains("consumequeue/T/0"), "{failed}");
     assert_eq!(pending(&queue), 7);
     check_ranges(&queue, 7);
-    disk.is_full.store(false, Ordering::SeqCst);
+    disk.errno.store(0, Ordering::SeqCst);
     let again = queues.flush().unwrap_err().to_string();
     assert!(again.contains(&failed), "{again}");
     queue.flush().unwrap();
     check_ranges(&open(root.path(), UNITS, false).get("T", 0).unwrap(), 7);
+}
+
+#[test]
+fn on_a_full_disk_all_waits_and_a_later_flush_writes_and_syncs_it() {
+    let root = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Failing::default());
+    let _watch = watch(root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
+    let queues = open(root.path(), 10_000, false);
+    let [first, second] = [0, 1].map(|queue_id| queues.for_record("T", queue_id).unwrap());
+    let both = [Arc::clone(&first), Arc::clone(&second)];
+    append(&first, 0..7);
+    first.write_pending().unwrap();
+    append(&second, 0..1);
+    queues.publish(&both).unwrap();
+    disk.errno.store(ENOSPC, Ordering::SeqCst);
+    // More than a queue keeps: it is tried and waits.
+    append(&second, 1..8_000);
+    queues.publish(&both).unwrap();
+    assert_eq!((second.max_offset(), pending(&second)), (8_000, 8_000));
+    for _ in 0..2 {
+        assert!(matches!(queues.flush(), Err(StoreError::Full { .. })));
+        assert!(matches!(queues.write_few(), Err(StoreError::Full { .. })));
+    }
+    assert_eq!((pending(&second), queues.noted.lock().len()), (8_000, 2));
+    check_ranges(&first, 7);
+    disk.errno.store(0, Ordering::SeqCst);
+    queues.flush().unwrap();
+    assert_eq!((pending(&second), queues.noted.lock().len()), (0, 0));
+    for queue in both {
+        let [dirty, _] = queue.take_dirty().unwrap();
+        assert_eq!(dirty.count(), 0, "what was written before is synced, too");
+    }
+    let again = open(root.path(), 10_000, false);
+    check_ranges(&again.get("T", 0).unwrap(), 7);
+    let last = again.get("T", 1).unwrap();
+    assert_eq!(
+        (last.max_offset(), last.unit(7_999)),
+        (8_000, Some(unit(7_999)))
+    );
 }
 
 fn put(rig: &Rig, body: &[u8]) -> PutStatus {
@@ -306,11 +350,11 @@ fn a_crash_before_the_write_loses_no_message_and_a_failed_write_stops_the_store(
     assert_eq!(put(&rig, b"written"), PutStatus::Ok);
     rig.settle();
     let vouched_ms = rig.store.upkeep.checkpoint.safe_timestamp_ms();
-    let disk = Arc::new(Full::default());
+    let disk = Arc::new(Failing::default());
     let _watch = watch(rig.root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
     // What is open is not watched.
     let rig = rig.reopen(false);
-    disk.is_full.store(true, Ordering::SeqCst);
+    disk.errno.store(EIO, Ordering::SeqCst);
     let told: Arc<Mutex<Vec<(i64, i64)>>> = Arc::default();
     let (seen, store) = (Arc::clone(&told), Arc::downgrade(&rig.store));
     rig.store.on_arrival(Box::new(move |arrivals| {

@@ -121,6 +121,8 @@ pub(crate) struct Space {
     is_full: AtomicBool,
     /// Why it counts as full.
     reason: Mutex<String>,
+    /// Why somebody waits for room.
+    held: Mutex<Option<String>>,
 }
 
 impl Space {
@@ -146,6 +148,7 @@ impl Space {
             pressure: AtomicU8::new(Pressure::None as u8),
             is_full: AtomicBool::new(false),
             reason: Mutex::default(),
+            held: Mutex::default(),
         }
     }
 
@@ -169,9 +172,21 @@ impl Space {
         Pressure::ALL[usize::from(self.pressure.load(Ordering::Relaxed))]
     }
 
-    /// The log could get no blocks: full until the next look.
-    pub(crate) fn note_full(&self, error: &io::Error) {
-        self.set(Some(format!("no blocks for the commit log: {error}")));
+    /// Something could not be written for lack of room: full until the next look.
+    pub(crate) fn note_full(&self, what: String) {
+        self.set(Some(what));
+    }
+
+    /// Somebody waits for room: full, whatever a look finds, until [`Space::release`].
+    pub(crate) fn hold(&self, what: String) {
+        *self.held.lock() = Some(what.clone());
+        self.set(Some(what));
+    }
+
+    /// Who waited has got it.
+    pub(crate) fn release(&self) {
+        *self.held.lock() = None;
+        self.refresh();
     }
 
     /// Looks at the partitions. The worse one counts: in RocketMQ a look at the consume queues'
@@ -193,7 +208,8 @@ impl Space {
             }
         }
         self.pressure.store(worst.0 as u8, Ordering::Relaxed);
-        self.set(worst.1);
+        let held = self.held.lock().clone();
+        self.set(worst.1.or(held));
     }
 
     /// Bytes used of the commit log's and of the consume queues' partition, percent, rounded up;
@@ -306,13 +322,19 @@ mod tests {
     #[test]
     fn a_failed_allocation_counts_until_the_next_look() {
         let space = Space::new(Path::new("/"), Some(0));
-        space.note_full(&io::Error::from_raw_os_error(28));
-        assert!(
-            space
-                .refusal()
-                .is_some_and(|reason| reason.contains("No space left"))
-        );
+        space.note_full("no blocks".into());
+        assert_eq!(space.refusal(), Some("no blocks".into()));
         space.refresh();
+        assert_eq!(space.refusal(), None);
+    }
+
+    #[test]
+    fn who_waits_for_room_counts_until_it_is_there() {
+        let space = Space::new(Path::new("/"), Some(0));
+        space.hold("dispatch waits".into());
+        space.refresh();
+        assert_eq!(space.refusal(), Some("dispatch waits".into()));
+        space.release();
         assert_eq!(space.refusal(), None);
     }
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicI64;
 
 use super::files::{
     OffsetFile, create_sparse, io_error, offset_files, offset_name, read_nowait, sync_directory,
+    write_error,
 };
 use super::open_files::OpenFiles;
 use super::types::{ReadMode, StoreError};
@@ -56,6 +57,12 @@ pub(crate) struct Dirty {
 }
 
 impl Dirty {
+    /// Takes in what was written before.
+    pub(super) fn merge(&mut self, earlier: Self) {
+        self.files.extend(earlier.files);
+        self.directory |= earlier.directory;
+    }
+
     /// Files to sync.
     pub(super) fn count(&self) -> usize {
         self.files.len()
@@ -74,7 +81,7 @@ impl SparseFiles {
 
     /// Names the file in an error; only then, as writing its path costs as much as a small write.
     fn failed(&self, start: u64, error: io::Error) -> StoreError {
-        io_error(&self.path(start))(error)
+        write_error(&self.path(start))(error)
     }
 
     /// The files, of the right length and without gaps that would shift units. An empty last
@@ -105,7 +112,8 @@ impl SparseFiles {
         })
     }
 
-    /// Writes bytes, in as many files as they reach, creating those that are missing.
+    /// Writes bytes, in as many files as they reach, creating those that are missing. After a
+    /// failure any part of them may be there: another try writes over it.
     pub(super) fn write(
         &self,
         mut position: u64,
@@ -131,9 +139,9 @@ impl SparseFiles {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             other => return other.map_err(|error| self.failed(start, error)),
         }
-        fs::create_dir_all(&self.directory).map_err(io_error(&self.directory))?;
+        fs::create_dir_all(&self.directory).map_err(write_error(&self.directory))?;
         let path = self.path(start);
-        let file = create_sparse(&self.shared.root, &path, self.file_bytes)?;
+        let file = create_sparse(&self.shared.root, &path, self.file_bytes, |_| Ok(()))?;
         dirty.directory = true;
         self.shared
             .open

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::arrivals::{Arrivals, Listener};
 use super::clean::Cleaner;
 use super::delay::{DelayThread, DeliveryListener};
-use super::dispatch::{Arrivals, BitmapSource, Listener};
+use super::dispatch::BitmapSource;
 use super::files::{io_error, sync_directory};
 use super::flush::FlushThreads;
 use super::follow::Dispatcher;

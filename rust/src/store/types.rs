@@ -337,6 +337,15 @@ pub enum StoreError {
         /// The operating system's error.
         source: std::io::Error,
     },
+    /// The disk is full, or a quota is used up: nothing is lost, and the same write can be tried
+    /// again once there is room. Never from a sync.
+    #[error("{path}: {source}")]
+    Full {
+        /// File or directory.
+        path: String,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
     /// Damage that is not a torn tail, and the policy is to refuse.
     #[error("store {root} is damaged: {what}")]
     Damaged {

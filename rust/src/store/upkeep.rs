@@ -55,9 +55,10 @@ impl Upkeep {
             && let Err(error) = self.flush_derived()
         {
             // Pages may be lost, and a later flush would vouch for them in the checkpoint.
-            return self
-                .acks
-                .fail(format!("flush of the consume queues: {error}"));
+            self.failed(&format!("flush of the consume queues: {error}"), &error);
+            if self.acks.poison().is_some() {
+                return;
+            }
         }
         let now_ms = self.clock.monotonic_ms();
         if self.save_every.is_due(now_ms) {
@@ -73,8 +74,15 @@ impl Upkeep {
         if self.acks.poison().is_none()
             && let Err(error) = self.queues.write_few()
         {
-            self.acks
-                .fail(format!("write of the consume queues: {error}"));
+            self.failed(&format!("write of the consume queues: {error}"), &error);
+        }
+    }
+
+    /// Stops the store, or its puts while the disk is full: the next round tries again.
+    fn failed(&self, what: &str, error: &StoreError) {
+        match error {
+            StoreError::Full { .. } => self.space.note_full(what.to_owned()),
+            _ => self.acks.fail(what.to_owned()),
         }
     }
 
