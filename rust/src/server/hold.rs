@@ -16,6 +16,10 @@ use crate::store::{Arrivals, TagFilter};
 /// Shards, each with its own lock; a power of two.
 const SHARDS: usize = 16;
 
+/// Pulls that run one behind the other once they are woken: a task for each would cost more than
+/// the pull, one task for thousands would keep a worker from its connections.
+const PULLS_AT_ONCE: usize = 32;
+
 const TICK_MS: i64 = HOLD_TICK_MS as i64;
 
 /// What a held request waits for.
@@ -156,21 +160,24 @@ impl Holds {
         }
     }
 
-    /// Messages became readable: wakes those who wait for them. Called by the store's dispatch
-    /// thread, so it only moves the waiting elsewhere.
+    /// Messages became readable: wakes those who wait for them, of all queues in one go. Called by
+    /// the store's dispatch thread, so it only moves the waiting elsewhere.
     pub(super) fn arrived(&self, core: &Arc<Core>, arrivals: &Arrivals<'_>) {
         fence(Ordering::SeqCst); // see `hold`
-        for arrival in arrivals.iter() {
-            if self.is_empty() {
-                return;
-            }
-            self.wake_queue(core, key(arrival.topic, arrival.queue_id), |wanted| {
+        if self.is_empty() {
+            return;
+        }
+        let mut woken = Vec::new();
+        arrivals.while_awaited(|arrival| {
+            let key = key(arrival.topic, arrival.queue_id);
+            self.shard(key).lock().take(key, &mut woken, |wanted| {
                 arrival.max_offset > wanted.offset
                     && wanted.queue_id == arrival.queue_id
                     && wanted.topic == arrival.topic
                     && wanted.filter.matches(arrival.tags_code)
-            });
-        }
+            })
+        });
+        self.woken(core, woken);
     }
 
     /// Wakes everyone whose deadline has passed.
@@ -218,7 +225,8 @@ impl Holds {
     }
 
     fn wake_queue(&self, core: &Arc<Core>, key: u64, wanted: impl Fn(&Wanted<'_>) -> bool) {
-        let woken = self.shard(key).lock().take(key, wanted);
+        let mut woken = Vec::new();
+        self.shard(key).lock().take(key, &mut woken, wanted);
         self.woken(core, woken);
     }
 
@@ -239,10 +247,16 @@ impl Holds {
                 Held::Job(held) if held.1.peer.is_closing() => held.1.no_reply(),
                 Held::Job(held) => held.1.resubmit(),
             }
+            if pulls.len() == PULLS_AT_ONCE {
+                self.rerun(core, std::mem::take(&mut pulls));
+            }
         }
-        if pulls.is_empty() {
-            return;
+        if !pulls.is_empty() {
+            self.rerun(core, pulls);
         }
+    }
+
+    fn rerun(&self, core: &Arc<Core>, pulls: Vec<PullTask>) {
         if let Some(runtime) = self.runtime.lock().as_ref() {
             let core = Arc::clone(core);
             runtime
@@ -285,12 +299,19 @@ impl Shard {
         }
     }
 
-    fn take(&mut self, key: u64, wanted: impl Fn(&Wanted<'_>) -> bool) -> Vec<Held> {
+    /// Moves who is wanted to `taken`; tells whether others wait there.
+    fn take(
+        &mut self,
+        key: u64,
+        taken: &mut Vec<Held>,
+        wanted: impl Fn(&Wanted<'_>) -> bool,
+    ) -> bool {
         let Some(queue) = self.queues.get_mut(&key) else {
-            return Vec::new();
+            return false;
         };
-        let taken = queue.held.extract_if(.., |held| wanted(&held.wanted()));
-        taken.collect()
+        let found = queue.held.extract_if(.., |held| wanted(&held.wanted()));
+        taken.extend(found);
+        !queue.held.is_empty()
     }
 
     fn take_all(&mut self, wanted: impl Fn(&Held) -> bool) -> Vec<Held> {
@@ -348,3 +369,7 @@ fn key(topic: &str, queue_id: i32) -> u64 {
     });
     hash ^ (hash >> 32)
 }
+
+#[cfg(test)]
+#[path = "hold_tests.rs"]
+mod tests;
