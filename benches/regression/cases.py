@@ -26,6 +26,7 @@ import pytest
 
 from benches import calibrate
 from benches.cases import BACKLOG_TOPIC, make_backlog
+from benches.harness import touch_memory
 from benches.offline_cases import (  # the fixtures are found by their names
     BODY,
     COLUMNS,
@@ -258,6 +259,7 @@ def test_send_1_in_flight(against_wire: Against, server: Ours) -> None:
 
 def test_send_64_in_flight(against_stream: Against, folder: Path) -> None:
     with every_core(), Ours(folder / "every-core", {}) as server:
+        touch_memory(times(1 << 30))  # what all rounds store, twice
         against_stream(lambda: send(server, 30_000, in_flight=64))
 
 
