@@ -22,7 +22,7 @@ from typing import Self
 
 from benches.cases import make_backlog
 from benches.crowd import allow_files
-from benches.harness import ROOT, Report, command_line, mode_of
+from benches.harness import ROOT, Report, command_line, mode_of, touch_memory
 from benches.scale import broker_of
 from benches.servers import Ours
 from benches.trouble import SINK
@@ -50,13 +50,17 @@ START, STEADY = PHASES = ("its first second", "after it")
 
 @dataclass(frozen=True)
 class Size:
-    """How many misbehave, and for how many seconds: at the start, and after it."""
+    """How many misbehave, and for how many seconds: at the start, and after it.
+
+    touched_bytes: of memory before each time, what broker and system may take for them.
+    """
 
     counts: dict[str, int]
     backlog: int
     start_seconds: float
     steady_seconds: float
     rounds: int
+    touched_bytes: int
 
 
 LARGE = Size(
@@ -71,6 +75,7 @@ LARGE = Size(
     start_seconds=1.0,
     steady_seconds=1.2,
     rounds=9,
+    touched_bytes=1 << 30,
 )
 SMALL = Size(
     {"stopped-readers": 20, "slow-senders": 50, "floods": 5, "slow-floods": 5, "half-frames": 5},
@@ -78,6 +83,7 @@ SMALL = Size(
     start_seconds=0.3,
     steady_seconds=0.3,
     rounds=1,
+    touched_bytes=1 << 24,
 )
 
 
@@ -206,6 +212,7 @@ def _measure(cluster: Ours, kind: str, count: int, size: Size) -> Found:
         found.alone.append(_p99(cluster, size.start_seconds))
         cases = [_beside, _among]
         for case in cases if number % 2 else reversed(cases):
+            touch_memory(size.touched_bytes)
             case(cluster, kind, count, size, found)
             _settle(cluster)
     return found
