@@ -70,8 +70,8 @@ _TOUCH = "import mmap, sys; m = mmap.mmap(-1, int(sys.argv[1])); m.madvise(23, 0
 def touch_memory(byte_count: int) -> None:
     """Have free memory that the next load may take at the speed of memory.
 
-    A virtual machine's host takes back what is free for a while, and supplies it again page by
-    page, at a tenth of that speed: it would be the host that is measured. At most half of what is
+    In a virtual machine what was free for a while is used at a tenth of that speed, as its host
+    supplies it page by page: it would be the host that is measured. At most half of what is
     available. Ends without a word where the kernel has no such call (before 5.14).
     """
     available = [line for line in _lines("/proc/meminfo") if line.startswith("MemAvailable")]

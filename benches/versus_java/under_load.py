@@ -28,8 +28,10 @@ REWARM_SECONDS = 0.5
 PACED_IN_FLIGHT_MAX = 1024
 OTHERS_MAX, DROPPED_MAX = 0.1, 1
 """A round beside more foreign CPU than this is dropped, so many times the rounds asked for."""
-RECORD_BYTES = 1300
-"""Of log and queues for a message of 1 KiB: the memory that is touched before a round."""
+TOUCHED_BYTES_PER_SECOND = 3 << 30
+"""Of memory before a round, times the session's seconds: more than a round fills, as the system may
+hand out other free pages first.
+"""
 DISK_FLUSHES = 500
 ASYNC, SYNC = "ASYNC_FLUSH", "SYNC_FLUSH"
 
@@ -115,7 +117,6 @@ class _Turns:
         self.load = load
         self.clusters: list[Cluster] = []
         self.measured = Measured({})
-        self._stored_per_second = 0.0
         self._stack = ExitStack()
 
     def __enter__(self) -> _Turns:
@@ -157,7 +158,8 @@ class _Turns:
         figures, share = {}, 0.0
         for cluster in self.clusters:
             os.sync()  # what others left to be written
-            touch_memory(int(self._stored_per_second * self._seconds * RECORD_BYTES))
+            if not self.how.backlog:  # which is to stay in memory
+                touch_memory(int(self.session.seconds * TOUCHED_BYTES_PER_SECOND))
             pids = [pid for one in self.clusters for pid in one.pids]
             bystanders = Bystanders([*pids, *self.session.client_pids])
             figures[cluster.name] = self._measure(cluster)
@@ -166,14 +168,11 @@ class _Turns:
                 self._empty(cluster)
         return figures, share
 
-    @property
-    def _seconds(self) -> float:
-        return self.how.seconds or self.session.seconds
-
     def _measure(self, cluster: Cluster) -> Figures:
         disk = self._disk_us()
         with _blaming(cluster):
-            figures: Figures = measure(self.load, cluster, self._seconds)
+            seconds = self.how.seconds or self.session.seconds
+            figures: Figures = measure(self.load, cluster, seconds)
         p50 = figures["p50_us"]
         if disk is not None and p50 is not None:
             figures |= {"disk_p50_us": disk, "added_us": p50 - disk}
@@ -205,8 +204,6 @@ class _Turns:
                 rate = load.run(cluster, self.session.warmup_seconds)["messages_per_second"]
             except RuntimeError:  # a JVM may be too busy compiling to take anything
                 continue
-            if not self.how.backlog and not isinstance(cluster, limit.Limit):
-                self._stored_per_second = max(self._stored_per_second, rate)
             if rate < last * WARM_GROWTH and number + 1 >= WARM_RUNS_MIN:
                 return
             last = rate
