@@ -28,10 +28,8 @@ REWARM_SECONDS = 0.5
 PACED_IN_FLIGHT_MAX = 1024
 OTHERS_MAX, DROPPED_MAX = 0.1, 1
 """A round beside more foreign CPU than this is dropped, so many times the rounds asked for."""
-TOUCHED_BYTES_PER_SECOND = 3 << 30
-"""Of memory before a round, times the session's seconds: more than a round fills, as the system may
-hand out other free pages first.
-"""
+TOUCHED_BYTES_PER_SECOND = 512 << 20
+"""Of memory before a round, times its seconds: what the fastest loads fill."""
 DISK_FLUSHES = 500
 ASYNC, SYNC = "ASYNC_FLUSH", "SYNC_FLUSH"
 
@@ -159,7 +157,7 @@ class _Turns:
         for cluster in self.clusters:
             os.sync()  # what others left to be written
             if not self.how.backlog:  # which is to stay in memory
-                touch_memory(int(self.session.seconds * TOUCHED_BYTES_PER_SECOND))
+                touch_memory(int(self._seconds * TOUCHED_BYTES_PER_SECOND))
             pids = [pid for one in self.clusters for pid in one.pids]
             bystanders = Bystanders([*pids, *self.session.client_pids])
             figures[cluster.name] = self._measure(cluster)
@@ -168,11 +166,14 @@ class _Turns:
                 self._empty(cluster)
         return figures, share
 
+    @property
+    def _seconds(self) -> float:
+        return self.how.seconds or self.session.seconds
+
     def _measure(self, cluster: Cluster) -> Figures:
         disk = self._disk_us()
         with _blaming(cluster):
-            seconds = self.how.seconds or self.session.seconds
-            figures: Figures = measure(self.load, cluster, seconds)
+            figures: Figures = measure(self.load, cluster, self._seconds)
         p50 = figures["p50_us"]
         if disk is not None and p50 is not None:
             figures |= {"disk_p50_us": disk, "added_us": p50 - disk}
