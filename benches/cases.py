@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from benches.harness import BenchFailed
 from benches.servers import Cluster
 from mqclient.cli.bench import run_consume, run_produce
 
@@ -77,6 +78,18 @@ def measure(load: Loads, cluster: Cluster, seconds: float) -> dict[str, Any]:
         "anonymous_mb": cluster.cost.anonymous_mb(),
         "file_mb": cluster.cost.file_mb(),
     }
+
+
+def send(cluster: Cluster, topic: str, count: int) -> None:
+    """So many messages to a topic, one after the other; raises BenchFailed if one failed."""
+    no_problems(run_produce({"namesrv": cluster.namesrv, "topic": topic, "count": count}))
+
+
+def no_problems(report: dict[str, Any]) -> dict[str, Any]:
+    """The same; raises BenchFailed with what went wrong in a run of the generator."""
+    if report["problems"]:
+        raise BenchFailed("; ".join(report["problems"]))
+    return report
 
 
 def make_backlog(cluster: Cluster, messages: int) -> None:

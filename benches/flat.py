@@ -14,12 +14,13 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benches import from_disk
+from benches.cases import no_problems, send
 from benches.harness import BenchFailed, Report, command_line, mode_of
 from benches.scale import Rows
 from benches.servers import Ours
@@ -113,15 +114,15 @@ def _over_queues(cluster: Ours, size: Size, rows: Rows) -> None:
 
 
 def _over_bytes(small: Ours, large: Ours, size: Size, rows: Rows) -> None:
-    _store(large, OLDEST, size.read)
+    send(large, OLDEST, size.read)
     from_disk.fill(large, size.rounds, size.read)
     for step in size.store_bytes:
         _fill(large, step)
         stored = f"{large.store_bytes() / 2**30:.2g} GiB"
         newest = f"{NEWEST}{step >> 20}"
-        _store(large, newest, size.read)
+        send(large, newest, size.read)
         small.restart_empty()
-        _store(small, OLDEST, size.read)
+        send(small, OLDEST, size.read)
         loads = (
             ("send", _sends(small, size.seconds), _sends(large, size.seconds)),
             ("read, oldest,", _reads(small, size.seconds), _reads(large, size.seconds)),
@@ -138,17 +139,13 @@ def _over_bytes(small: Ours, large: Ours, size: Size, rows: Rows) -> None:
     from_disk.measure(small, large, size.rounds, rows, RATIO_MAX)
 
 
-def _store(cluster: Ours, topic: str, count: int) -> None:
-    _done(run_produce({"namesrv": cluster.namesrv, "topic": topic, "count": count}))
-
-
 def _fill(cluster: Ours, to_bytes: int) -> None:
     """Send until the store has this size, and wait until it is on the disk."""
     while cluster.store_bytes() < to_bytes:
         missing = (to_bytes - cluster.store_bytes()) // (1_200 * FILL_BATCH)
         count = FILL_BATCH * max(100, min(60_000, missing))
         load = {"namesrv": cluster.namesrv, "topic": TOPIC, "count": count}
-        _done(run_produce(load, in_flight=64, batch=FILL_BATCH))
+        no_problems(run_produce(load, in_flight=64, batch=FILL_BATCH))
     os.sync()
 
 
@@ -176,16 +173,10 @@ def _in_turns(
 
 def _cost_us(cluster: Ours, load: Load, settle_seconds: float) -> float:
     before = cluster.cost.cpu_seconds()
-    totals = _done(load())["totals"]
+    totals = no_problems(load())["totals"]
     messages = totals.get("sent", 0) + totals.get("received", 0)  # a load has one of them
     time.sleep(settle_seconds)
     return (cluster.cost.cpu_seconds() - before) / messages * 1e6
-
-
-def _done(report: Mapping[str, Any]) -> Mapping[str, Any]:
-    if report["problems"]:
-        raise BenchFailed("; ".join(report["problems"]))
-    return report
 
 
 if __name__ == "__main__":

@@ -15,10 +15,10 @@ import struct
 import time
 from pathlib import Path
 
-from benches.harness import BenchFailed
+from benches.cases import no_problems, send
 from benches.scale import Rows
 from benches.servers import Ours
-from mqclient.cli.bench import run_consume, run_produce
+from mqclient.cli.bench import run_consume
 
 LIMIT_TOPIC = "FlatLimit"
 READ_BYTES = 256 << 10
@@ -33,8 +33,7 @@ def topics(rounds: int) -> list[str]:
 def fill(cluster: Ours, rounds: int, count: int) -> None:
     """Send what is read later, so many messages of each topic."""
     for topic in topics(rounds):
-        report = run_produce({"namesrv": cluster.namesrv, "topic": topic, "count": count})
-        _check(report["problems"])
+        send(cluster, topic, count)
 
 
 def measure(small: Ours, large: Ours, rounds: int, rows: Rows, ratio_max: float) -> None:
@@ -70,8 +69,7 @@ def forget(folder: Path) -> None:
 def _read_once(cluster: Ours, topic: str) -> tuple[float, float]:
     """Microseconds of CPU and bytes from the disk, per message."""
     used, read = sum(cluster.cost.cpu_of_threads().values()), cluster.cost.read_mb()
-    report = run_consume({"namesrv": cluster.namesrv, "topic": topic})
-    _check(report["problems"])
+    report = no_problems(run_consume({"namesrv": cluster.namesrv, "topic": topic}))
     used = sum(cluster.cost.cpu_of_threads().values()) - used
     read = cluster.cost.read_mb() - read
     messages = report["totals"]["received"]
@@ -99,8 +97,3 @@ def _units(folder: Path) -> list[tuple[int, int]]:
     """Place and size of each message of a topic, as far as they are in its queues' files."""
     read = (UNIT.iter_unpack(path.read_bytes()) for path in folder.glob("*/0*"))
     return [unit for of_file in read for unit in of_file if unit[1]]
-
-
-def _check(problems: list[str]) -> None:
-    if problems:
-        raise BenchFailed("; ".join(problems))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from benches.cases import no_problems
 from benches.crowd import Crowd, Line, Shape, allow_files, ask_all, topic_name
 from benches.harness import Report, command_line, mode_of
 from benches.servers import AUTO_CREATE_TOPIC, Ours
@@ -173,9 +174,7 @@ def _compare(cluster: Ours, small: Ours, rows: Rows, mode: str) -> None:
 
 def _throughput(cluster: Ours, seconds: float) -> float:
     load: dict[str, object] = {"namesrv": cluster.namesrv, "topic": "ScaleLoad", "warmup_s": 0.5}
-    report = run_produce({**load, "duration_s": seconds}, in_flight=64)
-    if report["problems"]:
-        raise RuntimeError("; ".join(report["problems"]))
+    report = no_problems(run_produce({**load, "duration_s": seconds}, in_flight=64))
     return float(report["messages_per_second"])
 
 

@@ -8,15 +8,17 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::super::broker_row::BrokerRow;
 use super::super::dispatch;
+use super::super::group_row::GroupRow;
 use super::super::limits::UNREAD_BYTES_MAX;
 use super::super::peers::Peer;
 use super::super::settings::Settings;
 use super::super::split::Whole;
-use super::super::tables::{GroupRow, TopicRow};
+use super::super::tables::TopicRow;
 use super::*;
 use crate::clock::SystemClock;
 use crate::format::remoting::Frame;
 use crate::net::connection::Connection;
+use crate::store::test_rig::request;
 use crate::store::{Put, PutRequest, Settings as StoreSettings, Store};
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -95,19 +97,8 @@ impl Fixture {
         let numbers = (0..MESSAGES).flat_map(|_| 0..QUEUES);
         let puts = numbers.map(|queue_id| {
             self.store.put(&PutRequest {
-                topic: "T",
                 queue_id,
-                flag: 0,
-                sys_flag: 0,
-                born_timestamp_ms: 5,
-                born_host: "127.0.0.1:50000".parse().unwrap(),
-                store_host: "127.0.0.1:10911".parse().unwrap(),
-                reconsume_times: 0,
-                prepared_transaction_offset: 0,
-                body: b"x",
-                properties: b"",
-                wait_store_ok: true,
-                delay_level: 0,
+                ..request("T", b"x")
             })
         });
         puts.last().unwrap()
@@ -144,13 +135,7 @@ fn publish(core: &Core) {
     let topic = TopicRow::new("T", 6, (QUEUES, QUEUES), false, false);
     let topics = vec![("T".to_owned(), Some(topic))];
     tables.topics.publish(1, topics, true).unwrap();
-    let group = GroupRow {
-        consume_enable: true,
-        broadcast_enable: true,
-        broker_id: 0,
-        slow_broker_id: 1,
-    };
-    let groups = vec![("G".to_owned(), Some(group))];
+    let groups = vec![("G".to_owned(), Some(GroupRow::default()))];
     tables.groups.publish(1, groups, true).unwrap();
 }
 

@@ -3,8 +3,6 @@
 //! The system clears each page of fresh memory as it is touched first, and takes it back page by
 //! page: together longer than it takes to receive what is written there.
 
-use std::ops::Deref;
-
 use bytes::Bytes;
 use parking_lot::Mutex;
 
@@ -75,7 +73,7 @@ struct Lent(Vec<u8>);
 
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
-        self.0.deref()
+        &self.0
     }
 }
 

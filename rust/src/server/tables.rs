@@ -13,6 +13,7 @@ use thiserror::Error;
 use super::acl::AclTable;
 use super::bitmaps::Filters;
 use super::broker_row::BrokerRow;
+use super::group_row::GroupRow;
 use crate::filter::Sql;
 use crate::store::TagFilter;
 
@@ -236,19 +237,6 @@ impl TopicRow {
     }
 }
 
-/// A subscription group's configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GroupRow {
-    /// `consumeEnable`.
-    pub consume_enable: bool,
-    /// `consumeBroadcastEnable`.
-    pub broadcast_enable: bool,
-    /// `brokerId`: pulled from while the group keeps up, if slaves are read.
-    pub broker_id: i64,
-    /// `whichBrokerWhenConsumeSlowly`: the same while it does not.
-    pub slow_broker_id: i64,
-}
-
 /// What one group wants of one topic, from its newest heartbeat.
 #[derive(Debug, Clone)]
 pub struct Subscription {
@@ -358,10 +346,9 @@ mod tests {
     fn slaves_are_suggested_where_they_are_read_and_the_group_wants_it() {
         let tables = Tables::default();
         let group = GroupRow {
-            consume_enable: true,
-            broadcast_enable: true,
             broker_id: 2,
             slow_broker_id: 3,
+            ..GroupRow::default()
         };
         let changes = vec![("g".into(), Some(group))];
         tables.groups.publish(1, changes, false).unwrap();

@@ -8,10 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use parking_lot::Mutex;
-
 use super::settings::{QueueExt, Settings};
-use super::store_rig::{PATIENCE, Rig, rig_with, settings};
+use super::store_rig::{PATIENCE, Rig, Told, rig_with, settings};
 use super::test_rig::request;
 use super::types::{GetStatus, PutRequest, PutStatus};
 use crate::log::{Operation, Tape, Target, Watch, watch};
@@ -88,8 +86,7 @@ fn with_ext(enabled: bool) -> Settings {
 struct Scene {
     rig: Rig,
     disk: Arc<Disk>,
-    /// Where each message told of ends, and how far readers saw then.
-    told: Arc<Mutex<Vec<(i64, i64)>>>,
+    told: Told,
     _watch: Watch,
 }
 
@@ -107,15 +104,7 @@ fn scene(settings: Settings, fails: Fails) -> Scene {
     let watch = watch(rig.root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
     // What is open is not watched.
     let rig = rig.reopen(false);
-    let told: Arc<Mutex<Vec<(i64, i64)>>> = Arc::default();
-    let (seen, store) = (Arc::clone(&told), Arc::downgrade(&rig.store));
-    rig.store.on_arrival(Box::new(move |arrivals| {
-        let readable_to = store.upgrade().unwrap().max_offset("T", 1);
-        let told = arrivals
-            .iter()
-            .map(|arrival| (arrival.max_offset, readable_to));
-        seen.lock().extend(told);
-    }));
+    let told = rig.tell();
     rig.clock.advance(10_000);
     Scene {
         rig,

@@ -92,7 +92,7 @@ mod store;
 #[cfg(test)]
 mod store_rig;
 #[cfg(test)]
-mod test_rig;
+pub(crate) mod test_rig;
 mod time_search;
 #[cfg(test)]
 mod trimmed_tests;

@@ -6,8 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Instant;
 
-use parking_lot::Mutex;
-
 use super::consume_queue::{Appended, ConsumeQueue};
 use super::consume_queues::ConsumeQueues;
 use super::flush_queues::FEW_QUEUES;
@@ -355,15 +353,7 @@ fn a_crash_before_the_write_loses_no_message_and_a_failed_write_stops_the_store(
     // What is open is not watched.
     let rig = rig.reopen(false);
     disk.errno.store(EIO, Ordering::SeqCst);
-    let told: Arc<Mutex<Vec<(i64, i64)>>> = Arc::default();
-    let (seen, store) = (Arc::clone(&told), Arc::downgrade(&rig.store));
-    rig.store.on_arrival(Box::new(move |arrivals| {
-        let readable_to = store.upgrade().unwrap().max_offset("T", 1);
-        let told = arrivals
-            .iter()
-            .map(|arrival| (arrival.max_offset, readable_to));
-        seen.lock().extend(told);
-    }));
+    let told = rig.tell();
     rig.clock.advance(10_000);
     assert_eq!(put(&rig, b"pending"), PutStatus::Ok);
     // Whoever waits is told, and finds the message.

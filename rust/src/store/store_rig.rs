@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use super::settings::Settings;
@@ -19,6 +20,9 @@ pub(super) const HOUR_MS: i64 = 3_600_000;
 /// So that each file of the log holds one message of the queue and one filler.
 pub(super) const BODY: [u8; 9_000] = [b'x'; 9_000];
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where each message of topic T that became readable ends, and how far readers saw then.
+pub(super) type Told = Arc<Mutex<Vec<(i64, i64)>>>;
 
 /// A store under test; `request` of the rig puts into queue 1.
 pub(super) struct Rig {
@@ -63,6 +67,18 @@ pub(super) fn rig() -> Rig {
 }
 
 impl Rig {
+    /// Has the store tell of messages in queue 1 of topic T.
+    pub(super) fn tell(&self) -> Told {
+        let told = Told::default();
+        let (seen, store) = (Arc::clone(&told), Arc::downgrade(&self.store));
+        self.store.on_arrival(Box::new(move |arrivals| {
+            let readable_to = store.upgrade().unwrap().max_offset("T", 1);
+            let ends = arrivals.iter().map(|arrival| arrival.max_offset);
+            seen.lock().extend(ends.map(|end| (end, readable_to)));
+        }));
+        told
+    }
+
     /// Puts messages with a key each; one fills a file of the log.
     pub(super) fn put(&self, topic: &str, count: usize) {
         let first = self.store.max_offset(topic, 1);

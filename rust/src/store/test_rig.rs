@@ -84,7 +84,8 @@ fn rig_of<F: Files>(files: F, file_size: u64, encoder: Encoder, clock: Arc<dyn C
     Rig { appender, flusher }
 }
 
-pub(super) fn request<'a>(topic: &'a str, body: &'a [u8]) -> PutRequest<'a> {
+/// A message for queue 1.
+pub(crate) fn request<'a>(topic: &'a str, body: &'a [u8]) -> PutRequest<'a> {
     PutRequest {
         topic,
         queue_id: 1,

@@ -132,13 +132,7 @@ pub fn broker(root: &Path, queues: usize) -> (Arc<Core>, Server) {
     let topic = TopicRow::new("TheTopic", 6, (queues, queues), false, false);
     let topics = vec![("TheTopic".to_owned(), Some(topic))];
     tables.topics.publish(1, topics, true).unwrap();
-    let group = GroupRow {
-        consume_enable: true,
-        broadcast_enable: true,
-        broker_id: 0,
-        slow_broker_id: 1,
-    };
-    let groups = vec![("TheGroup".to_owned(), Some(group))];
+    let groups = vec![("TheGroup".to_owned(), Some(GroupRow::default()))];
     tables.groups.publish(1, groups, true).unwrap();
     let server = Server::start(Arc::clone(&core)).unwrap();
     (core, server)
