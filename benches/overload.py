@@ -10,6 +10,7 @@ trouble begins is one figure, the time after it another; the last two change pla
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -22,17 +23,19 @@ from typing import Self
 
 from benches.cases import make_backlog
 from benches.crowd import allow_files
-from benches.harness import ROOT, Report, command_line, mode_of, touch_memory
+from benches.harness import ROOT, Report, command_line, mode_of
 from benches.scale import broker_of
 from benches.servers import Ours
 from benches.trouble import SINK
+from benches.warm import warm_memory
 from mqclient.cli.bench import run_produce
 from tests.interop.processes import ServerProcess
 
 ANONYMOUS_MB_MAX = 512.0
 P99_RATIO_MAX = 2.0
-RATE = 1_000.0
-"""Messages per second of the healthy client."""
+RATE = 970.0
+"""Messages per second of the healthy client: not one of each millisecond, or the same part of it
+would meet the generator's steps and the broker's timers for a whole round."""
 WARMUP_SECONDS = 0.1
 LEAD_SECONDS = 0.15
 """From the healthy client's first look for its route to the beginning of the trouble."""
@@ -42,7 +45,7 @@ QUIET_SHARE = 0.2
 """Of a core, and the broker counts as done with the trouble before."""
 SETTLE_SECONDS_MAX = 10.0
 METHOD = (
-    "p99 of `mqclient bench` at 1,000/s, ms: median (least to most) of the rounds; "
+    "p99 of `mqclient bench` at 970/s, ms: median (least to most) of the rounds; "
     "ratio: at the broker to beside the sink"
 )
 START, STEADY = PHASES = ("its first second", "after it")
@@ -52,7 +55,9 @@ START, STEADY = PHASES = ("its first second", "after it")
 class Size:
     """How many misbehave, and for how many seconds: at the start, and after it.
 
-    touched_bytes: of memory before each time, what broker and system may take for them.
+    warm_bytes: of memory, what broker and system may take for them.
+    apart: kinds that are measured once more with the generator on one core and the broker, or the
+    sink, on the others, as from another machine.
     """
 
     counts: dict[str, int]
@@ -60,7 +65,8 @@ class Size:
     start_seconds: float
     steady_seconds: float
     rounds: int
-    touched_bytes: int
+    warm_bytes: int
+    apart: tuple[str, ...] = ("stopped-readers",)
 
 
 LARGE = Size(
@@ -75,7 +81,7 @@ LARGE = Size(
     start_seconds=1.0,
     steady_seconds=1.2,
     rounds=9,
-    touched_bytes=1 << 30,
+    warm_bytes=4 << 30,
 )
 SMALL = Size(
     {"stopped-readers": 20, "slow-senders": 50, "floods": 5, "slow-floods": 5, "half-frames": 5},
@@ -83,8 +89,29 @@ SMALL = Size(
     start_seconds=0.3,
     steady_seconds=0.3,
     rounds=1,
-    touched_bytes=1 << 24,
+    warm_bytes=1 << 24,
 )
+
+
+@dataclass(frozen=True)
+class Cores:
+    """Where the generator may run, and where the broker or the sink."""
+
+    generator: frozenset[int]
+    server: frozenset[int]
+
+    @classmethod
+    def choose(cls, is_apart: bool) -> Self:
+        """All for both; apart: one for the generator, the others for the server."""
+        every = frozenset(os.sched_getaffinity(0))
+        one = frozenset([min(every)])
+        return cls(one, every - one) if is_apart and every > one else cls(every, every)
+
+
+def _keep_on(pid: int, cores: frozenset[int]) -> None:
+    """All threads of a process, and those they start, run on these cores."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(task.name), cores)
 
 
 class Trouble:
@@ -93,10 +120,11 @@ class Trouble:
     done: afterwards, what it did.
     """
 
-    def __init__(self, kind: str, address: str, count: int) -> None:
+    def __init__(self, kind: str, address: str, count: int, cores: Cores) -> None:
         arguments = ["-m", "benches.trouble", kind, address, str(count)]
         self.done: dict[str, int] = {}
         self._process = ServerProcess([sys.executable, *arguments], cwd=ROOT, ready="ready")
+        _keep_on(self._process.pid, cores.generator)
 
     def __enter__(self) -> Self:
         return self
@@ -116,9 +144,10 @@ class Trouble:
 class Sink:
     """Takes everything and answers nothing, while the `with` block lasts."""
 
-    def __init__(self) -> None:
+    def __init__(self, cores: Cores) -> None:
         command = [sys.executable, "-m", "benches.trouble", SINK]
         self._process = ServerProcess(command, cwd=ROOT, ready="ready")
+        _keep_on(self._process.pid, cores.server)
         port = self._process.await_line("ready").split()[1]
         self.address = f"127.0.0.1:{port}"
 
@@ -194,37 +223,40 @@ def run(size: Size, report: Report) -> None:
     """Run the kinds of overload that `size` counts."""
     allow_files()
     with (
+        warm_memory(size.warm_bytes),
         tempfile.TemporaryDirectory(prefix="mqbench-") as folder,
         Ours(Path(folder) / "ours", {}) as cluster,
     ):
         make_backlog(cluster, size.backlog)
         _p99(cluster, size.steady_seconds)
         for kind, count in size.counts.items():
-            for row in _measure(cluster, kind, count, size).rows(f"{count:,} {kind}"):
-                print(*row.values(), sep=" | ", file=sys.stderr, flush=True)
-                report.rows.append(row)
+            for is_apart in [False, True] if kind in size.apart else [False]:
+                found = _measure(cluster, kind, count, size, Cores.choose(is_apart))
+                for row in found.rows(f"{count:,} {kind}{', cores apart' if is_apart else ''}"):
+                    print(*row.values(), sep=" | ", file=sys.stderr, flush=True)
+                    report.rows.append(row)
     report.finish()
 
 
-def _measure(cluster: Ours, kind: str, count: int, size: Size) -> Found:
+def _measure(cluster: Ours, kind: str, count: int, size: Size, cores: Cores) -> Found:
     found = Found()
+    _keep_on(cluster.pids[-1], cores.server)
     for number in range(size.rounds):
         found.alone.append(_p99(cluster, size.start_seconds))
         cases = [_beside, _among]
         for case in cases if number % 2 else reversed(cases):
-            touch_memory(size.touched_bytes)
-            case(cluster, kind, count, size, found)
+            case(cluster, kind, count, size, cores, found)
             _settle(cluster)
     return found
 
 
-def _beside(cluster: Ours, kind: str, count: int, size: Size, found: Found) -> None:
-    with Sink() as sink, Trouble(kind, sink.address, count) as trouble:
+def _beside(cluster: Ours, kind: str, count: int, size: Size, cores: Cores, found: Found) -> None:
+    with Sink(cores) as sink, Trouble(kind, sink.address, count, cores) as trouble:
         _follow(cluster, trouble, size, found.beside)
 
 
-def _among(cluster: Ours, kind: str, count: int, size: Size, found: Found) -> None:
-    trouble = Trouble(kind, broker_of(cluster), count)
+def _among(cluster: Ours, kind: str, count: int, size: Size, cores: Cores, found: Found) -> None:
+    trouble = Trouble(kind, broker_of(cluster), count, cores)
     with Peak(cluster) as peak, trouble:
         _follow(cluster, trouble, size, found.among)
     found.memory_mb = max(found.memory_mb, peak.megabytes)

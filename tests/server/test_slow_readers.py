@@ -18,6 +18,8 @@ MANY = 400
 """Such replies are 100 MiB: a client that is owed 64 MiB is closed."""
 CROWD, ASKED = 40, 10
 """Together they are owed more than 32 MiB."""
+TRIED_BYTES_MAX = 1 << 20
+"""More than sockets and a few turns take; the broker is asked for a hundred times as much."""
 
 
 class Asked:
@@ -98,6 +100,18 @@ def test_pulls_are_answered_as_their_client_reads(broker: Broker, servers, tmp_p
     slow.send(*(pull(n, n % 8, sysFlag="4", maxMsgNums="1") for n in range(MANY)))
     wait_counted(broker.listener, native_11=1)
     assert broker.pull(0).code == 0, "others are served"
+    assert {slow.read()[:2] for _ in range(MANY)} == {(0, n) for n in range(MANY)}
+
+
+def test_of_one_that_reads_nothing_few_pulls_are_answered(broker: Broker, servers: Servers):
+    broker.send(BODY, e="0")
+    broker.wait_readable(1)
+    slow = servers.connect(broker.port)
+    slow.send(*(pull(n, 0, sysFlag="4", maxMsgNums="1") for n in range(MANY)))
+    assert until(lambda: broker.listener.counters()["bytes_out"] > TRIED_BYTES_MAX / 8)
+    for _ in range(MANY):  # trials rest between each other, but not for so long
+        assert broker.pull(1).code == 19, "others are answered, here that there is nothing new"
+    assert broker.listener.counters()["bytes_out"] < TRIED_BYTES_MAX, "it has taken nothing"
     assert {slow.read()[:2] for _ in range(MANY)} == {(0, n) for n in range(MANY)}
 
 

@@ -162,11 +162,8 @@ impl Connection {
 
     /// Whether a TLS handshake goes on.
     pub(super) fn is_handshaking(&self) -> bool {
-        let outbound = self.outbound.lock();
-        outbound
-            .tls
-            .as_ref()
-            .is_some_and(|tls| tls.is_handshaking())
+        let session = &self.outbound.lock().tls;
+        session.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
     /// Opens received bytes into `plain`, the rest into `rest`, and sends what the session itself
@@ -264,6 +261,17 @@ impl Connection {
         drop(outbound);
         self.write_wake.notify_one();
         Ok(())
+    }
+
+    /// Has the system keep no more bytes than this that it did not send yet, where it can. Without a
+    /// limit a peer that does not read takes up to 4 MB of the memory that all sockets share.
+    pub fn keep_unsent(&self, bytes: u32) {
+        #[cfg(target_os = "linux")]
+        let _ = socket2::SockRef::from(self.stream()).set_tcp_notsent_lowat(bytes);
+    }
+
+    pub(super) fn stream(&self) -> &TcpStream {
+        self.stream.as_ref()
     }
 
     fn count_queued(&self, bytes: usize) {

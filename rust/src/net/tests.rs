@@ -24,6 +24,17 @@ async fn pair() -> (Arc<Connection>, Receiver, TcpStream) {
 }
 
 #[tokio::test]
+#[cfg(target_os = "linux")]
+async fn the_system_keeps_as_little_unsent_as_it_is_told() {
+    let (near, _receiver, _far) = pair().await;
+    let kept = || socket2::SockRef::from(near.stream()).tcp_notsent_lowat();
+    near.keep_unsent(4_096);
+    assert_eq!(kept().unwrap(), 4_096);
+    near.keep_unsent(65_536);
+    assert_eq!(kept().unwrap(), 65_536);
+}
+
+#[tokio::test]
 async fn sends_of_many_threads_arrive_whole() {
     let (near, _receiver, mut far) = pair().await;
     let writer = tokio::spawn({

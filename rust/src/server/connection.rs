@@ -6,23 +6,22 @@ use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
 use super::core::Core;
+use super::deadlines;
 use super::dispatch;
 use super::events::EventKind;
-use super::limits::{
-    BULK_BYTES, FIRST_READ_BYTES, FRAME_SECONDS_MAX, READ_BYTES, SHORT_TURN_BYTES, TAKEN_BYTES,
-    UNREAD_BYTES_PAUSE,
-};
+use super::limits::{FIRST_READ_BYTES, READ_BYTES, UNREAD_BYTES_PAUSE};
 use super::overload;
 use super::parked;
 use super::peers::Peer;
 use super::slice;
 use super::split::{Splitter, Taken};
 use super::tls::Handshake;
+use super::trial::{Length, Trial};
+use super::turns;
 use super::unfinished;
 use crate::net::receiver::Receiver;
 
@@ -41,7 +40,7 @@ thread_local! {
 }
 
 /// Why a connection ends.
-type End = (EventKind, String);
+pub(super) type End = (EventKind, String);
 
 /// How a read ended.
 #[derive(PartialEq, Eq)]
@@ -65,10 +64,8 @@ struct Connection {
     left: Vec<u8>,
     /// Bytes to read at once: more for who sends much, less for who is owed much.
     room: usize,
-    /// Its last answers were long, or there were none yet.
-    is_bulk: bool,
-    /// Bytes of answers to what was read, whether its client took them or not.
-    answered: usize,
+    /// Whether its client takes its answers.
+    trial: Trial,
 }
 
 /// Takes a connection down, however its task ends: returned, panicked, or dropped by a stop.
@@ -115,8 +112,7 @@ pub(super) fn serve(
         handshake: None,
         left: Vec::new(),
         room: FIRST_READ_BYTES,
-        is_bulk: true,
-        answered: 0,
+        trial: Trial::new(),
     };
     async move {
         let mut ending = Ending {
@@ -138,7 +134,7 @@ impl Connection {
         loop {
             let was_fresh = self.is_fresh;
             let owed = peer.owed();
-            let may_read = !overload::is_full(&self.core, owed, UNREAD_BYTES_PAUSE);
+            let may_read = self.may_read(owed);
             tokio::select! {
                 turn = self.turn(is_more), if may_read => match turn {
                     Err(end) => return end,
@@ -164,6 +160,21 @@ impl Connection {
         }
     }
 
+    /// Whether a client that is owed so many bytes is read, and what was read of it served.
+    fn may_read(&self, owed: usize) -> bool {
+        let has_room = !overload::is_full(&self.core, owed, UNREAD_BYTES_PAUSE);
+        has_room && (owed == 0 || self.next_length() == Length::Long)
+    }
+
+    fn next_check(&self) -> Instant {
+        deadlines::next_check(&self.core, &self.peer, self.handshake.as_ref())
+    }
+
+    fn overdue(&self) -> Option<End> {
+        let is_awaited = self.splitter.is_partial() && self.may_read(self.peer.owed());
+        deadlines::overdue(&self.core, &self.peer, self.handshake.as_ref(), is_awaited)
+    }
+
     /// The client took some of the answers it was owed, if any could be written.
     fn wrote(&self, owed: usize, may_read: bool) {
         let now_ms = self.core.clock.monotonic_ms();
@@ -180,11 +191,11 @@ impl Connection {
     /// few connections that may have long ones. All others are in nobody's way until then.
     async fn turn(&mut self, is_more: bool) -> Result<Turn, End> {
         if !is_more {
-            return poll_fn(|cx| self.poll_read(cx, SHORT_TURN_BYTES)).await;
+            return poll_fn(|cx| self.poll_read(cx, Length::Short)).await;
         }
         let core = Arc::clone(&self.core);
-        // One that is not left with requests sends much: that is no question of taking answers.
-        let is_trial = !self.left.is_empty() && !self.is_reader();
+        let length = self.next_length();
+        let is_trial = length == Length::Trial;
         if !core.long_turns.are_taken(is_trial) {
             tokio::task::yield_now().await; // else it waits for a place anyway
         }
@@ -192,7 +203,10 @@ impl Connection {
         let place = Box::pin(core.long_turns.wait(is_trial)).await;
         let once = poll_fn(|cx| {
             let _long = slice::LongWork::begin();
-            Poll::Ready(self.poll_read(cx, READ_BYTES))
+            if is_trial {
+                turns::pass_on_the_watch();
+            }
+            Poll::Ready(self.poll_read(cx, length))
         })
         .await;
         place.leave();
@@ -202,14 +216,18 @@ impl Connection {
         }
     }
 
-    /// Its client took enough to tell it from one that does not read.
-    fn is_reader(&self) -> bool {
-        self.answered.saturating_sub(self.peer.owed()) >= TAKEN_BYTES
+    /// Of a turn of its own. One that is not left with requests sends much: that is no question of
+    /// taking answers.
+    fn next_length(&self) -> Length {
+        match self.left.is_empty() {
+            true => Length::Long,
+            false => self.trial.length(),
+        }
     }
 
     /// Reads once, unless something is left from the last time, and answers the whole frames that
     /// are there, until the answers are longer than `limit` bytes.
-    fn poll_read(&mut self, cx: &mut Context<'_>, limit: usize) -> Poll<Result<Turn, End>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, length: Length) -> Poll<Result<Turn, End>> {
         if self.core.is_draining() {
             return Poll::Pending; // for good: nothing more is read
         }
@@ -217,7 +235,7 @@ impl Connection {
             scratch.replies.clear(); // a panic may have left another connection's
             if !self.left.is_empty() {
                 let left = std::mem::take(&mut self.left);
-                return Poll::Ready(self.answer(&left, &mut scratch.replies, limit));
+                return Poll::Ready(self.answer(&left, &mut scratch.replies, length));
             }
             let (received, is_kept) = self.receive(cx, &mut scratch.input);
             let failure = self.follow_handshake(&received);
@@ -229,7 +247,7 @@ impl Connection {
                         self.room = READ_BYTES.min(2 * self.room);
                     }
                     let bytes = &scratch.input[..if is_kept { 0 } else { count }];
-                    let turn = self.take(bytes, count, &mut scratch.replies, limit);
+                    let turn = self.take(bytes, count, &mut scratch.replies, length);
                     turn.map(|turn| if count < READ_BYTES { turn } else { Turn::Over })
                 }
                 Err(error) => Err((failure, error.to_string())),
@@ -246,6 +264,7 @@ impl Connection {
         if self.receiver.is_plain()
             && let Some((frame, missing)) = self.splitter.large(self.room)
         {
+            turns::pass_on_the_watch();
             let limit = missing.min(READ_BYTES);
             return (self.receiver.poll_receive_more(cx, frame, limit), true);
         }
@@ -260,13 +279,13 @@ impl Connection {
         bytes: &[u8],
         count: usize,
         replies: &mut Vec<u8>,
-        limit: usize,
+        length: Length,
     ) -> Result<Turn, End> {
         if self.is_fresh && !self.begin(bytes)? {
             return Ok(Turn::Done);
         }
         self.core.counters.bytes_in.add(count as u64);
-        self.answer(bytes, replies, limit)
+        self.answer(bytes, replies, length)
     }
 
     /// False if these bytes begin a TLS handshake, which is under way then.
@@ -301,12 +320,11 @@ impl Connection {
         EventKind::Tls
     }
 
-    fn answer(&mut self, bytes: &[u8], replies: &mut Vec<u8>, limit: usize) -> Result<Turn, End> {
+    fn answer(&mut self, bytes: &[u8], replies: &mut Vec<u8>, length: Length) -> Result<Turn, End> {
         let (core, peer) = (&self.core, &self.peer);
         let now_ms = core.clock.monotonic_ms();
         let mut is_new = !self.splitter.is_partial();
-        let is_short = limit < READ_BYTES;
-        let may_wait = is_short && self.is_bulk && core.long_turns.are_taken(!self.is_reader());
+        let may_wait = self.trial.must_wait(length, &core.long_turns);
         let result = self.splitter.feed(bytes, |whole| {
             is_new = true; // what is left after it
             if may_wait && whole.own.is_none() && dispatch::is_pull(whole.bytes) {
@@ -315,7 +333,7 @@ impl Connection {
             dispatch::frame(core, peer, whole, replies)?;
             let owed = replies.len();
             Ok(
-                match owed > limit || overload::has_its_share(core, peer, owed) {
+                match owed > length.bytes() || overload::has_its_share(core, peer, owed) {
                     true => Taken::Last,
                     false => Taken::Next,
                 },
@@ -323,9 +341,9 @@ impl Connection {
         });
         // Also before an error: what was asked before the bad frame is answered.
         if !replies.is_empty() {
-            self.is_bulk = replies.len() > BULK_BYTES;
-            self.answered = self.answered.saturating_add(replies.len());
+            let count = replies.len();
             send(core, peer, replies, now_ms);
+            self.trial.note(count, length, peer, &core.long_turns);
         }
         let left = result.map_err(|error| {
             core.counters.frames_bad.one();
@@ -341,52 +359,6 @@ impl Connection {
             true => Ok(Turn::Done),
             false => Ok(Turn::Over),
         }
-    }
-
-    /// When to look at the limits of time again: often enough for both.
-    fn next_check(&self) -> Instant {
-        let idle = self.core.settings.idle_timeout;
-        let quiet_ms = self.core.clock.monotonic_ms() - self.peer.last_active_ms();
-        let quiet = Duration::from_millis(quiet_ms.try_into().unwrap_or(0));
-        let left = idle.saturating_sub(quiet).max(Duration::from_millis(1));
-        let check = Instant::now() + left.min(Duration::from_secs(FRAME_SECONDS_MAX));
-        let handshake = self.handshake.as_ref();
-        handshake.map_or(check, |handshake| check.min(handshake.deadline))
-    }
-
-    fn overdue(&self) -> Option<End> {
-        if let Some(handshake) = &self.handshake
-            && handshake.deadline <= Instant::now()
-        {
-            self.core.counters.tls_failed.one();
-            let seconds = self.core.settings.tls.handshake_timeout.as_secs_f64();
-            let detail = format!("the TLS handshake was not complete after {seconds} s");
-            return Some((EventKind::Tls, detail));
-        }
-        let began_ms = self.peer.unfinished.began_ms();
-        let taken_ms = began_ms.map_or(0, |began_ms| self.core.clock.monotonic_ms() - began_ms);
-        let may_read = !overload::is_full(&self.core, self.peer.owed(), UNREAD_BYTES_PAUSE);
-        let is_late = taken_ms >= FRAME_SECONDS_MAX as i64 * 1_000;
-        if self.splitter.is_partial() && is_late && may_read {
-            self.core.counters.frames_bad.one();
-            let detail = format!("a frame was not complete after {FRAME_SECONDS_MAX} s");
-            return Some((EventKind::BadFrame, detail));
-        }
-        let idle = self.core.settings.idle_timeout;
-        let quiet_ms = self.core.clock.monotonic_ms() - self.peer.last_active_ms();
-        if Duration::from_millis(quiet_ms.try_into().unwrap_or(0)) < idle {
-            return None;
-        }
-        self.core.counters.connections_idle.one();
-        let seconds = idle.as_secs_f64();
-        Some(match self.peer.owed() {
-            0 => (EventKind::Idle, format!("idle for {seconds} s")),
-            owed => {
-                let detail =
-                    format!("its client has {owed} bytes to read and took none for {seconds} s");
-                (EventKind::Unread, detail)
-            }
-        })
     }
 }
 

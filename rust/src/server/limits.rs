@@ -23,11 +23,18 @@ pub const SHORT_TURN_BYTES: usize = 128 << 10;
 pub const BULK_BYTES: usize = SHORT_TURN_BYTES / 2;
 
 /// A client that took so many bytes of answers reads: the system takes less for one that does not.
-pub const TAKEN_BYTES: usize = 1 << 20;
+pub const TAKEN_BYTES: usize = 256 << 10;
 
 /// Between two long turns of clients that took less, one at a time; the timer rounds it up to whole
 /// milliseconds.
 pub const TRIAL_REST: Duration = Duration::from_micros(500);
+
+/// Bytes of answers that end such a turn.
+pub const TRIAL_TURN_BYTES: usize = 32 << 10;
+
+/// Bytes the system may keep for such a client that were not sent yet: one that reads is sent them
+/// at once.
+pub const TRIAL_UNSENT_BYTES_MAX: u32 = 32 << 10;
 
 /// Bytes the system may keep for a client that were not sent yet. Without a limit one that does not
 /// read takes up to 4 MB of the system's memory for sockets, which all connections share.

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::connection;
 use super::core::Core;
 use super::events::EventKind;
-use super::limits::{BACKLOG, UNREAD_BYTES_MAX};
+use super::limits::{BACKLOG, TRIAL_UNSENT_BYTES_MAX, UNREAD_BYTES_MAX};
 use super::peers::Peer;
 use crate::net::connection::Connection;
 
@@ -88,6 +88,7 @@ fn admit(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr, fast_port: boo
     let Ok((connection, receiver)) = connection else {
         return;
     };
+    connection.keep_unsent(TRIAL_UNSENT_BYTES_MAX);
     let now_ms = core.clock.monotonic_ms();
     let id = core.peers.next_id();
     let peer = Arc::new(Peer::new(id, remote, fast_port, connection, now_ms));
@@ -99,9 +100,6 @@ fn admit(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr, fast_port: boo
 fn prepare(stream: &TcpStream) -> io::Result<()> {
     // Replies are small and written once per read: nothing gains from waiting for more.
     stream.set_nodelay(true)?;
-    // Not every system has this; those that do not keep more.
-    #[cfg(target_os = "linux")]
-    let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(super::limits::UNSENT_BYTES_MAX);
     Ok(())
 }
 
@@ -118,10 +116,5 @@ mod tests {
         assert!(!stream.nodelay().unwrap(), "the system has it already");
         prepare(&stream).unwrap();
         assert!(stream.nodelay().unwrap());
-        #[cfg(target_os = "linux")]
-        assert_eq!(
-            socket2::SockRef::from(&stream).tcp_notsent_lowat().unwrap(),
-            super::super::limits::UNSENT_BYTES_MAX
-        );
     }
 }

@@ -17,6 +17,7 @@ mod broker_row;
 mod cold;
 mod connection;
 mod core;
+mod deadlines;
 mod dispatch;
 mod events;
 mod group_row;
@@ -56,6 +57,7 @@ mod tables;
 mod tls;
 mod traffic;
 mod transaction;
+mod trial;
 mod turns;
 mod unfinished;
 
