@@ -263,8 +263,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Has the system keep no more bytes than this that it did not send yet, where it can. Without a
-    /// limit a peer that does not read takes up to 4 MB of the memory that all sockets share.
+    /// Has the system keep no more bytes than this that it did not send yet, where it can. Without
+    /// a limit a peer that does not read takes up to 4 MB of the memory that all sockets share.
     pub fn keep_unsent(&self, bytes: u32) {
         #[cfg(target_os = "linux")]
         let _ = socket2::SockRef::from(self.stream()).set_tcp_notsent_lowat(bytes);
