@@ -50,7 +50,8 @@ def _available() -> int:
 
 def _keep(byte_count: int) -> None:
     """Touch all pages, give most of them back, and wait for the end of the input."""
-    memory = mmap.mmap(-1, byte_count)
+    # Private: of shared memory nothing goes back.
+    memory = mmap.mmap(-1, byte_count, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory.madvise(mmap.MADV_NOHUGEPAGE)
     memory.madvise(POPULATE_WRITE)
     step = KEPT_OF * PAGE_BYTES
