@@ -23,11 +23,10 @@ from typing import Self
 
 from benches.cases import make_backlog
 from benches.crowd import allow_files
-from benches.harness import ROOT, Report, command_line, mode_of
+from benches.harness import ROOT, Report, command_line, mode_of, touch_memory
 from benches.scale import broker_of
 from benches.servers import Ours
 from benches.trouble import SINK
-from benches.warm import warm_memory
 from mqclient.cli.bench import run_produce
 from tests.interop.processes import ServerProcess
 
@@ -55,7 +54,7 @@ START, STEADY = PHASES = ("its first second", "after it")
 class Size:
     """How many misbehave, and for how many seconds: at the start, and after it.
 
-    warm_bytes: of memory, what broker and system may take for them.
+    touched_bytes: of memory before each time, what broker and system may take for them.
     apart: kinds that are measured once more with the generator on one core and the broker, or the
     sink, on the others, as from another machine.
     """
@@ -65,7 +64,7 @@ class Size:
     start_seconds: float
     steady_seconds: float
     rounds: int
-    warm_bytes: int
+    touched_bytes: int
     apart: tuple[str, ...] = ("stopped-readers",)
 
 
@@ -81,7 +80,7 @@ LARGE = Size(
     start_seconds=1.0,
     steady_seconds=1.2,
     rounds=9,
-    warm_bytes=4 << 30,
+    touched_bytes=1 << 30,
 )
 SMALL = Size(
     {"stopped-readers": 20, "slow-senders": 50, "floods": 5, "slow-floods": 5, "half-frames": 5},
@@ -89,7 +88,7 @@ SMALL = Size(
     start_seconds=0.3,
     steady_seconds=0.3,
     rounds=1,
-    warm_bytes=1 << 24,
+    touched_bytes=1 << 24,
 )
 
 
@@ -223,7 +222,6 @@ def run(size: Size, report: Report) -> None:
     """Run the kinds of overload that `size` counts."""
     allow_files()
     with (
-        warm_memory(size.warm_bytes),
         tempfile.TemporaryDirectory(prefix="mqbench-") as folder,
         Ours(Path(folder) / "ours", {}) as cluster,
     ):
@@ -245,6 +243,7 @@ def _measure(cluster: Ours, kind: str, count: int, size: Size, cores: Cores) -> 
         found.alone.append(_p99(cluster, size.start_seconds))
         cases = [_beside, _among]
         for case in cases if number % 2 else reversed(cases):
+            touch_memory(size.touched_bytes)
             case(cluster, kind, count, size, cores, found)
             _settle(cluster)
     return found

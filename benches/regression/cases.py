@@ -26,6 +26,7 @@ import pytest
 
 from benches import calibrate
 from benches.cases import BACKLOG_TOPIC, make_backlog
+from benches.harness import touch_memory
 from benches.offline_cases import (  # the fixtures are found by their names
     BODY,
     COLUMNS,
@@ -34,7 +35,6 @@ from benches.offline_cases import (  # the fixtures are found by their names
     reader,  # noqa: F401
 )
 from benches.servers import Ours
-from benches.warm import warm_memory
 from mqclient.aio import Message, Producer
 from mqclient.cli.bench import run_consume, run_produce
 from mqstore import Settings, Store, StoreReader, decode_messages
@@ -258,8 +258,8 @@ def test_send_1_in_flight(against_wire: Against, server: Ours) -> None:
 
 
 def test_send_64_in_flight(against_stream: Against, folder: Path) -> None:
-    warm = warm_memory(times(1 << 30))  # what all rounds store, twice
-    with warm, every_core(), Ours(folder / "every-core", {}) as server:
+    with every_core(), Ours(folder / "every-core", {}) as server:
+        touch_memory(times(1 << 30))  # what all rounds store, twice
         against_stream(lambda: send(server, 30_000, in_flight=64))
 
 

@@ -17,14 +17,11 @@ from benches.servers import Cluster, Java, Ours
 from benches.versus_java import results
 from benches.versus_java.rows import KINDS, Row, Session
 from benches.versus_java.table import ROWS
-from benches.warm import warm_memory
 from scripts import java_rocketmq
 
 ROUNDS = 5
 SECONDS = 4.0
 WARMUP_SECONDS = 2.0
-WARM_BYTES = 12 << 30
-"""Of memory: what the fastest rounds of three brokers fill."""
 SCRATCH = RESULTS / "versus_java"
 """Where results go that are not for keeping."""
 SMOKE = (0.2, 0.1, 1)
@@ -54,9 +51,8 @@ def run(
     java_rocketmq.fetch()
     java_rocketmq.fetch(java_rocketmq.VERSUS)
     java_rocketmq.compile_drivers(java_rocketmq.VERSUS)
-    with warm_memory(WARM_BYTES):
-        for name in names:
-            _measure(row_of(name), home, (seconds, warmup_seconds, rounds))
+    for name in names:
+        _measure(row_of(name), home, (seconds, warmup_seconds, rounds))
     print(f"written to {results.write(ROWS, home).relative_to(ROOT)}")
 
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from benches import calibrate
 from benches.cases import Case, Loads, make_backlog, measure
+from benches.harness import touch_memory
 from benches.servers import Cluster, Java
 from benches.versus_java import limit
 from benches.versus_java.bystanders import Bystanders
@@ -27,6 +28,8 @@ REWARM_SECONDS = 0.5
 PACED_IN_FLIGHT_MAX = 1024
 OTHERS_MAX, DROPPED_MAX = 0.1, 1
 """A round beside more foreign CPU than this is dropped, so many times the rounds asked for."""
+TOUCHED_BYTES_PER_SECOND = 512 << 20
+"""Of memory before a round, times its seconds: what the fastest loads fill."""
 DISK_FLUSHES = 500
 ASYNC, SYNC = "ASYNC_FLUSH", "SYNC_FLUSH"
 
@@ -153,6 +156,8 @@ class _Turns:
         figures, share = {}, 0.0
         for cluster in self.clusters:
             os.sync()  # what others left to be written
+            if not self.how.backlog:  # which is to stay in memory
+                touch_memory(int(self._seconds * TOUCHED_BYTES_PER_SECOND))
             pids = [pid for one in self.clusters for pid in one.pids]
             bystanders = Bystanders([*pids, *self.session.client_pids])
             figures[cluster.name] = self._measure(cluster)
