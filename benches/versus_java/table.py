@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from benches.cases import Case
 from benches.versus_java.at_rest import Memory, Start
 from benches.versus_java.java_client import JavaConsume, JavaSend
 from benches.versus_java.routes import Routes
 from benches.versus_java.rows import Goal, Need, Row
-from benches.versus_java.under_load import ASYNC, SYNC, Load, NativeSend, OpenLoop, paced_java
+from benches.versus_java.under_load import (
+    ASYNC,
+    SYNC,
+    TOUCHED_BYTES_MOST,
+    Load,
+    NativeSend,
+    OpenLoop,
+    paced_java,
+)
 
 RATE, CPU = "messages_per_s", "broker_cpu_us_per_message"
 BATCH = 32
@@ -80,7 +90,7 @@ ROWS = (
     Row(
         "java-batch",
         "Java client, 16 threads, batches of 32 x 128 B",
-        java_send(BATCH_THREADS, BATCH, BATCH_BODY),
+        replace(java_send(BATCH_THREADS, BATCH, BATCH_BODY), touched_bytes=TOUCHED_BYTES_MOST),
         (times_java(2),),
     ),
     Row(
@@ -112,7 +122,10 @@ ROWS = (
     Row(
         "native-async-64-rocketmq",
         "Native client, 64 in flight, ROCKETMQ headers, rounds of 10 s",
-        native(Case("64", produce=IN_FLIGHT, headers="rocketmq"), seconds=10.0, limit=True),
+        replace(
+            native(Case("64", produce=IN_FLIGHT, headers="rocketmq"), seconds=10.0, limit=True),
+            touched_bytes=TOUCHED_BYTES_MOST,
+        ),
         (at_least(RATE, 400_000), times_java()),
     ),
     Row(
