@@ -1,14 +1,20 @@
 """`mqclient bench` against our own servers in this process."""
 
 import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from mqclient.cli.bench import bench
+from mqclient.cli.bench import bench, run_produce
 from mqserver import Standalone
+from tests.waiting import until
 
 NOBODY = "127.0.0.1:1"
 
@@ -232,3 +238,45 @@ def test_what_cannot_be_compared(tmp_path: Path, text: str, code: int, words: st
     found, _, said = run("compare", str(good), str(bad))
     assert (found, words in " ".join(said.split())) == (code, True), said
     assert run("compare", str(good))[0] == run("compare", str(good), str(good))[0] == 2
+
+
+class Enough(Exception):
+    """Raised by a signal's handler."""
+
+
+@contextmanager
+def signalled(mq: Standalone, topic: str, number: signal.Signals) -> Iterator[None]:
+    """This process gets a signal once there is a message."""
+
+    def wait() -> None:
+        assert until(lambda: mq.messages(topic))
+        os.kill(os.getpid(), number)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def test_ctrl_c_ends_a_load_and_gives_its_report(mq_broker: Standalone) -> None:
+    topic = mq_broker.topic()
+    endless: dict[str, object] = {"namesrv": mq_broker.namesrv, "topic": topic, "duration_s": 3600}
+    with signalled(mq_broker, topic, signal.SIGINT):
+        sent = run_produce({**endless, "warmup_s": 0.0}, rate=500.0)
+    assert 0 < sent["messages"] == len(mq_broker.messages(topic))
+
+
+def test_what_another_signals_handler_raises_ends_a_load(mq_broker: Standalone) -> None:
+    def enough(*_: object) -> None:
+        raise Enough
+
+    topic = mq_broker.topic()
+    endless: dict[str, object] = {"namesrv": mq_broker.namesrv, "topic": topic, "duration_s": 3600}
+    before = signal.signal(signal.SIGTERM, enough)
+    try:
+        with signalled(mq_broker, topic, signal.SIGTERM), pytest.raises(Enough):
+            run_produce({**endless, "warmup_s": 0.0}, rate=500.0)
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyConnectionError, PyPermissionError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{
+    PyConnectionError, PyKeyboardInterrupt, PyPermissionError, PyRuntimeError, PyValueError,
+};
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 
@@ -28,7 +30,8 @@ pub fn bench(py: Python<'_>, kind: &str, settings: &str) -> PyResult<String> {
 }
 
 /// Runs the load on a thread of its own, looking for signals meanwhile. One Ctrl-C ends the load
-/// and gives the report so far; it is raised only if the load does not end.
+/// and gives the report so far; it is raised only if the load does not end. What another signal's
+/// handler raises, as one that exits, ends it too and is raised.
 fn run<S: DeserializeOwned + Send + 'static>(
     py: Python<'_>,
     settings: &str,
@@ -48,10 +51,11 @@ fn run<S: DeserializeOwned + Send + 'static>(
         match py.detach(move || outcome.recv_timeout(POLL)) {
             Ok(report) => return to_json(report.map_err(to_python)?),
             Err(RecvTimeoutError::Timeout) => {
-                if let Err(signal) = py.check_signals()
-                    && stop.swap(true, Ordering::Relaxed)
-                {
-                    return Err(signal);
+                if let Err(signal) = py.check_signals() {
+                    let was_asked = stop.swap(true, Ordering::Relaxed);
+                    if was_asked || !signal.is_instance_of::<PyKeyboardInterrupt>(py) {
+                        return Err(signal);
+                    }
                 }
             }
             Err(RecvTimeoutError::Disconnected) => return Err(to_python(BenchError::Worker)),
