@@ -81,8 +81,12 @@ def measure(load: Loads, cluster: Cluster, seconds: float) -> dict[str, Any]:
 
 
 def send(cluster: Cluster, topic: str, count: int) -> None:
-    """So many messages to a topic, one after the other; raises BenchFailed if one failed."""
+    """So many messages to a topic, one after the other; raises BenchFailed if one failed.
+
+    Consumers find a topic that this made: a broker tells the NameServer of it some time later.
+    """
     no_problems(run_produce({"namesrv": cluster.namesrv, "topic": topic, "count": count}))
+    cluster.route(topic)
 
 
 def no_problems(report: dict[str, Any]) -> dict[str, Any]:
@@ -99,6 +103,7 @@ def make_backlog(cluster: Cluster, messages: int) -> None:
     while left > 0:  # a busy broker refuses some
         count = {"warmup_s": 0.0, "duration_s": 600.0, "count": left}
         left -= run_produce({**load, **count}, in_flight=64)["messages"]
+    cluster.route(BACKLOG_TOPIC)
     deadline = time.monotonic() + BACKLOG_SETTLE_SECONDS
     while (read := _readable(load)) < messages:
         if time.monotonic() > deadline:
@@ -106,11 +111,5 @@ def make_backlog(cluster: Cluster, messages: int) -> None:
 
 
 def _readable(load: dict[str, object]) -> int:
-    """Messages of the backlog that can be read now; 0 while the new topic is not registered."""
-    try:
-        report = run_consume({**load, "warmup_s": 0.0, "duration_s": 600.0})
-    except RuntimeError as error:
-        if "does not exist" not in str(error):
-            raise
-        return 0
-    return int(report["messages"])
+    """Messages of the backlog that can be read now."""
+    return int(run_consume({**load, "warmup_s": 0.0, "duration_s": 600.0})["messages"])

@@ -151,11 +151,7 @@ def _rest(cluster: Ours, rows: Rows, mode: str) -> None:
 
 def broker_of(cluster: Ours) -> str:
     """The address of a cluster's broker."""
-    call = calls.route(AUTO_CREATE_TOPIC)
-    with Probe(cluster.namesrv) as probe:
-        route = call.result(probe.call(call.request))
-    assert route is not None
-    return route.broker_datas[0].broker_addrs[0]
+    return cluster.route(AUTO_CREATE_TOPIC).broker_datas[0].broker_addrs[0]
 
 
 def _compare(cluster: Ours, small: Ours, rows: Rows, mode: str) -> None:

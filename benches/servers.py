@@ -13,6 +13,7 @@ from typing import Self
 
 from benches.harness import ROOT, ProcessCost
 from mqclient.wire import calls
+from mqclient.wire.bodies.route import TopicRouteData
 from mqserver.probe import Probe
 from scripts.java_rocketmq import INTEROP, OPEN_FLAGS, VERSUS, Project, fetch
 from tests.interop.java_servers import prepare_home
@@ -22,6 +23,7 @@ from tests.ports import free_triple
 AUTO_CREATE_TOPIC = "TBW102"
 BOOTED = "boot success"
 BOOT_SECONDS_MAX = 60.0
+ROUTE_SECONDS_MAX = 60.0
 HEAP = ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=1g", "-XX:+UseG1GC")
 """What RocketMQ's own scripts use, scaled to a small machine."""
 NO_TLS = "-Dtls.server.mode=disabled"
@@ -51,7 +53,7 @@ class Cluster:
         self.folder.mkdir(parents=True)
         try:
             self._start()
-            self._await_registered()
+            self.route(AUTO_CREATE_TOPIC)  # RocketMQ 5 is up before the NameServer knows of it
         except BaseException as error:
             error.add_note(f"while starting {self.name}")
             self._stop()
@@ -81,6 +83,17 @@ class Cluster:
         names = (Path(at) / name for at, _, found in os.walk(self.folder) for name in found)
         return sum(name.stat().st_blocks * 512 for name in names if name.exists())
 
+    def route(self, topic: str) -> TopicRouteData:
+        """What the NameServer says of a topic, as soon as the broker has told it of that topic."""
+        call = calls.route(topic)
+        deadline = time.monotonic() + ROUTE_SECONDS_MAX
+        with Probe(self.namesrv) as namesrv:
+            while (route := call.result(namesrv.call(call.request))) is None:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"{topic}: not registered in {ROUTE_SECONDS_MAX} s")
+                time.sleep(0.01)
+        return route
+
     def restart_empty(self) -> None:
         """Stop both servers, delete all they stored, and start them again."""
         self._stop()
@@ -101,16 +114,6 @@ class Cluster:
             time.sleep(0.001)
         self.start_ms.append((time.monotonic() - started) * 1000)
         process.await_line(BOOTED)
-
-    def _await_registered(self) -> None:
-        """RocketMQ 5 says that it is up before the NameServer knows of it."""
-        call = calls.route(AUTO_CREATE_TOPIC)
-        deadline = time.monotonic() + BOOT_SECONDS_MAX
-        with Probe(self.namesrv) as namesrv:
-            while call.result(namesrv.call(call.request)) is None:
-                if time.monotonic() > deadline:
-                    raise RuntimeError(f"not registered in {BOOT_SECONDS_MAX} s")
-                time.sleep(0.01)
 
     def _stop(self) -> None:
         for process in reversed(self._processes):
