@@ -16,8 +16,6 @@ use super::writer::Writer;
 /// Bytes kept warm ahead of the writer: 10 ms at the speed of memory. They cost memory and, with
 /// SYNC_FLUSH, a write of zeros, so an idle log should not have more of them.
 const WARM_BYTES: u64 = 16 << 20;
-/// Warmed at a time; the writer may have to wait for one piece.
-const PIECE_BYTES: u64 = 1 << 20;
 
 /// The writer waits for a file that is not ready this long; RocketMQ does, too.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -212,7 +210,8 @@ impl<F: Files> Worker<F> {
         if let Some(next) = next {
             while self.make_ready(&next, next.start())? {}
         }
-        let mut wake_at = position + WARM_BYTES.min(self.step).min(last.length() / 4) / 2;
+        let row = last.disk().warm_pace().row_bytes;
+        let mut wake_at = position + row.min(self.step / 2).min(last.length() / 8);
         if position < middle {
             wake_at = wake_at.min(middle);
         }
@@ -230,7 +229,9 @@ impl<F: Files> Worker<F> {
         if segment.reserved() < (position + self.step / 2).min(segment.end()) {
             segment.reserve_to((position + self.step).min(segment.end()))?;
         }
-        segment.warm(PIECE_BYTES, position + WARM_BYTES)
+        let piece = segment.disk().warm_pace().piece_bytes;
+        let is_enough = position + WARM_BYTES < (segment.ready() + piece).min(segment.end());
+        Ok(!is_enough && segment.warm(piece)?)
     }
 
     /// Makes the file that starts at `start`, not warm; None if it exists.

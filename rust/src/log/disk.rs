@@ -37,6 +37,14 @@ pub trait Disk: Send + Sync + 'static {
     /// this returns: it may write zeros.
     fn warm(&self, from: u64, to: u64) -> io::Result<()>;
 
+    /// How it is best warmed.
+    fn warm_pace(&self) -> WarmPace {
+        WarmPace {
+            piece_bytes: 1 << 20,
+            row_bytes: 8 << 20,
+        }
+    }
+
     /// Makes a range read as zeros; its blocks may be given back.
     fn zero(&self, from: u64, to: u64) -> io::Result<()>;
 
@@ -63,6 +71,15 @@ pub trait Disk: Send + Sync + 'static {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
+}
+
+/// How much of a file is warmed at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WarmPace {
+    /// With one call: the writer may have to wait for it.
+    pub piece_bytes: u64,
+    /// With calls in a row: whoever would run on the same processor may have to wait for all.
+    pub row_bytes: u64,
 }
 
 /// [`Disk::copy_from_memory`] with a read for each piece.

@@ -9,23 +9,13 @@ use std::sync::{Arc, OnceLock};
 use libc::O_DIRECT;
 use memmap2::{Advice, MmapOptions, MmapRaw};
 
-use super::disk::{Disk, copy_by_reading};
+use super::disk::{Disk, WarmPace, copy_by_reading};
 use super::fs::{File, OpenOptions};
 use super::resident::{self, copy_from_map, is_resident};
 use super::tape::Operation;
+use super::warm::{self, ZEROS, write_zeros};
 
 const PAGE_BYTES: u64 = 4096;
-
-/// Zeros where direct writes can take them from. As many as are warmed at a time: appends wait
-/// while they are written, and 256 KiB at a time took a third more of the disk's time.
-#[repr(align(4096))]
-struct Zeros([u8; 1 << 20]);
-
-static ZEROS: Zeros = Zeros([0; 1 << 20]);
-
-/// Faulted in at once, bytes. As much as there is would be twice to three times dearer: the kernel
-/// makes folios as large as the request, and compacts memory to find room for the largest.
-const POPULATE_BYTES: usize = 256 << 10;
 
 /// A longer append goes to the kernel as it is.
 const ONE_CALL_BYTES_MAX: usize = 16 << 10;
@@ -92,7 +82,9 @@ impl FileDisk {
         match mode {
             WriteMode::Map => {
                 let length = usize::try_from(length).map_err(io::Error::other)?;
-                disk.map = Some(MmapOptions::new().len(length).map_raw(&disk.file)?);
+                let map = MmapOptions::new().len(length).map_raw(&disk.file)?;
+                map.advise(Advice::Random)?; // see `warm::map`
+                disk.map = Some(map);
             }
             WriteMode::Write => {
                 let mut options = OpenOptions::new();
@@ -169,16 +161,6 @@ impl FileDisk {
         let open = || MmapOptions::new().map_raw_read_only(&self.file).ok();
         let of_readers = || self.read_map.get_or_init(open).as_ref();
         self.map.as_ref().or_else(of_readers)
-    }
-
-    fn write_zeros(&self, from: u64, to: u64) -> io::Result<()> {
-        let mut at = from;
-        while at < to {
-            let count = (to - at).min(ZEROS.0.len() as u64);
-            self.file.write_all_at(&ZEROS.0[..count as usize], at)?;
-            at += count;
-        }
-        Ok(())
     }
 }
 
@@ -270,38 +252,29 @@ impl Disk for FileDisk {
             return Ok(());
         }
         // File systems without fallocate get their blocks by being written.
-        self.write_zeros(from, to)
+        write_zeros(&self.file, from, to)
     }
 
     fn warm(&self, from: u64, to: u64) -> io::Result<()> {
-        if let Some(map) = &self.map {
-            let start = usize::try_from(from).map_err(io::Error::other)?;
-            let end = usize::try_from(to).map_err(io::Error::other)?;
-            let populate = |at: usize| {
-                let count = POPULATE_BYTES.min(end - at);
-                map.advise_range(Advice::PopulateWrite, at, count)
-            };
-            let all = || (start..end).step_by(POPULATE_BYTES).try_for_each(populate);
-            return self.file.doing(&Operation::Allocate(from, to), all);
+        match (&self.map, &self.direct) {
+            (Some(map), _) => warm::map(&self.file, map, from, to),
+            (None, Some(direct)) => warm::direct(direct, from, to),
+            (None, None) => Ok(()),
         }
-        let Some(direct) = &self.direct else {
-            return Ok(());
-        };
-        // Direct writes need whole pages; what sticks out at either end stays as it is.
-        let (mut at, end) = (from.next_multiple_of(PAGE_BYTES), to - to % PAGE_BYTES);
-        while at < end {
-            let count = (end - at).min(ZEROS.0.len() as u64);
-            direct.write_all_at(&ZEROS.0[..count as usize], at)?;
-            at += count;
+    }
+
+    fn warm_pace(&self) -> WarmPace {
+        match self.map {
+            Some(_) => warm::MAP,
+            None => warm::DIRECT,
         }
-        Ok(())
     }
 
     fn zero(&self, from: u64, to: u64) -> io::Result<()> {
         if self.file.punch_hole(from, to)? {
             return Ok(());
         }
-        self.write_zeros(from, to)
+        write_zeros(&self.file, from, to)
     }
 
     fn sync(&self, from: u64, to: u64) -> io::Result<()> {
@@ -336,10 +309,16 @@ impl Disk for FileDisk {
     /// an error, not with the signal of a touched map.
     fn bring(&self, from: u64, to: u64) {
         let populate = |map: &MmapRaw| {
-            let start = from - from % PAGE_BYTES;
+            let start = (from - from % PAGE_BYTES) as usize;
             let to = to.min(map.len() as u64);
-            let length = to.saturating_sub(start) as usize;
-            let advise = || map.advise_range(Advice::PopulateRead, start as usize, length);
+            let length = (to as usize).saturating_sub(start);
+            let advise = || {
+                if self.map.is_some() {
+                    // All that is written may be read ahead, see `warm::map`; one border, not many.
+                    map.advise_range(Advice::Normal, 0, start + length)?;
+                }
+                map.advise_range(Advice::PopulateRead, start, length)
+            };
             self.file.doing(&Operation::Read(from, to), advise)
         };
         if self.readable_map().is_none_or(|map| populate(map).is_err()) {

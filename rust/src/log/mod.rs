@@ -16,11 +16,12 @@ mod segments;
 mod tape;
 mod unwritten;
 mod view;
+mod warm;
 mod writer;
 
 pub use allocate::Allocator;
 pub use directory::Directory;
-pub use disk::{Access, Disk, FileInfo, Files};
+pub use disk::{Access, Disk, FileInfo, Files, WarmPace};
 pub use faulting::{Faulting, FaultingDisk, Faults};
 pub use file_disk::{FileDisk, WriteMode};
 pub use memory::{Memory, MemoryDisk};

@@ -104,14 +104,13 @@ impl<D: Disk> Segment<D> {
         Ok(())
     }
 
-    /// Warms at most `bytes` behind what is ready, as far as blocks are reserved and `limit`
-    /// goes, and lets the writer have them; false if there is nothing to do.
-    pub fn warm(&self, bytes: u64, limit: u64) -> io::Result<bool> {
+    /// Warms at most `bytes` behind what is ready, as far as blocks are reserved, and lets the
+    /// writer have them; false if there is nothing to do.
+    pub fn warm(&self, bytes: u64) -> io::Result<bool> {
         // The writer must not come in between: warming may overwrite.
         let _moving = self.moving.lock();
         let from = self.ready();
-        let to = self.whole_pages(from + bytes);
-        let to = to.min(self.whole_pages(limit)).min(self.reserved());
+        let to = self.whole_pages(from + bytes).min(self.reserved());
         if from >= to {
             return Ok(false);
         }
