@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from benches.cases import Case
 from benches.versus_java.at_rest import Memory, Start
 from benches.versus_java.java_client import JavaConsume, JavaSend
@@ -12,7 +10,6 @@ from benches.versus_java.rows import Goal, Need, Row
 from benches.versus_java.under_load import (
     ASYNC,
     SYNC,
-    TOUCHED_BYTES_MOST,
     Load,
     NativeSend,
     OpenLoop,
@@ -90,7 +87,7 @@ ROWS = (
     Row(
         "java-batch",
         "Java client, 16 threads, batches of 32 x 128 B",
-        replace(java_send(BATCH_THREADS, BATCH, BATCH_BODY), touched_bytes=TOUCHED_BYTES_MOST),
+        java_send(BATCH_THREADS, BATCH, BATCH_BODY),
         (times_java(2),),
     ),
     Row(
@@ -122,10 +119,7 @@ ROWS = (
     Row(
         "native-async-64-rocketmq",
         "Native client, 64 in flight, ROCKETMQ headers, rounds of 10 s",
-        replace(
-            native(Case("64", produce=IN_FLIGHT, headers="rocketmq"), seconds=10.0, limit=True),
-            touched_bytes=TOUCHED_BYTES_MOST,
-        ),
+        native(Case("64", produce=IN_FLIGHT, headers="rocketmq"), seconds=10.0, limit=True),
         (at_least(RATE, 400_000), times_java()),
     ),
     Row(

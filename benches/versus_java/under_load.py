@@ -30,8 +30,6 @@ OTHERS_MAX, DROPPED_MAX = 0.1, 1
 """A round beside more foreign CPU than this is dropped, so many times the rounds asked for."""
 TOUCHED_BYTES = 2 << 30
 """Of memory before a round: what most loads fill."""
-TOUCHED_BYTES_MOST = 12 << 30
-"""The same for loads so fast that the system would hand out other pages, that were not touched."""
 DISK_FLUSHES = 500
 ASYNC, SYNC = "ASYNC_FLUSH", "SYNC_FLUSH"
 
@@ -43,8 +41,7 @@ class Load:
     make: the load, when the session has what it needs. backlog: fill the topic that is read first.
     seconds: of a round, where it is not the session's. beside_disk: measure the disk's fdatasync
     before each round as well, and what the broker adds to it. beside_limit: a server that stores
-    nothing takes its turns too, where there is a compiler for it. touched_bytes: of memory, before
-    each round.
+    nothing takes its turns too, where there is a compiler for it.
     """
 
     make: Callable[[Session], Loads]
@@ -53,7 +50,6 @@ class Load:
     seconds: float | None = None
     beside_disk: bool = False
     beside_limit: bool = False
-    touched_bytes: int = TOUCHED_BYTES
 
     def run(self, session: Session) -> Measured:
         """Rounds in turns."""
@@ -161,7 +157,7 @@ class _Turns:
         for cluster in self.clusters:
             os.sync()  # what others left to be written
             if not self.how.backlog:  # which is to stay in memory
-                touch_memory(self.how.touched_bytes)
+                touch_memory(TOUCHED_BYTES)
             pids = [pid for one in self.clusters for pid in one.pids]
             bystanders = Bystanders([*pids, *self.session.client_pids])
             figures[cluster.name] = self._measure(cluster)
