@@ -85,10 +85,13 @@ impl ConsumeQueue {
         }
     }
 
-    /// Has it fetch the place of the next unit.
+    /// Has it fetch the place of the next unit, which may be in two lines, and the name.
     pub(super) fn fetch_end(&self) {
+        prefetch(self.topic.as_ptr(), 0);
         let tail = self.tail.lock();
-        prefetch(tail.pending.as_ptr(), tail.pending.len());
+        let end = tail.pending.len();
+        prefetch(tail.pending.as_ptr(), end);
+        prefetch(tail.pending.as_ptr(), end + ENTRY_BYTES - 1);
     }
 
     /// Writes the pending units.

@@ -53,10 +53,8 @@ impl RecentQueues {
                 slot.mixed == mixed && queue.queue_id() == queue_id && queue.topic() == topic
             })
         };
-        let first = self.first_of(mixed);
-        let found = [first, first ^ 1]
-            .into_iter()
-            .find(|at| is_it(&self.slots[*at]));
+        let mut places = self.places_of(mixed).into_iter();
+        let found = places.find(|at| is_it(&self.slots[*at]));
         let at = match found {
             Some(at) => at,
             None => self.insert(Slot {
@@ -75,20 +73,20 @@ impl RecentQueues {
         if self.filled < MANY_QUEUES {
             return;
         }
-        let mut places = [0; GROUP];
+        let mut wanted_mixed = [0; GROUP];
         let mut count = 0;
-        for ((topic, queue_id), place) in wanted.zip(&mut places) {
-            *place = self.first_of(mixed(topic, queue_id));
-            prefetch(
-                self.slots.as_ptr().cast(),
-                *place * size_of::<Option<Slot>>(),
-            );
+        for ((topic, queue_id), wanted) in wanted.zip(&mut wanted_mixed) {
+            *wanted = mixed(topic, queue_id);
+            for at in self.places_of(*wanted) {
+                prefetch(self.slots.as_ptr().cast(), at * size_of::<Option<Slot>>());
+            }
             count += 1;
         }
         let expected = || {
-            places[..count]
-                .iter()
-                .filter_map(|at| self.slots[*at].as_ref())
+            wanted_mixed[..count].iter().filter_map(|wanted| {
+                let mut slots = self.places_of(*wanted).into_iter();
+                slots.find_map(|at| self.slots[at].as_ref().filter(|slot| slot.mixed == *wanted))
+            })
         };
         for slot in expected() {
             slot.queue.fetch();
@@ -111,11 +109,10 @@ impl RecentQueues {
     }
 
     fn put(&mut self, slot: Slot) -> usize {
-        let first = self.first_of(slot.mixed);
-        let is_free = |at: &usize| self.slots[*at].is_none();
-        let at = [first, first ^ 1].into_iter().find(is_free);
+        let places = self.places_of(slot.mixed);
+        let at = places.into_iter().find(|at| self.slots[*at].is_none());
         self.filled += usize::from(at.is_some());
-        let at = at.unwrap_or(first);
+        let at = at.unwrap_or(places[0]);
         self.slots[at] = Some(slot);
         at
     }
@@ -126,10 +123,11 @@ impl RecentQueues {
         self.filled = 0;
     }
 
-    /// The slot a queue is in, if it is not in the one beside.
-    fn first_of(&self, mixed: u64) -> usize {
+    /// The two slots a queue may be in, the one it is put in if both are free first.
+    fn places_of(&self, mixed: u64) -> [usize; 2] {
         let bits = self.slots.len().trailing_zeros();
-        usize::try_from(mixed >> (64 - bits)).unwrap_or(0)
+        let first = usize::try_from(mixed >> (64 - bits)).unwrap_or(0);
+        [first, first ^ 1]
     }
 }
 
