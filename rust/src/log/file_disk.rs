@@ -283,7 +283,10 @@ impl Disk for FileDisk {
             Some(map) if to > from => {
                 let start = usize::try_from(from).map_err(io::Error::other)?;
                 let length = usize::try_from(to - from).map_err(io::Error::other)?;
-                let flush = || map.flush_range(start, length);
+                let flush = || {
+                    resident::unmap(map, from, to)?;
+                    map.flush_range(start, length)
+                };
                 self.file.doing(&Operation::Sync(from, to), flush)?;
             }
             Some(_) => {}
@@ -334,6 +337,28 @@ impl Disk for FileDisk {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_sync_unmapped_is_there_and_is_written_on() {
+        const LENGTH: u64 = 1 << 20;
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("file");
+        std::fs::write(&path, vec![0; LENGTH as usize]).unwrap();
+        let file = OpenOptions::new().read(true).write(true).open(&path);
+        let directory = Arc::new(File::open(root.path()).unwrap());
+        let mode = WriteMode::Map;
+        let disk = FileDisk::for_appending(file.unwrap(), &path, directory, mode, false).unwrap();
+        let mut expected = Vec::new();
+        for (bytes, byte) in [5_000, 100, 8_192, 20_000].into_iter().zip(b'a'..) {
+            let (from, record) = (expected.len() as u64, vec![byte; bytes]);
+            disk.write_at(from, &[&record]).unwrap();
+            expected.extend_from_slice(&record);
+            let to = expected.len() as u64;
+            disk.sync(from, to).unwrap();
+            assert_eq!(disk.resident(0, to), Some(&expected[..]));
+            assert_eq!(std::fs::read(&path).unwrap()[..expected.len()], expected);
+        }
+    }
 
     #[test]
     fn an_append_leaves_zeros_up_to_the_end_of_its_page() {
