@@ -83,7 +83,8 @@ impl FileDisk {
             WriteMode::Map => {
                 let length = usize::try_from(length).map_err(io::Error::other)?;
                 let map = MmapOptions::new().len(length).map_raw(&disk.file)?;
-                map.advise(Advice::Random)?; // see `warm::map`
+                // See `warm::map`; a system that refuses is only slower.
+                let _ = map.advise(Advice::Random);
                 disk.map = Some(map);
             }
             WriteMode::Write => {
@@ -284,7 +285,7 @@ impl Disk for FileDisk {
                 let start = usize::try_from(from).map_err(io::Error::other)?;
                 let length = usize::try_from(to - from).map_err(io::Error::other)?;
                 let flush = || {
-                    resident::unmap(map, from, to)?;
+                    resident::unmap(map, from, to);
                     map.flush_range(start, length)
                 };
                 self.file.doing(&Operation::Sync(from, to), flush)?;
