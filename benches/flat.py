@@ -21,7 +21,7 @@ from typing import Any
 
 from benches import from_disk
 from benches.cases import no_problems, send
-from benches.harness import BenchFailed, Report, command_line, mode_of, touch_memory
+from benches.harness import BenchFailed, Report, command_line, mode_of
 from benches.scale import Rows
 from benches.servers import Ours
 from mqclient.cli.bench import run_consume, run_produce
@@ -43,8 +43,7 @@ class Size:
     store_bytes: of the large store, one step after the other. queues: topics and queues of each.
     read: messages that are read again and again. settle_seconds: counted after each load, as what
     waits to be written is part of its cost; many_settle_seconds: the same with many queues, whose
-    units wait three seconds. touched_bytes: of memory, before each load to many queues; stores that
-    are read would lose it.
+    units wait three seconds.
     """
 
     store_bytes: tuple[int, ...]
@@ -54,7 +53,6 @@ class Size:
     seconds: float
     settle_seconds: float
     many_settle_seconds: float
-    touched_bytes: int
 
 
 LARGE = Size(
@@ -65,7 +63,6 @@ LARGE = Size(
     seconds=1.0,
     settle_seconds=1.2,
     many_settle_seconds=3.5,
-    touched_bytes=1 << 30,
 )
 SMALL = Size(
     store_bytes=(96 << 20,),  # more than a broker allocates ahead, so that it is filled
@@ -75,7 +72,6 @@ SMALL = Size(
     seconds=0.2,
     settle_seconds=0,
     many_settle_seconds=0,
-    touched_bytes=0,
 )
 
 Load = Callable[[], dict[str, Any]]
@@ -111,7 +107,7 @@ def _over_queues(cluster: Ours, size: Size, rows: Rows) -> None:
         is_many = topics * queues > FEW_QUEUES
         settle_seconds = size.many_settle_seconds if is_many else size.settle_seconds
         sides = ((cluster, few), (cluster, many))
-        of_few, of_many = _in_turns(*sides, size.rounds, settle_seconds, size.touched_bytes)
+        of_few, of_many = _in_turns(*sides, size.rounds, settle_seconds)
         rows.note(f"send, beside {topics * queues:,} queues: to one", of_few, "us")
         rows.note(f"send to {topics * queues:,} queues", of_many, "us")
         rows.judge(f"send to {topics * queues:,} queues", of_many / of_few, "x one", RATIO_MAX)
@@ -164,22 +160,12 @@ def _reads(cluster: Ours, seconds: float, topic: str = OLDEST) -> Load:
 
 
 def _in_turns(
-    one: tuple[Ours, Load],
-    other: tuple[Ours, Load],
-    rounds: int,
-    settle_seconds: float,
-    touched_bytes: int = 0,
+    one: tuple[Ours, Load], other: tuple[Ours, Load], rounds: int, settle_seconds: float
 ) -> tuple[float, float]:
-    """Medians of both, microseconds of CPU per message. The first of each is not counted.
-
-    touched_bytes: of memory, before each: what the host has to supply first says nothing of a
-    broker.
-    """
+    """Medians of both, microseconds of CPU per message. The first of each is not counted."""
     found: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds + 1):
         for (cluster, load), costs in zip((one, other), found, strict=True):
-            if touched_bytes:
-                touch_memory(touched_bytes)
             costs.append(_cost_us(cluster, load, settle_seconds))
     medians = [statistics.median(costs[1:]) for costs in found]
     return medians[0], medians[1]

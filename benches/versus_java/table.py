@@ -7,14 +7,7 @@ from benches.versus_java.at_rest import Memory, Start
 from benches.versus_java.java_client import JavaConsume, JavaSend
 from benches.versus_java.routes import Routes
 from benches.versus_java.rows import Goal, Need, Row
-from benches.versus_java.under_load import (
-    ASYNC,
-    SYNC,
-    Load,
-    NativeSend,
-    OpenLoop,
-    paced_java,
-)
+from benches.versus_java.under_load import ASYNC, SYNC, Load, NativeSend, OpenLoop, paced_java
 
 RATE, CPU = "messages_per_s", "broker_cpu_us_per_message"
 BATCH = 32

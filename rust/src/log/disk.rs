@@ -5,6 +5,8 @@
 
 use std::io;
 
+use super::warm;
+
 /// One file of fixed length. Offsets are bytes from its start.
 pub trait Disk: Send + Sync + 'static {
     /// Reads into `out`, as many bytes as there are; waits for the disk.
@@ -39,10 +41,7 @@ pub trait Disk: Send + Sync + 'static {
 
     /// How it is best warmed.
     fn warm_pace(&self) -> WarmPace {
-        WarmPace {
-            piece_bytes: 1 << 20,
-            row_bytes: 8 << 20,
-        }
+        warm::DIRECT
     }
 
     /// Makes a range read as zeros; its blocks may be given back.

@@ -9,13 +9,12 @@ use std::sync::{Arc, OnceLock};
 use libc::O_DIRECT;
 use memmap2::{Advice, MmapOptions, MmapRaw};
 
+use super::PAGE_BYTES;
 use super::disk::{Disk, WarmPace, copy_by_reading};
 use super::fs::{File, OpenOptions};
 use super::resident::{self, copy_from_map, is_resident};
 use super::tape::Operation;
 use super::warm::{self, ZEROS, write_zeros};
-
-const PAGE_BYTES: u64 = 4096;
 
 /// A longer append goes to the kernel as it is.
 const ONE_CALL_BYTES_MAX: usize = 16 << 10;
@@ -335,6 +334,14 @@ impl Disk for FileDisk {
     }
 }
 
+/// An existing file, to append to.
+#[cfg(test)]
+pub(super) fn appending(path: &Path, mode: WriteMode) -> FileDisk {
+    let file = OpenOptions::new().read(true).write(true).open(path);
+    let directory = Arc::new(File::open(path.parent().unwrap()).unwrap());
+    FileDisk::for_appending(file.unwrap(), path, directory, mode, false).unwrap()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -345,10 +352,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("file");
         std::fs::write(&path, vec![0; LENGTH as usize]).unwrap();
-        let file = OpenOptions::new().read(true).write(true).open(&path);
-        let directory = Arc::new(File::open(root.path()).unwrap());
-        let mode = WriteMode::Map;
-        let disk = FileDisk::for_appending(file.unwrap(), &path, directory, mode, false).unwrap();
+        let disk = appending(&path, WriteMode::Map);
         let mut expected = Vec::new();
         for (bytes, byte) in [5_000, 100, 8_192, 20_000].into_iter().zip(b'a'..) {
             let (from, record) = (expected.len() as u64, vec![byte; bytes]);
@@ -374,10 +378,7 @@ mod tests {
             &[20, 9_980],
         ] {
             std::fs::write(&path, [b'?'; LENGTH]).unwrap();
-            let options = OpenOptions::new().read(true).write(true).open(&path);
-            let directory = Arc::new(File::open(root.path()).unwrap());
-            let (file, mode) = (options.unwrap(), WriteMode::Write);
-            let disk = FileDisk::for_appending(file, &path, directory, mode, false).unwrap();
+            let disk = appending(&path, WriteMode::Write);
             let mut expected = Vec::new();
             for (size, byte) in sizes.iter().zip(b'a'..) {
                 let record = vec![byte; *size];

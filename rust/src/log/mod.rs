@@ -31,3 +31,6 @@ pub use tape::{Operation, Tape, Target, Watch, watch};
 pub use view::View;
 pub(crate) use view::prefetch;
 pub use writer::{WriteError, Writer};
+
+/// What the system maps and keeps in memory at a time.
+const PAGE_BYTES: u64 = 4096;

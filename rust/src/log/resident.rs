@@ -3,7 +3,7 @@
 
 use memmap2::{MmapRaw, UncheckedAdvice};
 
-const PAGE_BYTES: u64 = 4096;
+use super::PAGE_BYTES;
 
 /// Pages asked about at most; who wants more at once waits for the disk.
 const RESIDENT_PAGES_MAX: usize = 1024;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::PAGE_BYTES;
 use super::disk::Disk;
 
-const PAGE_BYTES: u64 = 4096;
 /// What the writer grants itself at a time when it runs ahead of the allocation thread.
 const GRANT_BYTES: u64 = 64 << 10;
 

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use super::PAGE_BYTES;
 use super::disk::Disk;
 use super::segment::Segment;
 
 /// More than this should be written though nobody flushes.
 const BYTES_MAX: usize = 1 << 20;
-const PAGE_BYTES: u64 = 4096;
 /// A larger buffer is not kept for the next records.
 const SPARE_BYTES_MAX: usize = 2 * BYTES_MAX;
 

@@ -4,11 +4,10 @@ use std::io;
 
 use memmap2::{Advice, MmapRaw};
 
+use super::PAGE_BYTES;
 use super::disk::WarmPace;
 use super::fs::File;
 use super::tape::Operation;
-
-const PAGE_BYTES: u64 = 4096;
 
 /// Zeros where direct writes can take them from.
 #[repr(align(4096))]
@@ -63,12 +62,9 @@ pub(super) fn write_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::log::disk::Disk;
-    use crate::log::file_disk::{FileDisk, WriteMode};
-    use crate::log::fs::OpenOptions;
+    use crate::log::file_disk::{WriteMode, appending};
 
     #[test]
     fn no_more_than_a_piece_is_brought_into_memory_at_a_time() {
@@ -79,10 +75,7 @@ mod tests {
             .unwrap()
             .set_len(LENGTH)
             .unwrap();
-        let file = OpenOptions::new().read(true).write(true).open(&path);
-        let directory = Arc::new(File::open(root.path()).unwrap());
-        let disk = FileDisk::for_appending(file.unwrap(), &path, directory, WriteMode::Map, true);
-        let disk = disk.unwrap();
+        let disk = appending(&path, WriteMode::Map);
         disk.allocate(0, LENGTH).unwrap();
         let piece = disk.warm_pace().piece_bytes;
         for number in 0..8 {
