@@ -13,6 +13,7 @@ import os
 import statistics
 import struct
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from benches.cases import no_problems, send
@@ -42,7 +43,7 @@ def measure(small: Ours, large: Ours, rounds: int, rows: Rows, ratio_max: float)
     found: list[tuple[float, float, float]] = []
     for topic in topics(rounds)[:-1]:
         of_small, _ = _read_once(small, topic)
-        forget(folder)
+        forget(folder.rglob("0*"))
         of_large, read = _read_once(large, topic)
         found.append((of_small, of_large, read))
     limits = [_limit_us(folder) for _ in range(rounds)]
@@ -57,10 +58,10 @@ def measure(small: Ours, large: Ours, rounds: int, rows: Rows, ratio_max: float)
     rows.judge("read once, the oldest, from the disk", floor, "x empty and bare reads", ratio_max)
 
 
-def forget(folder: Path) -> None:
-    """Throw a store's pages out of memory, but for those that a process has mapped."""
+def forget(paths: Iterable[Path]) -> None:
+    """Throw the pages of these files out of memory, but for those that a process has mapped."""
     os.sync()
-    for path in folder.rglob("0*"):
+    for path in paths:
         if path.is_file():
             with path.open("rb") as file:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -78,7 +79,7 @@ def _read_once(cluster: Ours, topic: str) -> tuple[float, float]:
 
 def _limit_us(folder: Path) -> float:
     """CPU per message of reading the pages of a topic's messages, one after the other."""
-    forget(folder)
+    forget(folder.rglob("0*"))
     units = _units(folder / "consumequeue" / LIMIT_TOPIC)
     at, end = min(start for start, _ in units), max(start + size for start, size in units)
     buffer = mmap.mmap(-1, READ_BYTES)

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -47,6 +47,7 @@ def run_namesrv(file: str | None, settings: Mapping[str, str], show: str = "") -
     _warn(loaded)
     from mqserver.names.server import NameServer
 
+    allow_open_files()
     with clear_errors(loaded):
         server = NameServer(loaded)
         stopped = on_signals()
@@ -70,6 +71,7 @@ def run_broker(
     _warn(loaded)
     from mqserver.broker.broker import Broker
 
+    allow_open_files()
     with clear_errors(loaded):
         server = Broker(loaded)
         stopped = on_signals()
@@ -92,6 +94,18 @@ def run_broker(
     if server.poisoned:
         fail("the store is poisoned: a write or fsync failed; see the log", POISONED)
     return None
+
+
+def allow_open_files() -> None:
+    """Raise the limit of open files as far as it may be, as a JVM does: each connection is one.
+
+    What starts services often leaves it at 1,024, for programs that use select().
+    """
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # some systems allow less than they say
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _collect_garbage() -> None:
@@ -127,6 +141,7 @@ def run_standalone(
     """`mqserver standalone`: RocketMQ's usual ports unless others are set."""
     from mqserver.standalone import Standalone
 
+    allow_open_files()
     both = Standalone(
         data,
         host=host,

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from mqserver.replies import Response
 from mqstore import _core
+from tests.ports import free_port
 from tests.server.conftest import Servers
 from tests.server.raw import DEADLINE, json_frame
 
@@ -39,6 +42,30 @@ def test_ctrl_c_ends_a_wait_on_the_main_thread():
             process.kill()
     assert "KeyboardInterrupt" in errors
     assert time.monotonic() - started < DEADLINE / 2
+
+
+@pytest.mark.parametrize("command", ["namesrv start", "broker start", "standalone"])
+def test_a_server_may_open_as_many_files_as_the_system_lets_it(command: str, tmp_path: Path):
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert most > 512, "else the limit was not raised here"
+    settings = [f"listenPort={free_port()}", "bindAddress=127.0.0.1", "fastPortEnable=false"]
+    settings += [f"storePathRootDir={tmp_path / 'store'}", f"kvConfigPath={tmp_path / 'kv.json'}"]
+    words = [word for setting in settings for word in ("--set", setting)]
+    if command == "standalone":
+        words = ["--data", str(tmp_path), "--set", settings[0], "--set", settings[2]]
+        words += ["--set-namesrv", f"listenPort={free_port()}"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "mqserver.cli", *command.split(), *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (512, most)),
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert "boot success" in process.stdout.readline()
+            assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (most, most)
+        finally:
+            process.kill()
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -50,7 +50,7 @@ pub(super) fn direct(file: &File, from: u64, to: u64) -> io::Result<()> {
 }
 
 /// Writes zeros, of a range from the first byte on.
-pub(super) fn write_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
+pub(crate) fn write_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
     let mut at = from;
     while at < to {
         let count = (to - at).min(ZEROS.0.len() as u64);

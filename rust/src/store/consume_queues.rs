@@ -27,7 +27,7 @@ const DEFAULT_FILE_BYTES: u64 = 6_000_000;
 /// `mappedFileSizeConsumeQueueExt` of a new store, bytes.
 const DEFAULT_EXT_FILE_BYTES: u64 = 50_331_648;
 /// Most consume-queue files open at once.
-const OPEN_FILES_MAX: usize = 4_096;
+const OPEN_FILES_MAX: usize = 16_384;
 /// Longest name of a directory, bytes.
 const NAME_BYTES_MAX: usize = 255;
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memmap2::MmapMut;
+use memmap2::{Advice, MmapMut};
 
 use super::files::{io_error, write_error};
 use super::types::StoreError;
@@ -12,7 +12,7 @@ use crate::format::index::{
     ENTRY_BYTES, HEADER_BYTES, IndexEntry, IndexHeader, IndexLayout, SLOT_BYTES,
 };
 use crate::log::fs::{File, OpenOptions};
-use crate::log::{Access, Operation};
+use crate::log::{Access, Operation, write_zeros};
 
 /// Blocks of entries are allocated ahead in steps of this many bytes, so that storing through
 /// the map cannot fault on a full disk.
@@ -299,14 +299,23 @@ impl ActiveIndexFile {
             })
     }
 
-    /// Sees to it that everything below `end` has blocks.
+    /// Sees to it that everything below `end` has blocks, and that free entries have pages: else
+    /// the fault at an entry would have the kernel fill many pages around it, as the log's would.
     fn allocate(&mut self, end: u64) -> io::Result<()> {
         if end <= self.allocated {
             return Ok(());
         }
-        let to = (end + ALLOCATE_BYTES).min(self.file.layout.file_bytes());
+        let layout = self.file.layout;
+        let to = (end + ALLOCATE_BYTES).min(layout.file_bytes());
         // Without fallocate a full disk faults; there is no better way on such a system.
         self.file.file.allocate(0, to)?;
+        let free = layout.entry_position(self.header.index_count.unsigned_abs());
+        let from = free.max(self.allocated);
+        write_zeros(&self.file.file, from, to)?;
+        let [start, count] =
+            [from, to.saturating_sub(from)].map(|bytes| usize::try_from(bytes).unwrap_or(0));
+        // A kernel without this call takes one fault for each of these pages later.
+        let _ = self.map.advise_range(Advice::PopulateWrite, start, count);
         self.allocated = to;
         Ok(())
     }

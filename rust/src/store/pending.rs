@@ -102,9 +102,12 @@ impl ConsumeQueue {
     /// Writes the pending units, and gives back memory and what was written since the last call.
     pub(super) fn write_out(&self) -> Result<Dirty, StoreError> {
         let mut tail = self.tail.lock();
-        let used = tail.pending.len().min(QUEUE_BYTES_MAX);
+        let used = tail.pending.len().clamp(KEPT_BYTES, QUEUE_BYTES_MAX);
         self.write(&mut tail)?;
-        tail.pending.shrink_to(KEPT_BYTES.max(used));
+        // What grew by doubling stays: given back, it would be taken anew before each flush.
+        if tail.pending.capacity() > 2 * used {
+            tail.pending.shrink_to(used);
+        }
         tail.is_noted = false;
         Ok(std::mem::take(&mut tail.dirty))
     }
