@@ -376,3 +376,24 @@ fn a_crash_before_the_write_loses_no_message_and_a_failed_write_stops_the_store(
     assert_eq!(rig.bounds(), (0, 2));
     assert_eq!(rig.get(1), (GetStatus::Found, 2));
 }
+
+#[test]
+fn what_units_gather_in_stays_from_flush_to_flush_unless_it_is_far_too_much() {
+    let root = tempfile::tempdir().unwrap();
+    let queues = open(root.path(), 100_000, false);
+    let queue = queues.for_record("T", 0).unwrap();
+    let mut next = 0;
+    let mut after_a_flush_of = |units: i64| {
+        append(&queue, next..next + units);
+        next += units;
+        let grown = queue.tail.lock().pending.capacity();
+        queues.publish(&[Arc::clone(&queue)]).unwrap();
+        queues.flush().unwrap();
+        (grown, queue.tail.lock().pending.capacity())
+    };
+    let (grown, kept) = after_a_flush_of(70);
+    assert_eq!(kept, grown);
+    assert_eq!(after_a_flush_of(60), (grown, grown), "not taken anew");
+    let (_, kept) = after_a_flush_of(1);
+    assert!(kept < grown, "{kept} bytes kept for one unit");
+}
