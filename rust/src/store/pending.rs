@@ -104,8 +104,8 @@ impl ConsumeQueue {
         let mut tail = self.tail.lock();
         let used = tail.pending.len().clamp(KEPT_BYTES, QUEUE_BYTES_MAX);
         self.write(&mut tail)?;
-        // What grew by doubling stays: given back, it would be taken anew before each flush.
-        if tail.pending.capacity() > 2 * used {
+        // What about as many need stays: given back, it would be taken anew before each flush.
+        if tail.pending.capacity() > 4 * used {
             tail.pending.shrink_to(used);
         }
         tail.is_noted = false;
