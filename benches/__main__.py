@@ -22,6 +22,7 @@ NAMES = (
     "python_client",
     "scale",
     "flat",
+    "sustained",
     "names",
     "overload",
     "transactions",

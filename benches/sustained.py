@@ -1,0 +1,120 @@
+"""What a broker takes once memory takes nothing more for the disk: beside the disk's own rate.
+
+The system holds writes back until a part of memory is full of them, and from then on lets writers
+go on as fast as the disk is. One process writes files as large as the log's, and a broker gets
+messages, 64 in flight on one connection, in turns; the time after memory is full counts.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from benches.cases import no_problems
+from benches.harness import BenchFailed, Report, command_line, mode_of
+from benches.scale import Rows, broker_of
+from benches.servers import Ours
+from mqclient.cli.bench import run_produce
+from mqclient.wire import calls
+from mqserver.probe import Probe
+
+OF_THE_DISK_MIN = 0.85
+PIECE = bytes(range(256)) * (1 << 12)
+FILE_BYTES = 1 << 30
+MB = 1e6
+METHOD = "medians of {} rounds in turns; {:g} s each, of which those after the first {:g} count"
+
+
+@dataclass(frozen=True)
+class Size:
+    """For how long. filling_seconds: until memory is full of what waits for the disk."""
+
+    filling_seconds: float
+    seconds: float
+    rounds: int
+    free_bytes: int
+
+
+LARGE = Size(filling_seconds=15.0, seconds=15.0, rounds=3, free_bytes=60 << 30)
+SMALL = Size(filling_seconds=0.1, seconds=0.2, rounds=1, free_bytes=4 << 30)
+
+
+def main(smoke: bool = False) -> None:
+    """Measure both, and print what the broker has of the disk's rate."""
+    size = SMALL if smoke else LARGE
+    both = size.filling_seconds + size.seconds
+    method = METHOD.format(size.rounds, both, size.filling_seconds)
+    report = Report("sustained", mode_of(smoke), method)
+    rows = Rows(report)
+    found = [(_disk_rate(size), *_broker_rate(size)) for _ in range(size.rounds)]
+    disk, broker, messages, p99_ms = (statistics.median(each) for each in zip(*found, strict=True))
+    rows.note("the disk's own rate", disk / MB, "MB/s")
+    rows.note("the log's rate", broker / MB, "MB/s")
+    rows.note("messages of 1 KiB", messages, "a second")
+    rows.note("p99 of a send", p99_ms, "ms")
+    ratio = statistics.median(of_log / of_disk for of_disk, of_log, *_ in found)
+    rows.judge("the log's rate", ratio, "x the disk's", OF_THE_DISK_MIN, least=True)
+    report.finish()
+
+
+def _folder(size: Size) -> tempfile.TemporaryDirectory[str]:
+    """Where a round writes, with nothing of the round before left to be written."""
+    os.sync()
+    folder = tempfile.TemporaryDirectory(prefix="mqbench-")
+    free = shutil.disk_usage(folder.name).free
+    if free < size.free_bytes:
+        folder.cleanup()
+        needed, there = (f"{number / 2**30:.0f} GiB" for number in (size.free_bytes, free))
+        raise BenchFailed(f"{folder.name} has {there} free, a round may need {needed}")
+    return folder
+
+
+def _disk_rate(size: Size) -> float:
+    """Bytes a second of a process that does nothing else."""
+    with _folder(size) as folder:
+        began = time.monotonic()
+        _write(Path(folder) / "filling", began + size.filling_seconds)
+        began = time.monotonic()
+        written = _write(Path(folder) / "counted", began + size.seconds)
+        return written / (time.monotonic() - began)
+
+
+def _write(folder: Path, until: float) -> int:
+    """Write files of the log's size one after the other; returns how many bytes."""
+    folder.mkdir()
+    written = 0
+    while time.monotonic() < until:
+        with (folder / f"{written:020}").open("wb", buffering=0) as file:
+            os.posix_fallocate(file.fileno(), 0, FILE_BYTES)
+            while time.monotonic() < until and file.tell() < FILE_BYTES:
+                written += file.write(PIECE)
+    return written
+
+
+def _broker_rate(size: Size) -> tuple[float, float, float]:
+    """Bytes and messages a second, and milliseconds that a hundredth of the sends took at least."""
+    with _folder(size) as folder, Ours(Path(folder) / "ours", {}) as cluster:
+        load = {"namesrv": cluster.namesrv, "topic": "Sustained", "headers": "rocketmq"}
+        times = {"warmup_s": size.filling_seconds, "duration_s": size.seconds}
+        no_problems(run_produce({**load, "count": 1}))
+        before = _log_end(cluster)
+        report = no_problems(run_produce({**load, **times}, in_flight=64))
+        message_bytes = (_log_end(cluster) - before) / report["totals"]["sent"]
+        rate = float(report["messages_per_second"])
+        return rate * message_bytes, rate, float(report["latency_us"]["p99"]) / 1_000
+
+
+def _log_end(cluster: Ours) -> int:
+    """The offset at which the next message is stored."""
+    call = calls.broker_runtime()
+    with Probe(broker_of(cluster)) as broker:
+        return int(call.result(broker.call(call.request))["commitLogMaxOffset"])
+
+
+if __name__ == "__main__":
+    command_line(main)
