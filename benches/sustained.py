@@ -2,9 +2,9 @@
 
 The system holds writes back until a part of memory is full of them, and from then on lets writers
 go on as fast as the disk is. One process writes files as large as the log's, and a broker gets
-messages, 64 in flight on one connection, in turns; the first seconds do not count. Before each, memory
-is filled with a file, as it is on a machine that has run for long: pages then go round, where those
-that nobody used yet are ten times as dear in a virtual machine.
+messages, 64 in flight on one connection, in turns; the first seconds do not count. Before each,
+memory is filled with a file, as it is on a machine that has run for long: pages then go round,
+where those that nobody used yet are ten times as dear in a virtual machine.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ METHOD = "medians of {} rounds in turns; {:g} s each, of which those after the f
 class Size:
     """For how long. filling_seconds: until as much waits for the disk as the system lets.
 
-    of_memory: how much of the memory that is available is filled before. free_bytes: of the disk, for
-    what one round writes.
+    of_memory: how much of the memory that is available is filled before. free_bytes: of the disk,
+    for what one round writes.
     """
 
     filling_seconds: float
