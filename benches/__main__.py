@@ -45,6 +45,8 @@ def main() -> int:
         except BenchFailed as reason:
             parser.exit(1, f"{reason}\n")
         return 0
+    if unknown := [name for name in arguments.names if name not in NAMES]:
+        parser.error(f"no such bench: {', '.join(unknown)}; one of {', '.join(NAMES)}")
     names = arguments.names or NAMES
     alone = len(names) == 1 or not arguments.smoke
     failed = [name for name in names if not run(name, arguments.smoke)] if alone else smoke(names)
