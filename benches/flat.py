@@ -13,7 +13,6 @@ given back at its end.
 from __future__ import annotations
 
 import os
-import shutil
 import statistics
 import tempfile
 import time
@@ -24,7 +23,7 @@ from typing import Any
 
 from benches import from_disk
 from benches.cases import no_problems, send
-from benches.harness import BenchFailed, Report, command_line, mode_of
+from benches.harness import Report, check_room, command_line, mode_of
 from benches.scale import Rows
 from benches.servers import Ours
 from mqclient.cli.bench import run_consume, run_produce
@@ -88,20 +87,12 @@ def main(smoke: bool = False) -> None:
     report = Report("flat", mode_of(smoke), METHOD.format(size.rounds))
     rows = Rows(report)
     with tempfile.TemporaryDirectory(prefix="mqbench-") as folder:
-        _check_room(folder, size.store_bytes[-1])
+        check_room(folder, size.store_bytes[-1] * ROOM)
         with Ours(Path(folder) / "small", {}) as small:
             _over_queues(small, size, rows)
         with Ours(Path(folder) / "empty", {}) as small, Ours(Path(folder) / "large", {}) as large:
             _over_bytes(small, large, size, rows)
     report.finish()
-
-
-def _check_room(folder: str, store_bytes: int) -> None:
-    """Better not begun than refused half way, with the disk full for everybody."""
-    free = shutil.disk_usage(folder).free
-    if free < store_bytes * ROOM:
-        sizes = (f"{size / 2**30:.0f} GiB" for size in (free, store_bytes * ROOM))
-        raise BenchFailed("{} has {} free, the large store needs {}".format(folder, *sizes))
 
 
 def _over_queues(cluster: Ours, size: Size, rows: Rows) -> None:

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
@@ -78,6 +79,14 @@ def touch_memory(byte_count: int) -> None:
     most = int(available[0].split()[1]) * 1024 // 2
     touch = [sys.executable, "-c", _TOUCH, str(min(byte_count, most))]
     subprocess.run(touch, stderr=subprocess.DEVNULL)
+
+
+def check_room(folder: str, byte_count: float) -> None:
+    """Better not begun than refused half way, with the disk full for everybody."""
+    free = shutil.disk_usage(folder).free
+    if free < byte_count:
+        there, needed = (f"{size / 2**30:.0f} GiB" for size in (free, byte_count))
+        raise BenchFailed(f"{folder} has {there} free, {needed} are needed")
 
 
 class ProcessCost:

@@ -10,7 +10,6 @@ where those that nobody used yet are ten times as dear in a virtual machine.
 from __future__ import annotations
 
 import os
-import shutil
 import statistics
 import tempfile
 import time
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benches.cases import no_problems
-from benches.harness import BenchFailed, Report, command_line, mode_of
+from benches.harness import Report, check_room, command_line, mode_of
 from benches.scale import Rows, broker_of
 from benches.servers import Ours
 from mqclient.cli.bench import run_produce
@@ -59,7 +58,7 @@ def main(smoke: bool = False) -> None:
     report = Report("sustained", mode_of(smoke), method)
     rows = Rows(report)
     with tempfile.TemporaryDirectory(prefix="mqbench-") as folder:
-        filler = _make_filler(Path(folder) / "filler", size.of_memory)
+        filler = _make_filler(Path(folder) / "filler", size)
         found = [
             (_disk_rate(size, filler), *_broker_rate(size, filler)) for _ in range(size.rounds)
         ]
@@ -73,34 +72,30 @@ def main(smoke: bool = False) -> None:
     report.finish()
 
 
-def _make_filler(path: Path, of_memory: float) -> Path:
-    """A file as large as this part of the memory that is available."""
+def _make_filler(path: Path, size: Size) -> Path:
+    """A file that fills the available memory, if the disk has room for a round beside it."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     available = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    byte_count = available * 1024 * size.of_memory
+    check_room(str(path.parent), byte_count + size.free_bytes)
     with path.open("wb", buffering=0) as file:
-        while file.tell() < available * 1024 * of_memory:
+        while file.tell() < byte_count:
             file.write(PIECE)
     return path
 
 
-def _folder(size: Size, filler: Path) -> tempfile.TemporaryDirectory[str]:
+def _folder(filler: Path) -> tempfile.TemporaryDirectory[str]:
     """Where a round writes; nothing of the round before is left to be written, memory is full."""
     os.sync()
     with filler.open("rb", buffering=0) as file:
         while file.read(len(PIECE)):
             pass
-    folder = tempfile.TemporaryDirectory(prefix="mqbench-")
-    free = shutil.disk_usage(folder.name).free
-    if free < size.free_bytes:
-        folder.cleanup()
-        needed, there = (f"{number / 2**30:.0f} GiB" for number in (size.free_bytes, free))
-        raise BenchFailed(f"{folder.name} has {there} free, a round may need {needed}")
-    return folder
+    return tempfile.TemporaryDirectory(prefix="mqbench-")
 
 
 def _disk_rate(size: Size, filler: Path) -> float:
     """Bytes a second of a process that does nothing else."""
-    with _folder(size, filler) as folder:
+    with _folder(filler) as folder:
         began = time.monotonic()
         _write(Path(folder) / "filling", began + size.filling_seconds)
         began = time.monotonic()
@@ -122,7 +117,7 @@ def _write(folder: Path, until: float) -> int:
 
 def _broker_rate(size: Size, filler: Path) -> tuple[float, float, float]:
     """Bytes and messages a second, and milliseconds that a hundredth of the sends took at least."""
-    with _folder(size, filler) as folder, Ours(Path(folder) / "ours", {}) as cluster:
+    with _folder(filler) as folder, Ours(Path(folder) / "ours", {}) as cluster:
         load = {"namesrv": cluster.namesrv, "topic": "Sustained", "headers": "rocketmq"}
         times = {"warmup_s": size.filling_seconds, "duration_s": size.seconds}
         no_problems(run_produce({**load, "count": 1}))
