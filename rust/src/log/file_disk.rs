@@ -257,7 +257,10 @@ impl Disk for FileDisk {
 
     fn warm(&self, from: u64, to: u64) -> io::Result<()> {
         match (&self.map, &self.direct) {
-            (Some(map), _) => warm::map(&self.file, map, from, to),
+            (Some(map), _) => {
+                let advise = |advice, start, count| map.advise_range(advice, start, count);
+                warm::map(&self.file, advise, from, to)
+            }
             (None, Some(direct)) => warm::direct(direct, from, to),
             (None, None) => Ok(()),
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use memmap2::{Advice, MmapRaw};
+use memmap2::Advice;
 
 use super::PAGE_BYTES;
 use super::disk::WarmPace;
@@ -29,17 +29,27 @@ pub(super) const DIRECT: WarmPace = WarmPace {
     row_bytes: 8 << 20,
 };
 
-/// Faults pages of a map in that zeros were written to. A fault of pages that are not there would
-/// have the kernel read around them, as much as the disk's read-ahead says and all at once: 8 MiB
-/// in 20 ms on some machines, and whoever is to run on that processor waits. The map is advised
-/// [`Advice::Random`] to keep it from that; then it would take a page at a time, where a write
-/// takes as many as it has bytes for.
-pub(super) fn map(file: &File, map: &MmapRaw, from: u64, to: u64) -> io::Result<()> {
+/// Writes zeros to a range of a file, and has `advise` fault its pages of a map in.
+///
+/// A fault of pages that are not there would have the kernel read around them, as much as the
+/// disk's read-ahead says and all at once: 8 MiB in 20 ms on some machines, and whoever is to run on
+/// that processor waits. A map advised [`Advice::Random`] is kept from that; then it would take a
+/// page at a time, where a write takes as many as it has bytes for.
+pub(crate) fn map(
+    file: &File,
+    advise: impl FnOnce(Advice, usize, usize) -> io::Result<()>,
+    from: u64,
+    to: u64,
+) -> io::Result<()> {
     write_zeros(file, from, to)?;
     let start = usize::try_from(from).map_err(io::Error::other)?;
     let count = usize::try_from(to - from).map_err(io::Error::other)?;
-    let populate = || map.advise_range(Advice::PopulateWrite, start, count);
-    file.doing(&Operation::Allocate(from, to), populate)
+    let populate = || advise(Advice::PopulateWrite, start, count);
+    match file.doing(&Operation::Allocate(from, to), populate) {
+        // Linux knows this advice from 5.14 on; before, each page is a short fault later.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        populated => populated,
+    }
 }
 
 /// Overwrites blocks with zeros past the page cache. Direct writes need whole pages; what sticks
@@ -50,7 +60,7 @@ pub(super) fn direct(file: &File, from: u64, to: u64) -> io::Result<()> {
 }
 
 /// Writes zeros, of a range from the first byte on.
-pub(crate) fn write_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
+pub(super) fn write_zeros(file: &File, from: u64, to: u64) -> io::Result<()> {
     let mut at = from;
     while at < to {
         let count = (to - at).min(ZEROS.0.len() as u64);
@@ -65,6 +75,7 @@ mod tests {
     use super::*;
     use crate::log::disk::Disk;
     use crate::log::file_disk::{WriteMode, appending};
+    use crate::log::fs::OpenOptions;
 
     #[test]
     fn no_more_than_a_piece_is_brought_into_memory_at_a_time() {
@@ -95,5 +106,25 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_system_that_does_not_know_the_advice_is_only_slower() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("file");
+        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let file = file.unwrap();
+        let warmed = |code| {
+            map(
+                &file,
+                |_, _, _| Err(io::Error::from_raw_os_error(code)),
+                10,
+                90,
+            )
+        };
+        warmed(libc::EINVAL).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 90);
+        let error = warmed(libc::EFAULT).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
     }
 }

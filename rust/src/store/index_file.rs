@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memmap2::{Advice, MmapMut};
+use memmap2::MmapMut;
 
 use super::files::{io_error, write_error};
 use super::types::StoreError;
@@ -12,7 +12,7 @@ use crate::format::index::{
     ENTRY_BYTES, HEADER_BYTES, IndexEntry, IndexHeader, IndexLayout, SLOT_BYTES,
 };
 use crate::log::fs::{File, OpenOptions};
-use crate::log::{Access, Operation, write_zeros};
+use crate::log::{Access, Operation, warm_map};
 
 /// Blocks of entries are allocated ahead in steps of this many bytes, so that storing through
 /// the map cannot fault on a full disk.
@@ -299,8 +299,7 @@ impl ActiveIndexFile {
             })
     }
 
-    /// Sees to it that everything below `end` has blocks, and that free entries have pages: else
-    /// the fault at an entry would have the kernel fill many pages around it, as the log's would.
+    /// Sees to it that everything below `end` has blocks, and that free entries have pages.
     fn allocate(&mut self, end: u64) -> io::Result<()> {
         if end <= self.allocated {
             return Ok(());
@@ -310,12 +309,9 @@ impl ActiveIndexFile {
         // Without fallocate a full disk faults; there is no better way on such a system.
         self.file.file.allocate(0, to)?;
         let free = layout.entry_position(self.header.index_count.unsigned_abs());
-        let from = free.max(self.allocated);
-        write_zeros(&self.file.file, from, to)?;
-        let [start, count] =
-            [from, to.saturating_sub(from)].map(|bytes| usize::try_from(bytes).unwrap_or(0));
-        // A kernel without this call takes one fault for each of these pages later.
-        let _ = self.map.advise_range(Advice::PopulateWrite, start, count);
+        let from = free.max(self.allocated).min(to);
+        let advise = |advice, start, count| self.map.advise_range(advice, start, count);
+        warm_map(&self.file.file, advise, from, to)?;
         self.allocated = to;
         Ok(())
     }
