@@ -112,7 +112,7 @@ mod tests {
     fn a_system_that_does_not_know_the_advice_is_only_slower() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("file");
-        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let file = OpenOptions::new().write(true).create(true).open(&path);
         let file = file.unwrap();
         let warmed = |code| {
             map(
