@@ -32,9 +32,9 @@ one of them; each row is one run, and its raw rounds are in `results/`.
 Load generator, NameServers and brokers share the machine. All brokers of a row are up at the same
 time and take their rounds in turns (ours, 4.9.7, 5.3.3, ours, ...), so that a noisy machine is
 noisy for all; start and memory start each broker anew for every round. Before a round everything
-dirty is written to the disk, and 2 GiB of memory are touched: in a virtual machine what was free
-for a while is dearer than what goes round, which says nothing of a broker. A broker whose store has
-passed 2 GiB goes on with an empty one.
+dirty is written to the disk, and 700 MiB of memory are touched for each second that it takes: in a
+virtual machine what was free for a while is dearer than what goes round, which says nothing of a
+broker. A broker whose store has passed 2 GiB goes on with an empty one.
 Java brokers are warmed by 64 requests in flight, all by the row's own load, in runs of 2 s until
 one is not 20 % faster than the one before, 4 to 8. Bodies are 1 KiB in 4 queues where nothing
 else is said. A round of messages beside which others, the machine's host among them, used over

@@ -28,8 +28,8 @@ REWARM_SECONDS = 0.5
 PACED_IN_FLIGHT_MAX = 1024
 OTHERS_MAX, DROPPED_MAX = 0.1, 1
 """A round beside more foreign CPU than this is dropped, so many times the rounds asked for."""
-TOUCHED_BYTES = 2 << 30
-"""Of memory before a round: what most loads fill."""
+TOUCHED_BYTES_PER_SECOND = 700 << 20
+"""Of a round, so much of memory is touched before: what the fastest load fills."""
 DISK_FLUSHES = 500
 ASYNC, SYNC = "ASYNC_FLUSH", "SYNC_FLUSH"
 
@@ -157,7 +157,7 @@ class _Turns:
         for cluster in self.clusters:
             os.sync()  # what others left to be written
             if not self.how.backlog:  # which is to stay in memory
-                touch_memory(TOUCHED_BYTES)
+                touch_memory(round(TOUCHED_BYTES_PER_SECOND * self._seconds))
             pids = [pid for one in self.clusters for pid in one.pids]
             bystanders = Bystanders([*pids, *self.session.client_pids])
             figures[cluster.name] = self._measure(cluster)

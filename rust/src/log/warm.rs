@@ -32,9 +32,9 @@ pub(super) const DIRECT: WarmPace = WarmPace {
 /// Writes zeros to a range of a file, and has `advise` fault its pages of a map in.
 ///
 /// A fault of pages that are not there would have the kernel read around them, as much as the
-/// disk's read-ahead says and all at once: 8 MiB in 20 ms on some machines, and whoever is to run on
-/// that processor waits. A map advised [`Advice::Random`] is kept from that; then it would take a
-/// page at a time, where a write takes as many as it has bytes for.
+/// disk's read-ahead says and all at once: 8 MiB in 20 ms on some machines, and whoever is to run
+/// on that processor waits. A map advised [`Advice::Random`] is kept from that; then it would take
+/// a page at a time, where a write takes as many as it has bytes for.
 pub(crate) fn map(
     file: &File,
     advise: impl FnOnce(Advice, usize, usize) -> io::Result<()>,
