@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
+import math
 import select
 import socket
 import sys
@@ -30,10 +32,15 @@ PULLS_EACH = 400
 INLINE_SUBSCRIPTION = 4
 DRIBBLE_BYTES = 7
 """Of each slow sender, per second."""
-SLICE_SECONDS = 0.01
+SLICE_SECONDS = 0.001
+PIECE_BYTES = 1 << 16
+"""Sent in one call: some systems take no thread off its core within one, and a megabyte is long."""
+READERS_PER_SECOND = 1_500
+"""Who stop reading: their requests are 210 MB a second together, as what floods ask is."""
 FLOOD_BYTES = 1 << 20
-FLOOD_FRAMES_PER_SECOND = 200.0
-"""Of all together: 200 MB a second."""
+FLOOD_FRAMES_PER_SECOND = 200
+"""Of all together, a megabyte each."""
+HALF_FRAMES_PER_SECOND = 100
 SYSTEM_BUSY = 2
 BACKLOG = 4_096
 
@@ -55,25 +62,33 @@ class Client:
         self.socket = socket.create_connection(address, 30.0)
         self.socket.setblocking(False)
         self._done = done
-        self._unsent = b""
+        self._unsent = memoryview(b"")
         self._unread = b""
 
-    def offer(self, data: bytes) -> None:
-        """Send it, unless the last of it is still on its way."""
+    def offer(self, data: bytes) -> bool:
+        """Send a piece of it, or of what is still on its way; whether it would take another."""
         if not self._unsent:
             self._done.sent += 1
-            self._unsent = data
-        self.push()
+            self._unsent = memoryview(data)
+        return self.push()
 
-    def push(self) -> None:
-        """Send what the socket takes."""
-        with contextlib.suppress(OSError):  # full, or closed by the broker
-            self._unsent = self._unsent[self.socket.send(self._unsent) :]
+    def push(self) -> bool:
+        """Send a piece of what is on its way; whether there is more that the socket would take."""
+        if not self._unsent:
+            return False
+        left = len(self._unsent)
+        try:
+            sent = self.socket.send(self._unsent[:PIECE_BYTES])
+        except OSError:  # full, or closed by the broker
+            return False
+        self._unsent = self._unsent[sent:]
+        return sent == PIECE_BYTES < left
 
     def take_answers(self) -> None:
-        """Read what is there."""
+        """Read all that is there."""
         with contextlib.suppress(OSError):
-            self._unread += self.socket.recv(1 << 16)
+            while data := self.socket.recv(PIECE_BYTES):
+                self._unread += data
         while len(self._unread) >= 4:
             size = 4 + int.from_bytes(self._unread[:4], "big")
             if len(self._unread) < size:
@@ -84,31 +99,59 @@ class Client:
             self._done.answered_busy += reply.code == SYSTEM_BUSY
 
 
-Step = Callable[[list[Client], int], None]
+Step = Callable[[int], None]
 
 
-def stopped_readers() -> Step:
-    """Each asks for the backlog many times at once, and reads nothing."""
-    fields = {"consumerGroup": "CID_ONSAPI_OWNER", "topic": BACKLOG_TOPIC, "queueId": "0"}
-    fields |= {"queueOffset": "0", "maxMsgNums": "32", "sysFlag": str(INLINE_SUBSCRIPTION)}
-    fields |= {"commitOffset": "0", "suspendTimeoutMillis": "1000", "subVersion": "0"}
-    fields |= {"subscription": "*", "expressionType": "TAG"}
-    pulls = encode(Frame(int(RequestCode.PULL_MESSAGE), fields)) * PULLS_EACH
+def _one_by_one(turns: Iterator[Client], data: bytes, per_second: int) -> Step:
+    """One after another sends it, as much of it as its socket takes, a piece at a time."""
+    pieces_per_second = per_second * math.ceil(len(data) / PIECE_BYTES)
+    current: Client | None = None
+    due = 0.0
 
-    def step(clients: list[Client], slice_: int) -> None:
-        if slice_ == 0:
-            for client in clients:
-                client.offer(pulls)
+    def step(_slice: int) -> None:
+        nonlocal current, due
+        due += pieces_per_second * SLICE_SECONDS
+        while due >= 1:
+            due -= 1
+            current = current or next(turns, None)
+            if current is None or not current.offer(data):
+                current = None
 
     return step
 
 
-def slow_senders() -> Step:
+def _pulls() -> bytes:
+    fields = {"consumerGroup": "CID_ONSAPI_OWNER", "topic": BACKLOG_TOPIC, "queueId": "0"}
+    fields |= {"queueOffset": "0", "maxMsgNums": "32", "sysFlag": str(INLINE_SUBSCRIPTION)}
+    fields |= {"commitOffset": "0", "suspendTimeoutMillis": "1000", "subVersion": "0"}
+    fields |= {"subscription": "*", "expressionType": "TAG"}
+    return encode(Frame(int(RequestCode.PULL_MESSAGE), fields)) * PULLS_EACH
+
+
+def stopped_readers(clients: list[Client]) -> Step:
+    """Each asks for the backlog many times at once, and reads nothing."""
+    return _one_by_one(iter(clients), _pulls(), READERS_PER_SECOND)
+
+
+def stopped_at_once(clients: list[Client]) -> Step:
+    """The same, all of them as soon as they can."""
+    pulls = _pulls()
+
+    def step(slice_: int) -> None:
+        if slice_ == 0:
+            for client in clients:
+                while client.offer(pulls):
+                    pass
+
+    return step
+
+
+def slow_senders(clients: list[Client]) -> Step:
     """Each sends a frame a few bytes at a time, spread over the second."""
     frame = encode(send_frame("Dribbled", 4, bytes(4_096)))
     slices = round(1 / SLICE_SECONDS)
 
-    def step(clients: list[Client], slice_: int) -> None:
+    def step(slice_: int) -> None:
         at = slice_ // slices * DRIBBLE_BYTES % (len(frame) - DRIBBLE_BYTES)
         for client in clients[slice_ % slices :: slices]:
             client.offer(frame[at : at + DRIBBLE_BYTES])
@@ -116,47 +159,44 @@ def slow_senders() -> Step:
     return step
 
 
-def floods() -> Step:
+def floods(clients: list[Client]) -> Step:
     """Requests of a megabyte that Python refuses as they come."""
-    return _flood(b'{"clientID":"x"}' + bytes(FLOOD_BYTES))
+    return _flood(clients, b'{"clientID":"x"}' + bytes(FLOOD_BYTES))
 
 
-def slow_floods() -> Step:
+def slow_floods(clients: list[Client]) -> Step:
     """Those that take Python longer than they take to come; 64 MiB of them may wait."""
     unknown = b'"unknown":[' + b"0," * (FLOOD_BYTES >> 3) + b"0]"
-    return _flood(b'{"clientID":"x",' + unknown + b" " * FLOOD_BYTES + b"}")
+    return _flood(clients, b'{"clientID":"x",' + unknown + b" " * FLOOD_BYTES + b"}")
 
 
-def _flood(body: bytes) -> Step:
+def _flood(clients: list[Client], body: bytes) -> Step:
     beat = encode(Frame(int(RequestCode.HEART_BEAT), {}, body))
-    each = FLOOD_FRAMES_PER_SECOND * SLICE_SECONDS
+    send = _one_by_one(itertools.cycle(clients), beat, FLOOD_FRAMES_PER_SECOND)
+    of_file = {client.socket.fileno(): client for client in clients}
+    poll = select.epoll()
+    for file in of_file:
+        poll.register(file, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
 
-    def step(clients: list[Client], slice_: int) -> None:
-        first, last = int(slice_ * each), int((slice_ + 1) * each)
-        for number in range(first, last):
-            clients[number % len(clients)].offer(beat)
-        for client in clients:
-            client.push()
-            client.take_answers()
+    def step(slice_: int) -> None:
+        send(slice_)
+        for file, _ in poll.poll(0):
+            while of_file[file].push():
+                pass
+            of_file[file].take_answers()
 
     return step
 
 
-def half_frames() -> Step:
+def half_frames(clients: list[Client]) -> Step:
     """Each sends most of a megabyte and never the rest."""
     half = encode(Frame(int(RequestCode.HEART_BEAT), {}, bytes(FLOOD_BYTES)))[:-100_000]
-
-    def step(clients: list[Client], slice_: int) -> None:
-        if slice_ < len(clients):
-            clients[slice_].offer(half)
-        for client in clients[max(0, slice_ - 20) : slice_]:
-            client.push()
-
-    return step
+    return _one_by_one(iter(clients), half, HALF_FRAMES_PER_SECOND)
 
 
-KINDS: dict[str, Callable[[], Step]] = {
+KINDS: dict[str, Callable[[list[Client]], Step]] = {
     "stopped-readers": stopped_readers,
+    "stopped-at-once": stopped_at_once,
     "slow-senders": slow_senders,
     "floods": floods,
     "slow-floods": slow_floods,
@@ -191,10 +231,10 @@ def misbehave(kind: str, address: tuple[str, int], count: int) -> None:
     """Be so many clients of that kind."""
     done = Done()
     clients = [Client(address, done) for _ in range(count)]
-    step = KINDS[kind]()
+    step = KINDS[kind](clients)
     print("ready", flush=True)
     for slice_ in _paced():
-        step(clients, slice_)
+        step(slice_)
     done.closed = sum(_is_closed(client.socket) for client in clients)
     print(json.dumps(vars(done)), flush=True)
 

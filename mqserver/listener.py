@@ -277,12 +277,18 @@ class Listener:
 
 
 def _go_behind() -> None:
-    """Have this thread give way to those that do not rest, where threads have a nice value."""
+    """Have this thread give way to those that do not rest, where threads have a nice value.
+
+    As a batch thread it does not take the core from the worker that wakes it either, to whom the
+    nice value is no help when it has just had more than its share.
+    """
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             thread = threading.get_native_id()
             usual = os.getpriority(os.PRIO_PROCESS, thread)
             os.setpriority(os.PRIO_PROCESS, thread, max(usual, REST_NICE))
+            if os.sched_getscheduler(0) == os.SCHED_OTHER:
+                os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _give(request: Request, reply: Reply) -> None:

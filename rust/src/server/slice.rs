@@ -42,16 +42,19 @@ impl Drop for LongWork {
     }
 }
 
-/// Sets this thread's slice if it is scheduled as threads usually are; whether it is set.
+/// Sets this thread's slice if it has one, as usual and batch threads have; whether it is set.
 #[cfg(target_os = "linux")]
 fn set(slice: Duration) -> bool {
     let Some(mut attributes) = attributes() else {
         return false;
     };
     attributes.sched_runtime = u64::try_from(slice.as_nanos()).unwrap_or(0);
-    let is_usual = i64::from(attributes.sched_policy) == i64::from(libc::SCHED_OTHER);
+    let policy = i64::from(attributes.sched_policy);
+    let has_slice = [libc::SCHED_OTHER, libc::SCHED_BATCH]
+        .map(i64::from)
+        .contains(&policy);
     // SAFETY: the system reads no more of the struct than its `size` says, which is all of it.
-    is_usual && unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } == 0
+    has_slice && unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } == 0
 }
 
 /// How this thread is scheduled.
@@ -89,6 +92,24 @@ mod tests {
             assert_eq!(slice(), usual.and(Some(PATIENT)));
             drop(work);
             assert_eq!(slice(), usual);
+        });
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_batch_thread_has_a_slice_and_stays_one() {
+        let thread = std::thread::spawn(|| {
+            // SAFETY: all zeros are a valid value of this plain C struct.
+            let priority = unsafe { std::mem::zeroed() };
+            // SAFETY: the system only reads the struct.
+            let set =
+                unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const priority) };
+            assert_eq!(set, 0);
+            let usual = slice();
+            patient();
+            assert_eq!(slice(), usual.and(Some(PATIENT)));
+            let policy = attributes().map(|found| i64::from(found.sched_policy));
+            assert_eq!(policy, Some(i64::from(libc::SCHED_BATCH)));
         });
         thread.join().unwrap();
     }
