@@ -65,12 +65,13 @@ class Size:
     steady_seconds: float
     rounds: int
     touched_bytes: int
-    apart: tuple[str, ...] = ("stopped-readers",)
+    apart: tuple[str, ...] = ("stopped-at-once",)
 
 
 LARGE = Size(
     {
         "stopped-readers": 1_000,
+        "stopped-at-once": 1_000,
         "slow-senders": 5_000,
         "floods": 200,
         "slow-floods": 200,
@@ -83,7 +84,14 @@ LARGE = Size(
     touched_bytes=1 << 30,
 )
 SMALL = Size(
-    {"stopped-readers": 20, "slow-senders": 50, "floods": 5, "slow-floods": 5, "half-frames": 5},
+    {
+        "stopped-readers": 20,
+        "stopped-at-once": 20,
+        "slow-senders": 50,
+        "floods": 5,
+        "slow-floods": 5,
+        "half-frames": 5,
+    },
     backlog=500,
     start_seconds=0.3,
     steady_seconds=0.3,

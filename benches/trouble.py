@@ -1,9 +1,10 @@
 """Clients that misbehave: `python -m benches.trouble KIND HOST:PORT COUNT`, a process of its own.
 
 Says "ready" once all are connected, misbehaves from the first line that comes in until the second,
-then says as JSON what it did. Everything is offered at a bounded rate, so that it takes the same of
-the machine whoever it is sent to. SINK instead of a kind is who takes anything and answers nothing:
-with it in the place of the broker, the rest of the machine is as busy as with the broker.
+then says as JSON what it did. Everything but `stopped-at-once` is offered at a bounded rate and in
+small pieces, as it comes from a network, so that it takes the same of the machine whoever it is
+sent to. SINK instead of a kind is who takes anything and answers nothing: with it in the place of
+the broker, the rest of the machine is as busy as with the broker.
 """
 
 from __future__ import annotations
