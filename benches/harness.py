@@ -11,7 +11,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,21 +26,40 @@ class BenchFailed(Exception):
     """A bench ran and says no; the text is all there is to say."""
 
 
+@contextmanager
+def saying_no() -> Iterator[None]:
+    """What a process of benches runs in: one that says no ends it with 1 and its words."""
+    try:
+        yield
+    except BenchFailed as reason:
+        sys.exit(str(reason))
+
+
+def fail_if_missed(goals: Sequence[str]) -> None:
+    """The rule of all benches: a goal that is not met fails a run, once all is printed and saved.
+
+    goals: those missed, each with what was found; none in a smoke run, whose figures say nothing.
+    """
+    if goals:
+        raise BenchFailed(f"goals not met: {'; '.join(goals)}")
+
+
 @dataclass(frozen=True)
 class Mode:
     """How much to run.
 
     seconds: of one measured round. warmup_seconds: once per case, not measured. rounds: measured
-    rounds, of which the median counts.
+    rounds, of which the median counts. judges: a goal that is missed fails the run.
     """
 
     name: str
     seconds: float
     warmup_seconds: float
     rounds: int
+    judges: bool = True
 
 
-SMOKE = Mode("smoke", seconds=0.2, warmup_seconds=0.1, rounds=1)
+SMOKE = Mode("smoke", seconds=0.2, warmup_seconds=0.1, rounds=1, judges=False)
 LARGE = Mode("large", seconds=4.0, warmup_seconds=3.0, rounds=5)
 
 
@@ -145,12 +165,14 @@ class ProcessCost:
 class Report:
     """Rows of figures with the place they were measured in.
 
-    method: how, where it is not by the mode's rounds.
+    method: how, where it is not by the mode's rounds. named_by: the columns that tell rows apart.
+    A row with a goal says in its column `met` what `verdict` says.
     """
 
     bench: str
     mode: Mode
     method: str | None = None
+    named_by: tuple[str, ...] = ("case",)
     rows: list[dict[str, Any]] = field(default_factory=list)
     environment: dict[str, Any] = field(default_factory=environment)
 
@@ -163,13 +185,24 @@ class Report:
         return row
 
     def finish(self) -> None:
-        """Print the table and write the JSON file."""
+        """Print the table and write the JSON file, then fail if a goal is missed."""
         print(self.markdown())
         RESULTS.mkdir(parents=True, exist_ok=True)
         path = RESULTS / f"{self.bench}-{self.mode.name}.json"
         content = {"bench": self.bench, "mode": self.mode.name, "environment": self.environment}
         path.write_text(json.dumps({**content, "rows": self.rows}, indent=2) + "\n")
         print(f"\nwritten to {path.relative_to(ROOT)}", file=sys.stderr)
+        if self.mode.judges:
+            fail_if_missed(self.missed())
+
+    def missed(self) -> list[str]:
+        """The rows whose goal is not met, with their figures."""
+        return [self._told(row) for row in self.rows if row.get("met") == verdict(False)]
+
+    def _told(self, row: dict[str, Any]) -> str:
+        name = ", ".join(str(row[column]) for column in self.named_by)
+        others = (column for column in row if column not in (*self.named_by, "met"))
+        return f"{name}: {', '.join(f'{column} {_cell(row[column])}' for column in others)}"
 
     def markdown(self) -> str:
         """The rows as a table, and the environment under it."""
@@ -182,11 +215,18 @@ class Report:
         return f"{table}\n\n{self.method or rounds}; {where}"
 
 
+def verdict(is_met: bool) -> str:
+    """What a row says in its column `met`."""
+    return "yes" if is_met else "no"
+
+
 def command_line(main: Callable[..., None]) -> None:
     """Run a bench module by itself: `--smoke` is its only option."""
     parser = argparse.ArgumentParser(description=sys.modules[main.__module__].__doc__)
     parser.add_argument("--smoke", action="store_true", help="seconds only: does it run?")
-    main(smoke=parser.parse_args().smoke)
+    smoke = parser.parse_args().smoke
+    with saying_no():
+        main(smoke=smoke)
 
 
 def _median(values: list[float | None]) -> float | None:

@@ -23,7 +23,7 @@ from typing import Self
 
 from benches.cases import make_backlog
 from benches.crowd import allow_files
-from benches.harness import ROOT, Report, command_line, mode_of, touch_memory
+from benches.harness import ROOT, Report, command_line, mode_of, touch_memory, verdict
 from benches.scale import broker_of
 from benches.servers import Ours
 from benches.trouble import SINK
@@ -215,7 +215,7 @@ class Found:
                 "at the broker": _spread(among),
                 f"ratio (<= {P99_RATIO_MAX:g})": ratio,
                 f"anonymous MB (<= {ANONYMOUS_MB_MAX:g})": self.memory_mb,
-                "met": "yes" if is_met else "no",
+                "met": verdict(is_met),
                 "answered busy": self.answered_busy,
                 "closed": self.closed,
             }
@@ -223,7 +223,8 @@ class Found:
 
 def main(smoke: bool = False) -> None:
     """Run every kind of overload, and print what it does to memory and to a healthy client."""
-    run(SMALL if smoke else LARGE, Report("overload", mode_of(smoke), METHOD))
+    report = Report("overload", mode_of(smoke), METHOD, named_by=("who", "when"))
+    run(SMALL if smoke else LARGE, report)
 
 
 def run(size: Size, report: Report) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benches.cases import BACKLOG_TOPIC, make_backlog
-from benches.harness import LARGE, SMOKE, Mode, Report
+from benches.harness import LARGE, SMOKE, Mode, Report, saying_no
 from benches.python_wheel import Wheel, WheelMissing
 from benches.servers import Cluster, Ours
 from benches.versus_java.java_client import JavaClient, JavaConsume, JavaSend
@@ -281,4 +281,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="seconds only: does it run?")
     parser.add_argument("--long", action="store_true", help="longer rounds, and more: 8 minutes")
-    main(**vars(parser.parse_args()))
+    arguments = vars(parser.parse_args())
+    with saying_no():
+        main(**arguments)

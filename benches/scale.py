@@ -14,7 +14,7 @@ from zlib import crc32
 
 from benches.cases import no_problems
 from benches.crowd import Crowd, Line, Shape, allow_files, ask_all, topic_name
-from benches.harness import Report, command_line, mode_of
+from benches.harness import Report, command_line, mode_of, verdict
 from benches.servers import AUTO_CREATE_TOPIC, Ours
 from mqclient.cli.bench import run_produce
 from mqclient.wire import calls
@@ -64,7 +64,7 @@ class Rows:
         met = figure >= limit if least else figure <= limit
         goal = f"{'>=' if least else '<='} {limit:g}"
         row: dict[str, Any] = {"case": case, "figure": figure, "unit": unit, "goal": goal}
-        self._add({**row, "met": "yes" if met else "no"})
+        self._add({**row, "met": verdict(met)})
 
     def _add(self, row: dict[str, Any]) -> None:
         print(*row.values(), file=sys.stderr, flush=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benches import rust_figures
-from benches.harness import ROOT, Report, command_line, mode_of
+from benches.harness import ROOT, Report, command_line, mode_of, verdict
 from mqstore import _core
 
 DISK_BYTES_PER_FLUSH_MAX = 8_192
@@ -36,17 +36,21 @@ class Number:
     is_least: bool = True
 
     def row(self, figures: dict[str, float], judge: bool) -> dict[str, object]:
-        """The row of the table; what was not measured has no figure and is not judged."""
+        """The row of the table; a number that was not measured is missed, whatever its goal."""
         found = figures.get(self.figure)
         value = None if found is None else found / SCALES.get(self.unit, 1.0)
         row: dict[str, object] = {"number": self.what, "measured": value, "unit": self.unit}
         row |= {"goal": "", "met": ""}
         if self.goal is not None:
             row["goal"] = f"{'>=' if self.is_least else '<='} {self.goal:g}"
-            if judge and value is not None:
-                reached = value >= self.goal if self.is_least else value <= self.goal
-                row["met"] = "yes" if reached else "no"
+        if judge and (value is None or self.goal is not None):
+            row["met"] = verdict(value is not None and self._is_reached(value))
         return row
+
+    def _is_reached(self, value: float) -> bool:
+        if self.goal is None:
+            return True
+        return value >= self.goal if self.is_least else value <= self.goal
 
 
 def at_most(what: str, figure: str, unit: str, goal: float) -> Number:
@@ -101,21 +105,18 @@ NUMBERS = (
 
 
 def main(smoke: bool = False) -> None:
-    """Measure everything and print the table; fails where a figure was not measured."""
+    """Measure everything and print the table; a figure that was not measured is a goal missed."""
     if not (smoke or _core.OPTIMISED):
         raise RuntimeError(
             "mqstore._core is a development build; "
             f"first: maturin develop --skip-install --profile {rust_figures.PROFILE}"
         )
-    report = Report("store", mode_of(smoke), method="medians; engine, figures: see rust/benches")
+    method = "medians; engine, figures: see rust/benches"
+    report = Report("store", mode_of(smoke), method, named_by=("number",))
     report.environment["core"] = "optimised" if _core.OPTIMISED else "development profile"
     figures = {**rust_numbers(smoke), **python_numbers(smoke)}
     report.rows += [number.row(figures, judge=not smoke) for number in NUMBERS]
     report.finish()
-    missing = [number.figure for number in NUMBERS if number.figure not in figures]
-    assert smoke or not missing, missing
-    to_disk = figures.get("sync.lone_disk_bytes_per_flush", 0.0)
-    assert smoke or to_disk <= DISK_BYTES_PER_FLUSH_MAX, f"{to_disk} bytes to disk per flush"
 
 
 def rust_numbers(smoke: bool) -> dict[str, float]:

@@ -12,10 +12,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benches.harness import RESULTS, ROOT
+from benches.harness import RESULTS, ROOT, fail_if_missed
 from benches.servers import Cluster, Java, Ours
 from benches.versus_java import results
-from benches.versus_java.rows import KINDS, Row, Session
+from benches.versus_java.rows import KINDS, Measured, Row, Session
 from benches.versus_java.table import ROWS
 from scripts import java_rocketmq
 
@@ -47,13 +47,19 @@ def run(
     warmup_seconds: float = WARMUP_SECONDS,
     home: Path = results.HERE,
 ) -> None:
-    """Measure these rows, keep their results beside those of the others, and write RESULTS.md."""
+    """Measure these rows, keep their results beside those of the others, and write RESULTS.md.
+
+    Fails at the end if one of these rows misses a goal.
+    """
     java_rocketmq.fetch()
     java_rocketmq.fetch(java_rocketmq.VERSUS)
     java_rocketmq.compile_drivers(java_rocketmq.VERSUS)
-    for name in names:
-        _measure(row_of(name), home, (seconds, warmup_seconds, rounds))
+    missed = []
+    for row in map(row_of, names):
+        measured = _measure(row, home, (seconds, warmup_seconds, rounds))
+        missed += results.missed(row, measured)
     print(f"written to {results.write(ROWS, home).relative_to(ROOT)}")
+    fail_if_missed(missed)
 
 
 def run_smoke() -> None:
@@ -79,7 +85,7 @@ def _measure(
     home: Path,
     lengths: tuple[float, float, int],
     kinds: tuple[type[Cluster], ...] = KINDS,
-) -> None:
+) -> Measured:
     folder = Path(tempfile.mkdtemp(prefix="mqbench-"))
     session = Session(folder, *lengths, kinds)
     try:
@@ -89,3 +95,4 @@ def _measure(
         shutil.rmtree(folder)
     results.keep(row, session, measured, home)
     print(results.summary(row, measured), flush=True)
+    return measured

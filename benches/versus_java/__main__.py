@@ -5,6 +5,7 @@ import signal
 import sys
 
 from benches import versus_java
+from benches.harness import saying_no
 from benches.versus_java import results
 from benches.versus_java.table import ROWS
 
@@ -26,4 +27,5 @@ elif chosen.render:
 else:
     home = versus_java.SCRATCH if chosen.scratch else results.HERE
     lengths = (chosen.rounds, chosen.seconds, chosen.warmup)
-    versus_java.run(chosen.only or names, *lengths, home)
+    with saying_no():
+        versus_java.run(chosen.only or names, *lengths, home)

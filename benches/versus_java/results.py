@@ -90,6 +90,16 @@ def summary(row: Row, measured: Measured) -> str:
     return "\n".join(lines)
 
 
+def missed(row: Row, measured: Measured) -> list[str]:
+    """Goals of a row that are not met, and those whose figures were not measured."""
+    judged = ((goal, goal.judge(measured)) for goal in row.goals)
+    return [
+        f"{row.name}: {_asked(goal)}: {_found(verdict) if verdict else 'not measured'}"
+        for goal, verdict in judged
+        if verdict is None or not verdict.met
+    ]
+
+
 def _read(row: Row, home: Path) -> dict[str, Any] | None:
     path = home / "results" / f"{row.name}.json"
     if not path.exists():
