@@ -10,7 +10,8 @@ import pytest
 
 from mqserver.listener import Event, Listener, not_supported
 from mqserver.replies import Family, Processor
-from mqstore import Settings, Store
+from mqstore import Store
+from tests.server.cold import SETTINGS, cold_store
 from tests.server.raw import DEADLINE, Raw
 
 if TYPE_CHECKING:
@@ -104,19 +105,23 @@ def servers() -> Iterator[Servers]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    settings = Settings(
-        commit_log_file_bytes=1 << 20,
-        index_slots=100,
-        index_entries=400,
-        allocate_step_bytes=1 << 20,
-        min_free_bytes=1,
-    )
-    with Store(tmp_path / "store", settings, create=True) as opened:
+    with Store(tmp_path / "store", SETTINGS, create=True) as opened:
         yield opened
 
 
 @pytest.fixture
 def broker(servers: Servers, store: Store) -> Iterator[Broker]:
+    yield from _broker(servers, store)
+
+
+@pytest.fixture
+def cold_broker(servers: Servers) -> Iterator[Broker]:
+    """Over a store whose first messages are not in memory."""
+    with cold_store() as store:
+        yield from _broker(servers, store)
+
+
+def _broker(servers: Servers, store: Store) -> Iterator[Broker]:
     from tests.server.native import Broker
 
     started = Broker(servers, store)

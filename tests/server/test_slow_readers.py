@@ -7,10 +7,10 @@ import threading
 import pytest
 
 from mqserver.replies import Response
+from tests.server.cold import BODY
 from tests.server.conftest import Servers, wait_counted
 from tests.server.native import Broker, pull_fields
 from tests.server.raw import DEADLINE, Raw, json_frame
-from tests.server.test_cold_reads import BODY, forget_pages
 from tests.waiting import until
 
 BIG = Response(body=b"x" * (256 << 10))
@@ -89,18 +89,18 @@ def test_a_stop_gives_up_a_client_that_does_not_read(servers: Servers):
 
 
 @pytest.mark.parametrize("where", ["memory", "disk"])
-def test_pulls_are_answered_as_their_client_reads(broker: Broker, servers, tmp_path, where):
-    for _ in range(8):
-        broker.send(BODY, e="0")
-    broker.wait_readable(8)
-    if where == "disk":
-        broker.store.flush()
-        forget_pages(tmp_path / "store" / "commitlog")
+def test_pulls_are_answered_as_their_client_reads(request, servers: Servers, where: str):
+    broker = request.getfixturevalue("broker" if where == "memory" else "cold_broker")
+    if where == "memory":
+        for _ in range(8):
+            broker.send(BODY, e="0")
+        broker.wait_readable(8)
     slow = servers.connect(broker.port)
     slow.send(*(pull(n, n % 8, sysFlag="4", maxMsgNums="1") for n in range(MANY)))
     wait_counted(broker.listener, native_11=1)
     assert broker.pull(0).code == 0, "others are served"
     assert {slow.read()[:2] for _ in range(MANY)} == {(0, n) for n in range(MANY)}
+    assert (broker.listener.counters()["cold_reads"] > 0) == (where == "disk")
 
 
 def test_of_one_that_reads_nothing_few_pulls_are_answered(broker: Broker, servers: Servers):
