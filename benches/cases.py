@@ -12,6 +12,10 @@ from mqclient.cli.bench import run_consume, run_produce
 
 BACKLOG_TOPIC = "BenchBacklog"
 BACKLOG_SETTLE_SECONDS = 60.0
+QUIET_SECONDS = 0.1
+QUIET_SHARE = 0.2
+"""Of a core, and the broker counts as done with what was before."""
+SETTLE_SECONDS_MAX = 10.0
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,10 @@ class Loads(Protocol):
     """Anything that can load a broker for some seconds: the native generator, the Java client."""
 
     def run(self, cluster: Cluster, seconds: float) -> dict[str, Any]:
-        """Load the cluster's broker; the generator's report."""
+        """Load the cluster's broker; the generator's report.
+
+        It may say "unit": of what its messages are; and "more": figures of its own.
+        """
 
 
 def measure(load: Loads, cluster: Cluster, seconds: float) -> dict[str, Any]:
@@ -69,15 +76,27 @@ def measure(load: Loads, cluster: Cluster, seconds: float) -> dict[str, Any]:
     report = load.run(cluster, seconds)
     cpu = cluster.cost.cpu_seconds() - cpu_before
     latency = report.get("latency_us", {})
-    messages = report["messages"]
+    messages, unit = report["messages"], report.get("unit", "message")
     return {
-        "messages_per_s": report["messages_per_second"],
+        f"{unit}s_per_s": report["messages_per_second"],
         **{f"{name}_us": latency.get(name) for name in ("p50", "p99", "p999", "p9999")},
         "refused": sum(report.get("refused", {}).values()) or None,
-        "broker_cpu_us_per_message": cpu / messages * 1e6 if messages else None,
+        f"broker_cpu_us_per_{unit}": cpu / messages * 1e6 if messages else None,
         "anonymous_mb": cluster.cost.anonymous_mb(),
         "file_mb": cluster.cost.file_mb(),
+        **report.get("more", {}),
     }
+
+
+def settle(cluster: Cluster) -> None:
+    """Wait until the broker is done with those who have gone."""
+    deadline = time.monotonic() + SETTLE_SECONDS_MAX
+    while time.monotonic() < deadline:
+        before = cluster.cost.cpu_seconds()
+        time.sleep(QUIET_SECONDS)
+        if cluster.cost.cpu_seconds() - before <= QUIET_SECONDS * QUIET_SHARE:
+            return
+    raise RuntimeError(f"the broker is still busy after {SETTLE_SECONDS_MAX:g} s")
 
 
 def send(cluster: Cluster, topic: str, count: int) -> None:

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import statistics
 import subprocess
@@ -78,7 +79,7 @@ def environment() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "memory_mb": int(memory[0].split()[1]) // 1024 if memory else None,
         "load_before": os.getloadavg()[0],
-        "kernel": platform.release(),
+        "kernel": re.split(r"[^\d.]", platform.release())[0],
         "python": platform.python_version(),
         "commit": _output("git", "-C", str(ROOT), "describe", "--always", "--dirty"),
     }

@@ -17,13 +17,12 @@ import statistics
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from benches.cases import make_backlog
+from benches.cases import make_backlog, settle
 from benches.crowd import allow_files
 from benches.harness import ROOT, Report, command_line, mode_of, touch_memory, verdict
 from benches.scale import broker_of
@@ -41,10 +40,6 @@ WARMUP_SECONDS = 0.1
 LEAD_SECONDS = 0.15
 """From the healthy client's first look for its route to the beginning of the trouble."""
 ANSWER_SECONDS_MAX = 30.0
-QUIET_SECONDS = 0.1
-QUIET_SHARE = 0.2
-"""Of a core, and the broker counts as done with the trouble before."""
-SETTLE_SECONDS_MAX = 10.0
 METHOD = (
     "p99 of `mqclient bench` at 970/s, ms: median (least to most) of the rounds; "
     "ratio: at the broker to beside the sink; to alone: at the broker to alone"
@@ -280,7 +275,7 @@ def _measure(cluster: Ours, kind: str, count: int, size: Size, cores: Cores) -> 
         for case in cases if number % 2 else reversed(cases):
             touch_memory(size.touched_bytes)
             case(cluster, kind, count, size, cores, found)
-            _settle(cluster)
+            settle(cluster)
     return found
 
 
@@ -305,17 +300,6 @@ def _follow(cluster: Ours, trouble: Trouble, size: Size, p99: dict[str, list[flo
     p99[START].append(_p99(cluster, size.start_seconds))
     began.join()
     p99[STEADY].append(_p99(cluster, size.steady_seconds))
-
-
-def _settle(cluster: Ours) -> None:
-    """Wait until the broker is done with those who have gone."""
-    deadline = time.monotonic() + SETTLE_SECONDS_MAX
-    while time.monotonic() < deadline:
-        before = cluster.cost.cpu_seconds()
-        time.sleep(QUIET_SECONDS)
-        if cluster.cost.cpu_seconds() - before <= QUIET_SECONDS * QUIET_SHARE:
-            return
-    raise RuntimeError(f"the broker is still busy after {SETTLE_SECONDS_MAX:g} s")
 
 
 def _p99(cluster: Ours, seconds: float) -> float:

@@ -1,8 +1,7 @@
 """The same loads against Java RocketMQ 4.9.7 and 5.3.3 and against us, on this machine.
 
-`python -m benches versus_java` runs every row (half an hour); `python -m benches.versus_java
---only ROW` one of them and keeps the others' results. Needs JDK 17 and Maven, which fetches
-RocketMQ once.
+`python -m benches versus_java` runs every row, 45 minutes; `python -m benches.versus_java --only
+ROW` one of them and keeps the others' results. Needs JDK 17 and Maven, which fetches RocketMQ once.
 """
 
 from __future__ import annotations

@@ -45,6 +45,16 @@ Figures are medians over the rounds; rates have their least and most. CPU is use
 server's process. "Java's" in a goal is the better of the two in the same run. Open loop: each
 request has its time, and its latency counts from then.
 
+A percentile is of a request, from the client's call to its answer; of the native client's backlog
+from a pull of up to 32 messages to its reply. The Java client's backlog has none: its consumer
+pulls ahead of its listener, and a message's age says when the backlog was made. Routes are asked
+for with 128 requests in flight for the rate, and then with 8, one a connection, for percentiles.
+From sender to reader: from when a message is due to when its reader, who waits at the ends of 4
+queues, has it. At once: a connection is open when the kernel has it, before the broker has, so the
+time to the answer of its first heartbeat is told as well. Oneway: counted is what is stored, by how
+much the queues' ends move, over the time until they move no more; a broker drops what it cannot
+take. Failed: not sent in time, not answered, refused, lost, or received twice.
+
 "limit" is a server that answers and stores nothing (`rust/examples/limit.rs`): a blocking thread
 for the connection, a read, a write. With SYNC_FLUSH it writes what it reads and flushes that before
 it answers. It takes its turns in the same run: about the most that a broker can reach with this

@@ -18,11 +18,19 @@ from mqclient.wire.frame import encode
 from mqserver.probe import Probe
 
 TOPIC, OTHER = "BenchRoutes", "BenchOther"
+ALONE = 8
+"""Connections with one request each."""
+ALONE_SHARE = 0.25
+"""Of a round's seconds, on top of them."""
 
 
 @dataclass(frozen=True)
 class Routes:
-    """Every NameServer in turns; the topic's brokers only register, on a connection that stays."""
+    """Every NameServer in turns; the topic's brokers only register, on a connection that stays.
+
+    The rate is with all requests of `ask` in flight, whose times are those of the window; the
+    percentiles are of a shorter load after it, one request on each of a few connections.
+    """
 
     brokers: int
     seconds: float | None = None
@@ -69,8 +77,12 @@ def _round(cluster: Cluster, seconds: float) -> Figures:
     cpu_before = cluster.namesrv_cost.cpu_seconds()
     rate = _rate(cluster.namesrv, seconds)
     cpu = cluster.namesrv_cost.cpu_seconds() - cpu_before
+    frames = [encode(calls.route(TOPIC).request)]
+    times = sorted(ask(cluster.namesrv, frames, seconds * ALONE_SHARE, ALONE, 1))
     return {
         "routes_per_s": rate,
+        "p50_us": times[len(times) // 2] * 1e6,
+        "p99_us": times[len(times) * 99 // 100] * 1e6,
         "namesrv_cpu_us_per_route": cpu / (rate * seconds) * 1e6,
         "namesrv_anonymous_mb": cluster.namesrv_cost.anonymous_mb(),
     }

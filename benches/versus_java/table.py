@@ -5,6 +5,7 @@ from __future__ import annotations
 from benches.cases import Case
 from benches.versus_java.at_rest import Memory, Start
 from benches.versus_java.java_client import JavaConsume, JavaSend
+from benches.versus_java.loads import ONEWAY_SECONDS_MAX, Connections, Latency, Oneway
 from benches.versus_java.routes import Routes
 from benches.versus_java.rows import Goal, Need, Row
 from benches.versus_java.under_load import ASYNC, SYNC, Load, NativeSend, OpenLoop, paced_java
@@ -68,6 +69,9 @@ BATCHES = Case("batches", BATCH_THREADS, produce={"batch": BATCH, "body_bytes": 
 IN_FLIGHT = {"in_flight": 64}
 PACED = NativeSend("paced", produce=IN_FLIGHT)
 HALF = Goal("p999_us", Need.OF_JAVA, 0.5)
+LATENCY = Latency(10_000.0)
+STORM = Connections(5_000)
+NONE_FAILED = at_most("failed", 0)
 
 ROWS = (
     Row(
@@ -157,6 +161,26 @@ ROWS = (
         OpenLoop(lambda _: PACED),
         (HALF,),
         "p999_us",
+    ),
+    Row(
+        "native-latency",
+        f"Native client, from a message's sender to its reader, {LATENCY.rate:,.0f} messages/s",
+        Load(lambda _: LATENCY),
+        (Goal("p50_us", Need.OF_JAVA, 1), Goal("p999_us", Need.OF_JAVA, 1), NONE_FAILED),
+        "p999_us",
+    ),
+    Row(
+        "native-connect",
+        f"Native client, {STORM.connections:,} connections at once",
+        Load(lambda _: STORM, seconds=0.0),
+        (times_java(1, "connections_per_s"), NONE_FAILED),
+        "connections_per_s",
+    ),
+    Row(
+        "native-oneway",
+        "Native client, oneway on one connection, what is stored",
+        Load(lambda _: Oneway(), seconds=ONEWAY_SECONDS_MAX),
+        (times_java(),),
     ),
     Row(
         "memory",

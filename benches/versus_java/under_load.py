@@ -39,9 +39,9 @@ class Load:
     """A load on every broker in turns, all of them up all the time.
 
     make: the load, when the session has what it needs. backlog: fill the topic that is read first.
-    seconds: of a round, where it is not the session's. beside_disk: measure the disk's fdatasync
-    before each round as well, and what the broker adds to it. beside_limit: a server that stores
-    nothing takes its turns too, where there is a compiler for it.
+    seconds: of a round, where it is not the session's; 0 where it ends by itself. beside_disk:
+    measure the disk's fdatasync before each round as well, and what the broker adds to it.
+    beside_limit: a server that stores nothing takes its turns too, where there is a compiler.
     """
 
     make: Callable[[Session], Loads]

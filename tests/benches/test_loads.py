@@ -1,0 +1,71 @@
+"""The loads that rows beside Java have of their own, small, against a broker of ours."""
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from benches.cases import Loads, measure
+from benches.harness import environment
+from benches.servers import Cluster, Ours
+from benches.versus_java import loads
+from benches.versus_java.figures import NAMES
+from benches.versus_java.loads import Connections, Latency, Oneway
+
+SECONDS = 0.2
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ours]:
+    with Ours(tmp_path_factory.mktemp("loads") / "ours", {}) as cluster:
+        yield cluster
+
+
+def figures_of(load: Loads, cluster: Cluster) -> dict[str, float]:
+    found = measure(load, cluster, SECONDS)
+    assert found.keys() <= NAMES.keys()
+    return found
+
+
+def test_a_message_has_its_time_to_the_reader_at_the_rate(ours: Ours) -> None:
+    found = figures_of(Latency(500.0), ours)
+    assert found["messages_per_s"] == pytest.approx(500, rel=0.1)
+    assert 0 < found["p50_us"] <= found["p99_us"] <= found["p9999_us"]
+    assert found["failed"] == 0
+
+
+def test_all_connections_are_open_and_heard(ours: Ours) -> None:
+    found = figures_of(Connections(50), ours)
+    assert found["connections_per_s"] > 0 and found["failed"] == 0
+    assert 0 < found["p50_us"] <= found["p99_us"] and found["heartbeat_p99_us"] > 0
+    assert "messages_per_s" not in found
+
+
+def test_oneway_counts_what_is_stored(ours: Ours) -> None:
+    found = figures_of(Oneway(), ours)
+    assert found["sent_per_s"] * 0.5 < found["messages_per_s"] < found["sent_per_s"] * 1.5
+    assert found["lost_percent"] == 0 and found["p50_us"] is None
+
+
+def test_oneway_that_was_dropped_is_not_counted(
+    ours: Ours, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    totals = {"sent": 1_000, "stored": 250}
+
+    def produce(*_: object, **__: object) -> dict[str, object]:
+        return {"totals": totals, "seconds": 0.5, "problems": [], "messages": 1_000}
+
+    monkeypatch.setattr(loads, "run_produce", produce)
+    monkeypatch.setattr(loads, "STILL_SECONDS", -1.0)  # as if the run had taken a second
+    found = figures_of(Oneway(), ours)
+    assert found["messages_per_s"] == pytest.approx(250, rel=0.1)
+    assert (found["sent_per_s"], found["lost_percent"]) == (2_000, 75)
+    del totals["stored"]
+    with pytest.raises(RuntimeError):
+        Oneway().run(ours, SECONDS)
+
+
+def test_a_kernel_is_told_by_its_number() -> None:
+    kernel = str(environment()["kernel"])
+    release = subprocess.check_output(["uname", "-r"], text=True)
+    assert release.startswith(kernel) and kernel.replace(".", "").isdigit()
