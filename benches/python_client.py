@@ -1,7 +1,8 @@
 """Python clients against our broker: ours, asyncio and threads, and others on the same work.
 
 The others are the PyPI wheel `rocketmq` and RocketMQ's Java client, in turns with ours, round by
-round. `python -m benches.python_client --long` has longer rounds and more of them.
+round. What is consumed is read: every body, and a property of each message. `python -m
+benches.python_client --long` has longer rounds and more of them.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from benches.servers import Cluster, Ours
 from benches.versus_java.java_client import JavaClient, JavaConsume, JavaSend
 from mqclient import Message
 from mqclient import Producer as BlockingProducer
-from mqclient.aio import Producer, PushConsumer
+from mqclient.aio import Producer, PushConsumer, ReceivedMessage
 from scripts import java_rocketmq
 
 SHORT = Mode("large", seconds=1.0, warmup_seconds=0.3, rounds=3)
@@ -39,6 +40,8 @@ TOPIC = "BenchPython"
 BODY = bytes(1024)
 SMALL_BODY = bytes(128)
 BATCH = 32
+UNIQUE_KEY = "UNIQ_KEY"
+"""The property that consumers read: with it all of a message's properties are decoded."""
 OTHERS = ("wheel", "java")
 
 Rate = Callable[[float], float]
@@ -248,23 +251,31 @@ def send_in_threads(cluster: Cluster, threads: int, seconds: float) -> float:
 async def consume(
     cluster: Cluster, messages: int, on_loop: bool = True, at_once: int = BATCH
 ) -> float:
-    """Messages per second from the first one handled to the last of the backlog."""
-    seen, started = 0, 0.0
+    """Messages per second from the first one handled to the last of the backlog.
+
+    Every handler reads each message, as Java's client has decoded all of it by then and ours has
+    not: raises RuntimeError if less was read than was sent.
+    """
+    seen, read, started = 0, 0, 0.0
     done = asyncio.Event()
     loop = asyncio.get_running_loop()
     lock = threading.Lock()
 
-    def handle(batch: list[object], context: object) -> None:
-        nonlocal seen, started
+    def handle(batch: list[ReceivedMessage], context: object) -> None:
+        nonlocal seen, read, started
+        began = time.monotonic()
+        read_here = read_all(batch)
         with lock:
-            started = started or time.monotonic()
+            started = min(started or began, began)
             seen += len(batch)
+            read += read_here
             if seen >= messages:
                 loop.call_soon_threadsafe(done.set)
 
-    async def handle_on_loop(batch: list[object], context: object) -> None:
-        nonlocal seen, started
+    async def handle_on_loop(batch: list[ReceivedMessage], context: object) -> None:
+        nonlocal seen, read, started
         started = started or time.monotonic()
+        read += read_all(batch)
         seen += len(batch)
         if seen >= messages:
             done.set()
@@ -274,7 +285,15 @@ async def consume(
     consumer.subscribe(BACKLOG_TOPIC, "*", handle_on_loop if on_loop else handle)
     async with consumer:
         await asyncio.wait_for(done.wait(), CONSUME_DEADLINE_SECONDS)
-        return seen / (time.monotonic() - started)
+        took = time.monotonic() - started
+        if read < seen * len(BODY):
+            raise RuntimeError(f"{read} bytes were read of {seen} messages")
+        return seen / took
+
+
+def read_all(batch: list[ReceivedMessage]) -> int:
+    """Bytes of all bodies, and of a property that each has."""
+    return sum(len(one.body) + len(one.properties[UNIQUE_KEY]) for one in batch)
 
 
 if __name__ == "__main__":

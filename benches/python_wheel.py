@@ -39,12 +39,15 @@ def send(namesrv, topic, threads, seconds):
     print("RATE", sum(sent) / (time.monotonic() - started), flush=True)
 
 def consume(namesrv, topic, messages, group):
-    seen, started, done, lock = 0, 0.0, threading.Event(), threading.Lock()
+    seen, read, started, done, lock = 0, 0, 0.0, threading.Event(), threading.Lock()
     def handle(received):
-        nonlocal seen, started
+        nonlocal seen, read, started
+        began = time.monotonic()
+        read_here = len(received.body) + len(received.get_property("UNIQ_KEY") or b"")
         with lock:
-            started = started or time.monotonic()
+            started = min(started or began, began)
             seen += 1
+            read += read_here
             if seen >= int(messages): done.set()
     consumer = PushConsumer(group)
     consumer.set_namesrv_addr(namesrv)

@@ -11,7 +11,8 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /**
  * A push consumer of the new "group" that reads "topic" from its first message until it has had "count", at
- * most "atOnce" of them in a call; timed from the first message it is given.
+ * most "atOnce" of them in a call, and reads the body and a property of each; timed from the first message
+ * it is given.
  */
 final class Backlog {
     private static final int DEADLINE_SECONDS = 60;
@@ -21,6 +22,7 @@ final class Backlog {
     private final long count;
     private final int atOnce;
     private final AtomicLong seen = new AtomicLong();
+    private final AtomicLong read = new AtomicLong();
     private final AtomicLong start = new AtomicLong();
     private final CountDownLatch done = new CountDownLatch(1);
     private volatile long end;
@@ -51,12 +53,18 @@ final class Backlog {
         }
         JSONObject report = new JSONObject(true);
         report.put("messages", seen.get());
+        report.put("bytes", read.get());
         report.put("messages_per_second", seen.get() * 1e9 / (end - start.get()));
         return report;
     }
 
     private ConsumeConcurrentlyStatus consume(List<MessageExt> messages, ConsumeConcurrentlyContext context) {
         start.compareAndSet(0, System.nanoTime());
+        long bytes = 0;
+        for (MessageExt message : messages) {
+            bytes += message.getBody().length + message.getProperty("UNIQ_KEY").length();
+        }
+        read.addAndGet(bytes);
         if (seen.addAndGet(messages.size()) >= count && done.getCount() > 0) {
             end = System.nanoTime();
             done.countDown();
