@@ -50,6 +50,10 @@ pub trait Disk: Send + Sync + 'static {
     /// Makes what was written to a range durable.
     fn sync(&self, from: u64, to: u64) -> io::Result<()>;
 
+    /// Has the disk begin with a range that is written and not written again, so that a later
+    /// [`Disk::sync`] waits less; only a hint. What fails of it, that sync tells.
+    fn begin_sync(&self, _from: u64, _to: u64) {}
+
     /// First offset from `from` on that is not known to read as zeros; None for zeros to the end.
     fn next_data(&self, from: u64) -> io::Result<Option<u64>> {
         Ok(Some(from))

@@ -12,7 +12,7 @@ use memmap2::{Advice, MmapOptions, MmapRaw};
 use super::PAGE_BYTES;
 use super::disk::{Disk, WarmPace, copy_by_reading};
 use super::fs::{File, OpenOptions};
-use super::resident::{self, copy_from_map, is_resident};
+use super::resident::{self, copy_from_map, is_resident, prefetch_append};
 use super::tape::Operation;
 use super::warm::{self, ZEROS, write_zeros};
 
@@ -152,7 +152,7 @@ impl FileDisk {
             }
             at += slice.len();
         }
-        prefetch(map, at, total);
+        prefetch_append(map, at, total);
         Ok(())
     }
 
@@ -161,17 +161,6 @@ impl FileDisk {
         let open = || MmapOptions::new().map_raw_read_only(&self.file).ok();
         let of_readers = || self.read_map.get_or_init(open).as_ref();
         self.map.as_ref().or_else(of_readers)
-    }
-}
-
-/// Bytes of the next append that are fetched ahead at most.
-const PREFETCH_BYTES_MAX: usize = 4 << 10;
-
-/// Has the processor fetch what the next append will overwrite, while that is being encoded. The
-/// put lock is released after a copy, and waits for its stores: 10 to 20 % of an append.
-fn prefetch(map: &MmapRaw, from: usize, count: usize) {
-    for at in (from..from + count.min(PREFETCH_BYTES_MAX)).step_by(64) {
-        super::view::prefetch(map.as_ptr(), at);
     }
 }
 
@@ -300,6 +289,13 @@ impl Disk for FileDisk {
             self.name_is_durable.store(true, Ordering::Release);
         }
         Ok(())
+    }
+
+    fn begin_sync(&self, from: u64, to: u64) {
+        if let Some(map) = &self.map {
+            resident::unmap(map, from, to);
+            self.file.begin_sync(from, to);
+        }
     }
 
     fn next_data(&self, from: u64) -> io::Result<Option<u64>> {

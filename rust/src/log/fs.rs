@@ -11,6 +11,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use libc::SYNC_FILE_RANGE_WRITE;
 use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, seek, syncfs};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
@@ -156,6 +157,18 @@ impl File {
     /// Makes content and length durable.
     pub fn sync_data(&self) -> io::Result<()> {
         self.doing(&Operation::Sync(0, u64::MAX), || self.inner.sync_data())
+    }
+
+    /// Has the disk begin with `[from, to)`; only a hint. It takes no error away from a later sync,
+    /// which tells of what failed here.
+    pub fn begin_sync(&self, from: u64, to: u64) {
+        let length = to.saturating_sub(from).cast_signed();
+        // SAFETY: a call on an open file, without memory of ours.
+        let begun = || unsafe {
+            let file = self.inner.as_raw_fd();
+            libc::sync_file_range(file, from.cast_signed(), length, SYNC_FILE_RANGE_WRITE)
+        };
+        let _ = self.doing(&Operation::BeginSync(from, to), || Ok(begun()));
     }
 
     /// Makes all of the file system durable that this file is in; an error also tells of what

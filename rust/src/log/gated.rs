@@ -153,6 +153,10 @@ impl<D: Disk> Disk for GatedDisk<D> {
         self.inner.sync(from, to)
     }
 
+    fn begin_sync(&self, from: u64, to: u64) {
+        self.inner.begin_sync(from, to);
+    }
+
     fn len(&self) -> io::Result<u64> {
         self.inner.len()
     }

@@ -20,6 +20,8 @@ pub enum Event {
     Zero(u64, u64),
     /// `[from, to)` became durable.
     Sync(u64, u64),
+    /// The disk was to begin with `[from, to)`.
+    BeginSync(u64, u64),
 }
 
 /// A file set that records [`Event`]s.
@@ -133,6 +135,13 @@ impl<D: Disk> Disk for RecordingDisk<D> {
             .lock()
             .push(Event::Sync(self.start + from, self.start + to));
         Ok(())
+    }
+
+    fn begin_sync(&self, from: u64, to: u64) {
+        self.inner.begin_sync(from, to);
+        self.events
+            .lock()
+            .push(Event::BeginSync(self.start + from, self.start + to));
     }
 
     fn len(&self) -> io::Result<u64> {

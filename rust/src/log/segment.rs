@@ -54,6 +54,12 @@ impl<D: Disk> Segment<D> {
         self.start + self.length
     }
 
+    /// The file, and where in it `[from, to)` lies, if part of that does.
+    pub fn part(&self, from: u64, to: u64) -> Option<(&D, u64, u64)> {
+        let (from, to) = (from.max(self.start), to.min(self.end()));
+        (from < to).then(|| (&self.disk, from - self.start, to - self.start))
+    }
+
     /// Bytes of the file.
     pub fn length(&self) -> u64 {
         self.length

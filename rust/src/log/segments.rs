@@ -158,16 +158,15 @@ impl<F: Files> Segments<F> {
     /// Makes `[from, to)` durable.
     pub fn sync(&self, from: u64, to: u64) -> io::Result<()> {
         let list = self.list.read().clone();
-        for segment in list
-            .iter()
-            .filter(|segment| segment.end() > from && segment.start() < to)
-        {
-            let start = segment.start();
-            segment
-                .disk()
-                .sync(from.max(start) - start, to.min(segment.end()) - start)?;
-        }
-        Ok(())
+        let mut parts = list.iter().filter_map(|segment| segment.part(from, to));
+        parts.try_for_each(|(disk, from, to)| disk.sync(from, to))
+    }
+
+    /// See [`Disk::begin_sync`].
+    pub fn begin_sync(&self, from: u64, to: u64) {
+        let list = self.list.read().clone();
+        let parts = list.iter().filter_map(|segment| segment.part(from, to));
+        parts.for_each(|(disk, from, to)| disk.begin_sync(from, to));
     }
 
     /// Ends the log at `offset`: the rest of its file becomes zeros, durably, and later files go.

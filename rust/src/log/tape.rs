@@ -39,6 +39,8 @@ pub enum Operation<'a> {
     SetLength(u64),
     /// Making a range durable, and the length if it was changed.
     Sync(u64, u64),
+    /// Having the disk begin with a range.
+    BeginSync(u64, u64),
     /// Giving a file another name.
     Rename(&'a Path),
     /// Giving a file one more name.

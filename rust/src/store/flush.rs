@@ -7,7 +7,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::ack::{Acks, Step, Turn};
-use super::periodic::Periodic;
+use super::ahead_of_flush::AheadOfFlush;
+use super::periodic::{Pause, Periodic};
 use super::signal::Signal;
 use super::types::{AckOutcome, Ticket};
 use crate::clock::Clock;
@@ -200,7 +201,14 @@ impl FlushThreads {
     ) -> io::Result<Self> {
         let every = interval.every;
         let mut rounds = Rounds::new(Arc::clone(flusher), interval, clock);
-        let thread = Periodic::start("mq-flush", every, move || rounds.next())?;
+        let mut ahead = AheadOfFlush::new(Arc::clone(flusher));
+        let round = move |pause: &Pause| {
+            rounds.next();
+            while ahead.spend(every, pause) {
+                rounds.next();
+            }
+        };
+        let thread = Periodic::start_pausing("mq-flush", every, round)?;
         Ok(Self::OnInterval { _thread: thread })
     }
 }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use super::flush::{FlushThreads, Interval, Rounds};
 use super::put::Puts;
-use super::test_rig::{FAR_MS, FILE_SIZE, Rig, java_rig, request, rig};
+use super::test_rig::{FAR_MS, FILE_SIZE, Rig, java_rig, request, rig, rig_of_files};
 use super::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus};
 use crate::clock::{ManualClock, SystemClock};
 use crate::log::gated::Gated;
-use crate::log::{Files, Memory};
+use crate::log::{Event, Files, Memory, Recording};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -151,6 +151,34 @@ fn who_does_not_wait_is_flushed_all_the_same() {
     files.gates.sync.open();
     assert_eq!(puts.wait(Put::Parked(result, ticket)).status, PutStatus::Ok);
     assert!(puts.flusher.acks.flushed().cast_signed() >= ticket.end_offset);
+}
+
+#[test]
+fn the_disk_begins_between_two_flushes_while_much_comes() {
+    let files = Recording::new(Memory::default());
+    let rig = rig_of_files(files.clone(), 1 << 20, SystemClock::shared());
+    let interval = Interval {
+        every: Duration::from_millis(100),
+        least_pages: 4,
+        thorough_ms: 10_000,
+    };
+    let threads = FlushThreads::on_interval(&rig.flusher, interval, SystemClock::shared());
+    let started = Instant::now();
+    let mut events = Vec::new();
+    while !events
+        .iter()
+        .any(|event| matches!(event, Event::BeginSync(..)))
+    {
+        assert!(started.elapsed() < PATIENCE, "nothing was begun");
+        let end = rig.flusher.log.max_offset() + (3 << 20);
+        while rig.flusher.log.max_offset() < end {
+            rig.put(&[b'x'; 2_500]);
+        }
+        until("it is flushed", || rig.flusher.acks.flushed() >= end);
+        rig.put(&[b'x'; 2_500]);
+        events.extend(files.take());
+    }
+    drop(threads);
 }
 
 #[test]

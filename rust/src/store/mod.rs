@@ -1,6 +1,7 @@
 //! The message store: the commit log and everything derived from it. Knows no sockets.
 
 mod ack;
+mod ahead_of_flush;
 mod append;
 #[cfg(test)]
 mod append_golden_tests;

@@ -28,13 +28,18 @@ pub(super) struct Rig<F: Files> {
 }
 
 pub(super) fn rig<F: Files>(files: F, clock: Arc<dyn Clock>) -> Rig<F> {
+    rig_of_files(files, FILE_SIZE, clock)
+}
+
+/// A rig with files of another size.
+pub(super) fn rig_of_files<F: Files>(files: F, file_size: u64, clock: Arc<dyn Clock>) -> Rig<F> {
     let encoder = Encoder {
         max_message_bytes: 3000,
         levels: DelayLevels::parse("1s 5s").unwrap(),
         multi_dispatch: MultiDispatch::default(),
         light_queues: Arc::new(LightQueues::new(MultiDispatch::default())),
     };
-    rig_of(files, FILE_SIZE, encoder, clock)
+    rig_of(files, file_size, encoder, clock)
 }
 
 /// A rig as Java's broker is set up by default, apart from the size of files; with light queues.

@@ -31,6 +31,7 @@ impl Kind {
             Operation::Create | Operation::Allocate(..) | Operation::CreateDirectory => {
                 matches!(self, Self::Write | Self::Grow)
             }
+            Operation::BeginSync(..) => false, // a hint, of which nobody hears
             _ => self == Self::Write,
         }
     }
