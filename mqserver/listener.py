@@ -283,10 +283,11 @@ def _go_behind() -> None:
     nice value is no help when it has just had more than its share.
     """
     if sys.platform == "linux":
+        thread = threading.get_native_id()
         with contextlib.suppress(OSError):
-            thread = threading.get_native_id()
             usual = os.getpriority(os.PRIO_PROCESS, thread)
             os.setpriority(os.PRIO_PROCESS, thread, max(usual, REST_NICE))
+        with contextlib.suppress(OSError):
             if os.sched_getscheduler(0) == os.SCHED_OTHER:
                 os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 

@@ -82,7 +82,7 @@ impl FileDisk {
             WriteMode::Map => {
                 let length = usize::try_from(length).map_err(io::Error::other)?;
                 let map = MmapOptions::new().len(length).map_raw(&disk.file)?;
-                // See `warm::map`; a system that refuses is only slower.
+                // See `warm::warm_map`; a system that refuses is only slower.
                 let _ = map.advise(Advice::Random);
                 disk.map = Some(map);
             }
@@ -248,7 +248,7 @@ impl Disk for FileDisk {
         match (&self.map, &self.direct) {
             (Some(map), _) => {
                 let advise = |advice, start, count| map.advise_range(advice, start, count);
-                warm::map(&self.file, advise, from, to)
+                warm::warm_map(&self.file, advise, from, to)
             }
             (None, Some(direct)) => warm::direct(direct, from, to),
             (None, None) => Ok(()),
@@ -316,7 +316,7 @@ impl Disk for FileDisk {
             let length = (to as usize).saturating_sub(start);
             let advise = || {
                 if self.map.is_some() {
-                    // All that is written may be read ahead, see `warm::map`; one border, not many.
+                    // All that is written may be read ahead, see `warm::warm_map`; one border, not many.
                     map.advise_range(Advice::Normal, 0, start + length)?;
                 }
                 map.advise_range(Advice::PopulateRead, start, length)

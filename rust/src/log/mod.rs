@@ -30,7 +30,7 @@ pub use segments::{Removed, Segments};
 pub use tape::{Operation, Tape, Target, Watch, watch};
 pub use view::View;
 pub(crate) use view::prefetch;
-pub(crate) use warm::map as warm_map;
+pub(crate) use warm::warm_map;
 pub use writer::{WriteError, Writer};
 
 /// What the system maps and keeps in memory at a time.

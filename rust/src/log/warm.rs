@@ -1,4 +1,4 @@
-//! Making the first write to a range of a log file fast: its pages are there, or its blocks.
+//! Making the first write to a range of a file fast: its pages are there, or its blocks.
 
 use std::io;
 
@@ -35,19 +35,21 @@ pub(super) const DIRECT: WarmPace = WarmPace {
 /// disk's read-ahead says and all at once: 8 MiB in 20 ms on some machines, and whoever is to run
 /// on that processor waits. A map advised [`Advice::Random`] is kept from that; then it would take
 /// a page at a time, where a write takes as many as it has bytes for.
-pub(crate) fn map(
+pub(crate) fn warm_map(
     file: &File,
     advise: impl FnOnce(Advice, usize, usize) -> io::Result<()>,
     from: u64,
     to: u64,
 ) -> io::Result<()> {
-    write_zeros(file, from, to)?;
+    for at in (from..to).step_by(MAP.piece_bytes as usize) {
+        write_zeros(file, at, to.min(at + MAP.piece_bytes))?;
+    }
     let start = usize::try_from(from).map_err(io::Error::other)?;
     let count = usize::try_from(to - from).map_err(io::Error::other)?;
     let populate = || advise(Advice::PopulateWrite, start, count);
     match file.doing(&Operation::Allocate(from, to), populate) {
         // Linux knows this advice from 5.14 on; before, each page is a short fault later.
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
         populated => populated,
     }
 }
@@ -115,7 +117,7 @@ mod tests {
         let file = OpenOptions::new().write(true).create(true).open(&path);
         let file = file.unwrap();
         let warmed = |code| {
-            map(
+            warm_map(
                 &file,
                 |_, _, _| Err(io::Error::from_raw_os_error(code)),
                 10,

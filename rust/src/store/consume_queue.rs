@@ -73,6 +73,8 @@ pub(super) struct Tail {
     /// First unit of the first file.
     pub first_offset: i64,
     pub dirty: Dirty,
+    /// Most that was pending at once since the last flush.
+    pub gathered_bytes: usize,
 }
 
 impl ConsumeQueue {

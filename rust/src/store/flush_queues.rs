@@ -92,6 +92,8 @@ impl ConsumeQueues {
                 }
             }
         }
+        let keeping = queues.iter().filter(|queue| queue.keeps_room());
+        keeping.for_each(|queue| self.flush_later(queue));
         let counts = dirty.iter().flatten().map(Dirty::count);
         if counts.sum::<usize>() > SYNCS_MAX {
             let root = &self.shared.root;

@@ -1,9 +1,12 @@
 //! Index files on disk, without a log.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use memmap2::MmapOptions;
 
 use super::index::IndexFiles;
 use super::index_writer::IndexWriter;
@@ -294,4 +297,39 @@ fn a_reader_finds_at_all_times_what_was_written_before() {
         }
         is_done.store(true, Ordering::Release);
     });
+}
+
+#[test]
+fn free_entries_have_pages_and_those_that_are_there_stay() {
+    const MANY: u32 = 200_000;
+    let root = tempfile::tempdir().unwrap();
+    let is_ahead = |files: &IndexFiles, bytes: usize| {
+        let file = files.files().pop().unwrap();
+        let used = 40 + 4 * SLOTS + 20 * file.header().unwrap().index_count.unsigned_abs();
+        let file = File::open(file.path()).unwrap();
+        let map = MmapOptions::new().map_raw_read_only(&file).unwrap();
+        let page = (used as usize + bytes) / 4_096 * 4_096;
+        let mut state = 0;
+        // SAFETY: the page is one of the map's, and the system writes one byte for it.
+        let asked = unsafe {
+            let start = map.as_mut_ptr().add(page);
+            libc::mincore(start.cast(), 1, &raw mut state)
+        };
+        asked == 0 && state & 1 != 0
+    };
+    let files = sized(root.path(), MANY);
+    let mut first = writer(&files);
+    add_many(&mut first, 1_000);
+    first.write().unwrap();
+    assert!(is_ahead(&files, 500_000));
+    assert!(!is_ahead(&files, 3_000_000), "not so far");
+    drop(first);
+    let mut again = writer(&files);
+    add(&mut again, 20_000, START_MS + 2_000_000, b"KEYS\x01new", 0);
+    again.write().unwrap();
+    assert!(is_ahead(&files, 500_000));
+    assert_eq!(found(&files, "new"), [20_000]);
+    for at in 0..1_000 {
+        assert_eq!(found(&files, &format!("k{at}")), [at * 10]);
+    }
 }

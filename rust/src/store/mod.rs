@@ -66,6 +66,8 @@ mod open;
 mod open_files;
 mod pending;
 #[cfg(test)]
+mod pending_memory_tests;
+#[cfg(test)]
 mod pending_tests;
 mod periodic;
 mod put;

@@ -11,6 +11,9 @@ use crate::log::fs::File;
 /// Names a file: the queue's number in this process, and the offset in the file's name.
 pub(crate) type FileKey = (u64, u64);
 
+/// Files that make room together at most: each is a call, and the one who opens waits for all.
+const CLOSED_AT_ONCE: usize = 64;
+
 /// Open files, the least recently used closed first. Whoever holds an `Arc` of a closed-over
 /// file still reads and writes it.
 #[derive(Debug)]
@@ -50,32 +53,43 @@ impl OpenFiles {
         drop(inner);
         let file = Arc::new(open()?);
         let mut inner = self.inner.lock();
-        if inner.files.len() >= self.limit {
-            inner.close_oldest(self.limit / 8 + 1);
-        }
+        let closed = match inner.files.len() >= self.limit {
+            true => inner.take_oldest((self.limit / 8 + 1).min(CLOSED_AT_ONCE)),
+            false => Vec::new(),
+        };
         inner.files.insert(key, (Arc::clone(&file), uses));
+        drop(inner);
+        drop(closed); // a call of the system for each: nobody waits for those
         Ok(file)
     }
 
     /// Closes one file, because it is gone.
     pub(crate) fn forget(&self, queue: u64, start: u64) {
-        self.inner.lock().files.remove(&(queue, start));
+        let closed = self.inner.lock().files.remove(&(queue, start));
+        drop(closed);
     }
 
     /// Closes every file of a queue, because they are about to be removed.
     pub(crate) fn forget_all(&self, queue: u64) {
-        self.inner.lock().files.retain(|key, _| key.0 != queue);
+        let closed = self.inner.lock().take(|key, _| key.0 == queue);
+        drop(closed);
     }
 }
 
 impl Inner {
-    /// Closes a batch, so that the search for the oldest is not paid by every open.
-    fn close_oldest(&mut self, count: usize) {
+    /// Takes a batch, so that the search for the oldest is not paid by every open.
+    fn take_oldest(&mut self, count: usize) -> Vec<Arc<File>> {
         let mut uses: Vec<u64> = self.files.values().map(|(_, used)| *used).collect();
         let at = count.min(uses.len()).saturating_sub(1);
         let (_, oldest, _) = uses.select_nth_unstable(at);
         let oldest = *oldest;
-        self.files.retain(|_, (_, used)| *used > oldest);
+        self.take(|_, used| used <= oldest)
+    }
+
+    fn take(&mut self, is_meant: impl Fn(&FileKey, u64) -> bool) -> Vec<Arc<File>> {
+        let files = &mut self.files;
+        let taken = files.extract_if(|key, (_, used)| is_meant(key, *used));
+        taken.map(|(_, (file, _))| file).collect()
     }
 }
 

@@ -26,8 +26,11 @@ pub(super) const QUEUE_BYTES_MAX: usize = 64 << 10;
 pub(super) const ALL_BYTES_MAX: i64 = 16 << 20;
 /// The counters in front of what an [`Arc`] holds.
 const HANDLE_BYTES: usize = 2 * size_of::<usize>();
-/// Room that a queue keeps for the next units; a store has many.
+/// Room that a queue keeps in any case; a store has many.
 const KEPT_BYTES: usize = 256;
+/// And how many times as much as it needed between two flushes: given back, it would be taken anew
+/// before each of them.
+const KEPT_TIMES: usize = 4;
 
 impl ConsumeQueue {
     /// Lets readers see the units appended so far; gives their bytes, and whether the next flush
@@ -102,14 +105,19 @@ impl ConsumeQueue {
     /// Writes the pending units, and gives back memory and what was written since the last call.
     pub(super) fn write_out(&self) -> Result<Dirty, StoreError> {
         let mut tail = self.tail.lock();
-        let used = tail.pending.len().clamp(KEPT_BYTES, QUEUE_BYTES_MAX);
         self.write(&mut tail)?;
-        // What about as many need stays: given back, it would be taken anew before each flush.
-        if tail.pending.capacity() > 4 * used {
-            tail.pending.shrink_to(used);
+        let needed = std::mem::take(&mut tail.gathered_bytes);
+        let needed = needed.clamp(KEPT_BYTES, QUEUE_BYTES_MAX);
+        if tail.pending.capacity() > KEPT_TIMES * needed {
+            tail.pending.shrink_to(needed);
         }
         tail.is_noted = false;
         Ok(std::mem::take(&mut tail.dirty))
+    }
+
+    /// Whether it keeps room that it gives back if nothing comes until the next flush.
+    pub(super) fn keeps_room(&self) -> bool {
+        self.tail.lock().pending.capacity() > KEPT_TIMES * KEPT_BYTES
     }
 
     /// On failure they stay pending, and readable; another try writes the same bytes.
@@ -118,6 +126,7 @@ impl ConsumeQueue {
         if bytes == 0 {
             return Ok(());
         }
+        tail.gathered_bytes = tail.gathered_bytes.max(bytes);
         let position = tail.pending_from().cast_unsigned() * ENTRY_BYTES as u64;
         self.files.write(position, &tail.pending, &mut tail.dirty)?;
         self.written_to.store(tail.next_offset, Ordering::Release);
