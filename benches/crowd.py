@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import select
 import socket
 import struct
@@ -20,12 +19,6 @@ CONNECTIONS_PER_ADDRESS = 10_000
 SUSPEND = 2
 HOLD_MS = 600_000
 _LENGTH = struct.Struct(">i")
-
-
-def allow_files() -> None:
-    """Let this process, and those it starts, open as many files as they may."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Self
 
 from benches.cases import make_backlog, settle
-from benches.crowd import allow_files
 from benches.harness import ROOT, Report, command_line, mode_of, touch_memory, verdict
 from benches.scale import broker_of
 from benches.servers import Ours
 from benches.trouble import SINK
 from mqclient.cli.bench import run_produce
+from mqserver.running import allow_open_files
 from tests.interop.processes import ServerProcess
 
 ANONYMOUS_MB_MAX = 512.0
@@ -247,7 +247,7 @@ def main(smoke: bool = False) -> None:
 
 def run(size: Size, report: Report) -> None:
     """Run the kinds of overload that `size` counts."""
-    allow_files()
+    allow_open_files()
     with (
         tempfile.TemporaryDirectory(prefix="mqbench-") as folder,
         Ours(Path(folder) / "ours", {}) as cluster,

@@ -1,8 +1,8 @@
 """Where the broker's time goes: microseconds a message, by thread and by what the thread does.
 
-`python -m benches.profile ROW...` loads our broker with rows of `benches.versus_java`: once for what
-its threads cost, and once for the shares of that, under `perf`, which makes each switch of threads
-dearer. Functions have names in a build that kept them:
+`python -m benches.profile ROW...` loads our broker with rows of `benches.versus_java`: once for
+what its threads cost, and once for the shares of that, under `perf`, which makes each switch of
+threads dearer. Functions have names in a build that kept them:
 `CARGO_PROFILE_RELEASE_STRIP=none CARGO_PROFILE_RELEASE_DEBUG=line-tables-only maturin develop
 --release`. Prints tables; `artifacts/benches/profile-ROW.folded` holds the stacks of the kernel and
 the functions, for any viewer of flame graphs. No bench: it judges nothing.

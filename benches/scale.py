@@ -13,7 +13,7 @@ from typing import Any
 from zlib import crc32
 
 from benches.cases import no_problems
-from benches.crowd import Crowd, Line, Shape, allow_files, ask_all, topic_name
+from benches.crowd import Crowd, Line, Shape, ask_all, topic_name
 from benches.harness import Report, command_line, mode_of, verdict
 from benches.servers import AUTO_CREATE_TOPIC, Ours
 from mqclient.cli.bench import run_produce
@@ -23,6 +23,7 @@ from mqclient.wire.codes import RequestCode, ResponseCode
 from mqclient.wire.frame import Frame
 from mqclient.wire.headers.namesrv import RegisterBrokerRequestHeader
 from mqserver.probe import Probe
+from mqserver.running import allow_open_files
 
 LARGE = Shape(connections=10_000, topics=10_000, queues_each=5, groups=1_000, holds=100_000)
 SMALL = Shape(connections=200, topics=200, queues_each=5, groups=20, holds=2_000)
@@ -77,7 +78,7 @@ def main(smoke: bool = False) -> None:
     shape = SMALL if smoke else LARGE
     report = Report("scale", mode, METHOD)
     rows = Rows(report)
-    allow_files()
+    allow_open_files()
     settings = {"defaultTopicQueueNums": shape.queues_each}
     with (
         tempfile.TemporaryDirectory(prefix="mqbench-") as folder,

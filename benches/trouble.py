@@ -23,10 +23,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from benches.cases import BACKLOG_TOPIC
-from benches.crowd import allow_files
 from benches.scale import send_frame
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import Frame, decode, encode
+from mqserver.running import allow_open_files
 
 PULLS_EACH = 400
 """Of 32 KiB each, were they read: the sockets take a few hundred of that."""
@@ -284,7 +284,7 @@ def main() -> None:
     parser.add_argument("address", nargs="?", default="")
     parser.add_argument("count", nargs="?", type=int, default=0)
     arguments = parser.parse_args()
-    allow_files()
+    allow_open_files()
     if arguments.kind == SINK:
         sink()
         return
