@@ -44,8 +44,8 @@ METHOD = (
 class Size:
     """For how long. filling_seconds: until as much waits for the disk as the system lets.
 
-    memory_share: how much of the memory that is available is filled before. free_bytes: of the disk,
-    for what one round writes.
+    memory_share: of the memory that is available, filled before. free_bytes: of the disk, for what
+    one round writes.
     """
 
     filling_seconds: float

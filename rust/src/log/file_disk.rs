@@ -316,7 +316,7 @@ impl Disk for FileDisk {
             let length = (to as usize).saturating_sub(start);
             let advise = || {
                 if self.map.is_some() {
-                    // All that is written may be read ahead, see `warm::warm_map`; one border, not many.
+                    // All that is written may be read ahead, see `warm`; one border, not many.
                     map.advise_range(Advice::Normal, 0, start + length)?;
                 }
                 map.advise_range(Advice::PopulateRead, start, length)
