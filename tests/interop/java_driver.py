@@ -39,6 +39,12 @@ class JavaConsumer:
 
         assert self._driver.wait_for(lambda: not missing(), timeout), f"missing: {missing()}"
 
+    def held(self) -> Event:
+        """How many "queues" it holds, the "versions" of its subscriptions by topic, and how often
+        it has "shared" the queues of a topic with its group.
+        """
+        return self._driver.call("held", consumer=self._id)
+
     def stop(self) -> None:
         self._driver.call("stop", consumer=self._id)
 

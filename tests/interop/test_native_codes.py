@@ -5,24 +5,42 @@ from __future__ import annotations
 import re
 import time
 import urllib.request
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from mqclient.wire.calls import consumer_connection
 from tests.ports import free_triple
+from tests.waiting import until
 
 from .conf import SMALL_STORE
-from .java_driver import JavaDriver
+from .contents import Server
+from .java_driver import JavaConsumer, JavaDriver
 from .our_servers import OurBroker, OurNamesrv
 
 BEAT_MS = 200
+ONCE_MS = 3_600_000
+"""A producer that tells of itself once: see the last test."""
 ROUNDS = 10
-TRIES = 4
-"""What is asked all the time is asked each time."""
-STEADY = (310, 11, 15, 34, 38, 41)
-"""Sends, pulls, offsets, heartbeats, members and locks: each comes `ROUNDS` times at least."""
+QUEUES = 4
+TOPICS = ("Steady", "%RETRY%steady_False", "%RETRY%steady_True")
+STEADY = (310, 11, 34, 38, 41)
+"""Sends, pulls, heartbeats, members and locks, as long as nobody comes or goes: each comes `ROUNDS`
+times at least."""
+MOVED = (11, 14, 15, 34, 38, 41, 42)
+"""Of a group whose queues change hands: offsets committed and asked for, locks taken and left."""
+SOUGHT = (11, 15, 30, 31)
+"""Of a client that seeks the begin of its queues, reads to their end and commits."""
+REGISTRATION = {
+    34: "who is new, or has other words than before: queues that come give their topic's "
+    "subscription a new version",
+    35: "who leaves is taken out of its groups",
+    11: "a pull before the heartbeat that tells of its group, or of its subscription's new version",
+}
+"""What is Python's when clients come, change and go, and why."""
+BY_TEST = {203}
+"""What the tests ask: who is connected."""
 DEADLINE = 120.0
 COUNT = re.compile(
     r'^rocketmq_requests_total\{.*code="(\d+)".*plane="(\w+)".*\} ([0-9.e+]+)$', re.M
@@ -80,40 +98,154 @@ def busy_driver(java: None, tmp_path: Path) -> Iterator[JavaDriver]:
     driver.kill()
 
 
+class Clients:
+    """A producer, a concurrent consumer and an orderly one, of Java's, and what their broker knows
+    of them. Nobody waits: they and the broker are asked until they say the same.
+    """
+
+    def __init__(self, watched: Watched, driver: JavaDriver) -> None:
+        self.watched, self._driver, self.sent = watched, driver, 0
+        # Retry topics too: Java asks for their routes every 30 s only, and then subscribes anew.
+        for topic in TOPICS:
+            queues = ["-r", str(QUEUES), "-w", str(QUEUES)]
+            where = ["-n", watched.namesrv, "-b", watched.broker, "-t", topic]
+            driver.admin("updateTopic", *where, *queues)
+        self.concurrent, self.orderly = self.consumer(orderly=False), self.consumer(orderly=True)
+        self.send(8)
+
+    def consumer(self, *, orderly: bool) -> JavaConsumer:
+        group = f"steady_{orderly}"
+        return self._driver.consume(
+            self.watched.namesrv, group, "Steady", beatMs=BEAT_MS, orderly=orderly
+        )
+
+    def send(self, count: int) -> None:
+        self._driver.produce(self.watched.namesrv, "Steady", count, beatMs=ONCE_MS)
+        self.sent += count
+
+    def settle(self, group: str, *members: JavaConsumer) -> None:
+        """Until the members hold all queues between them and have told the broker all they will.
+
+        Who gets queues, or loses some, tells of it before the next time it shares a topic's queues.
+        """
+        assert until(lambda: self._hold_all(members))
+        shared = [member.held()["shared"] for member in members]
+
+        def is_told() -> bool:
+            held = [member.held() for member in members]
+            later = all(one["shared"] > before for one, before in zip(held, shared, strict=True))
+            versions = [one["versions"] for one in held]
+            latest = {topic: max(one[topic] for one in versions) for topic in versions[0]}
+            return later and self._known(group) == (len(members), latest)
+
+        assert until(is_told), self._known(group)
+        assert self._hold_all(members)
+
+    def _hold_all(self, members: tuple[JavaConsumer, ...]) -> bool:
+        share = 2 * QUEUES // len(members)
+        return all(member.held()["queues"] == share for member in members)
+
+    def _known(self, group: str) -> tuple[int, dict[str, int]]:
+        """The broker's number of members, and the version of each subscription."""
+        with Server(self.watched.broker) as server:
+            known = server.ask(consumer_connection(group))
+        versions = {topic: data.sub_version for topic, data in known.subscription_table.items()}
+        return len(known.connection_set), versions
+
+    def settled_alone(self) -> None:
+        self.settle("steady_False", self.concurrent)
+        self.settle("steady_True", self.orderly)
+
+    def live(self) -> Counts:
+        """Send and read until everything came often enough; what was asked meanwhile."""
+        window, deadline = Window(self.watched), time.monotonic() + DEADLINE
+        while not window.has(STEADY, ROUNDS):
+            assert time.monotonic() < deadline, window.moved()
+            read = [(one, len(one.messages)) for one in (self.concurrent, self.orderly)]
+            self.send(QUEUES)
+            for consumer, before in read:
+                consumer.await_messages(before + QUEUES)
+        return window.moved()
+
+
+class Window:
+    """What is asked of a broker from now on."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched, self._before = watched, watched.requests()
+
+    def moved(self) -> Counts:
+        """The codes asked by clients, and how often."""
+        after, before = self._watched.requests(), self._before
+        return {
+            plane: {
+                code: more
+                for code, count in counts.items()
+                if (more := count - before[plane].get(code, 0)) and code not in BY_TEST
+            }
+            for plane, counts in after.items()
+        }
+
+    def has(self, codes: tuple[int, ...], times: int = 1) -> bool:
+        """Whether each of the codes was answered natively so often."""
+        native = self.moved()["native"]
+        return all(native.get(code, 0) >= times for code in codes)
+
+
 def test_steady_clients_are_not_for_python(watched: Watched, busy_driver: JavaDriver) -> None:
-    driver, namesrv = busy_driver, watched.namesrv
-    # Retry topics too: Java asks for their routes every 30 s only, and then subscribes anew.
-    for topic in ("Steady", "%RETRY%steady_False", "%RETRY%steady_True"):
-        options = ["-n", namesrv, "-b", watched.broker, "-t", topic, "-r", "4", "-w", "4"]
-        driver.admin("updateTopic", *options)
-    consumers = [
-        driver.consume(namesrv, f"steady_{orderly}", "Steady", beatMs=BEAT_MS, orderly=orderly)
-        for orderly in (False, True)
-    ]
-    driver.produce(namesrv, "Steady", 8)
-
-    def live(expected: int) -> tuple[int, Counts, Counts]:
-        """Send and read until everything came; how many messages, and the counts around it."""
-        before, deadline = watched.requests(), time.monotonic() + DEADLINE
-        while not _all_came(before["native"], (after := watched.requests())["native"]):
-            assert time.monotonic() < deadline, (before, after)
-            driver.produce(namesrv, "Steady", 4)
-            expected += 4
-            for consumer in consumers:
-                consumer.await_messages(expected)
-        return expected, before, after
-
-    sent, _, _ = live(8)  # a client of Java's tells of itself a second after its start
-    for _ in range(TRIES):  # or half a minute later, if its broker was not known by then
-        sent, before, after = live(sent)
-        crossed = Counter(after["python"])
-        crossed.subtract(before["python"])
-        if not (seen := {code: count for code, count in crossed.items() if count}):
-            break
-    assert seen == {}
-    for consumer in consumers:
-        consumer.stop()
+    clients = Clients(watched, busy_driver)
+    clients.settled_alone()
+    assert clients.live()["python"] == {}
+    clients.concurrent.stop()
+    clients.orderly.stop()
 
 
-def _all_came(before: dict[int, int], after: dict[int, int]) -> bool:
-    return all(after.get(code, 0) - before.get(code, 0) >= ROUNDS for code in STEADY)
+def test_members_that_come_and_go_are_for_python_once(
+    watched: Watched, busy_driver: JavaDriver
+) -> None:
+    clients = Clients(watched, busy_driver)
+    clients.settled_alone()
+    window = Window(watched)
+    second = clients.consumer(orderly=True)
+    clients.settle("steady_True", clients.orderly, second)
+    clients.send(8)
+    second.stop()
+    clients.settled_alone()
+    assert until(lambda: window.has(MOVED)), window.moved()
+    assert set(window.moved()["python"]) <= set(REGISTRATION), window.moved()
+    assert clients.live()["python"] == {}, "and then no more"
+    clients.concurrent.stop()
+    clients.orderly.stop()
+
+
+def test_who_seeks_and_commits_is_for_python_once(
+    watched: Watched, busy_driver: JavaDriver
+) -> None:
+    clients = Clients(watched, busy_driver)
+    clients.settled_alone()
+    window = Window(watched)
+    place = {"namesrv": watched.namesrv, "group": "seeking", "topic": "Steady"}
+    found = busy_driver.call("lite_pull", **place, count=clients.sent, tags="*", assigned=True)
+    assert found["committed"] == clients.sent
+    assert until(lambda: window.has(SOUGHT)), window.moved()
+    assert set(window.moved()["python"]) <= set(REGISTRATION), window.moved()
+    clients.concurrent.stop()
+    clients.orderly.stop()
+
+
+def test_a_producer_that_only_says_it_is_there_is_not_for_python(
+    watched: Watched, busy_driver: JavaDriver
+) -> None:
+    """A client of Java's names two producer groups, its own and CLIENT_INNER_PRODUCER, and in any
+    order, each time anew: they are a set of what has no hash.
+    """
+    driver, place = busy_driver, (watched.namesrv, "Steady")
+    driver.admin("updateTopic", "-n", watched.namesrv, "-b", watched.broker, "-t", "Steady")
+    driver.produce(*place, 1, beatMs=BEAT_MS)
+    window = Window(watched)
+    # In one order by chance: one of a million runs.
+    assert until(lambda: sum(counts.get(34, 0) for counts in window.moved().values()) >= 20)
+    crossed = window.moved()["python"]
+    if set(crossed) == {34}:
+        pytest.xfail("rust/src/server/heartbeat.rs knows a client's words in one order only")
+    assert crossed == {}

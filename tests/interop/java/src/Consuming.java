@@ -1,6 +1,7 @@
 import com.alibaba.fastjson.JSONObject;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyContext;
@@ -8,10 +9,12 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyContext;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
+import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
 import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
 
 /**
@@ -23,6 +26,7 @@ final class Consuming {
     private final String id;
     private final int failures;
     private final String answer;
+    private final AtomicInteger shared = new AtomicInteger();
     private final DefaultMQPushConsumer consumer;
 
     Consuming(JSONObject command) throws Exception {
@@ -30,7 +34,7 @@ final class Consuming {
         failures = command.getIntValue("failures");
         answer = command.getString("answer");
         consumer = new DefaultMQPushConsumer(command.getString("group"), Account.hook(command),
-                new AllocateMessageQueueAveragely(), command.containsKey("trace"), command.getString("trace"));
+                sharing(), command.containsKey("trace"), command.getString("trace"));
         consumer.setNamesrvAddr(command.getString("namesrv"));
         consumer.setInstanceName(Account.instance("consumer" + id, command));
         consumer.setMqClientApiTimeout(Driver.API_MILLIS);
@@ -58,6 +62,30 @@ final class Consuming {
 
     void close() {
         consumer.shutdown();
+    }
+
+    /** Counts how often the queues of a topic were shared: all is done then that the time before led to. */
+    private AllocateMessageQueueAveragely sharing() {
+        return new AllocateMessageQueueAveragely() {
+            @Override
+            public List<MessageQueue> allocate(
+                    String group, String member, List<MessageQueue> queues, List<String> members) {
+                shared.incrementAndGet();
+                return super.allocate(group, member, queues, members);
+            }
+        };
+    }
+
+    /** The queues it holds, the version of each subscription, and how often queues were shared until then. */
+    JSONObject held() {
+        DefaultMQPushConsumerImpl inner = consumer.getDefaultMQPushConsumerImpl();
+        JSONObject versions = new JSONObject();
+        inner.getSubscriptionInner().forEach((topic, data) -> versions.put(topic, data.getSubVersion()));
+        JSONObject fields = new JSONObject();
+        fields.put("queues", inner.getRebalanceImpl().getProcessQueueTable().size());
+        fields.put("versions", versions);
+        fields.put("shared", shared.get());
+        return fields;
     }
 
     private ConsumeConcurrentlyStatus consume(List<MessageExt> messages, ConsumeConcurrentlyContext context) {

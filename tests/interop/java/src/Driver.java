@@ -5,6 +5,8 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 
 /**
@@ -53,11 +55,14 @@ public final class Driver {
 
     private JSONObject answer(JSONObject command) throws Exception {
         switch (command.getString("do")) {
+            // With "beatMs" a producer tells the broker of itself that often, and has once when it sends.
             case "produce":
                 return Producing.run(producer(command, "sends"), command);
             case "consume":
                 consumers.put(command.getString("id"), new Consuming(command));
                 return new JSONObject();
+            case "held":
+                return consumers.get(command.getString("consumer")).held();
             case "stop":
                 consumers.remove(command.getString("consumer")).close();
                 return new JSONObject();
@@ -97,8 +102,20 @@ public final class Driver {
         producer.setInstanceName(instance);
         producer.setSendMsgTimeout(60_000);
         producer.setMqClientApiTimeout(Driver.API_MILLIS);
+        if (command.containsKey("beatMs")) {
+            producer.setHeartbeatBrokerInterval(command.getIntValue("beatMs"));
+        }
         producer.start();
+        if (command.containsKey("beatMs")) {
+            producer.fetchPublishMessageQueues(command.getString("topic")); // whom to tell of itself
+            awaitFirstBeat(producer.getDefaultMQProducerImpl().getMqClientFactory());
+        }
         producers.put(instance, producer);
         return producer;
+    }
+
+    /** A client's first heartbeat comes a second after its start, on a thread that does one thing at a time. */
+    private static void awaitFirstBeat(MQClientInstance client) throws Exception {
+        client.getScheduledExecutorService().schedule(() -> { }, 1_001, TimeUnit.MILLISECONDS).get();
     }
 }
