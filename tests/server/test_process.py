@@ -15,6 +15,7 @@ import pytest
 
 from mqserver.replies import Response
 from mqstore import _core
+from tests.interop.processes import ServerProcess
 from tests.ports import free_port
 from tests.server.conftest import Servers
 from tests.server.raw import DEADLINE, json_frame
@@ -54,18 +55,13 @@ def test_a_server_may_open_as_many_files_as_the_system_lets_it(command: str, tmp
     if command == "standalone":
         words = ["--data", str(tmp_path), "--set", settings[0], "--set", settings[2]]
         words += ["--set-namesrv", f"listenPort={free_port()}"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "mqserver.cli", *command.split(), *words],
-        stdout=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (512, most)),
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert "boot success" in process.stdout.readline()
-            assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (most, most)
-        finally:
-            process.kill()
+    limited = ["sh", "-c", 'ulimit -Sn 512 && exec "$@"', "sh", sys.executable]
+    run = [*limited, "-m", "mqserver.cli", *command.split(), *words]
+    process = ServerProcess(run, cwd=tmp_path, ready="boot success")
+    try:
+        assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (most, most)
+    finally:
+        process.kill()
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
