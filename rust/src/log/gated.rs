@@ -59,6 +59,8 @@ impl Gate {
 pub(crate) struct Gates {
     /// Before a sync.
     pub(crate) sync: Gate,
+    /// Before the beginning of one.
+    pub(crate) begin_sync: Gate,
     /// Before a new file is made, blocks are reserved, or pages are warmed.
     pub(crate) prepare: Gate,
 }
@@ -154,6 +156,7 @@ impl<D: Disk> Disk for GatedDisk<D> {
     }
 
     fn begin_sync(&self, from: u64, to: u64) {
+        self.gates.begin_sync.pass();
         self.inner.begin_sync(from, to);
     }
 

@@ -4,7 +4,7 @@
 //! third of the time at 200,000 messages a second (docs/performance.md, "Ahead of the flush").
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::flush::Flusher;
 use super::periodic::Pause;
@@ -35,19 +35,24 @@ impl<F: Files> AheadOfFlush<F> {
     }
 
     /// Spends an interval between flushes, if as much came in the last one as makes several parts;
-    /// false if there is nothing to do until the next flush, or never again.
+    /// false if there is nothing to do until the next flush, or never again. A slow disk lets the
+    /// thread wait for it: then there are fewer parts, and the flush is not late for more than one.
     pub(super) fn spend(&mut self, interval: Duration, pause: &Pause) -> bool {
         let parts = self.parts(interval);
         if parts < 2 {
             return false;
         }
-        for _ in 1..parts {
+        let end = Instant::now() + interval;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left <= interval / parts {
+                return pause.sleep(left);
+            }
             if !pause.sleep(interval / parts) {
                 return false;
             }
             self.begin();
         }
-        pause.sleep(interval / parts)
     }
 
     /// Into how many parts the bytes that came since the last call divide an interval.

@@ -11,7 +11,7 @@ use super::test_rig::{FAR_MS, FILE_SIZE, Rig, java_rig, request, rig, rig_of_fil
 use super::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus};
 use crate::clock::{ManualClock, SystemClock};
 use crate::log::gated::Gated;
-use crate::log::{Event, Files, Memory, Recording};
+use crate::log::{Files, Memory};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -153,32 +153,56 @@ fn who_does_not_wait_is_flushed_all_the_same() {
     assert!(puts.flusher.acks.flushed().cast_signed() >= ticket.end_offset);
 }
 
-#[test]
-fn the_disk_begins_between_two_flushes_while_much_comes() {
-    let files = Recording::new(Memory::default());
-    let rig = rig_of_files(files.clone(), 1 << 20, SystemClock::shared());
-    let interval = Interval {
-        every: Duration::from_millis(100),
-        least_pages: 4,
-        thorough_ms: 10_000,
-    };
-    let threads = FlushThreads::on_interval(&rig.flusher, interval, SystemClock::shared());
+const TENTH_OF_A_SECOND: Interval = Interval {
+    every: Duration::from_millis(100),
+    least_pages: 4,
+    thorough_ms: 10_000,
+};
+
+/// Puts as much as is worth parts, flush after flush, until something holds.
+fn put_much_until<F: Files>(rig: &Rig<F>, what: &str, holds: impl Fn() -> bool) {
     let started = Instant::now();
-    let mut events = Vec::new();
-    while !events
-        .iter()
-        .any(|event| matches!(event, Event::BeginSync(..)))
-    {
-        assert!(started.elapsed() < PATIENCE, "nothing was begun");
+    while !holds() {
+        assert!(started.elapsed() < PATIENCE, "still not: {what}");
         let end = rig.flusher.log.max_offset() + (3 << 20);
         while rig.flusher.log.max_offset() < end {
             rig.put(&[b'x'; 2_500]);
         }
-        until("it is flushed", || rig.flusher.acks.flushed() >= end);
+        until(what, || rig.flusher.acks.flushed() >= end || holds());
         rig.put(&[b'x'; 2_500]);
-        events.extend(files.take());
     }
-    drop(threads);
+}
+
+#[test]
+fn the_disk_begins_between_two_flushes_while_much_comes() {
+    let files = Gated::new(Memory::default());
+    let rig = rig_of_files(files.clone(), 1 << 20, SystemClock::shared());
+    let clock = SystemClock::shared();
+    let _threads = FlushThreads::on_interval(&rig.flusher, TENTH_OF_A_SECOND, clock).unwrap();
+    let begun = || files.gates.begin_sync.passed() > 0;
+    put_much_until(&rig, "something was begun", begun);
+}
+
+#[test]
+fn a_disk_that_hangs_as_it_begins_is_flushed_next() {
+    let files = Gated::new(Memory::default());
+    let rig = rig_of_files(files.clone(), 64 << 20, SystemClock::shared());
+    files.gates.begin_sync.close();
+    let clock = SystemClock::shared();
+    let _threads = FlushThreads::on_interval(&rig.flusher, TENTH_OF_A_SECOND, clock).unwrap();
+    let hangs = || files.gates.begin_sync.waiting() == 1;
+    put_much_until(&rig, "the beginning hangs", hangs);
+    let hangs_since = Instant::now();
+    rig.put(&[b'x'; 2_500]);
+    until("the flush is late", || {
+        hangs_since.elapsed() > TENTH_OF_A_SECOND.every
+    });
+    files.gates.sync.close();
+    files.gates.begin_sync.open();
+    until("it flushes", || files.gates.sync.waiting() == 1);
+    let begun = files.gates.begin_sync.passed();
+    files.gates.sync.open();
+    assert_eq!(begun, 1);
 }
 
 #[test]
