@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import platform
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 
 from mqserver.replies import Family, Response
 from mqstore import decode_messages
+from tests.interop.processes import ServerProcess
 from tests.ports import free_port
 from tests.server.conftest import Servers
 from tests.server.native import pull_fields, send_fields
@@ -92,19 +92,13 @@ def test_a_broker_under_a_filter_of_system_calls_serves(tmp_path: Path, error: i
     calls = ",".join(map(str, (error, *NUMBERS[platform.machine()].values())))
     port, words = free_port(), ["--data", str(tmp_path), "--set", "fastPortEnable=false"]
     words += ["--set", f"listenPort={port}", "--set-namesrv", f"listenPort={free_port()}"]
-    with subprocess.Popen(
-        [sys.executable, "-c", FILTERED, calls, "standalone", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert "boot success" in (said := process.stdout.readline()), said
-            with Raw(port) as raw:
-                everything_is_served(raw)
-        finally:
-            process.kill()
+    command = [sys.executable, "-c", FILTERED, calls, "standalone", *words]
+    process = ServerProcess(command, cwd=tmp_path, ready="boot success")
+    try:
+        with Raw(port) as raw:
+            everything_is_served(raw)
+    finally:
+        process.kill()
 
 
 def everything_is_served(raw: Raw) -> None:
