@@ -4,7 +4,7 @@
 //! says so when somebody else changes that ("heartbeats" of `publish`), and is asked again. All
 //! that is left of an unchanged heartbeat is the time it came.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -13,6 +13,9 @@ use super::core::Core;
 use super::dispatch::{Context, Handled};
 use super::limits::HEARTBEAT_BYTES_MAX;
 use crate::format::remoting::Frame;
+
+/// How deep in a body the members of its sets are.
+const SET_DEPTH: i32 = 2;
 
 /// What all connections share.
 #[derive(Debug, Default)]
@@ -70,10 +73,54 @@ impl Heartbeats {
         }
         let sender = (frame.language.0, frame.version);
         Some(Beat {
-            words: self.hasher.hash_one((frame.body, sender)),
+            words: self
+                .hasher
+                .hash_one((self.in_any_order(frame.body), sender)),
             generation: self.generation.load(Ordering::Acquire),
             forgotten: heart.known.lock().forgotten,
         })
+    }
+
+    /// Hashes of a body: of all but the members of its sets, and of these, whatever their order.
+    /// Java's changes from beat to beat: `ProducerData` and `ConsumerData` have no `hashCode`, and
+    /// each beat is made anew. A set is an array that is a value of the outermost object.
+    fn in_any_order(&self, body: &[u8]) -> (u64, u64) {
+        let (mut outside, mut members) = (self.hasher.build_hasher(), 0u64);
+        let (mut depth, mut sets, mut told) = (0, 0, 0);
+        let mut member = None; // where the present one begins
+        let (mut is_text, mut is_escaped) = (false, false);
+        for (at, byte) in body.iter().enumerate() {
+            match byte {
+                _ if is_escaped => is_escaped = false,
+                b'\\' if is_text => is_escaped = true,
+                b'"' => is_text = !is_text,
+                _ if is_text => {}
+                b'{' => depth += 1,
+                b'[' => {
+                    depth += 1;
+                    if depth == SET_DEPTH {
+                        sets += 1;
+                        outside.write(&body[told..=at]);
+                        (member, told) = (Some(at + 1), at + 1);
+                    }
+                }
+                b',' | b']' | b'}' => {
+                    if depth == SET_DEPTH
+                        && let Some(start) = member
+                    {
+                        let hash = self.hasher.hash_one((sets, &body[start..at]));
+                        members = members.wrapping_add(hash);
+                        outside.write(&[*byte]);
+                        told = at + 1;
+                        member = (*byte == b',').then_some(told);
+                    }
+                    depth -= i32::from(*byte != b',');
+                }
+                _ => {}
+            }
+        }
+        outside.write(&body[told..]);
+        (outside.finish(), members)
     }
 }
 
@@ -188,6 +235,36 @@ mod tests {
         let words = [4 + head.len() + body.len(), head.len()];
         let words = words.map(|word| u32::try_from(word).unwrap().to_be_bytes());
         [words.as_flattened(), head, body].concat()
+    }
+
+    #[test]
+    fn the_members_of_a_set_may_change_places_and_nothing_else() {
+        let all = Heartbeats::default();
+        let hash = |body: &str| all.in_any_order(body.as_bytes());
+        let beat = |producers: &str, consumers: &str| {
+            let client = r#""clientID":"a,b[""#;
+            hash(&format!(
+                r#"{{{client},"consumerDataSet":[{consumers}],"producerDataSet":[{producers}]}}"#
+            ))
+        };
+        let [one, two] = [
+            r#"{"groupName":"x]\\\","}"#,
+            r#"{"groupName":"y","a":[1,2]}"#,
+        ];
+        let both = beat(&format!("{one},{two}"), "");
+        assert_eq!(beat(&format!("{two},{one}"), ""), both);
+        for other in [
+            beat(one, ""),
+            beat(&format!("{one},{one}"), ""),
+            beat("", &format!("{one},{two}")),
+            beat(one, two),
+            beat(&format!(r#"{one},{{"groupName":"y","a":[2,1]}}"#), ""),
+            hash(r#"{"clientID":"c"}"#),
+        ] {
+            assert_ne!(other, both);
+        }
+        assert_ne!(hash("[1,2"), hash("[2,1"), "no set of a heartbeat");
+        assert_ne!(hash("]],{[1"), hash("]],{[2"), "no JSON at all");
     }
 
     #[test]
