@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benches.cases import make_backlog
-from benches.harness import RESULTS, BenchFailed, touch_memory
+from benches.harness import RESULTS, BenchFailed, saying_no, touch_memory
 from benches.servers import Ours
 from benches.versus_java import WARMUP_SECONDS, row_of
 from benches.versus_java.rows import Session
@@ -50,19 +50,20 @@ def main() -> int:
     arguments = parser.parse_args()
     if shutil.which("perf") is None:
         parser.exit(1, "perf is not installed (Debian: linux-perf)\n")
-    try:
+    with saying_no():
         for name in arguments.rows:
             profile(name)
-    except (BenchFailed, ValueError) as reason:
-        parser.exit(1, f"{reason}\n")
     return 0
 
 
 def profile(name: str) -> None:
-    """One row: load, look, print. ValueError for a row that loads no broker."""
-    how = row_of(name).how
+    """One row: load, look, print. BenchFailed for a row that is not there or loads no broker."""
+    try:
+        how = row_of(name).how
+    except ValueError as reason:
+        raise BenchFailed(str(reason)) from None
     if not isinstance(how, Load):
-        raise ValueError(f"{name} is no load of a broker")
+        raise BenchFailed(f"{name} is no load of a broker")
     folder = Path(tempfile.mkdtemp(prefix="mqbench-"))
     session = Session(folder, SECONDS, WARMUP_SECONDS, rounds=1)
     try:
@@ -145,11 +146,12 @@ def _what(stack: Stack) -> str:
     return "kernel: other"
 
 
-def _together(used: dict[str, float]) -> Counter[str]:
+def _together(used: dict[str, float]) -> dict[str, float]:
     """Threads that differ by a number are of one kind."""
-    kinds: Counter[str] = Counter()
+    kinds: dict[str, float] = {}
     for name, seconds in used.items():
-        kinds[_NUMBER.sub("", name)] += seconds  # type: ignore[assignment]
+        kind = _NUMBER.sub("", name)
+        kinds[kind] = kinds.get(kind, 0.0) + seconds
     return kinds
 
 

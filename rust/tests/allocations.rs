@@ -12,9 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use counted::{await_count, broker, connect, frame, made, pull};
-use mqstack_core::clock::SystemClock;
-use mqstack_core::server::{BrokerRow, Core, Server, Settings, TopicRow};
+use counted::{await_count, broker, broker_of, connect, frame, made, pull, small};
+use mqstack_core::server::{Core, Server};
 use mqstack_core::store;
 
 /// Requests written at once.
@@ -213,25 +212,9 @@ fn syncing_broker(root: &Path) -> (Arc<Core>, Server) {
     let settings = store::Settings {
         sync_flush: true,
         sync_flush_timeout_ms: 60_000,
-        commit_log_file_bytes: Some(16 << 20),
-        allocate_step_bytes: 1 << 20,
-        min_free_bytes: Some(0),
-        ..store::Settings::default()
+        ..small()
     };
-    let store = store::Store::open(root, settings, SystemClock::shared(), true).unwrap();
-    let settings = Settings {
-        host: "127.0.0.1".into(),
-        port: 0,
-        worker_threads: Some(1),
-        ..Settings::default()
-    };
-    let core = Core::new(settings, Some(store), SystemClock::shared()).unwrap();
-    core.tables.broker.publish(1, BrokerRow::default()).unwrap();
-    let topic = TopicRow::new("TheTopic", 6, (1, 1), false, false);
-    let topics = vec![("TheTopic".to_owned(), Some(topic))];
-    core.tables.topics.publish(1, topics, true).unwrap();
-    let server = Server::start(Arc::clone(&core)).unwrap();
-    (core, server)
+    broker_of(root, 1, settings)
 }
 
 /// What is sent, as it is called, with either header.

@@ -192,19 +192,21 @@ class Window:
         return all(native.get(code, 0) >= times for code in codes)
 
 
-def test_steady_clients_are_not_for_python(watched: Watched, busy_driver: JavaDriver) -> None:
+@pytest.fixture
+def clients(watched: Watched, busy_driver: JavaDriver) -> Iterator[Clients]:
+    """Settled, and stopped at the end."""
     clients = Clients(watched, busy_driver)
     clients.settled_alone()
-    assert clients.live()["python"] == {}
+    yield clients
     clients.concurrent.stop()
     clients.orderly.stop()
 
 
-def test_members_that_come_and_go_are_for_python_once(
-    watched: Watched, busy_driver: JavaDriver
-) -> None:
-    clients = Clients(watched, busy_driver)
-    clients.settled_alone()
+def test_steady_clients_are_not_for_python(clients: Clients) -> None:
+    assert clients.live()["python"] == {}
+
+
+def test_members_that_come_and_go_are_for_python_once(watched: Watched, clients: Clients) -> None:
     window = Window(watched)
     second = clients.consumer(orderly=True)
     clients.settle("steady_True", clients.orderly, second)
@@ -214,23 +216,17 @@ def test_members_that_come_and_go_are_for_python_once(
     assert until(lambda: window.has(MOVED)), window.moved()
     assert set(window.moved()["python"]) <= set(REGISTRATION), window.moved()
     assert clients.live()["python"] == {}, "and then no more"
-    clients.concurrent.stop()
-    clients.orderly.stop()
 
 
 def test_who_seeks_and_commits_is_for_python_once(
-    watched: Watched, busy_driver: JavaDriver
+    watched: Watched, busy_driver: JavaDriver, clients: Clients
 ) -> None:
-    clients = Clients(watched, busy_driver)
-    clients.settled_alone()
     window = Window(watched)
     place = {"namesrv": watched.namesrv, "group": "seeking", "topic": "Steady"}
     found = busy_driver.call("lite_pull", **place, count=clients.sent, tags="*", assigned=True)
     assert found["committed"] == clients.sent
     assert until(lambda: window.has(SOUGHT)), window.moved()
     assert set(window.moved()["python"]) <= set(REGISTRATION), window.moved()
-    clients.concurrent.stop()
-    clients.orderly.stop()
 
 
 def test_a_producer_that_only_says_it_is_there_is_not_for_python(

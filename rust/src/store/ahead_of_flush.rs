@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::flush::Flusher;
+use super::flush::{Flusher, PAGE_BYTES};
 use super::periodic::Pause;
 use crate::log::Files;
 
@@ -14,7 +14,6 @@ use crate::log::Files;
 const PART_BYTES: u64 = 1 << 20;
 /// However much comes: at ten milliseconds nothing was left to gain from fewer.
 const PART_TIME_MIN: Duration = Duration::from_millis(10);
-const PAGE_BYTES: u64 = 4096;
 
 /// How far the disk was told to begin.
 pub(super) struct AheadOfFlush<F: Files> {

@@ -14,7 +14,7 @@ use super::types::{AckOutcome, Ticket};
 use crate::clock::Clock;
 use crate::log::{Files, Segments};
 
-const PAGE_BYTES: u64 = 4096;
+pub(super) const PAGE_BYTES: u64 = 4096;
 /// Two, so that one syncs while the other sends the replies of the sync before.
 const GROUP_COMMIT_THREADS: usize = 2;
 

@@ -110,14 +110,23 @@ pub fn ask_end(connection: &mut TcpStream) {
     connection.read_exact(&mut reply).unwrap();
 }
 
-/// A broker with "TheTopic", of so many queues, and "TheGroup".
-pub fn broker(root: &Path, queues: usize) -> (Arc<Core>, Server) {
-    let settings = store::Settings {
+/// A store of small files.
+pub fn small() -> store::Settings {
+    store::Settings {
         commit_log_file_bytes: Some(LOG_FILE_BYTES),
         allocate_step_bytes: MIB,
         min_free_bytes: Some(0),
         ..store::Settings::default()
-    };
+    }
+}
+
+/// A broker with "TheTopic", of so many queues, and "TheGroup".
+pub fn broker(root: &Path, queues: usize) -> (Arc<Core>, Server) {
+    broker_of(root, queues, small())
+}
+
+/// The same, its store with these settings.
+pub fn broker_of(root: &Path, queues: usize, settings: store::Settings) -> (Arc<Core>, Server) {
     let store = store::Store::open(root, settings, SystemClock::shared(), true).unwrap();
     let settings = Settings {
         host: "127.0.0.1".into(),
