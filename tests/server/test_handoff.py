@@ -15,6 +15,7 @@ from mqserver.replies import AGAIN, LATER, NO_REPLY, Hold, Refused, Response
 from mqstore import _core
 from tests.server.conftest import Servers, wait_counted
 from tests.server.raw import DEADLINE, binary_frame, json_frame
+from tests.waiting import until
 
 OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
 
@@ -260,6 +261,28 @@ def test_sends_of_one_topic_stay_in_order_while_python_decides(servers):
         order = [position for name, position in stored if name == topic]
         assert order == sorted(order)
     assert [topic for topic, _ in stored] != sorted(topic for topic, _ in stored), "in parallel"
+
+
+def test_sends_that_must_wait_for_python_are_left_with_their_client(servers):
+    gate, stored = Gate(), []
+
+    def store(request):
+        gate(request)
+        stored.append(request.opaque)
+        return NO_REPLY
+
+    count, body = 15_000, b"x" * 1_000  # more than wait, and than sockets take
+    listener, port = servers.start({310: store}, kind="broker", data_plane="python", threads=1)
+    raw = servers.connect(port)
+    left = memoryview(b"".join(json_frame(310, n, {"b": "T"}, body, flag=2) for n in range(count)))
+    while left and raw.is_writable():
+        left = left[raw.socket.send(left[: 64 << 10]) :]
+    assert left, "all of them are read"
+    gate.open.set()
+    raw.send(left)
+    assert until(lambda: len(stored) == count)
+    assert stored == list(range(count))
+    assert listener.counters()["overloaded"] == 0
 
 
 def test_a_stop_answers_what_was_asked(servers):

@@ -212,12 +212,17 @@ impl Connection {
     /// Writes what goes to the socket as it is, or queues it.
     fn put(&self, outbound: &mut Outbound, bytes: Vec<u8>) -> Result<(), SendError> {
         let written = self.write_first(outbound, &bytes)?;
-        if written < bytes.len() {
-            self.count_queued(bytes.len() - written);
-            outbound.push(bytes, written);
+        self.leave(outbound, bytes, written);
+        Ok(())
+    }
+
+    /// Leaves to the writing task what of a piece was not written.
+    fn leave(&self, outbound: &mut Outbound, piece: Vec<u8>, written: usize) {
+        if written < piece.len() {
+            (self.queued_by_all).fetch_add(piece.len() - written, Ordering::Relaxed);
+            outbound.push(piece, written);
             self.write_wake.notify_one();
         }
-        Ok(())
     }
 
     /// `send` for bytes the caller keeps: only what the socket does not take is copied.
@@ -232,11 +237,7 @@ impl Connection {
             return self.put(&mut outbound, sealed);
         }
         let written = self.write_first(&outbound, bytes)?;
-        if written < bytes.len() {
-            self.count_queued(bytes.len() - written);
-            outbound.push(bytes[written..].to_vec(), 0);
-            self.write_wake.notify_one();
-        }
+        self.leave(&mut outbound, bytes[written..].to_vec(), 0);
         Ok(())
     }
 
@@ -249,7 +250,7 @@ impl Connection {
         self.check_room(&outbound, bytes.len())?;
         let sealed = outbound.tls.as_mut().map(|session| session.seal(bytes));
         let bytes = sealed.as_deref().unwrap_or(bytes);
-        self.count_queued(bytes.len());
+        self.queued_by_all.fetch_add(bytes.len(), Ordering::Relaxed);
         match outbound.queue.back_mut() {
             Some(last) if last.len() + bytes.len() <= JOINED_BYTES_MAX => {
                 last.extend_from_slice(bytes);
@@ -274,16 +275,15 @@ impl Connection {
         self.stream.as_ref()
     }
 
-    fn count_queued(&self, bytes: usize) {
-        self.queued_by_all.fetch_add(bytes, Ordering::Relaxed);
-    }
-
     /// Writes what may be written at once; how many bytes.
     fn write_first(&self, outbound: &Outbound, bytes: &[u8]) -> Result<usize, SendError> {
         if !outbound.queue.is_empty() || bytes.is_empty() {
             return Ok(0);
         }
-        self.write_now(bytes).map_err(|_| self.break_off())
+        self.write_now(bytes).map_err(|_| {
+            self.close();
+            SendError::Closed
+        })
     }
 
     /// A first piece is taken whatever its size: it may be written already.
@@ -329,6 +329,11 @@ impl Connection {
         }
     }
 
+    /// Ends a `write_some` that waits, or the next one.
+    pub fn look_again(&self) {
+        self.write_wake.notify_one();
+    }
+
     /// Closes both directions, which ends `Receiver::receive` too. Queued bytes are dropped.
     pub fn close(&self) {
         if self.closed.swap(true, Ordering::AcqRel) {
@@ -351,11 +356,6 @@ impl Connection {
     /// Whether either side closed or broke the connection, as far as we know.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
-    }
-
-    fn break_off(&self) -> SendError {
-        self.close();
-        SendError::Closed
     }
 
     /// Writes as much as the socket takes; the system's "would block" counts as that.

@@ -162,6 +162,9 @@ impl Connection {
 
     /// Whether a client that is owed so many bytes is read, and what was read of it served.
     fn may_read(&self, owed: usize) -> bool {
+        if self.peer.sends.is_full() {
+            return false;
+        }
         let has_room = !overload::is_full(&self.core, owed, UNREAD_BYTES_PAUSE);
         has_room && (owed == 0 || self.next_length() == Length::Long)
     }

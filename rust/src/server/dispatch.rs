@@ -97,7 +97,8 @@ pub(super) fn again(core: &Arc<Core>, peer: &Arc<Peer>, bytes: &Bytes, turn: Opt
 /// next one that Python decides.
 pub(super) fn next_sends(core: &Arc<Core>, peer: &Arc<Peer>, topic: &str) {
     let mut out = Vec::new();
-    while let Some(bytes) = peer.sends.next(topic, core.handoff.bytes()) {
+    let budget = core.handoff.bytes();
+    while let Some(bytes) = peer.sends.next(topic, budget, || peer.look_again()) {
         let Ok(frame) = Frame::decode(&bytes) else {
             continue;
         };

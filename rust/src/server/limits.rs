@@ -111,8 +111,14 @@ pub const HOLD_TICK_MS: u64 = 100;
 /// Of so many looks, one also forgets the requests of clients that are gone.
 pub const HOLD_SWEEP_TICKS: u64 = 50;
 
-/// Sends of one connection that may wait behind one that Python decides; one more is answered 2.
-pub const DEFERRED_SENDS_MAX: usize = 4_096;
+/// With so many sends waiting behind one that Python decides, a connection is not read.
+pub const DEFERRED_SENDS_PAUSE: usize = 4_096;
+
+/// Of those that were read before it, one more than this is answered 2.
+pub const DEFERRED_SENDS_MAX: usize = 2 * DEFERRED_SENDS_PAUSE;
+
+/// With so many bytes of such sends waiting, a connection is not read.
+pub const DEFERRED_BYTES_PAUSE: usize = DEFERRED_BYTES_MAX / 2;
 
 /// Bytes of such waiting sends of one connection; more are answered 2.
 pub const DEFERRED_BYTES_MAX: usize = 32 << 20;

@@ -2,20 +2,27 @@
 //!
 //! Native sends are stored as they are read, so they are in order by themselves. Once a send of
 //! a topic goes to Python, the later ones of that connection and topic wait here, at most one of
-//! the pair is in Python, and each answer lets the next one go.
+//! the pair is in Python, and each answer lets the next one go. A connection with many that wait is
+//! not read meanwhile: what its client sends stays with it, where a refusal would lose a one-way
+//! message.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::limits::{DEFERRED_BYTES_MAX, DEFERRED_SENDS_MAX, HANDOFF_BYTES_MAX};
+use super::limits::{
+    DEFERRED_BYTES_MAX, DEFERRED_BYTES_PAUSE, DEFERRED_SENDS_MAX, DEFERRED_SENDS_PAUSE,
+    HANDOFF_BYTES_MAX,
+};
 
 /// The waiting sends of one connection.
 #[derive(Debug, Default)]
 pub struct SendOrder {
     /// Pairs with a send in Python; lets the usual case pass without the lock.
-    busy: AtomicUsize,
+    busy: AtomicU32,
+    /// So many wait that the connection is not read.
+    is_full: AtomicBool,
     waiting: Mutex<Waiting>,
 }
 
@@ -24,6 +31,12 @@ struct Waiting {
     by_topic: HashMap<String, VecDeque<Vec<u8>>>,
     frames: usize,
     bytes: usize,
+}
+
+impl Waiting {
+    fn is_many(&self) -> bool {
+        self.frames >= DEFERRED_SENDS_PAUSE || self.bytes >= DEFERRED_BYTES_PAUSE
+    }
 }
 
 /// What became of a send that may have to wait.
@@ -41,6 +54,11 @@ impl SendOrder {
     /// Whether any topic of this connection has a send in Python.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether so many wait that no more is to be read.
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Acquire)
     }
 
     /// Keeps a copy of the frame if its topic has a send in Python. `budget` counts the bytes of
@@ -62,6 +80,7 @@ impl SendOrder {
         if let Some(frames) = waiting.by_topic.get_mut(topic) {
             frames.push_back(frame.to_vec());
         }
+        self.is_full.store(waiting.is_many(), Ordering::Release);
         Turn::Later
     }
 
@@ -75,8 +94,13 @@ impl SendOrder {
     }
 
     /// Python is done with a send of `topic`: the next one that waited, or None, and then the
-    /// pair is free again.
-    pub fn next(&self, topic: &str, budget: &AtomicUsize) -> Option<Vec<u8>> {
+    /// pair is free again. `drained`: what to do when the connection may be read again.
+    pub fn next(
+        &self,
+        topic: &str,
+        budget: &AtomicUsize,
+        drained: impl FnOnce(),
+    ) -> Option<Vec<u8>> {
         let mut waiting = self.waiting.lock();
         let next = waiting.by_topic.get_mut(topic)?.pop_front();
         match &next {
@@ -84,6 +108,9 @@ impl SendOrder {
                 waiting.frames -= 1;
                 waiting.bytes -= frame.len();
                 budget.fetch_sub(frame.len(), Ordering::AcqRel);
+                if !waiting.is_many() && self.is_full.swap(false, Ordering::AcqRel) {
+                    drained();
+                }
             }
             None => {
                 waiting.by_topic.remove(topic);
@@ -107,14 +134,39 @@ mod tests {
         assert_eq!(order.defer("T", b"1", &budget), Turn::Later);
         assert_eq!(order.defer("Other", b"x", &budget), Turn::Now);
         assert_eq!(order.defer("T", b"2", &budget), Turn::Later);
-        assert_eq!(order.next("T", &budget).as_deref(), Some(&b"1"[..]));
+        assert_eq!(order.next("T", &budget, || ()).as_deref(), Some(&b"1"[..]));
         order.begin("T");
         assert_eq!(order.defer("T", b"3", &budget), Turn::Later, "still busy");
-        assert_eq!(order.next("T", &budget).as_deref(), Some(&b"2"[..]));
-        assert_eq!(order.next("T", &budget).as_deref(), Some(&b"3"[..]));
-        assert_eq!(order.next("T", &budget), None);
+        assert_eq!(order.next("T", &budget, || ()).as_deref(), Some(&b"2"[..]));
+        assert_eq!(order.next("T", &budget, || ()).as_deref(), Some(&b"3"[..]));
+        assert_eq!(order.next("T", &budget, || ()), None);
         assert!(!order.is_busy());
         assert_eq!(budget.load(Ordering::Acquire), 0);
+    }
+
+    #[test]
+    fn with_many_that_wait_it_is_full_until_they_went() {
+        let cases = [(1, DEFERRED_SENDS_PAUSE), (DEFERRED_BYTES_PAUSE / 4, 4)];
+        for (frame_bytes, frames) in cases {
+            let (order, budget) = (SendOrder::default(), AtomicUsize::new(0));
+            let frame = vec![0; frame_bytes];
+            order.begin("T");
+            for _ in 0..frames {
+                assert!(!order.is_full());
+                assert_eq!(order.defer("T", &frame, &budget), Turn::Later);
+            }
+            assert!(order.is_full());
+            assert_eq!(
+                order.defer("T", &frame, &budget),
+                Turn::Later,
+                "already read"
+            );
+            let mut drained = 0;
+            assert!(order.next("T", &budget, || drained += 1).is_some());
+            assert_eq!((order.is_full(), drained), (true, 0));
+            while order.next("T", &budget, || drained += 1).is_some() {}
+            assert_eq!((order.is_full(), drained), (false, 1));
+        }
     }
 
     #[test]
@@ -125,7 +177,7 @@ mod tests {
             assert_eq!(order.defer("T", b"x", &budget), Turn::Later);
         }
         assert_eq!(order.defer("T", b"x", &budget), Turn::Refused);
-        order.next("T", &budget);
+        order.next("T", &budget, || ());
         assert_eq!(
             order.defer("T", &vec![0; DEFERRED_BYTES_MAX], &budget),
             Turn::Refused

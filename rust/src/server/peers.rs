@@ -98,6 +98,11 @@ impl Peer {
         self.connection.write_some().await;
     }
 
+    /// Has the connection's task look whether it may read.
+    pub(super) fn look_again(&self) {
+        self.connection.look_again();
+    }
+
     /// Bytes the client has not taken yet.
     pub fn owed(&self) -> usize {
         self.connection.queued_bytes()

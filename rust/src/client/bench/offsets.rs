@@ -34,6 +34,12 @@ pub(super) fn offsets(
     answers.into_iter().map(offset).collect()
 }
 
+/// What the ends of the queues have moved by, and when they were last seen to.
+pub(super) struct Moved {
+    pub messages: u64,
+    pub at: Instant,
+}
+
 /// Counts what a run stores: the sum of all queues' ends moves by that much.
 pub(super) struct Stored<'a> {
     load: &'a Load,
@@ -60,19 +66,24 @@ impl<'a> Stored<'a> {
 
     /// Messages stored since, as soon as there are `expected`, or none came for the timeout: a
     /// queue may follow the log a moment later.
-    pub fn moved(&self, expected: u64) -> Result<u64, BenchError> {
-        let mut moved = 0;
-        let mut moved_at = Instant::now();
+    pub fn moved(&self, expected: u64) -> Result<Moved, BenchError> {
+        let mut moved = Moved {
+            messages: 0,
+            at: Instant::now(),
+        };
         loop {
             let now_moved = self
                 .sum()?
                 .saturating_sub(self.before)
                 .max(0)
                 .cast_unsigned();
-            if now_moved > moved {
-                (moved, moved_at) = (now_moved, Instant::now());
+            if now_moved > moved.messages {
+                moved = Moved {
+                    messages: now_moved,
+                    at: Instant::now(),
+                };
             }
-            if moved >= expected || moved_at.elapsed() >= self.load.timeout() {
+            if moved.messages >= expected || moved.at.elapsed() >= self.load.timeout() {
                 return Ok(moved);
             }
             std::thread::sleep(ASK_AGAIN);

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::offsets::Stored;
+use super::offsets::{Moved, Stored};
 use super::pace::{Pace, run_workers};
 use super::report::{Meter, Report};
 use super::route::{Broker, Purpose, brokers};
@@ -51,10 +51,12 @@ pub(super) fn run(settings: &Produce, stop: &AtomicBool) -> Result<Report, Bench
     // A topic that was created meanwhile has its queues now; before the run they were empty.
     let after = stored_after(load, &brokers, stored, safe);
     drop(open);
-    if let Ok(after) = after {
-        report.totals.insert("stored", after);
-        report.totals.insert("lost", safe.saturating_sub(after));
-    }
+    let after = after.map(|after| {
+        let lost = safe.saturating_sub(after.messages);
+        report.totals.insert("stored", after.messages);
+        report.totals.insert("lost", lost);
+        report.stored_seconds = Some(pace.since_begin(after.at).as_secs_f64());
+    });
     report.complain(&MEANINGS);
     if let Err(error) = after {
         // What was measured until the broker went is worth a report.
@@ -82,7 +84,7 @@ fn stored_after(
     brokers: &[Broker],
     before: Stored<'_>,
     expected: u64,
-) -> Result<u64, BenchError> {
+) -> Result<Moved, BenchError> {
     if !brokers.iter().any(|broker| broker.is_template) || expected == 0 {
         return before.moved(expected);
     }

@@ -36,6 +36,9 @@ pub struct Report {
     pub bytes: u64,
     /// Counted time.
     pub seconds: f64,
+    /// From the first send of the run, warm-up included, until the queues were last seen to grow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stored_seconds: Option<f64>,
     /// Messages per second.
     pub messages_per_second: f64,
     /// Megabytes (10^6) per second.
@@ -245,6 +248,7 @@ impl Meter {
             requests: self.requests,
             bytes: self.bytes,
             seconds,
+            stored_seconds: None,
             messages_per_second: self.messages as f64 / seconds,
             megabytes_per_second: self.bytes as f64 / 1e6 / seconds,
             offered_per_second: 0.0,
