@@ -18,10 +18,11 @@ FAILURES = ("unsent", "unanswered", "refused", "lost", "duplicates", "failed", "
 LATENCY_IN_FLIGHT_MAX = 1024
 HOLD_SECONDS = 1.0
 """All heartbeats are answered by then."""
-STILL_SECONDS = 2.0
-"""Whatever is not stored when nothing more was for so long, is lost."""
+STILL_SECONDS = 5.0
+"""Whatever is not stored when nothing more was for so long, is lost. A Java broker that was flooded
+may take seconds to answer where its queues end."""
 ONEWAY_WINDOW = 64
-ONEWAY_SECONDS_MAX = 1.0
+ONEWAY_SECONDS_MAX = 0.5
 """A Java broker keeps what it read and did not get to in memory; a longer flood fills that."""
 
 
