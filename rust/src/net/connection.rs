@@ -53,7 +53,7 @@ pub struct Connection {
     outbound_limit_bytes: usize,
     /// Bytes queued by all connections that share it.
     queued_by_all: Arc<AtomicUsize>,
-    /// Wakes the writing task: bytes were queued, or the connection was closed.
+    /// Wakes the writing task: bytes were queued, it is to look again, or all is closed.
     write_wake: Notify,
     closed: AtomicBool,
 }
