@@ -50,7 +50,7 @@ EVENTS = "events"
 """Name of the queue of connection events."""
 WAIT_SECONDS = 3600.0
 """A hand-off thread waits this long in one piece; a stop ends the wait at once."""
-REST_TIMES = 4
+REST_TIMES = 9
 """A thread of a family that rests does so for so many times as long as it worked."""
 REST_SECONDS_MAX = 0.1
 """But for this long at most."""
