@@ -7,11 +7,16 @@ against the middle one: what it adds to being beside such a generator. What all 
 to the client is the ratio to being alone, for which nothing is asked: it is the machine's as much.
 The second in which the trouble begins is one figure, the time after it another; the last two change
 places each round.
+
+Other machines of the same host take the cores away at times, for longer than a request takes. So
+rounds go on, up to a bound, until there are enough before and after which the client alone had a
+quiet machine; whatever the trouble did in them, the quietest count.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import statistics
 import sys
@@ -36,12 +41,14 @@ P99_RATIO_MAX = 2.0
 RATE = 970.0
 """Messages per second of the healthy client: not one of each millisecond, or the same part of it
 would meet the generator's steps and the broker's timers for a whole round."""
+QUIET_RATIO_MAX = 2.0
+"""Of a quiet machine's p99 to the least one of the run, the client alone."""
 WARMUP_SECONDS = 0.1
 LEAD_SECONDS = 0.15
 """From the healthy client's first look for its route to the beginning of the trouble."""
 ANSWER_SECONDS_MAX = 30.0
 METHOD = (
-    "p99 of `mqclient bench` at 970/s, ms: median (least to most) of the rounds; "
+    "p99 of `mqclient bench` at 970/s, ms: median (least to most) of the quietest rounds; "
     "ratio: at the broker to beside the sink; to alone: at the broker to alone"
 )
 START, STEADY = PHASES = ("its first second", "after it")
@@ -51,6 +58,7 @@ START, STEADY = PHASES = ("its first second", "after it")
 class Size:
     """How many misbehave, and for how many seconds: at the start, and after it.
 
+    rounds: that count, the quietest of at most `rounds_max`: no more are run than it takes.
     touched_bytes: of memory before each time, what broker and system may take for them.
     apart: kinds that are measured once more with the generator on one core and the broker, or the
     sink, on the others, as from another machine. limits: those of them that show the limit, and
@@ -63,6 +71,7 @@ class Size:
     start_seconds: float
     steady_seconds: float
     rounds: int
+    rounds_max: int
     touched_bytes: int
     apart: tuple[str, ...] = ("stopped-at-once", "floods", "slow-floods")
     limits: tuple[str, ...] = ("floods", "slow-floods")
@@ -81,6 +90,7 @@ LARGE = Size(
     start_seconds=1.0,
     steady_seconds=1.2,
     rounds=9,
+    rounds_max=18,
     touched_bytes=1 << 30,
 )
 SMALL = Size(
@@ -96,6 +106,7 @@ SMALL = Size(
     start_seconds=0.3,
     steady_seconds=0.3,
     rounds=1,
+    rounds_max=1,
     touched_bytes=1 << 24,
 )
 
@@ -198,31 +209,51 @@ class Peak:
 
 
 @dataclass
+class Round:
+    """One with each: p99 in ms, by phase. before, after: the client alone."""
+
+    before: float
+    after: float = math.inf
+    beside: dict[str, float] = field(default_factory=dict)
+    among: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def worst_alone(self) -> float:
+        """How loud the machine was, as far as the client alone can tell."""
+        return max(self.before, self.after)
+
+
+@dataclass
 class Found:
-    """What the rounds with one kind of trouble found; p99 in ms.
+    """What the rounds with one kind of trouble found.
 
     has_goal: whether the ratio is judged; memory always is.
     """
 
     has_goal: bool = True
-    alone: list[float] = field(default_factory=list)
-    beside: dict[str, list[float]] = field(default_factory=lambda: {one: [] for one in PHASES})
-    among: dict[str, list[float]] = field(default_factory=lambda: {one: [] for one in PHASES})
+    rounds: list[Round] = field(default_factory=list)
     memory_mb: float = 0.0
     answered_busy: int = 0
     closed: int = 0
 
-    def rows(self, name: str) -> Iterator[dict[str, object]]:
-        """A row for each phase."""
+    def count_quiet(self, alone_max: float) -> int:
+        """Rounds in which the client alone had no more than that, ms."""
+        return sum(one.worst_alone <= alone_max for one in self.rounds)
+
+    def rows(self, name: str, count: int) -> Iterator[dict[str, object]]:
+        """A row for each phase, of the `count` quietest rounds."""
+        quiet = sorted(self.rounds, key=lambda one: one.worst_alone)[:count]
+        alone = [one.before for one in quiet]
         for phase in PHASES:
-            beside, among = self.beside[phase], self.among[phase]
+            beside = [one.beside[phase] for one in quiet]
+            among = [one.among[phase] for one in quiet]
             ratio, to_alone = (
-                statistics.median(among) / statistics.median(one) for one in (beside, self.alone)
+                statistics.median(among) / statistics.median(one) for one in (beside, alone)
             )
             yield {
                 "who": name,
                 "when": phase,
-                "alone": _spread(self.alone),
+                "alone": _spread(alone),
                 "beside the sink": _spread(beside),
                 "at the broker": _spread(among),
                 f"ratio (<= {P99_RATIO_MAX:g})": ratio,
@@ -231,6 +262,7 @@ class Found:
                 "met": self._met(ratio),
                 "answered busy": self.answered_busy,
                 "closed": self.closed,
+                "rounds": f"{len(quiet)} of {len(self.rounds)}",
             }
 
     def _met(self, ratio: float) -> str:
@@ -254,52 +286,63 @@ def run(size: Size, report: Report) -> None:
     ):
         make_backlog(cluster, size.backlog)
         _p99(cluster, size.steady_seconds)
+        alone: list[float] = []
         for kind, count in size.counts.items():
             wanted = [False, True] if kind in size.apart else [False]
             for cores in dict.fromkeys(map(Cores.choose, wanted)):  # one, where there is one core
-                found = _measure(cluster, kind, count, size, cores)
+                found = _measure(cluster, kind, size, cores, alone)
                 no_goal = "" if found.has_goal else ": no goal"
-                for row in found.rows(f"{count:,} {kind}{cores.name()}{no_goal}"):
+                name = f"{count:,} {kind}{cores.name()}{no_goal}"
+                for row in found.rows(name, size.rounds):
                     print(*row.values(), sep=" | ", file=sys.stderr, flush=True)
                     report.rows.append(row)
     report.finish()
 
 
-def _measure(cluster: Ours, kind: str, count: int, size: Size, cores: Cores) -> Found:
+def _measure(cluster: Ours, kind: str, size: Size, cores: Cores, alone: list[float]) -> Found:
+    """alone: all that the client had alone so far, ms; those of this kind are added."""
     is_limit = kind in size.limits and cores.name() != "" and len(cores.server) == 1
     found = Found(has_goal=not is_limit)
     _keep_on(cluster.pids[-1], cores.server)
-    for number in range(size.rounds):
-        found.alone.append(_p99(cluster, size.start_seconds))
+    alone.append(_p99(cluster, size.start_seconds))
+    while (
+        len(found.rounds) < size.rounds_max
+        and found.count_quiet(QUIET_RATIO_MAX * min(alone)) < size.rounds
+    ):
+        one = Round(alone[-1])
         cases = [_beside, _among]
-        for case in cases if number % 2 else reversed(cases):
+        for case in cases if len(found.rounds) % 2 else reversed(cases):
             touch_memory(size.touched_bytes)
-            case(cluster, kind, count, size, cores, found)
+            case(cluster, kind, size, cores, found, one)
             settle(cluster)
+        one.after = _p99(cluster, size.start_seconds)
+        alone.append(one.after)
+        found.rounds.append(one)
     return found
 
 
-def _beside(cluster: Ours, kind: str, count: int, size: Size, cores: Cores, found: Found) -> None:
+def _beside(cluster: Ours, kind: str, size: Size, cores: Cores, _found: Found, one: Round) -> None:
+    count = size.counts[kind]
     with Sink(cores) as sink, Trouble(kind, sink.address, count, cores) as trouble:
-        _follow(cluster, trouble, size, found.beside)
+        _follow(cluster, trouble, size, one.beside)
 
 
-def _among(cluster: Ours, kind: str, count: int, size: Size, cores: Cores, found: Found) -> None:
-    trouble = Trouble(kind, broker_of(cluster), count, cores)
+def _among(cluster: Ours, kind: str, size: Size, cores: Cores, found: Found, one: Round) -> None:
+    trouble = Trouble(kind, broker_of(cluster), size.counts[kind], cores)
     with Peak(cluster) as peak, trouble:
-        _follow(cluster, trouble, size, found.among)
+        _follow(cluster, trouble, size, one.among)
     found.memory_mb = max(found.memory_mb, peak.megabytes)
     found.answered_busy += trouble.done["answered_busy"]
     found.closed += trouble.done["closed"]
 
 
-def _follow(cluster: Ours, trouble: Trouble, size: Size, p99: dict[str, list[float]]) -> None:
+def _follow(cluster: Ours, trouble: Trouble, size: Size, p99: dict[str, float]) -> None:
     """The healthy client while the trouble begins, and while it goes on."""
     began = threading.Timer(LEAD_SECONDS, trouble.begin)
     began.start()
-    p99[START].append(_p99(cluster, size.start_seconds))
+    p99[START] = _p99(cluster, size.start_seconds)
     began.join()
-    p99[STEADY].append(_p99(cluster, size.steady_seconds))
+    p99[STEADY] = _p99(cluster, size.steady_seconds)
 
 
 def _p99(cluster: Ours, seconds: float) -> float:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benches.overload import PHASES, Cores, Found
+from benches.overload import PHASES, Cores, Found, Round
 
 ONE, OTHER, BOTH = frozenset([0]), frozenset([1]), frozenset([0, 1])
 RATIO = "ratio (<= 2)"
@@ -10,11 +10,13 @@ RATIO = "ratio (<= 2)"
 
 def found(ratio: float, memory_mb: float = 30.0, has_goal: bool = True) -> dict[str, object]:
     """The row of a first second that is so much worse at the broker than beside the sink."""
-    one = Found(has_goal, alone=[0.1], memory_mb=memory_mb)
-    for phase in PHASES:
-        one.beside[phase].append(0.2)
-        one.among[phase].append(0.2 * ratio)
-    return next(one.rows("who"))
+    one = Found(has_goal, [quiet(0.2, 0.2 * ratio)], memory_mb)
+    return next(one.rows("who", 1))
+
+
+def quiet(beside: float, among: float, before: float = 0.1, after: float = 0.1) -> Round:
+    """What a round found, the same in both phases."""
+    return Round(before, after, dict.fromkeys(PHASES, beside), dict.fromkeys(PHASES, among))
 
 
 def test_the_ratio_to_the_sink_is_judged_and_the_one_to_alone_is_told() -> None:
@@ -32,3 +34,12 @@ def test_a_case_tells_how_many_cores_the_broker_has() -> None:
     assert Cores(BOTH, BOTH).name() == ""
     assert Cores(ONE, OTHER).name() == ", cores apart, the broker has one"
     assert Cores(ONE, frozenset([1, 2])).name() == ", cores apart, the broker has 2"
+
+
+def test_the_rounds_on_a_quiet_machine_count() -> None:
+    loud = [quiet(0.2, 9.0, before=3.0), quiet(0.2, 9.0, after=3.0)]
+    one = Found(True, [*loud, quiet(0.2, 0.3), quiet(0.4, 0.9, after=0.2), quiet(0.2, 0.3)])
+    assert (one.count_quiet(0.1), one.count_quiet(0.2), one.count_quiet(3.0)) == (2, 3, 5)
+    row = next(one.rows("who", 3))
+    assert (row[RATIO], row["rounds"]) == (pytest.approx(1.5), "3 of 5")
+    assert row["at the broker"] == "0.30 (0.30 to 0.90)"
