@@ -42,7 +42,7 @@ RATE = 970.0
 """Messages per second of the healthy client: not one of each millisecond, or the same part of it
 would meet the generator's steps and the broker's timers for a whole round."""
 QUIET_RATIO_MAX = 2.0
-"""Of a quiet machine's p99 to the least one of the run, the client alone."""
+"""Of a quiet machine's p99 to the least one so far, the client alone."""
 WARMUP_SECONDS = 0.1
 LEAD_SECONDS = 0.15
 """From the healthy client's first look for its route to the beginning of the trouble."""
@@ -210,12 +210,18 @@ class Peak:
 
 @dataclass
 class Round:
-    """One with each: p99 in ms, by phase. before, after: the client alone."""
+    """One with each: p99 in ms, by phase. before, after: the client alone.
+
+    memory_mb, answered_busy, closed: of the time at the broker.
+    """
 
     before: float
     after: float = math.inf
     beside: dict[str, float] = field(default_factory=dict)
     among: dict[str, float] = field(default_factory=dict)
+    memory_mb: float = 0.0
+    answered_busy: int = 0
+    closed: int = 0
 
     @property
     def worst_alone(self) -> float:
@@ -232,9 +238,11 @@ class Found:
 
     has_goal: bool = True
     rounds: list[Round] = field(default_factory=list)
-    memory_mb: float = 0.0
-    answered_busy: int = 0
-    closed: int = 0
+
+    @property
+    def memory_mb(self) -> float:
+        """The most of all rounds, also of those that do not count."""
+        return max(one.memory_mb for one in self.rounds)
 
     def count_quiet(self, alone_max: float) -> int:
         """Rounds in which the client alone had no more than that, ms."""
@@ -260,8 +268,8 @@ class Found:
                 "to alone": to_alone,
                 f"anonymous MB (<= {ANONYMOUS_MB_MAX:g})": self.memory_mb,
                 "met": self._met(ratio),
-                "answered busy": self.answered_busy,
-                "closed": self.closed,
+                "answered busy": sum(one.answered_busy for one in self.rounds),
+                "closed": sum(one.closed for one in self.rounds),
                 "rounds": f"{len(quiet)} of {len(self.rounds)}",
             }
 
@@ -313,7 +321,7 @@ def _measure(cluster: Ours, kind: str, size: Size, cores: Cores, alone: list[flo
         cases = [_beside, _among]
         for case in cases if len(found.rounds) % 2 else reversed(cases):
             touch_memory(size.touched_bytes)
-            case(cluster, kind, size, cores, found, one)
+            case(cluster, kind, size, cores, one)
             settle(cluster)
         one.after = _p99(cluster, size.start_seconds)
         alone.append(one.after)
@@ -321,19 +329,19 @@ def _measure(cluster: Ours, kind: str, size: Size, cores: Cores, alone: list[flo
     return found
 
 
-def _beside(cluster: Ours, kind: str, size: Size, cores: Cores, _found: Found, one: Round) -> None:
+def _beside(cluster: Ours, kind: str, size: Size, cores: Cores, one: Round) -> None:
     count = size.counts[kind]
     with Sink(cores) as sink, Trouble(kind, sink.address, count, cores) as trouble:
         _follow(cluster, trouble, size, one.beside)
 
 
-def _among(cluster: Ours, kind: str, size: Size, cores: Cores, found: Found, one: Round) -> None:
+def _among(cluster: Ours, kind: str, size: Size, cores: Cores, one: Round) -> None:
     trouble = Trouble(kind, broker_of(cluster), size.counts[kind], cores)
     with Peak(cluster) as peak, trouble:
         _follow(cluster, trouble, size, one.among)
-    found.memory_mb = max(found.memory_mb, peak.megabytes)
-    found.answered_busy += trouble.done["answered_busy"]
-    found.closed += trouble.done["closed"]
+    one.memory_mb = peak.megabytes
+    one.answered_busy = trouble.done["answered_busy"]
+    one.closed = trouble.done["closed"]
 
 
 def _follow(cluster: Ours, trouble: Trouble, size: Size, p99: dict[str, float]) -> None:

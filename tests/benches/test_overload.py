@@ -10,12 +10,13 @@ RATIO = "ratio (<= 2)"
 
 def found(ratio: float, memory_mb: float = 30.0, has_goal: bool = True) -> dict[str, object]:
     """The row of a first second that is so much worse at the broker than beside the sink."""
-    one = Found(has_goal, [quiet(0.2, 0.2 * ratio)], memory_mb)
-    return next(one.rows("who", 1))
+    one = a_round(0.2, 0.2 * ratio)
+    one.memory_mb = memory_mb
+    return next(Found(has_goal, [one]).rows("who", 1))
 
 
-def quiet(beside: float, among: float, before: float = 0.1, after: float = 0.1) -> Round:
-    """What a round found, the same in both phases."""
+def a_round(beside: float, among: float, before: float = 0.1, after: float = 0.1) -> Round:
+    """What one found, the same in both phases."""
     return Round(before, after, dict.fromkeys(PHASES, beside), dict.fromkeys(PHASES, among))
 
 
@@ -37,8 +38,9 @@ def test_a_case_tells_how_many_cores_the_broker_has() -> None:
 
 
 def test_the_rounds_on_a_quiet_machine_count() -> None:
-    loud = [quiet(0.2, 9.0, before=3.0), quiet(0.2, 9.0, after=3.0)]
-    one = Found(True, [*loud, quiet(0.2, 0.3), quiet(0.4, 0.9, after=0.2), quiet(0.2, 0.3)])
+    loud = [a_round(0.2, 9.0, before=3.0), a_round(0.2, 9.0, after=3.0)]
+    quiet = [a_round(0.2, 0.3), a_round(0.4, 0.9, after=0.2), a_round(0.2, 0.3)]
+    one = Found(True, loud + quiet)
     assert (one.count_quiet(0.1), one.count_quiet(0.2), one.count_quiet(3.0)) == (2, 3, 5)
     row = next(one.rows("who", 3))
     assert (row[RATIO], row["rounds"]) == (pytest.approx(1.5), "3 of 5")
