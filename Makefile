@@ -10,7 +10,7 @@ unexport MAKEFLAGS
 # Commands and servers start in half the time when their bytecode is kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup quickstart test test-rust test-python jars lint format wheel bench bench-all bench-smoke optimised stubtest clean
+.PHONY: setup quickstart test test-rust test-python jars lint format wheel bench bench-all bench-smoke optimised soak clean
 
 $(VENV)/.installed: pyproject.toml setup.py build_backend.py rust/Cargo.toml rust/Cargo.lock
 	$(PYTHON) -m venv $(VENV)
@@ -41,6 +41,10 @@ jars:
 
 bench-smoke: setup
 	$(BIN)/python -m benches --smoke
+
+# Fuzzing, property tests with many examples, floods at full size: half an hour and more, by hand.
+soak: setup
+	scripts/soak
 
 # Fails where something is over 15 % slower than benches/baseline.json says.
 bench: setup optimised

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 CLIENT_WAITS_S = 30.0
 LONG_GROUPS = (
@@ -15,6 +16,9 @@ LONG_GROUPS = (
     "tests/interop/",
 )
 """Groups, or how those of modules begin, in the order in which they begin."""
+
+
+settings.register_profile("soak", max_examples=20_000, deadline=None)
 
 
 def pytest_configure() -> None:
