@@ -38,6 +38,7 @@ from mqstore.errors import StoreDamaged
 from mqstore.message import COLUMN_LAYOUTS
 from mqstore.offline import StoreReader
 from mqstore.offline import open as open_store
+from mqstore.option_names import refuse_unknown
 
 __all__ = [
     "StoreDataSource",
@@ -56,6 +57,10 @@ _SPARK_TYPES: dict[str, DataType] = {
     "binary": BinaryType(),
     "map": MapType(StringType(), StringType()),
 }
+_OPTION_NAMES = (
+    *("path", "topic", "queues", "tag"),
+    *("startingOffset", "endingOffset", "failOnDataLoss"),
+)
 _ONLY_BY_NAME = {"raw_properties"}
 
 
@@ -119,6 +124,7 @@ class _StoreReader(DataSourceReader):  # type: ignore[misc]
     """Plans one piece per commit-log file and reads a piece as Arrow batches."""
 
     def __init__(self, schema: StructType, options: Mapping[str, str]) -> None:
+        refuse_unknown(options, _OPTION_NAMES)
         path = options.get("path")
         if not path:
             raise ValueError("say where the store is: .load(path)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -22,7 +22,7 @@ from mqclient.wire import Frame, calls
 from mqclient.wire.bodies.route import TopicRouteData
 from mqclient.wire.codes import PullSysFlag, RequestCode, ResponseCode
 from mqclient.wire.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from mqstore.message import MessageQueue
+from mqstore.message import MessageQueue, decode_messages
 
 __all__ = ["Cluster", "DataLossError", "Extent"]
 
@@ -97,14 +97,38 @@ class Cluster:
         return self._runner.run(self._each(queues, self._extent))
 
     def offsets_at(
-        self, queues: Iterable[MessageQueue], timestamp_ms: int
+        self, extents: Mapping[MessageQueue, Extent], timestamp_ms: int
     ) -> dict[MessageQueue, int | None]:
-        """RocketMQ's offset of each queue by store time; None where its broker is away."""
+        """The first offset of each queue stored at or after a time, its end when there is none.
+
+        None where the broker of a queue is away.
+        """
 
         async def search(queue: MessageQueue) -> int:
-            return await self._ask(queue, lambda: calls.search_offset(queue, timestamp_ms))
+            return await self._first_at(queue, extents[queue], timestamp_ms)
 
-        return self._runner.run(self._each(queues, search))
+        return self._runner.run(self._each(extents, search))
+
+    async def _first_at(self, queue: MessageQueue, extent: Extent, timestamp_ms: int) -> int:
+        """Search for the millisecond before, then walk on by the store times of the messages.
+
+        RocketMQ's search gives any one of several messages of the same time, and the nearest
+        message when no time is equal; the search for the millisecond before is never too late.
+        """
+        before_ms = max(timestamp_ms - 1, 0)
+        near = await self._ask(queue, lambda: calls.search_offset(queue, before_ms))
+        offset = max(near, extent.first)
+        while offset < extent.end:
+            reply = await self._pull(queue, offset, PULL_COUNT, "*")
+            if reply.code == ResponseCode.SUCCESS:
+                for message in decode_messages(reply.body):
+                    if message.store_timestamp_ms >= timestamp_ms:
+                        return message.queue_offset
+            following = PullMessageResponseHeader.from_fields(reply.fields).next_begin_offset
+            if following <= offset:
+                return offset
+            offset = following
+        return extent.end
 
     def read(self, queue: MessageQueue, first: int, end: int) -> Iterator[bytes]:
         """Bodies of pulls (whole records) that cover [first, end) of a queue, in order.
@@ -112,6 +136,9 @@ class Cluster:
         Records before `first` or from `end` on may be among them. Raises DataLossError when
         some are gone and the options say that this is an error.
         """
+        if self._options.tag is not None:
+            yield from self._matches(queue, first, end)
+            return
         pending: deque[asyncio.Task[list[bytes]]] = deque()
         starts = iter(range(first, end, PULL_COUNT))
         try:
@@ -123,6 +150,12 @@ class Cluster:
         finally:
             for task in pending:
                 task.cancel()
+
+    def _matches(self, queue: MessageQueue, first: int, end: int) -> Iterator[bytes]:
+        """Pull one after another: how many offsets a filtered pull covers, only its reply says."""
+        while first < end:
+            bodies, first = self._runner.run(self._step(queue, first, end))
+            yield from bodies
 
     async def _fill(
         self,
@@ -142,16 +175,19 @@ class Cluster:
         """Pull until [first, end) is covered; a broker may give less than asked for."""
         bodies = []
         while first < end:
-            reply = await self._pull(queue, first, end - first)
-            if reply.code == ResponseCode.SUCCESS:
-                bodies.append(reply.body)
-            following = PullMessageResponseHeader.from_fields(reply.fields).next_begin_offset
-            if reply.code in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_NOT_FOUND):
-                self._lost(queue, first, following)
-            if following <= first:
-                break
-            first = following
+            more, first = await self._step(queue, first, end)
+            bodies += more
         return bodies
+
+    async def _step(self, queue: MessageQueue, first: int, end: int) -> tuple[list[bytes], int]:
+        """One pull: what it gives, and where the next one begins; `end` when none does."""
+        count = min(PULL_COUNT, end - first)
+        reply = await self._pull(queue, first, count, self._options.tag or "*")
+        following = PullMessageResponseHeader.from_fields(reply.fields).next_begin_offset
+        if reply.code in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_NOT_FOUND):
+            self._lost(queue, first, following)
+        bodies = [reply.body] if reply.code == ResponseCode.SUCCESS else []
+        return bodies, following if following > first else end
 
     def _lost(self, queue: MessageQueue, first: int, following: int) -> None:
         if self._options.fail_on_data_loss:
@@ -160,7 +196,7 @@ class Cluster:
                 f"failOnDataLoss to false to read what is left"
             )
 
-    async def _pull(self, queue: MessageQueue, offset: int, count: int) -> Frame:
+    async def _pull(self, queue: MessageQueue, offset: int, count: int, tags: str) -> Frame:
         header = PullMessageRequestHeader(
             consumer_group=self._options.group,
             topic=queue.topic,
@@ -170,7 +206,7 @@ class Cluster:
             sys_flag=int(PullSysFlag.SUBSCRIPTION),
             commit_offset=0,
             suspend_timeout_millis=0,
-            subscription=self._options.tag or "*",
+            subscription=tags,
             sub_version=0,
             expression_type="TAG",
             broker_name=queue.broker_name,

@@ -11,10 +11,18 @@ from datetime import UTC, datetime
 from mqclient.config import Credentials, credentials
 from mqclient.credentials import read_credentials
 from mqclient.tls import Tls, read_tls, tls_from_environment
+from mqstore.option_names import refuse_unknown
 
 __all__ = ["Options", "parse_address_map"]
 
 EARLIEST, LATEST = "earliest", "latest"
+OPTION_NAMES = (
+    *("nameserver", "topic", "queues", "tag", "group", "partitions", "timeout"),
+    *("startingOffsets", "startingTimestamp", "endingOffsets", "endingTimestamp"),
+    *("failOnDataLoss", "maxRowsPerTrigger", "producerGroup", "addressMap"),
+    *("accessKey", "secretKey", "securityToken", "credentials", "tlsConfig"),
+)
+"""Every option there is; others are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +41,8 @@ class Options:
     """Consumer group that pulls are made in; nothing is committed."""
     starting: str | int | dict[str, int] | None = None
     """startingOffsets: earliest, latest, or {"broker|topic|queue": offset} as JSON;
-    startingTimestamp: ISO 8601 or milliseconds. Default: batch earliest, stream latest."""
+    startingTimestamp: ISO 8601 or milliseconds, from the first message stored
+    then or later. Default: batch earliest, stream latest."""
     ending: str | int | dict[str, int] | None = None
     """endingOffsets, endingTimestamp: the same; for batches only. Default: latest."""
     fail_on_data_loss: bool = True
@@ -58,6 +67,7 @@ class Options:
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> Options:
         """Read Spark's option map (keys in any case); ValueError names a bad option."""
+        refuse_unknown(given, OPTION_NAMES)
         get = given.get
         return cls(
             nameserver=get("nameserver") or os.environ.get("NAMESRV_ADDR") or "127.0.0.1:9876",

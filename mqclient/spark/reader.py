@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,8 @@ __all__ = ["CONSTANTS", "BatchReader", "StreamReader"]
 
 CONSTANTS = ("broker_name",)
 """Columns that are the same in every row of one broker."""
+
+_log = logging.getLogger(__name__)
 
 Offsets = dict[str, int]
 Position = str | int | dict[str, int] | None
@@ -64,7 +67,10 @@ def _all_queues(cluster: Cluster, options: Options) -> list[MessageQueue]:
 
 
 def _resolve(
-    position: Position, cluster: Cluster, extents: Mapping[MessageQueue, Extent]
+    position: Position,
+    cluster: Cluster,
+    extents: Mapping[MessageQueue, Extent],
+    options: Options,
 ) -> dict[MessageQueue, int]:
     """A starting or ending position as one offset per queue, within what the queue holds."""
     found: dict[MessageQueue, int | None]
@@ -75,6 +81,8 @@ def _resolve(
         unknown = [str(queue) for queue in named if queue not in extents]
         if unknown:
             raise ValueError(f"offsets name queues that do not exist: {', '.join(unknown)}")
+        for queue, at in named.items():
+            _check_readable(queue, at, extents[queue], options)
         found = {queue: named.get(queue) for queue in extents}
     elif position == LATEST:
         found = {queue: extent.end for queue, extent in extents.items()}
@@ -84,6 +92,23 @@ def _resolve(
         queue: min(max(extent.first if at is None else at, extent.first), extent.end)
         for (queue, extent), at in zip(extents.items(), found.values(), strict=True)
     }
+
+
+def _check_readable(queue: MessageQueue, at: int, extent: Extent, options: Options) -> None:
+    """An offset outside what a queue holds is an error, or a warning if loss is allowed."""
+    if extent.first <= at <= extent.end:
+        return
+    problem = (
+        f"topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id}: offset {at} "
+        f"cannot be read, only {extent.first} to {extent.end}"
+    )
+    if options.fail_on_data_loss:
+        raise DataLossError(
+            f"{problem}; give an offset of that range, or set failOnDataLoss to false to read "
+            f"what is left"
+        )
+    nearest = min(max(at, extent.first), extent.end)
+    _log.warning("%s; the read uses offset %d", problem, nearest)
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]
@@ -99,8 +124,8 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         with Cluster(options) as cluster:
             queues = _all_queues(cluster, options)
             extents = _reachable(cluster.extents(queues))
-            first = _resolve(options.starting or EARLIEST, cluster, extents)
-            end = _resolve(options.ending or LATEST, cluster, extents)
+            first = _resolve(options.starting or EARLIEST, cluster, extents, options)
+            end = _resolve(options.ending or LATEST, cluster, extents, options)
         ranges = [QueueRange(q, first[q], max(end[q], first[q])) for q in sorted(extents)]
         return [_Task(part) for part in split(ranges, options.partitions)]
 
@@ -135,7 +160,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         if self._initial is None:
             with Cluster(self._options) as cluster:
                 extents = _reachable(cluster.extents(_all_queues(cluster, self._options)))
-                first = _resolve(self._options.starting or LATEST, cluster, extents)
+                first = _resolve(self._options.starting or LATEST, cluster, extents, self._options)
             self._initial = {offset_key(queue): first[queue] for queue in sorted(first)}
         return self._initial
 

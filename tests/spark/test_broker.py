@@ -125,3 +125,45 @@ def test_a_stream_in_three_micro_batches_and_on_from_there(spark, mq, tmp_path):
     assert len(copied) == 550
     assert len({m.body for m in copied}) == 550
     assert len({m.properties["sparkRowId"] for m in copied}) == 550
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_tag_among_three_gives_each_message_once(spark, mq, tmp_path, streaming):
+    topic = mq.topic(f"SparkTags{streaming}", queues=2)
+    with Producer(mq.namesrv) as producer:
+        for start in range(0, 1500, 300):
+            messages = [
+                Message(topic, b"%d" % i, tags=f"Tag{'ABC'[i % 3]}")
+                for i in range(start, start + 300)
+            ]
+            producer.send(messages)
+    mq.wait_dispatched()
+    wanted = {"topic": topic, "tag": "TagB", "startingOffsets": "earliest"}
+    if streaming:
+        reader = spark.readStream.format("rocketmq").option("nameserver", mq.namesrv)
+        query = (
+            reader.options(**wanted, maxRowsPerTrigger="400")
+            .load()
+            .writeStream.format("memory")
+            .queryName("tagged")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+        rows = spark.table("tagged").collect()
+    else:
+        rows = source(spark, mq, **wanted).load().collect()
+    assert sorted(int(row.body) for row in rows) == list(range(1, 1500, 3))
+
+
+def test_unknown_options_are_refused(spark, mq, hello, tmp_path):
+    with pytest.raises(Exception, match="no option 'tags'; did you mean tag"):
+        source(spark, mq, topic=TOPIC, tags="TagA").load().count()
+    frame = spark.createDataFrame([(b"x",)], "body binary")
+    sink = frame.write.format("rocketmq").option("nameserver", mq.namesrv).mode("append")
+    with pytest.raises(Exception, match="no option 'topics'; did you mean topic"):
+        sink.options(topics=TOPIC).save()
+    store = spark.read.format("rocketmq-store").option("tags", "TagA")
+    with pytest.raises(Exception, match="no option 'tags'; did you mean tag"):
+        store.load(str(tmp_path)).count()
