@@ -145,10 +145,12 @@ class Registrar:
 
         A client that has our answer asks a NameServer next, on another connection: it finds the
         topic only if the NameServer has taken the registration, so a written one is not enough.
+        The whole table follows soon, as RocketMQ sends it, once for many topics.
         """
         loop = self._loop
         if loop is None:
             return
+        self.announce()
         with suppress(TimeoutError, CancelledError, RuntimeError):  # also when it stops meanwhile
             asyncio.run_coroutine_threadsafe(self._created(), loop).result(CREATED_WAIT_S)
 
