@@ -1,4 +1,4 @@
-"""Who may administer: loopback and the configured networks, nobody else (design.md 6).
+"""Who may administer: this machine and the configured networks, nobody else (design.md 6).
 
 Trust is never learned from registrations. A refusal is code 16 and names the key to set.
 """
@@ -13,13 +13,16 @@ from mqserver.config.settings import networks
 from mqserver.replies import Processor, Refused, Reply, Request
 
 if TYPE_CHECKING:
-    from ipaddress import IPv4Network, IPv6Network
+    from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 ADMIN_CODES = frozenset(
     {17, 25, 50, 51, 53, 54, 100, 102, 200, 205, 207, 215, 216, 222}
     | {306, 308, 314, 316, 318, 323, 327, 329}
 )
 """Request codes that change a server or show its secrets."""
+
+_PRIVATE = "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,169.254.0.0/16,fc00::/7,fe80::/10"
+"""RFC 1918, RFC 4193 and link-local: Python's own `is_private` holds more than these."""
 
 
 class Guard:
@@ -41,12 +44,44 @@ class Guard:
 
     def trusts(self, remote: str) -> bool:
         """Whether a peer, "ip:port", is on this machine or in a configured network."""
-        from ipaddress import IPv6Address, ip_address  # nobody asks before the port is open
+        address = _address_of(remote)
+        if address.is_loopback or any(address in network for network in self._networks):
+            return True
+        return is_own(str(address))
 
-        address = ip_address(host_of(remote))
-        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
-        return address.is_loopback or any(address in network for network in self._networks)
+
+def is_private(remote: str) -> bool:
+    """Whether a peer, "ip:port", is on this machine or in a network that the internet is not."""
+    address = _address_of(remote)
+    if address.is_loopback or any(address in network for network in networks(_PRIVATE)):
+        return True
+    return is_own(str(address))
+
+
+def _address_of(remote: str) -> IPv4Address | IPv6Address:
+    from ipaddress import IPv6Address, ip_address  # nobody asks before the port is open
+
+    address = ip_address(host_of(remote))
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+def is_own(host: str) -> bool:
+    """Whether an IP address is one of this machine's, as they are now.
+
+    The system sends from an address to itself only if it is its own. Connecting a datagram socket
+    sends nothing, and knows of every interface at once, in both families.
+    """
+    import socket
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((host, 9))
+        except OSError:
+            return False
+        return str(probe.getsockname()[0]).partition("%")[0] == host.partition("%")[0]
 
 
 def host_of(remote: str) -> str:

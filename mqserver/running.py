@@ -22,6 +22,7 @@ FAILED = 1
 USAGE_ERROR = 2
 POISONED = 3
 SECOND_SIGNAL = 130
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 BURST_S = 0.3
 """Signals closer together than this were meant as one."""
 
@@ -55,6 +56,11 @@ def run_namesrv(file: str | None, settings: Mapping[str, str], show: str = "") -
         _collect_garbage()
     _announce("The Name Server boot success. serializeType=JSON")
     _announce(f"listening on {server.settings.bind_address}:{server.port}")
+    if server.names.brokers.is_open and server.settings.bind_address not in LOOPBACK:
+        _warning(
+            "any host of a private network may register as a broker; "
+            "set brokerAllowAddresses to the networks of your brokers"
+        )
     stopped.wait()
     server.stop()
     return None
@@ -258,6 +264,7 @@ def on_signals() -> threading.Event:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handle)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal ends no server
     return stopped
 
 

@@ -164,7 +164,7 @@ class Broker:
                 self._tables,
                 _now_ms,
                 saver.mark,
-                lambda: context.registrar.announce(),
+                lambda: context.registrar.announce_created(),
                 self.settings.enable_lmq,
             ),
             groups=groups.Groups(

@@ -165,6 +165,10 @@ class Announcer(Protocol):
         """Register the whole table soon, without waiting."""
         ...
 
+    def announce_created(self) -> None:
+        """Register the topics made since the last time; a short, bounded wait for the answers."""
+        ...
+
     def register_topics(self, topics: Iterable[str]) -> None:
         """Register these topics with every NameServer and wait for the answers."""
         ...
@@ -174,6 +178,9 @@ class NoNameServers:
     """An announcer for a broker that has not met its NameServers yet."""
 
     def announce(self) -> None:
+        """Nobody listens."""
+
+    def announce_created(self) -> None:
         """Nobody listens."""
 
     def register_topics(self, topics: Iterable[str]) -> None:

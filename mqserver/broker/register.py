@@ -1,8 +1,8 @@
 """Registers the broker with every NameServer in parallel (server.md B.1).
 
 One thread runs an event loop with the client's transport. Registration happens at start, then
-periodically, soon after a topic was created by itself, at once for code 17, and again as soon
-as a NameServer that was away may be back. Import this late: asyncio is heavy.
+periodically, before the answer to what created a topic, and again as soon as a NameServer that
+was away may be back. Import this late: asyncio is heavy.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from zlib import crc32
@@ -39,7 +41,9 @@ from mqstore.lean import dataclass
 log = logging.getLogger("mqserver.broker")
 
 COALESCE_S = 0.05
-"""Topics created within this time are announced together."""
+"""Changes within this time are announced together."""
+CREATED_WAIT_S = 0.1
+"""A request that creates a topic waits this long at most for the NameServers' answers."""
 RETRY_S = 1.0
 """A NameServer that did not answer is asked again after this, doubling up to the period."""
 PERIOD_MIN_S, PERIOD_MAX_S = 10.0, 60.0
@@ -90,6 +94,9 @@ class Registrar:
         self._told: set[str] = set()
         self._trying: dict[str, asyncio.Task[None]] = {}
         self._registered: Mapping[str, TopicConfig] = {}
+        self._sending = asyncio.Lock()
+        self._queued: asyncio.Task[None] | None = None
+        self._unanswered: set[asyncio.Task[None]] = set()
 
     @property
     def away(self) -> dict[str, str]:
@@ -133,6 +140,20 @@ class Registrar:
         if address not in self._away and self._wake is not None:
             self._wake.set()
 
+    def announce_created(self) -> None:
+        """Register the topics made since the last time, and wait a little for the answers.
+
+        A client that has our answer asks a NameServer next, on another connection: it finds the
+        topic only if the NameServer has taken the registration, so a written one is not enough.
+        The whole table follows soon, as RocketMQ sends it, once for many topics.
+        """
+        loop = self._loop
+        if loop is None:
+            return
+        self.announce()
+        with suppress(TimeoutError, CancelledError, RuntimeError):  # also when it stops meanwhile
+            asyncio.run_coroutine_threadsafe(self._created(), loop).result(CREATED_WAIT_S)
+
     def register_topics(self, names: Iterable[str]) -> None:
         """Register these topics with every NameServer and wait for the answers.
 
@@ -142,11 +163,17 @@ class Registrar:
         if self._loop is None:
             return
         wrapper = self._topics.wrapper()
+        some = self._changed_of(wrapper, names)
+        asyncio.run_coroutine_threadsafe(self._register(wrapper, some), self._loop).result()
+
+    def _changed_of(
+        self, wrapper: TopicConfigSerializeWrapper, names: Iterable[str] = ()
+    ) -> TopicConfigSerializeWrapper:
+        """The rows that were not registered yet, and those of these names."""
         table, known = wrapper.topic_config_table, self._registered
         rows = {name: row for name, row in table.items() if known.get(name) is not row}
         rows |= {name: table[name] for name in names if name in table}
-        some = TopicConfigSerializeWrapper(rows, wrapper.data_version)
-        asyncio.run_coroutine_threadsafe(self._register(wrapper, some), self._loop).result()
+        return TopicConfigSerializeWrapper(rows, wrapper.data_version)
 
     def stop(self) -> None:
         """Unregister everywhere, close the connections, end the thread."""
@@ -224,6 +251,23 @@ class Registrar:
                 return
             oneway, self._announced = self._announced, False
             await self._register(self._topics.wrapper(), oneway=oneway)
+
+    async def _created(self) -> None:
+        """Wait for the round that takes what was created up to now: many creations, one round."""
+        if self._queued is None:
+            self._queued = asyncio.create_task(self._round())
+        await asyncio.shield(self._queued)
+
+    async def _round(self) -> None:
+        """One round after the other; one whose NameServer is slow holds up the next no longer."""
+        async with self._sending:
+            self._queued = None
+            wrapper = self._topics.wrapper()
+            changed = self._changed_of(wrapper)
+            round_ = asyncio.create_task(self._register(wrapper, changed, forced=True))
+            self._unanswered.add(round_)
+            round_.add_done_callback(self._unanswered.discard)
+            await asyncio.wait({round_}, timeout=CREATED_WAIT_S)
 
     @property
     def _period(self) -> float:

@@ -89,7 +89,7 @@ _OURS = (
     Setting("workerThreads", 0, "threads of the compiled plane; 0: cores + 2", ceiling=1024),
     Setting("handoffThreads", 2, "Python threads for each family of requests", floor=1,
             ceiling=64),
-    Setting("adminAllowAddresses", "", "networks, CIDR, besides loopback, that may administer",
+    Setting("adminAllowAddresses", "", "networks, CIDR, besides this machine, that may administer",
             online=True),
     Setting("maxFrameBytes", 16 << 20, "largest frame taken", unit="bytes", floor=64 << 10,
             ceiling=1 << 30),

@@ -24,9 +24,9 @@ NAMESRV = Table(
         Setting("orderMessageEnable", False, "attach ordered-topic configuration to routes",
                 online=True),
         Setting("adminAllowAddresses", "",
-                "networks, CIDR, besides loopback, that may administer", online=True),
-        Setting("brokerAllowAddresses", "", "networks, CIDR, that may register; empty: all",
-                online=True),
+                "networks, CIDR, besides this machine, that may administer", online=True),
+        Setting("brokerAllowAddresses", "", "networks, CIDR, besides this machine, that may "
+                "register; empty: loopback and private networks", online=True),
         Setting("scanNotActiveBrokerInterval", 5000, "look for dead brokers", unit="ms",
                 floor=10),
         Setting("brokerExpiry", 120_000, "a silent broker is dead after this", unit="ms",

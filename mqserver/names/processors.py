@@ -30,7 +30,7 @@ from mqclient.wire.headers.namesrv import (
 from mqserver.bad_input import refusing_bad_input
 from mqserver.config.online import OnlineSettings
 from mqserver.config.settings import NamesrvSettings
-from mqserver.guard import Guard, host_of
+from mqserver.guard import Guard, host_of, is_private
 from mqserver.names.answers import LEGACY, cluster_body, route_body, style_of
 from mqserver.names.kv import ORDER_NAMESPACE, KeyValues
 from mqserver.names.routes import AddressTaken, Registration, Routes
@@ -129,8 +129,7 @@ def register_broker(names: Names, request: Request) -> Reply:
             )
         )
     except AddressTaken as taken:
-        log.error("refused a registration: %s", taken)
-        return Response(ResponseCode.NO_PERMISSION, str(taken), {})
+        return _refused(taken)
     if not names.is_open(request.connection):  # its end was handled before this registration
         names.routes.close(request.connection, request.remote)
     orders = names.kv.table(ORDER_NAMESPACE)
@@ -141,6 +140,11 @@ def register_broker(names: Names, request: Request) -> Reply:
     return Response(
         fields=answer.to_fields(), body=KVTable(orders).to_json() if orders is not None else None
     )
+
+
+def _refused(taken: AddressTaken) -> Response:
+    log.error("refused a broker's request: %s", taken)
+    return Response(ResponseCode.NO_PERMISSION, str(taken), {})
 
 
 def _registered(request: Request, compressed: bool) -> Registered:
@@ -171,9 +175,16 @@ def unregister_broker(names: Names, request: Request) -> Reply:
     """UNREGISTER_BROKER (104)."""
     _check_source(names, request)
     header = BrokerIdentityRequestHeader.from_fields(request.fields)
-    names.routes.unregister(
-        header.broker_name, header.broker_id, header.broker_addr, header.cluster_name
-    )
+    try:
+        names.routes.unregister_from(
+            host_of(request.remote),
+            header.broker_name,
+            header.broker_id,
+            header.broker_addr,
+            header.cluster_name,
+        )
+    except AddressTaken as taken:
+        return _refused(taken)
     return Response()
 
 
@@ -182,7 +193,12 @@ def query_data_version(names: Names, request: Request) -> Reply:
     _check_source(names, request)
     header = BrokerIdentityRequestHeader.from_fields(request.fields)
     asked = DataVersion.from_json(request.body)
-    changed, known = names.routes.query_version(header.broker_addr, asked)
+    try:
+        changed, known = names.routes.query_version(
+            header.broker_addr, asked, host_of(request.remote)
+        )
+    except AddressTaken as taken:
+        return _refused(taken)
     answer = QueryDataVersionResponseHeader(changed=changed)
     return Response(fields=answer.to_fields(), body=known.to_json() if known else None)
 
@@ -288,7 +304,8 @@ def silence(request: Request) -> Reply:
 
 
 def _check_source(names: Names, request: Request) -> None:
-    if not names.brokers.is_open and not names.brokers.trusts(request.remote):
+    brokers = names.brokers
+    if not (is_private(request.remote) if brokers.is_open else brokers.trusts(request.remote)):
         log.error("refused request %d of %s", request.code, request.remote)
         raise Refused(
             ResponseCode.NO_PERMISSION,

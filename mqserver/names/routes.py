@@ -50,7 +50,7 @@ class LiveBroker:
 
 
 class AddressTaken(Exception):
-    """A registration from a new place would replace the address of a live broker."""
+    """A request from elsewhere would change or remove what a live broker registered."""
 
 
 class Routes:
@@ -104,15 +104,29 @@ class Routes:
             return self._master_of(new)
 
     def _refuse_takeover(self, new: Registration) -> None:
-        broker = self._brokers.get(new.broker_name)
-        holder = broker.broker_addrs.get(new.broker_id) if broker else None
-        if holder is None or holder == new.address:
-            return
-        live = self._live.get(holder)
-        if live and live.source != new.source and self._now() - live.seen <= self._expiry:
+        holder = self._holder(new.broker_name, new.broker_id)
+        if holder is not None and not self._may_change(holder, new.source):
             raise AddressTaken(
                 f"{new.broker_name} id {new.broker_id} is live at {holder}; "
                 f"{new.address} from {new.source} cannot replace it"
+            )
+        self._refuse_stranger(new.address, new.source)
+
+    def _holder(self, broker_name: str, broker_id: int) -> str | None:
+        broker = self._brokers.get(broker_name)
+        return broker.broker_addrs.get(broker_id) if broker else None
+
+    def _may_change(self, address: str, source: str) -> bool:
+        """Whether an entry is this source's own, or belongs to nobody that lives."""
+        live = self._live.get(address)
+        return live is None or live.source == source or self._now() - live.seen > self._expiry
+
+    def _refuse_stranger(self, address: str, source: str) -> None:
+        if not self._may_change(address, source):
+            owner = self._live[address].source
+            raise AddressTaken(
+                f"the broker at {address} is live and registered from {owner}; "
+                f"{source} cannot change it"
             )
 
     def _place(self, new: Registration, touched: set[str]) -> bool:
@@ -165,15 +179,32 @@ class Routes:
             broker = self._brokers.get(broker_name)
             return broker.master if broker else None
 
-    def query_version(self, address: str, version: DataVersion) -> tuple[bool, DataVersion | None]:
-        """Whether a broker's topics changed, and the version known; an unchanged one lives on."""
+    def query_version(
+        self, address: str, version: DataVersion, source: str
+    ) -> tuple[bool, DataVersion | None]:
+        """Whether a broker's topics changed, and the version known; an unchanged one lives on.
+
+        Raises AddressTaken when another host asks: it would keep a dead broker alive.
+        """
         with self.lock:
+            self._refuse_stranger(address, source)
             live = self._live.get(address)
             if live is None:
                 return True, None
             if live.version == version:
                 self._live[address] = replace(live, seen=self._now())
             return live.version != version, live.version
+
+    def unregister_from(
+        self, source: str, broker_name: str, broker_id: int, address: str, cluster: str
+    ) -> None:
+        """What `unregister` does, for a peer. Raises AddressTaken; then nothing has changed."""
+        with self.lock:
+            self._refuse_stranger(address, source)
+            holder = self._holder(broker_name, broker_id)
+            if holder is not None:  # it goes by its id, whatever the address
+                self._refuse_stranger(holder, source)
+            self.unregister(broker_name, broker_id, address, cluster)
 
     def unregister(self, broker_name: str, broker_id: int, address: str, cluster: str) -> None:
         """Forget one broker address and what only it held (A.4)."""

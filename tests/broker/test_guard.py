@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from mqclient.wire.frame import Frame
+from mqserver.addresses import interface_addresses
 from mqserver.guard import ADMIN_CODES, Guard, guarded, host_of
+from mqserver.probe import Probe
 from mqserver.replies import Response
+from mqserver.standalone import Standalone
 from tests.fakes import FakeRequest, answer
 
 
@@ -27,6 +31,20 @@ from tests.fakes import FakeRequest, answer
 def test_loopback_and_the_named_networks_are_trusted(remote: str, trusted: bool) -> None:
     guard = Guard("adminAllowAddresses", "10.1.0.0/16, 192.0.2.7;fd00::/8")
     assert guard.trusts(remote) is trusted
+
+
+@pytest.mark.skipif(not interface_addresses(), reason="only loopback here")
+def test_this_machines_own_addresses_are_trusted_as_loopback_is() -> None:
+    guard = Guard("adminAllowAddresses", "")
+    for own in interface_addresses():
+        assert guard.trusts(f"{own}:5") and guard.trusts(f"[::ffff:{own}]:5")
+        beside = f"{own.rpartition('.')[0]}.{(int(own.rpartition('.')[2]) + 1) % 250}"
+        assert not guard.trusts(f"{beside}:5"), "a neighbour is not this machine"
+    with Standalone(host="0.0.0.0") as mq:
+        for server, code in ((mq.broker_address, 25), (mq.namesrv, 318)):
+            port = server.rpartition(":")[2]
+            with Probe(f"{interface_addresses()[0]}:{port}") as probe:
+                assert probe.call(Frame(code)).code == 0
 
 
 def test_a_new_list_replaces_the_old_one() -> None:

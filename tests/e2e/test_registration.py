@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,7 +15,7 @@ from mqclient.wire.frame import Frame
 from mqserver.config.load import load, pairs
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.names.server import NameServer
-from mqserver.probe import ask
+from mqserver.probe import Probe, ask
 from mqserver.standalone import Standalone
 from tests.ports import free_port
 from tests.waiting import until
@@ -64,6 +67,41 @@ def test_a_topic_created_by_a_send_is_announced(tmp_path: Path, compressed: str)
         send = Frame(310, {**letters, "g": "1", "h": "0", "m": "false"}, b"x")
         assert ask(mq.broker_address, send).code == 0
         assert until(lambda: bool(route(mq.namesrv, "Fresh")))
+
+
+def test_a_new_groups_retry_topic_is_known_when_its_heartbeat_is_answered() -> None:
+    """50 of 50: a client asks for the retry topic's queues right after its first heartbeat."""
+    with Standalone() as mq, Probe(mq.broker_address) as broker, Probe(mq.namesrv) as names:
+        for number in range(50):
+            group = f"fresh-{number}"
+            consumer = {"groupName": group, "subscriptionDataSet": []}
+            body = {"clientID": "c", "consumerDataSet": [consumer], "producerDataSet": []}
+            assert broker.call(Frame(34, {}, json.dumps(body).encode())).code == 0
+            assert names.call(Frame(105, {"topic": f"%RETRY%{group}"})).code == 0, group
+
+
+def test_topics_of_many_senders_are_known_when_their_sends_are_answered() -> None:
+    """Creations at the same time share rounds, and each waits for the round that has it."""
+
+    def send_and_ask(number: int) -> int:
+        letters = {"a": "p", "b": f"Fresh{number}", "c": "TBW102", "d": "4", "e": "0", "f": "0"}
+        send = Frame(310, {**letters, "g": "1", "h": "0", "m": "false"}, b"x")
+        assert ask(mq.broker_address, send).code == 0
+        return ask(mq.namesrv, Frame(105, {"topic": f"Fresh{number}"})).code
+
+    with Standalone() as mq, ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(send_and_ask, range(64))) == {0}
+
+
+def test_a_namesrv_that_never_answers_delays_a_new_topic_by_a_bound(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute, namesrv(tmp_path) as server:
+        addresses = f"127.0.0.1:{mute.getsockname()[1]};{server.address}"
+        settings = {"namesrvAddr": addresses, "registerBrokerTimeoutMills": "500"}
+        with Standalone(settings=settings) as mq, Probe(mq.broker_address) as broker:
+            letters = {"a": "p", "b": "Fresh", "c": "TBW102", "d": "4", "e": "0", "f": "0"}
+            send = Frame(310, {**letters, "g": "1", "h": "0", "m": "false"}, b"x")
+            assert broker.call(send).code == 0
+            assert route(server.address, "Fresh")
 
 
 def test_an_unchanged_table_is_not_sent_again_without_force(tmp_path: Path) -> None:

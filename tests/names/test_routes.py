@@ -152,6 +152,49 @@ def test_a_stranger_cannot_replace_a_live_broker(names: SocketlessNames) -> None
     assert names(late) == Response(fields={}), "a dead broker's name is free"
 
 
+def test_only_its_own_host_changes_or_removes_a_live_broker(names: SocketlessNames) -> None:
+    names(registration(remote="10.0.0.1:5000"))
+    before = route(names)
+    me = {"brokerName": "a", "brokerAddr": "127.0.0.1:10911", "clusterName": "C", "brokerId": "0"}
+    version = b'{"counter":1,"timestamp":1}'
+    stranger = "10.6.6.6:5000"
+    attacks = [
+        registration(remote=stranger),
+        registration(broker_id=1, remote=stranger),
+        FakeRequest(104, me, remote=stranger),
+        FakeRequest(104, {**me, "brokerAddr": "10.6.6.6:1"}, remote=stranger),
+        FakeRequest(322, me, version, remote=stranger),
+    ]
+    for attack in attacks:
+        reply = names(attack)
+        assert isinstance(reply, Response)
+        assert reply.code == 16 and "10.6.6.6" in (reply.remark or "")
+        assert route(names) == before
+    slave = registration(address="10.6.6.6:10911", broker_id=1, remote=stranger)
+    assert isinstance(reply := names(slave), Response) and reply.code == 0, "a slave joins"
+    assert names(FakeRequest(104, me, remote="10.0.0.1:6000")) == Response()
+    promoted = registration(address="10.6.6.6:10911", broker_id=0, remote=stranger)
+    assert isinstance(reply := names(promoted), Response) and reply.code == 0
+    assert route(names)["brokerDatas"][0]["brokerAddrs"] == {"0": "10.6.6.6:10911"}
+
+
+@pytest.mark.parametrize(
+    ("remote", "allowed"),
+    [
+        *((f"{host}:1", True) for host in ("127.0.0.1", "10.1.2.3", "172.31.0.1", "192.168.9.9")),
+        *((f"[{host}]:1", True) for host in ("fe80::1", "fd12::1", "::ffff:10.0.0.1")),
+        *((f"{host}:1", False) for host in ("203.0.113.9", "172.32.0.1", "[2001:db8::1]")),
+    ],
+)
+def test_brokers_of_public_networks_are_refused_unless_named(
+    names: SocketlessNames, remote: str, allowed: bool
+) -> None:
+    reply = names(registration(remote=remote))
+    assert isinstance(reply, Response)
+    assert reply.code == (0 if allowed else 16)
+    assert allowed or "brokerAllowAddresses" in (reply.remark or "")
+
+
 @pytest.mark.parametrize(
     ("remote", "allowed"), [("127.0.0.1:1", True), ("10.1.2.3:1", True), ("192.0.2.1:1", False)]
 )

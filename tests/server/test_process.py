@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from mqclient.wire.frame import Frame
+from mqserver.probe import ask
 from mqserver.replies import Response
 from mqstore import _core
 from tests.interop.processes import ServerProcess
@@ -65,6 +67,34 @@ def test_a_server_may_open_as_many_files_as_the_system_lets_it(command: str, tmp
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("command", ["namesrv start", "broker start", "standalone"])
+def test_a_closed_terminal_ends_no_server(command: str, tmp_path: Path):
+    port = free_port()
+    settings = [f"listenPort={port}", "bindAddress=127.0.0.1", "fastPortEnable=false"]
+    settings += [f"storePathRootDir={tmp_path / 'store'}", f"kvConfigPath={tmp_path / 'kv.json'}"]
+    words = [word for setting in settings for word in ("--set", setting)]
+    if command == "standalone":
+        words = ["--data", str(tmp_path), "--set", settings[0], "--set", settings[2]]
+        words += ["--set-namesrv", f"listenPort={free_port()}"]
+    run = [sys.executable, "-m", "mqserver.cli", *command.split(), *words]
+    process = subprocess.Popen(run, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        while "boot success" not in (line := process.stdout.readline()) or (
+            command == "standalone" and "broker[" not in line
+        ):
+            assert line, "it ended before it was ready"
+        process.send_signal(signal.SIGHUP)
+        code = 319 if command == "namesrv start" else 26
+        assert ask(f"127.0.0.1:{port}", Frame(code)).code == 0
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=DEADLINE)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0
+
+
 def test_a_forked_child_gets_an_error(servers: Servers):
     listener, port = servers.start({1: lambda _: Response()})
     child = os.fork()

@@ -68,7 +68,8 @@ class Topics:
     """The table of topics; every change is published, saved and announced.
 
     system: the built-in topics. now_ms: wall clock. save: marks the file. announce: tells the
-    registrar that topics were created. light: every light queue is a topic that is in no list
+    registrar that a topic was created, without the lock; returns when the NameServers know it,
+    or soon. light: every light queue is a topic that is in no list
     (`enableLmq`, LmqTopicConfigManager).
     """
 
@@ -165,26 +166,34 @@ class Topics:
         with self._lock:
             if topic in self._rows:
                 return self._rows[topic]
-            base = self._rows.get(template.topic)
-            if base is None:
-                return None
-            perm = base.perm
-            if template.topic == names.AUTO_CREATE_TOPIC and not auto_create:
-                perm = READ_WRITE
-            if not perm & INHERIT:
-                return None
-            queues = max(0, min(template.queues, base.write_queue_nums))
-            return self._create(
-                replace(
-                    base,
-                    topic_name=topic,
-                    read_queue_nums=queues,
-                    write_queue_nums=queues,
-                    perm=perm & ~INHERIT,
-                    topic_sys_flag=unit_flag(topic, template.unit),
-                    order=False,
-                )
+            created = self._from_template(topic, template, auto_create)
+        if created is not None:
+            self._announce()
+        return created
+
+    def _from_template(
+        self, topic: str, template: Template, auto_create: bool
+    ) -> TopicConfig | None:
+        base = self._rows.get(template.topic)
+        if base is None:
+            return None
+        perm = base.perm
+        if template.topic == names.AUTO_CREATE_TOPIC and not auto_create:
+            perm = READ_WRITE
+        if not perm & INHERIT:
+            return None
+        queues = max(0, min(template.queues, base.write_queue_nums))
+        return self._create(
+            replace(
+                base,
+                topic_name=topic,
+                read_queue_nums=queues,
+                write_queue_nums=queues,
+                perm=perm & ~INHERIT,
+                topic_sys_flag=unit_flag(topic, template.unit),
+                order=False,
             )
+        )
 
     def ensure(self, topic: str, queues: int, sys_flag: int = 0) -> TopicConfig:
         """A retry or dead-letter topic, created if missing."""
@@ -194,9 +203,11 @@ class Topics:
         with self._lock:
             if topic in self._rows:
                 return self._rows[topic]
-            return self._create(
+            created = self._create(
                 TopicConfig(topic, queues, queues, READ_WRITE, topic_sys_flag=sys_flag)
             )
+        self._announce()
+        return created
 
     def set_ordered(self, topics: Iterable[str]) -> None:
         """Exactly these topics are ordered, says the NameServer (B.1)."""
@@ -219,7 +230,6 @@ class Topics:
     def _create(self, config: TopicConfig) -> TopicConfig:
         self._change({config.topic_name: config})
         self._save(FILE)
-        self._announce()
         return config
 
     def _change(self, rows: dict[str, TopicConfig]) -> None:
