@@ -17,7 +17,7 @@ TOPIC = {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "order": "fa
 TOPIC |= {"readQueueNums": "4", "writeQueueNums": "4", "perm": "6", "topicSysFlag": "0"}
 PULL = {"consumerGroup": "g", "queueId": "0", "queueOffset": "0", "maxMsgNums": "1"}
 PULL |= {"sysFlag": "0", "commitOffset": "0", "suspendTimeoutMillis": "0"}
-PULL_NOT_FOUND, NOT_LATEST = 19, 25
+PULL_NOT_FOUND = 19
 
 
 @pytest.fixture(params=("native", "python"))
@@ -52,6 +52,8 @@ def test_a_version_ends_with_the_client_that_brought_it(mq: Standalone, version:
         assert pull(healthy, topic, 5) == PULL_NOT_FOUND
         assert beat(healthy, "healthy", topic, 6).code == 0
         assert pull(healthy, topic, 6) == PULL_NOT_FOUND
+        shown = healthy.call(Frame(203, {"consumerGroup": "g"})).body
+        assert b'"subVersion":6' in shown, "the healthy client's expression counts"
 
 
 @pytest.mark.parametrize(
