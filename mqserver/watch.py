@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable
+
+log = logging.getLogger("mqserver")
 
 Stamp = tuple[int, int, int, int]
 """What changes when a file does: modification time in ns, size, inode, device."""
@@ -25,7 +28,8 @@ def stamp(path: str | os.PathLike[str]) -> Stamp | None:
 class Watch:
     """Calls `look` every so often, on a thread of its own, from `start` to `stop`.
 
-    name: the thread's. look: must not raise. every_s: seconds between two looks.
+    name: the thread's. look: if it raises, that is logged, and it is called again the next time.
+    every_s: seconds between two looks.
     """
 
     def __init__(self, name: str, look: Callable[[], None], every_s: float) -> None:
@@ -46,4 +50,7 @@ class Watch:
 
     def _run(self) -> None:
         while not self._stopping.wait(self._every_s):
-            self._look()
+            try:
+                self._look()
+            except Exception:
+                log.exception("%s failed; trying again in %g s", self._thread.name, self._every_s)

@@ -330,15 +330,18 @@ class Broker:
         # At a fixed rate: the statistics take their samples here.
         while not self._stopping.wait(max(0.0, due - time.monotonic())):
             due = max(due + CLIENT_SCAN_S, time.monotonic())
-            self.context.stats.sample()
-            lines.look()
-            refusal = self._told_refusal(refusal)
-            context = self.context
-            context.days.look(context.store.runtime())
-            context.filters.left(context.consumers.is_online)
-            self.close_silent(CLIENT_EXPIRY_S)
-            if next(turns) % PROTECT_TURNS == 0:
-                stop_slow_groups(context)
+            try:
+                self.context.stats.sample()
+                lines.look()
+                refusal = self._told_refusal(refusal)
+                context = self.context
+                context.days.look(context.store.runtime())
+                context.filters.left(context.consumers.is_online)
+                self.close_silent(CLIENT_EXPIRY_S)
+                if next(turns) % PROTECT_TURNS == 0:
+                    stop_slow_groups(context)
+            except Exception:
+                log.exception("looking after clients failed; trying again in %g s", CLIENT_SCAN_S)
 
     def close_silent(self, seconds: float) -> None:
         """Close connections of producers and consumers without a heartbeat for so long."""

@@ -91,6 +91,7 @@ class Registrar:
         self._announced = False
         self._stopping = False
         self._away: dict[str, str] = {}
+        self._failure: str | None = None
         self._told: set[str] = set()
         self._trying: dict[str, asyncio.Task[None]] = {}
         self._registered: Mapping[str, TopicConfig] = {}
@@ -100,7 +101,9 @@ class Registrar:
 
     @property
     def away(self) -> dict[str, str]:
-        """NameServers that did not answer the last time, and why."""
+        """NameServers that did not answer the last time, and why; all, if none can be told."""
+        if self._failure is not None:
+            return dict.fromkeys(self._namesrvs.addresses, self._failure)
         return dict(self._away)
 
     def start(self) -> None:
@@ -235,12 +238,12 @@ class Registrar:
 
     async def _follow(self, wake: asyncio.Event) -> None:
         await self._ask_where()
-        await self._register(self._topics.wrapper(), forced=True)
+        await self._try_register(forced=True)
         self._first.set()
         retry = RETRY_S
         while not self._stopping:
-            delay = min(retry, self._period) if self._away else self._period
-            retry = retry * 2 if self._away else RETRY_S
+            delay = min(retry, self._period) if self.away else self._period
+            retry = retry * 2 if self.away else RETRY_S
             try:
                 await asyncio.wait_for(wake.wait(), delay)
                 await asyncio.sleep(COALESCE_S)
@@ -250,7 +253,17 @@ class Registrar:
             if self._stopping:
                 return
             oneway, self._announced = self._announced, False
-            await self._register(self._topics.wrapper(), oneway=oneway)
+            await self._try_register(oneway=oneway)
+
+    async def _try_register(self, forced: bool | None = None, oneway: bool = False) -> None:
+        """Register everything; what fails here ends no thread and is tried again."""
+        try:
+            await self._register(self._topics.wrapper(), forced=forced, oneway=oneway)
+        except Exception as error:
+            log.exception("the registration cannot be made; will try again")
+            self._failure = f"the registration cannot be made: {error}"
+        else:
+            self._failure = None
 
     async def _created(self) -> None:
         """Wait for the round that takes what was created up to now: many creations, one round."""

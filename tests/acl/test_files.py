@@ -125,7 +125,8 @@ ACCOUNT = f"accounts:\n- accessKey: someuser\n  secretKey: {SECRET}\n"
         (ACCOUNT + f"  {SECRET}: !!python/object:os.system x", "no YAML: line"),
         ("a: &x [1]\nb: [*x, *x]", "aliases"),
         ("\0", "no YAML"),
-        ("[" * 5_000, "no YAML"),
+        ("[" * 30, "no YAML"),
+        ("[" * 5_000, "nested over 32 deep"),
     ],
 )
 def test_bad_files_are_named_with_what_is_wrong(tmp_path: Path, text: str, wanted: str) -> None:
@@ -181,3 +182,13 @@ def test_java_reads_what_we_write(tmp_path: Path) -> None:
     text = path.read_text()
     assert "!" not in text and "&" not in text and "{" not in text
     assert yaml.safe_load(text)["accounts"][0]["topicPerms"] == shared
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 50_000, "a: " + "{b: " * 50_000, "- " * 50_000 + "x"],
+    ids=["lists", "mappings", "blocks"],
+)
+def test_a_file_that_is_nested_deeply_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(AclError, match="nested over 32 deep"):
+        read(at(tmp_path / "deep.yml", text), 1)

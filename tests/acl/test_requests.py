@@ -43,7 +43,7 @@ CASES: list[tuple[int, dict[str, str], bytes, str]] = [
     (310, send("RMQ_SYS_TRACE_TOPIC"), b"x", ""),
     (10, send("AclPub", 10), b"x", ""),
     (10, send("AclSub", 10), b"x", TOPIC + "AclSub"),
-    (320, send("AclDeny"), b"x", ""),  # RocketMQ 4.9 does not look at batches
+    (320, send("AclDeny"), b"x", TOPIC + "AclDeny"),  # RocketMQ 4.9 does not look at batches
     (11, {**PULL, "topic": "AclSub", "consumerGroup": "g"}, b"", ""),
     (11, {**PULL, "topic": "AclPub", "consumerGroup": "g"}, b"", TOPIC + "AclPub"),
     (12, {"topic": "AclPub", "key": "k", "maxNum": "1"}, b"", TOPIC + "AclPub"),
@@ -156,3 +156,10 @@ def pair_acl(pair: Pair):  # type: ignore[no-untyped-def]
     acl = pair_context(pair).acl
     assert acl is not None
     return acl
+
+
+@pytest.mark.parametrize("code", [17, 25, 50, 51, 52, 53, 54, 200, 205, 207, 215, 306, 323, 329])
+def test_administration_needs_an_admin_account(probe: Probe, code: int) -> None:
+    reply = probe.call(signed(code, {"accessKey": USER[0], "admin": "true"}))
+    wanted = f"Need admin permission for request code={code}, but accessKey={USER[0]} is not"
+    assert refusal(reply) == wanted

@@ -2,8 +2,9 @@
 
 A field's JSON name is its attribute in camelCase unless the class's `wire_names` says otherwise.
 None is left out, as fastjson does. Reading ignores unknown keys, accepts numbers as strings,
-and lets an absent or null key keep the field's default. Maps keyed by MessageQueue are written
-with raw object keys (`{{"brokerName":...}:1}`), the only form that Java and Go both read.
+and lets an absent or null key keep the field's default. `int` is Java's long, `Int32` its int.
+Maps keyed by MessageQueue are written with raw object keys (`{{"brokerName":...}:1}`), the only
+form that Java and Go both read.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from dataclasses import MISSING, fields
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
-from mqclient.wire.headers.base import camel
+from mqclient.wire.headers.base import Int32, camel, within
 from mqstore import fastjson
 from mqstore.message import MessageQueue
 
@@ -89,7 +90,7 @@ def _columns(cls: type[Body]) -> tuple[tuple[str, str, _Reader], ...]:
     """Work out once per class: attribute, JSON name and reader of each field, sorted by name."""
     plan = _plans.get(cls)
     if plan is None:
-        hints = get_type_hints(cls)
+        hints = get_type_hints(cls, include_extras=True)
         columns = [
             (item.name, cls.wire_names.get(item.name) or camel(item.name), reader(hints[item.name]))
             for item in fields(cls)  # type: ignore[arg-type]
@@ -129,7 +130,7 @@ def queue_from_plain(plain: Any) -> MessageQueue:
     bean = fastjson.loads(plain) if isinstance(plain, str) else plain
     if not isinstance(bean, Mapping):
         raise BodyError(f"expected a MessageQueue, found {bean!r}")
-    return MessageQueue(bean["topic"], bean["brokerName"], int(bean["queueId"]))
+    return MessageQueue(bean["topic"], bean["brokerName"], within(int(bean["queueId"]), 32))
 
 
 def reader(hint: Any) -> _Reader:
@@ -156,7 +157,8 @@ def _boolean(plain: Any) -> bool:
 
 _SCALARS: dict[Any, _Reader] = {
     str: lambda plain: plain if isinstance(plain, str) else fastjson_text(plain),
-    int: int,
+    int: lambda plain: within(int(plain), 64),
+    Int32: lambda plain: within(int(plain), 32),
     float: float,
     bool: _boolean,
     object: lambda plain: plain,

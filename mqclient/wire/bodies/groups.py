@@ -5,6 +5,7 @@ from dataclasses import field
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.heartbeat import SubscriptionData
+from mqclient.wire.headers.base import Int32
 from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
 
@@ -21,8 +22,8 @@ class SubscriptionGroupConfig(Body):
     consume_enable: bool = True
     consume_from_min_enable: bool = True
     consume_broadcast_enable: bool = True
-    retry_queue_nums: int = 1
-    retry_max_times: int = 16
+    retry_queue_nums: Int32 = 1
+    retry_max_times: Int32 = 16
     broker_id: int = 0
     which_broker_when_consume_slowly: int = 1
     notify_consumer_ids_changed_enable: bool = True

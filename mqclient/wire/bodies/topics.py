@@ -8,6 +8,7 @@ from typing import Self
 from mqclient.wire.bodies import registration
 from mqclient.wire.bodies.base import Body, BodyError
 from mqclient.wire.bodies.common import DataVersion
+from mqclient.wire.headers.base import Int32
 from mqstore import fastjson
 from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
@@ -20,11 +21,11 @@ class TopicConfig(Body):
     """A topic as its broker keeps it. perm: 4 read + 2 write + 1 inherit."""
 
     topic_name: str
-    read_queue_nums: int = 16
-    write_queue_nums: int = 16
-    perm: int = 6
+    read_queue_nums: Int32 = 16
+    write_queue_nums: Int32 = 16
+    perm: Int32 = 6
     topic_filter_type: str = "SINGLE_TAG"
-    topic_sys_flag: int = 0
+    topic_sys_flag: Int32 = 0
     order: bool = False
 
     def to_plain(self) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """Headers of administration: topics, groups, statistics, access control."""
 
-from mqclient.wire.headers.base import Header, header
+from mqclient.wire.headers.base import Header, Int32, header
 
 
 @header
@@ -9,11 +9,11 @@ class CreateTopicRequestHeader(Header):
 
     topic: str
     default_topic: str
-    read_queue_nums: int
-    write_queue_nums: int
-    perm: int
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32
     topic_filter_type: str
-    topic_sys_flag: int | None = None
+    topic_sys_flag: Int32 | None = None
     order: bool = False
 
 
@@ -68,9 +68,9 @@ class QueryConsumeQueueRequestHeader(Header):
     """QUERY_CONSUME_QUEUE (321)."""
 
     topic: str | None = None
-    queue_id: int | None = None
+    queue_id: Int32 | None = None
     index: int | None = None
-    count: int | None = None
+    count: Int32 | None = None
     consumer_group: str | None = None
 
 

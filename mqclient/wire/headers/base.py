@@ -1,17 +1,28 @@
 """What all headers share: a frozen dataclass that becomes a frame's string fields and back.
 
 A field's wire name is its attribute in camelCase unless the class's `wire_names` says otherwise.
-None is left out, booleans are "true" and "false", numbers are decimal. A field without a default
-is mandatory. Class names are RocketMQ's.
+None is left out, booleans are "true" and "false", numbers are decimal: `int` is Java's long,
+`Int32` its int. A field without a default is mandatory. Class names are RocketMQ's.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, field, fields
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform, get_args
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    Self,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+)
 
 from mqstore.lean import dataclass
 
 _T = TypeVar("_T")
+Int32 = Annotated[int, "Java int"]
+"""A number that Java keeps in 32 bits: a queue, a permission, a count, flags."""
 
 
 class HeaderError(ValueError):
@@ -68,22 +79,30 @@ class _Column(NamedTuple):
     write: Callable[[Any], str]
 
 
-def _number(text: str) -> int:
-    """Read a number that fits 64 bits, written as Java takes it: no blanks, no underscores."""
-    number = int(text)
-    if not -(1 << 63) <= number < 1 << 63 or "_" in text or text != text.strip():
-        raise ValueError(text)
+def within(number: int, bits: int) -> int:
+    """The number, if Java keeps it in so many bits; ValueError otherwise."""
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise ValueError(f"{number} does not fit {bits} bits")
     return number
 
 
-_READ: dict[type, Callable[[str], Any]] = {
+def _number(text: str, bits: int = 64) -> int:
+    """Read a number that fits the bits, written as Java takes it: no blanks, no underscores."""
+    if "_" in text or text != text.strip():
+        raise ValueError(text)
+    return within(int(text), bits)
+
+
+_READ: dict[Any, Callable[[str], Any]] = {
     str: str,
     int: _number,
+    Int32: lambda text: _number(text, 32),
     bool: lambda text: text.lower() == "true",
 }
-_WRITE: dict[type, Callable[[Any], str]] = {
+_WRITE: dict[Any, Callable[[Any], str]] = {
     str: str,
     int: lambda value: format(value, "d"),
+    Int32: lambda value: format(value, "d"),
     bool: lambda value: "true" if value else "false",
 }
 
@@ -102,7 +121,9 @@ def _columns(cls: type[Header]) -> tuple[_Column, ...]:
 def _plan(cls: type[Header]) -> tuple[_Column, ...]:
     columns = []
     for item in fields(cls):  # type: ignore[arg-type]
-        kind: Any = next((t for t in get_args(item.type) if t is not type(None)), item.type)
+        kind: Any = item.type
+        if kind is not Int32:
+            kind = next((t for t in get_args(kind) if t is not type(None)), kind)
         name = cls.wire_names.get(item.name) or camel(item.name)
         mandatory = item.default is MISSING and item.default_factory is MISSING
         columns.append(_Column(item.name, name, mandatory, _READ[kind], _WRITE[kind]))

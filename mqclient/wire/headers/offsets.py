@@ -1,6 +1,6 @@
 """Headers of queue and consumer offsets."""
 
-from mqclient.wire.headers.base import Header, header
+from mqclient.wire.headers.base import Header, Int32, header
 
 
 @header
@@ -10,7 +10,7 @@ class QueryConsumerOffsetRequestHeader(Header):
     wire_names = {"broker_name": "bname"}
     consumer_group: str
     topic: str
-    queue_id: int
+    queue_id: Int32
     broker_name: str | None = None
 
 
@@ -21,7 +21,7 @@ class UpdateConsumerOffsetRequestHeader(Header):
     wire_names = {"broker_name": "bname"}
     consumer_group: str
     topic: str
-    queue_id: int
+    queue_id: Int32
     commit_offset: int
     broker_name: str | None = None
 
@@ -32,7 +32,7 @@ class SearchOffsetRequestHeader(Header):
 
     wire_names = {"broker_name": "bname"}
     topic: str
-    queue_id: int
+    queue_id: Int32
     timestamp: int
     broker_name: str | None = None
 
@@ -43,7 +43,7 @@ class QueueRequestHeader(Header):
 
     wire_names = {"broker_name": "bname"}
     topic: str
-    queue_id: int
+    queue_id: Int32
     broker_name: str | None = None
 
 

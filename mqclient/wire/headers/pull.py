@@ -1,6 +1,6 @@
 """Headers of messages on their way out: pull, query by key, view by offset."""
 
-from mqclient.wire.headers.base import Header, header
+from mqclient.wire.headers.base import Header, Int32, header
 
 
 @header
@@ -10,10 +10,10 @@ class PullMessageRequestHeader(Header):
     wire_names = {"broker_name": "bname"}
     consumer_group: str
     topic: str
-    queue_id: int
+    queue_id: Int32
     queue_offset: int
-    max_msg_nums: int
-    sys_flag: int
+    max_msg_nums: Int32
+    sys_flag: Int32
     commit_offset: int
     suspend_timeout_millis: int
     subscription: str | None = None
@@ -39,7 +39,7 @@ class QueryMessageRequestHeader(Header):
     wire_names = {"unique_key": "_UNIQUE_KEY_QUERY"}
     topic: str
     key: str
-    max_num: int
+    max_num: Int32
     begin_timestamp: int
     end_timestamp: int
     unique_key: bool | None = None

@@ -1,6 +1,6 @@
 """Headers of messages on their way in: send, send back, reply, transaction end and check."""
 
-from mqclient.wire.headers.base import Header, header
+from mqclient.wire.headers.base import Header, Int32, header
 
 
 @header
@@ -11,15 +11,15 @@ class SendMessageRequestHeader(Header):
     producer_group: str
     topic: str
     default_topic: str
-    default_topic_queue_nums: int
-    queue_id: int
-    sys_flag: int
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
     born_timestamp: int
-    flag: int
+    flag: Int32
     properties: str | None = None
-    reconsume_times: int | None = None
+    reconsume_times: Int32 | None = None
     unit_mode: bool = False
-    max_reconsume_times: int | None = None
+    max_reconsume_times: Int32 | None = None
     batch: bool = False
     broker_name: str | None = None
 
@@ -56,7 +56,7 @@ class SendMessageResponseHeader(Header):
 
     wire_names = {"region_id": "MSG_REGION", "trace_on": "TRACE_ON"}
     msg_id: str
-    queue_id: int
+    queue_id: Int32
     queue_offset: int
     transaction_id: str | None = None
     region_id: str | None = None
@@ -74,11 +74,11 @@ class ConsumerSendMsgBackRequestHeader(Header):
     wire_names = {"broker_name": "bname"}
     offset: int
     group: str
-    delay_level: int
+    delay_level: Int32
     origin_msg_id: str | None = None
     origin_topic: str | None = None
     unit_mode: bool = False
-    max_reconsume_times: int | None = None
+    max_reconsume_times: Int32 | None = None
     broker_name: str | None = None
 
 
@@ -117,13 +117,13 @@ class ReplyMessageRequestHeader(Header):
     producer_group: str
     topic: str
     default_topic: str
-    default_topic_queue_nums: int
-    queue_id: int
-    sys_flag: int
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
     born_timestamp: int
-    flag: int
+    flag: Int32
     properties: str | None = None
-    reconsume_times: int | None = None
+    reconsume_times: Int32 | None = None
     unit_mode: bool = False
     born_host: str
     store_host: str

@@ -28,6 +28,8 @@ FILE_BYTES_MAX = 1 << 20
 FILES_MAX = 256
 """More access files than this are refused."""
 _DEPTH_MAX = 8
+_NESTING_MAX = 32
+"""Lists and mappings within each other; libyaml's loader recurses and ends the process."""
 _SECRET_MODE = 0o600
 _TOOLS = "tools.yml"
 """The administrator's own credentials, which RocketMQ passes over."""
@@ -156,8 +158,7 @@ def _loaded(path: Path) -> dict[str, Any]:
         text = file.read(FILE_BYTES_MAX + 1)
     if len(text) > FILE_BYTES_MAX:
         raise AclError(f"over {FILE_BYTES_MAX} bytes")
-    if b"&" in text and any(isinstance(t, yaml.AliasToken) for t in _tokens(text)):
-        raise AclError("YAML aliases (*name) are not taken: a few of them make gigabytes")
+    _check_shape(text)
     try:
         data = yaml.load(text, _loader())
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
@@ -167,6 +168,26 @@ def _loaded(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise AclError(f"a mapping is expected, not a {type(data).__name__}")
     return data
+
+
+def _check_shape(text: bytes) -> None:
+    """Refuse what is small in the file and huge or deep once it is loaded."""
+    import yaml
+
+    starts = (
+        yaml.BlockSequenceStartToken,
+        yaml.BlockMappingStartToken,
+        yaml.FlowSequenceStartToken,
+        yaml.FlowMappingStartToken,
+    )
+    ends = (yaml.BlockEndToken, yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken)
+    depth = 0
+    for token in _tokens(text):
+        if isinstance(token, yaml.AliasToken):
+            raise AclError("YAML aliases (*name) are not taken: a few of them make gigabytes")
+        depth += isinstance(token, starts) - isinstance(token, ends)
+        if depth > _NESTING_MAX:
+            raise AclError(f"lists and mappings are nested over {_NESTING_MAX} deep")
 
 
 def _loader() -> type[yaml.SafeLoader]:

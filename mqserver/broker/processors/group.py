@@ -21,15 +21,20 @@ from mqclient.wire.headers.admin import (
 )
 from mqclient.wire.headers.clients import ConsumerGroupRequestHeader, ProducerGroupRequestHeader
 from mqserver.broker.context import BrokerContext
+from mqserver.broker.remarks import system_error
 from mqserver.broker.state.groups import FILE
 from mqserver.broker.state.members import language_name
+from mqserver.broker.state.topics import QUEUES_MAX
 from mqserver.replies import Reply, Request, Response
 from mqstore import MessageQueue
 
 
 def create_group(broker: BrokerContext, request: Request) -> Reply:
     """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200): saved before the answer."""
-    broker.groups.put(SubscriptionGroupConfig.from_json(request.body))
+    config = SubscriptionGroupConfig.from_json(request.body)
+    if not 0 <= config.retry_queue_nums <= QUEUES_MAX:
+        raise system_error(f"retryQueueNums={config.retry_queue_nums}: must be 0 to {QUEUES_MAX}")
+    broker.groups.put(config)
     broker.saver.save_now(FILE)
     return Response()
 

@@ -9,12 +9,12 @@ from mqclient.wire.headers.admin import CreateTopicRequestHeader, TopicRequestHe
 from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import system_error
-from mqserver.broker.state.topics import FILE
+from mqserver.broker.state.topics import FILE, INHERIT, QUEUES_MAX, READ, WRITE
 from mqserver.replies import Reply, Request, Response
 from mqstore import MessageQueue
 
 _FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
-_QUEUES_MAX = 65_536
+_PERM_MAX = READ | WRITE | INHERIT
 
 
 def create_topic(broker: BrokerContext, request: Request) -> Reply:
@@ -27,8 +27,10 @@ def create_topic(broker: BrokerContext, request: Request) -> Reply:
     if header.topic_filter_type not in _FILTER_TYPES:
         raise system_error(f"topicFilterType = [{header.topic_filter_type}] value invalid")
     for queues in (header.read_queue_nums, header.write_queue_nums):
-        if not 0 <= queues <= _QUEUES_MAX:
-            raise system_error(f"{queues} queues: must be 0 to {_QUEUES_MAX}")
+        if not 0 <= queues <= QUEUES_MAX:
+            raise system_error(f"{queues} queues: must be 0 to {QUEUES_MAX}")
+    if not 0 <= header.perm <= _PERM_MAX:
+        raise system_error(f"perm={header.perm}: must be 0 to {_PERM_MAX}")
     broker.topics.put(
         TopicConfig(
             header.topic,

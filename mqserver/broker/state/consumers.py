@@ -25,13 +25,18 @@ BROADCASTING = "BROADCASTING"
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """The members and subscriptions of a group; the latest heartbeat decides type and model."""
+    """The members and subscriptions of a group; the latest heartbeat decides type and model.
+
+    held: topic to connection to the newest that this member subscribed with. A version counts
+    only while somebody holds it: one that is never exceeded ends with the client that sent it.
+    """
 
     consume_type: str | None = None
     message_model: str | None = None
     consume_from_where: str | None = None
     members: dict[int, Member] = field(default_factory=dict)
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+    held: dict[str, dict[int, SubscriptionData]] = field(default_factory=dict)
 
     def client_ids(self) -> list[str]:
         """The members' ids, each once."""
@@ -63,7 +68,7 @@ class Consumers:
             group.message_model = data.message_model
             group.consume_from_where = data.consume_from_where
             now = (group.consume_type, group.message_model, group.consume_from_where)
-            topics, newer = _subscribe(group, data.subscription_data_set)
+            topics, newer = _subscribe(group, member.connection, data.subscription_data_set)
             if joined or topics or newer or before != now:
                 self._publish(data.group_name, group)
             connections = list(group.members)
@@ -91,8 +96,11 @@ class Consumers:
                     continue
                 if not group.members:
                     del self._groups[name]
+                changed = _withdraw(group, connection)
                 self._publish(name, group)
                 connections = list(group.members)
+                if changed:
+                    self._tables.forget_heartbeats(connections)
             self._notify(name, connections, lost)
 
     def get(self, name: str) -> ConsumerGroup | None:
@@ -142,10 +150,16 @@ class Consumers:
         self._tables.publish("answers", {f"38|{name}": ids.to_json() if online else None})
 
 
-def _subscribe(group: ConsumerGroup, data: list[SubscriptionData]) -> tuple[bool, bool]:
+def _subscribe(
+    group: ConsumerGroup, connection: int, data: list[SubscriptionData]
+) -> tuple[bool, bool]:
     """Take a heartbeat's subscriptions; whether topics came or went, whether any is newer."""
     topics = newer = False
     for subscription in data:
+        holders = group.held.setdefault(subscription.topic, {})
+        own = holders.get(connection)
+        if own is None or subscription.sub_version > own.sub_version:
+            holders[connection] = subscription
         known = group.subscriptions.get(subscription.topic)
         if known is None:
             topics = True
@@ -158,7 +172,35 @@ def _subscribe(group: ConsumerGroup, data: list[SubscriptionData]) -> tuple[bool
     for topic in [topic for topic in group.subscriptions if topic not in wanted]:
         del group.subscriptions[topic]
         topics = True
+    for topic in [topic for topic in group.held if topic not in wanted]:
+        _let_go(group, topic, connection)
     return topics, newer
+
+
+def _withdraw(group: ConsumerGroup, connection: int) -> bool:
+    """A member left: whether a subscription went, or went back to an older version, with it."""
+    changed = False
+    for topic in list(group.held):
+        holders = _let_go(group, topic, connection)
+        known = group.subscriptions.get(topic)
+        newest = max(holders.values(), key=lambda held: held.sub_version, default=None)
+        if known is None or (newest is not None and newest.sub_version >= known.sub_version):
+            continue
+        changed = True
+        if newest is None:
+            del group.subscriptions[topic]
+        else:
+            group.subscriptions[topic] = newest
+    return changed
+
+
+def _let_go(group: ConsumerGroup, topic: str, connection: int) -> dict[int, SubscriptionData]:
+    """A member holds a topic no more; who still does."""
+    holders = group.held[topic]
+    holders.pop(connection, None)
+    if not holders:
+        del group.held[topic]
+    return holders
 
 
 def _copy(group: ConsumerGroup) -> ConsumerGroup:

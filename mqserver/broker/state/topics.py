@@ -17,6 +17,8 @@ from mqstore.lean import dataclass
 FILE = "topics.json"
 READ, WRITE, INHERIT = 4, 2, 1
 READ_WRITE = READ | WRITE
+QUEUES_MAX = 65_536
+"""Of one topic."""
 SCHEDULE_QUEUES = 18
 BENCHMARK_QUEUES = 1024
 CLUSTER_QUEUES = 16

@@ -22,8 +22,12 @@ pub const PUB: u8 = 4;
 /// Permission bit: may consume.
 pub const SUB: u8 = 8;
 
-/// Requests that only an admin account may make (RocketMQ's `Permission.ADMIN_CODE`).
-const ADMIN_CODES: [i32; 5] = [17, 25, 200, 207, 215];
+/// Requests that only an admin account may make: those of RocketMQ's `Permission.ADMIN_CODE` and
+/// all others that change what a broker is. RocketMQ lets every account make itself an admin (50).
+const ADMIN_CODES: [i32; 23] = [
+    17, 25, 50, 51, 52, 53, 54, 100, 102, 200, 205, 207, 215, 216, 222, 306, 308, 314, 316, 318,
+    323, 327, 329,
+];
 /// Message traces go here; whoever has an account may write them.
 const TRACE_TOPIC: &str = "RMQ_SYS_TRACE_TOPIC";
 /// Characters of a client's own text that a refusal repeats.

@@ -1,6 +1,6 @@
 //! What a request asks of topics and groups, code by code: RocketMQ's `PlainAccessValidator.parse`.
 //!
-//! Codes that are not here need a valid signature only, batches (320) among them.
+//! Codes that are not here need a valid signature only. RocketMQ forgets batches (320).
 
 use serde::Deserialize;
 
@@ -76,7 +76,7 @@ pub(super) fn needs(
     };
     let asked = match frame.code {
         10 => [send("topic", "group"), (None, 0)],
-        310 => [send("b", "a"), (None, 0)],
+        310 | 320 => [send("b", "a"), (None, 0)],
         36 => [(group("group"), SUB), (None, 0)],
         11 | 15 => [(topic("topic"), SUB), (group("consumerGroup"), SUB)],
         12 => [(topic("topic"), SUB), (None, 0)],
@@ -157,7 +157,7 @@ mod tests {
             (35, &group, &["group:g 8"]),
             (38, &group, &["group:g 8"]),
             (15, &pull, &["topic:T 8", "group:g 8"]),
-            (320, &v2, &[]),
+            (320, &v2, &["topic:T 4"]),
             (14, &pull, &[]),
             (37, &[("producerGroup", "p")], &[]),
             (50, &[("accessKey", "other")], &[]),
