@@ -116,7 +116,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Seal>, StoreError> {
     let text = String::from_utf8_lossy(&bytes);
     let seals: Vec<Seal> = text.lines().filter_map(Seal::parse).collect();
     if seals.len() != text.lines().count() {
-        tracing::warn!(path = %path.display(), "damaged line in a side file of checksums: left out");
+        tracing::warn!(path = %path.display(), "damaged checksum line: left out");
     }
     Ok(seals)
 }
