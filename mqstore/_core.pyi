@@ -1,6 +1,6 @@
 """The compiled core: typed doors of the Rust side. Everything that waits releases the GIL."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Final, Self, final
 
@@ -239,7 +239,7 @@ class Store:
         """Forget a group's committed offsets, in one topic or all; returns in how many queues."""
     def save_state(self, name: str, text: bytes) -> None:
         """Write `config/{name}` atomically and durably, keeping the previous copy as .bak."""
-    def load_state(self, name: str) -> bytes | None:
+    def load_state(self, name: str, check: Callable[[bytes], object] | None = None) -> bytes | None:
         """Read `config/{name}`, or its .bak when it is missing or empty, or None."""
     def runtime(self) -> dict[str, str]:
         """Figures of the store by RocketMQ's runtime keys."""

@@ -10,6 +10,8 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
+from mqclient.wire.bodies.groups import SubscriptionGroupWrapper
+from mqclient.wire.bodies.topics import TopicConfigSerializeWrapper
 from mqclient.wire.codes import RequestCode
 from mqserver.addresses import Advertised, advertised
 from mqserver.broker import table
@@ -205,8 +207,8 @@ class Broker:
         saver.add(topics.FILE, context.topics.render)
         saver.add(groups.FILE, context.groups.render)
         saver.add(filters.FILE, context.filters.render)
-        context.topics.load(store.load_state(topics.FILE))
-        context.groups.load(store.load_state(groups.FILE))
+        context.topics.load(store.load_state(topics.FILE, TopicConfigSerializeWrapper.from_json))
+        context.groups.load(store.load_state(groups.FILE, SubscriptionGroupWrapper.from_json))
         context.filters.load(store.load_state(filters.FILE))
         saver.mark(topics.FILE)
         saver.mark(groups.FILE)

@@ -16,6 +16,7 @@ from mqserver.config.load import AnyPath, Loaded, SettingsError, read_text
 from mqserver.config.table import Setting, shown_of
 from mqserver.config.text import parse, render
 from mqserver.replies import Refused
+from mqstore import files
 
 SYSTEM_ERROR = 1
 NO_PERMISSION = 16
@@ -87,18 +88,18 @@ class OnlineSettings:
         except SettingsError as error:
             self._loaded.values, self._loaded.origins = before
             raise Refused(SYSTEM_ERROR, str(error)) from None
-        self._save(accepted)
+        try:
+            self._save(accepted)
+        except OSError as error:
+            self._loaded.values, self._loaded.origins = before
+            self._changed(self._loaded)
+            raise Refused(SYSTEM_ERROR, f"cannot save {self._path}: {error}") from None
 
     def _save(self, accepted: dict[str, str]) -> None:
-        """Merge into the saved changes: temporary file, fsync, rename."""
+        """Merge into the saved changes."""
         saved: dict[str, str] = {}
         if os.path.exists(self._path):
             saved = {entry.key: entry.value for entry in parse(read_text(self._path))}
         saved.update(accepted)
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
-        temporary = os.path.splitext(self._path)[0] + ".tmp"
-        with open(temporary, "w") as file:
-            file.write(render(saved))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self._path)
+        files.replace(self._path, render(saved).encode())

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 
 from mqserver.config.load import AnyPath, SettingsError
-from mqstore import fastjson
+from mqstore import fastjson, files
+
+log = logging.getLogger("mqserver.names")
+BYTES_MAX = 64 << 20
+"""A larger file is refused."""
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 """Its entries say on which brokers an ordered topic lives."""
@@ -18,7 +23,7 @@ class KeyValues:
     def __init__(self, path: AnyPath) -> None:
         self._path = os.fspath(path)
         self._lock = threading.Lock()
-        self._tables = _loaded(path)
+        self._tables, self._is_damaged = _loaded(self._path)
 
     def get(self, namespace: str | None, key: str | None) -> str | None:
         """One value, None if there is none."""
@@ -36,49 +41,65 @@ class KeyValues:
     def put(self, namespace: str, key: str, value: str | None) -> None:
         """Set a value and save; None leaves the key without one, as RocketMQ's null does."""
         with self._lock:
-            table = self._tables.setdefault(namespace, {})
+            table = dict(self._tables.get(namespace, {}))
             if value is None:
                 table.pop(key, None)
             else:
                 table[key] = value
-            self._save()
+            self._save({**self._tables, namespace: table})
 
     def delete(self, namespace: str | None, key: str | None) -> None:
         """Remove a value if it is there, and save. An empty namespace stays, as in RocketMQ."""
         if namespace is None or key is None:
             return
         with self._lock:
-            self._tables.get(namespace, {}).pop(key, None)
-            self._save()
+            tables = {name: dict(table) for name, table in self._tables.items()}
+            tables.get(namespace, {}).pop(key, None)
+            self._save(tables)
 
-    def _save(self) -> None:
-        """Temporary file, fsync, previous copy to `.bak`, rename."""
+    def _save(self, tables: dict[str, dict[str, str]]) -> None:
+        """Memory changes only once the file did."""
         os.makedirs(os.path.dirname(self._path) or ".", exist_ok=True)
-        temporary = self._path + ".tmp"
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(fastjson.dumps({"configTable": self._tables}))
-            file.flush()
-            os.fsync(file.fileno())
-        if os.path.exists(self._path):
-            with open(self._path, "rb") as before, open(self._path + ".bak", "wb") as backup:
-                backup.write(before.read())
-        os.replace(temporary, self._path)
+        text = fastjson.dumps({"configTable": tables})
+        files.replace(self._path, text.encode(), backup=not self._is_damaged)
+        self._tables = tables
+        self._is_damaged = False
 
 
-def _loaded(path: AnyPath) -> dict[str, dict[str, str]]:
-    """Read the file; none is an empty table, a broken one stops the start."""
-    try:
-        with open(path, "rb") as file:
-            text = file.read()
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise SettingsError(f"cannot read kvConfigPath {path}: {error.strerror}") from error
-    try:
-        plain = fastjson.loads(text) if text.strip() else {}
-    except ValueError as error:
-        raise SettingsError(f"kvConfigPath {path} is not RocketMQ's JSON: {error}") from error
-    tables = plain.get("configTable", {}) if isinstance(plain, dict) else {}
+def _loaded(path: str) -> tuple[dict[str, dict[str, str]], bool]:
+    """The tables, and whether they are those of the previous copy, because the file is damaged.
+
+    No file is an empty table; one that is damaged, as its previous copy is, stops the start.
+    """
+    first: SettingsError | None = None
+    for name in (path, path + ".bak"):
+        try:
+            text = files.read_own(name, BYTES_MAX)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise SettingsError(f"cannot read kvConfigPath {name}: {error.strerror}") from error
+        try:
+            tables = _tables(text)
+        except ValueError as error:
+            log.warning("kvConfigPath %s is damaged, its previous copy is tried: %s", name, error)
+            first = first or SettingsError(
+                f"kvConfigPath {name} is not RocketMQ's JSON: {error}; put a good copy there, or "
+                "move it away to begin without it"
+            )
+        else:
+            return tables, first is not None
+    if first is not None:
+        raise first
+    return {}, False
+
+
+def _tables(text: bytes) -> dict[str, dict[str, str]]:
+    """Raises ValueError where the text is no such file."""
+    plain = fastjson.loads(text)
+    tables = plain.get("configTable", {}) if isinstance(plain, dict) else None
+    if not isinstance(tables, dict) or not all(isinstance(row, dict) for row in tables.values()):
+        raise ValueError("configTable is no table of tables")
     return {
         str(namespace): {str(key): str(value) for key, value in table.items()}
         for namespace, table in tables.items()

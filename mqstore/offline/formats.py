@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from mqstore.files import sync_directory
 from mqstore.message import COLUMN_LAYOUTS, ReceivedMessage, decode_messages
 from mqstore.offline.made import json_lines
 from mqstore.offline.rows import message_row
@@ -82,11 +83,7 @@ def whole_file(path: Path, replace: bool) -> Iterator[IO[bytes]]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync_directory(path.parent)
 
 
 def writer_of(name: str, file: IO[bytes]) -> Writer:

@@ -18,6 +18,7 @@ from mqserver.broker.acl.accounts import Account, read_account, scalar
 from mqserver.broker.acl.addresses import Pattern, patterns
 from mqserver.broker.acl.errors import AclError
 from mqserver.watch import Stamp, stamp
+from mqstore.files import sync_directory
 from mqstore.lean import dataclass
 
 if TYPE_CHECKING:
@@ -144,11 +145,7 @@ def write(path: Path, data: dict[str, Any]) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_directory(path.parent)
 
 
 def _loaded(path: Path) -> dict[str, Any]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 
 log = logging.getLogger("mqserver.broker")
 DELAY_S = 0.1
 """A change is on the disk this long after it was made, at the latest."""
+
+
+RETRY_MAX_S = 10.0
+"""A save that fails is tried again after a pause that doubles from DELAY_S up to this."""
 
 
 class Saver:
@@ -28,6 +33,9 @@ class Saver:
         self._waiting: dict[str, list[Callable[[Exception | None], None]]] = {}
         self._lock = threading.Lock()
         self._writing = threading.Lock()
+        self._failed: set[str] = set()
+        self._retry_at = 0.0
+        self._pause_s = DELAY_S
         self._asked: Counter[str] = Counter()
         self._covered: Counter[str] = Counter()
         self._thread = threading.Thread(target=self._run, name="state-saver", daemon=True)
@@ -83,7 +91,7 @@ class Saver:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._wake.wait()
+            self._wake.wait(self._pause_s if self._failed else None)
             self._wake.clear()
             self._hurry.wait(DELAY_S)
             if not self._stopping.is_set():
@@ -92,9 +100,12 @@ class Saver:
 
     def _save_dirty(self) -> None:
         with self._lock:
-            names, self._dirty = sorted(self._dirty | self._waiting.keys()), set()
+            names = self._dirty | self._waiting.keys()
+            if self._stopping.is_set() or time.monotonic() >= self._retry_at:
+                names |= self._failed
+            self._dirty = set()
             waiting, self._waiting = self._waiting, {}
-        for name in names:
+        for name in sorted(names):
             failure = self._saved(name)
             for done in waiting.get(name, ()):
                 try:
@@ -106,9 +117,20 @@ class Saver:
         try:
             self.save_now(name)
         except OSError as error:
-            log.error("cannot save %s, will try again with its next change: %s", name, error)
+            self._put_off(name)
+            log.error("cannot save %s, tried again in %.1f s: %s", name, self._pause_s, error)
             return error
         except Exception as error:  # whoever waits must hear of it, and the thread must go on
-            log.exception("cannot render %s", name)
+            self._put_off(name)
+            log.exception("cannot save %s, tried again in %.1f s", name, self._pause_s)
             return error
+        self._failed.discard(name)
+        if not self._failed:
+            self._pause_s = DELAY_S
         return None
+
+    def _put_off(self, name: str) -> None:
+        """Keep what could not be saved, for another try."""
+        self._failed.add(name)
+        self._pause_s = min(self._pause_s * 2, RETRY_MAX_S)
+        self._retry_at = time.monotonic() + self._pause_s

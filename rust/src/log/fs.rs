@@ -300,6 +300,47 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     on_path(path, &Operation::Read(0, u64::MAX), || fs::read(path))
 }
 
+/// Opens a file that is ours alone: no link is followed, and nothing but a regular file is opened,
+/// without waiting for whatever else it may be.
+pub fn open_own(path: impl AsRef<Path>, options: &mut OpenOptions) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let opened = options.custom_flags(flags).open(path);
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP) => not_ours("a symbolic link; put a regular file there or remove it"),
+        _ => error,
+    })?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(not_ours("not a regular file; remove it")),
+    }
+}
+
+fn not_ours(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, what)
+}
+
+/// Creates an empty file as [`open_own`] opens one.
+pub fn create_own(path: impl AsRef<Path>) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = open_own(path, options.write(true).create(true))?;
+    // Not while it is opened: what is no regular file is left as it is.
+    file.set_len(0)?;
+    Ok(file)
+}
+
+/// All that is in a file of ours, of at most `bytes_max`.
+pub fn read_own(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let file = open_own(path, OpenOptions::new().read(true))?;
+    let bytes = file.metadata()?.len();
+    if bytes > bytes_max {
+        let what = format!("{bytes} bytes, at most {bytes_max} are read");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
+    }
+    let mut content = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
+    file.read_exact_at(&mut content, 0)?;
+    Ok(content)
+}
+
 /// Makes a file with this content; not durable.
 pub fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> io::Result<()> {
     File::create(path)?.write_all_at(content.as_ref(), 0)

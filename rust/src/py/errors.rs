@@ -50,7 +50,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
     match error {
         Error::Locked { .. } => StoreLocked::new_err(text),
         Error::UnknownLayout { .. } => UnknownLayout::new_err(text),
-        Error::Damaged { .. } => StoreDamaged::new_err(text),
+        Error::Damaged { .. } | Error::State { .. } => StoreDamaged::new_err(text),
         Error::Poisoned(_) => StorePoisoned::new_err(text),
         Error::Setting { .. } => SettingError::new_err(text),
         Error::Io { path, source } | Error::Full { path, source } => match source.raw_os_error() {

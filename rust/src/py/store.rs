@@ -326,14 +326,24 @@ impl Store {
             .map_err(raise)
     }
 
-    /// Reads `config/{name}`, or its .bak when it is missing or empty, or None.
+    /// Reads `config/{name}`, or its .bak when it is missing or damaged, or None. `check` is
+    /// called with the bytes and raises where they are no such file.
+    #[pyo3(signature = (name, check=None))]
     fn load_state<'py>(
         &self,
         py: Python<'py>,
         name: &str,
+        check: Option<Py<PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let checked = |bytes: &[u8]| match &check {
+            None => Ok(()),
+            Some(check) => Python::attach(|py| match check.call1(py, (PyBytes::new(py, bytes),)) {
+                Ok(_) => Ok(()),
+                Err(error) => Err(error.value(py).to_string()),
+            }),
+        };
         let text = self
-            .run(py, |store| store.load_state(name))?
+            .run(py, |store| store.load_checked_state(name, checked))?
             .map_err(raise)?;
         Ok(text.map(|text| PyBytes::new(py, &text)))
     }

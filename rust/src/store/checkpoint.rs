@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use super::files::io_error;
 use super::types::StoreError;
 use crate::bytes::Cursor;
-use crate::log::fs::{File, OpenOptions};
+use crate::log::fs::{File, OpenOptions, open_own};
 
 /// Bytes of the file.
 pub const CHECKPOINT_BYTES: u64 = 4096;
@@ -46,12 +46,9 @@ impl Checkpoint {
     }
 
     fn open_file(path: &Path) -> io::Result<(File, [i64; 3])> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true);
+        let file = open_own(path, &mut options)?;
         if file.metadata()?.len() < CHECKPOINT_BYTES {
             file.set_len(CHECKPOINT_BYTES)?;
         }

@@ -8,7 +8,7 @@ use super::files::{create_directory, io_error, list, offset_files, offset_name, 
 use super::recognise::{Effect, recognise};
 use super::settings::Settings;
 use super::types::StoreError;
-use crate::log::fs::{self, File};
+use crate::log::fs;
 use crate::log::{Directory, FileInfo, Files, Segments, WriteMode};
 
 /// `mappedFileSizeCommitLog` of a new store, bytes.
@@ -198,6 +198,6 @@ fn unknown(root: &Path, what: String) -> StoreError {
 /// Creates `abort`, durably: from now on the store may change.
 pub(super) fn mark_open(root: &Path) -> Result<(), StoreError> {
     let path = root.join(ABORT);
-    File::create(&path).map_err(io_error(&path))?;
+    fs::create_own(&path).map_err(io_error(&path))?;
     sync_directory(root)
 }

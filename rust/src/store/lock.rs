@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::files::io_error;
 use super::types::StoreError;
-use crate::log::fs::{File, OpenOptions};
+use crate::log::fs::{File, OpenOptions, open_own};
 
 /// What Java writes into the file.
 const CONTENT: &[u8] = b"lock";
@@ -26,13 +26,9 @@ impl StoreLock {
     /// Takes the lock, creating the file if needed; [`StoreError::Locked`] when it is held.
     pub fn acquire(root: &Path) -> Result<Self, StoreError> {
         let path = root.join("lock");
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(io_error(&path))?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true);
+        let file = open_own(&path, &mut options).map_err(io_error(&path))?;
         match lock_first_byte(&file) {
             Ok(()) => {}
             Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
@@ -57,7 +53,7 @@ impl Drop for StoreLock {
 /// Whether somebody holds the lock of the store at `root`; takes nothing, creates nothing.
 pub(super) fn is_held(root: &Path) -> Result<bool, StoreError> {
     let path = root.join("lock");
-    let file = match File::open(&path) {
+    let file = match open_own(&path, OpenOptions::new().read(true)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(io_error(&path)(error)),

@@ -85,6 +85,7 @@ mod recover;
 mod redeliver;
 mod runtime;
 pub mod scan;
+mod seal;
 mod settings;
 mod signal;
 mod space;

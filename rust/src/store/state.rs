@@ -1,28 +1,38 @@
 //! State files under `{root}/config`: replaced as a whole, or not at all.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
 use super::files::{create_directory, io_error, sync_directory};
+use super::seal::{self, Seal, Verdict};
 use super::types::StoreError;
-use crate::log::fs::{self, File};
+use crate::log::fs::{self, OpenOptions};
+
+/// A larger state file is refused, bytes.
+const BYTES_MAX: u64 = 1 << 30;
 
 /// The directory of RocketMQ's JSON files.
 #[derive(Debug)]
 pub struct State {
+    root: PathBuf,
     directory: PathBuf,
     /// One save at a time: two of the same name would share the temporary file.
     saving: Mutex<()>,
+    /// Files that are not to become the previous copy: it is the good one.
+    damaged: Mutex<HashSet<String>>,
 }
 
 impl State {
     /// The state files of the store at `root`; creates nothing before the first save.
     pub fn new(root: &Path) -> Self {
         Self {
+            root: root.to_owned(),
             directory: root.join("config"),
             saving: Mutex::new(()),
+            damaged: Mutex::default(),
         }
     }
 
@@ -32,31 +42,82 @@ impl State {
         let path = self.path_of(name)?;
         create_directory(&self.directory)?;
         let temporary = self.directory.join(format!("{name}.tmp"));
-        write_synced(&temporary, bytes).map_err(io_error(&temporary))?;
-        keep_previous(&path, &self.directory.join(format!("{name}.bak")))?;
+        let backup = self.directory.join(format!("{name}.bak"));
+        let new = write_synced(&temporary, bytes).map_err(io_error(&temporary))?;
+        self.note(name, new, [&path, &backup])?;
+        if !self.damaged.lock().contains(name) {
+            keep_previous(&path, &backup)?;
+        }
         fs::rename(&temporary, &path).map_err(io_error(&path))?;
+        self.damaged.lock().remove(name);
         sync_directory(&self.directory)
     }
 
-    /// The content of `name` if it is usable, else that of `{name}.bak` if that is, else None.
+    /// Has the side file know the version to come beside those that are there.
+    fn note(&self, name: &str, new: Seal, present: [&Path; 2]) -> Result<(), StoreError> {
+        let side = seal::path_of(&self.root, name);
+        let known = seal::read(&side)?;
+        let mut seals = vec![new];
+        for path in present {
+            let Some(modified_ns) = seal::modified_ns(path).map_err(io_error(path))? else {
+                continue;
+            };
+            seals.extend(known.iter().filter(|seal| seal.is_of(modified_ns)));
+        }
+        seal::write(&side, &seals)
+    }
+
+    /// The content of `name` if it is usable, else that of `{name}.bak` if that is, else None if
+    /// neither exists. [`StoreError::State`] where there is a file and none is usable.
     pub fn load(
         &self,
         name: &str,
         is_usable: impl Fn(&[u8]) -> bool,
     ) -> Result<Option<Vec<u8>>, StoreError> {
+        let check = |bytes: &[u8]| match is_usable(bytes) {
+            true => Ok(()),
+            false => Err("not what RocketMQ writes there".to_owned()),
+        };
+        self.load_checked(name, check)
+    }
+
+    /// As [`State::load`]; `check` says what is wrong with the bytes.
+    pub fn load_checked(
+        &self,
+        name: &str,
+        check: impl Fn(&[u8]) -> Result<(), String>,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self.path_of(name)?;
-        for path in [path, self.directory.join(format!("{name}.bak"))] {
-            let bytes = match fs::read(&path) {
-                Ok(bytes) => bytes,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(io_error(&path)(error)),
+        let mut damage = None;
+        for candidate in self.candidates(name)? {
+            let content = candidate.content;
+            let reason = match content.and_then(|bytes| check(&bytes).map(|()| bytes)) {
+                Ok(bytes) => return Ok(Some(bytes)),
+                Err(reason) => reason,
             };
-            if !bytes.is_empty() && is_usable(&bytes) {
-                return Ok(Some(bytes));
+            if candidate.path == path {
+                self.damaged.lock().insert(name.to_owned());
             }
-            tracing::warn!(path = %path.display(), "empty or unreadable state file");
+            let path = candidate.path.display().to_string();
+            tracing::warn!(path, reason, "damaged state file, not used");
+            damage.get_or_insert(StoreError::State { path, reason });
         }
-        Ok(None)
+        damage.map_or(Ok(None), Err)
+    }
+
+    /// The file and its previous copy, as far as they exist, in the order to try them in.
+    pub fn candidates(&self, name: &str) -> Result<Vec<Candidate>, StoreError> {
+        let path = self.path_of(name)?;
+        let known = seal::read(&seal::path_of(&self.root, name))?;
+        let mut found = Vec::new();
+        for path in [path, self.directory.join(format!("{name}.bak"))] {
+            match checked(&path, &known) {
+                Ok(content) => found.push(Candidate { path, content }),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(io_error(&path)(error)),
+            }
+        }
+        Ok(found)
     }
 
     /// Names come from callers outside the store, so they must not leave the directory.
@@ -73,10 +134,40 @@ impl State {
     }
 }
 
-fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let file = File::create(path)?;
+/// A state file or its previous copy.
+#[derive(Debug)]
+pub struct Candidate {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it holds, or why that is damaged.
+    pub content: Result<Vec<u8>, String>,
+}
+
+/// What a file holds, unless its checksum says it is damaged.
+fn checked(path: &Path, known: &[Seal]) -> io::Result<Result<Vec<u8>, String>> {
+    let bytes = fs::read_own(path, BYTES_MAX)?;
+    if bytes.is_empty() {
+        return Ok(Err("empty".to_owned()));
+    }
+    let file = fs::open_own(path, OpenOptions::new().read(true))?;
+    Ok(match seal::verdict(known, &Seal::of(&file, &bytes)?) {
+        Verdict::Damaged => Err(format!(
+            "its {} bytes do not have their checksum",
+            bytes.len()
+        )),
+        Verdict::Unknown if !known.is_empty() => {
+            tracing::info!(path = %path.display(), "state file written by somebody else: taken");
+            Ok(bytes)
+        }
+        Verdict::Ours | Verdict::Unknown => Ok(bytes),
+    })
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<Seal> {
+    let file = fs::create_own(path)?;
     file.write_all_at(bytes, 0)?;
-    file.sync_all()
+    file.sync_all()?;
+    Seal::of(&file, bytes)
 }
 
 /// Makes the present file the previous one without a moment in which neither exists; where the
@@ -138,6 +229,122 @@ mod tests {
         assert_eq!(load().unwrap(), b"old");
         fs::remove_file(&path).unwrap();
         assert_eq!(load().unwrap(), b"old");
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found_and_the_copy_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        state.save(NAME, b"{\"old\":1}").unwrap();
+        state.save(NAME, b"{\"new\":2}").unwrap();
+        let path = root.path().join("config").join(NAME);
+        let whole = std::fs::read(&path).unwrap();
+        let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+        for bit in 0..whole.len() * 8 {
+            let mut flipped = whole.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, &flipped).unwrap();
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.set_modified(modified).unwrap();
+            let loaded = state.load(NAME, any).unwrap().unwrap();
+            assert_eq!(loaded, b"{\"old\":1}", "bit {bit}");
+        }
+        std::fs::remove_file(path.with_extension("json.bak")).unwrap();
+        let refused = state.load(NAME, any).unwrap_err().to_string();
+        assert!(
+            refused.contains("topics.json") && refused.contains("checksum"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn a_file_somebody_else_wrote_is_taken() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        state.save(NAME, b"ours").unwrap();
+        let path = root.path().join("config").join(NAME);
+        std::fs::write(&path, b"java").unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
+        file.set_modified(later).unwrap();
+        assert_eq!(state.load(NAME, any).unwrap().unwrap(), b"java");
+    }
+
+    #[test]
+    fn a_crash_after_any_file_operation_leaves_a_good_file() {
+        use crash::StopAfter;
+        for stop in 0.. {
+            let root = tempfile::tempdir().unwrap();
+            let state = State::new(root.path());
+            state.save(NAME, b"one").unwrap();
+            state.save(NAME, b"two").unwrap();
+            let watch = crate::log::watch(root.path(), StopAfter::new(stop));
+            let saved = state.save(NAME, b"three");
+            drop(watch);
+            let found = state.candidates(NAME).unwrap();
+            let is_whole = |candidate: &Candidate| candidate.content.is_ok();
+            assert!(
+                found.iter().all(is_whole),
+                "after {stop} operations: {found:?}"
+            );
+            let loaded = state.load(NAME, any).unwrap().unwrap();
+            assert!(
+                loaded == b"two" || loaded == b"three",
+                "after {stop} operations"
+            );
+            if saved.is_ok() {
+                assert_eq!(loaded, b"three");
+                assert!(stop > 10, "operations are seen");
+                return;
+            }
+            state.save(NAME, b"four").unwrap();
+            assert_eq!(state.load(NAME, any).unwrap().unwrap(), b"four");
+        }
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        state.save(NAME, b"one").unwrap();
+        let path = root.path().join("config").join(NAME);
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        let refused = state.load(NAME, any).unwrap_err().to_string();
+        assert!(refused.contains("symbolic link"), "{refused}");
+    }
+
+    mod crash {
+        use std::io;
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicUsize, Ordering};
+
+        use crate::log::{Operation, Tape, Target};
+
+        /// Lets so many operations be done, and fails all that follow.
+        #[derive(Debug)]
+        pub struct StopAfter(AtomicUsize);
+
+        impl StopAfter {
+            pub fn new(operations: usize) -> Arc<Self> {
+                Arc::new(Self(AtomicUsize::new(operations)))
+            }
+        }
+
+        impl Tape for StopAfter {
+            fn before(&self, _: Target<'_>, _: &Operation<'_>) -> io::Result<u64> {
+                let left = |left: usize| left.checked_sub(1);
+                match self
+                    .0
+                    .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left)
+                {
+                    Ok(_) => Ok(0),
+                    Err(_) => Err(io::Error::other("stopped")),
+                }
+            }
+
+            fn after(&self, _: Target<'_>, _: &Operation<'_>, _: u64) {}
+        }
     }
 
     #[test]

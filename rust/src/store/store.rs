@@ -218,9 +218,18 @@ impl Store {
         self.upkeep.state.save(name, bytes)
     }
 
-    /// Reads `config/{name}`, or its .bak when it is missing or empty.
+    /// Reads `config/{name}`, or its .bak when it is missing or damaged.
     pub fn load_state(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.upkeep.state.load(name, |_| true)
+    }
+
+    /// As [`Store::load_state`]; `check` says what is wrong with the bytes.
+    pub fn load_checked_state(
+        &self,
+        name: &str,
+        check: impl Fn(&[u8]) -> Result<(), String>,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        self.upkeep.state.load_checked(name, check)
     }
 
     /// Registers the one listener told of messages that became readable, in order.

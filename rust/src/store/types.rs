@@ -329,6 +329,17 @@ pub enum StoreError {
         /// What was found, what was expected, what to do.
         what: String,
     },
+    /// A state file is damaged, and so is its previous copy, or there is none.
+    #[error(
+        "{path}: {reason}, and no previous copy is usable; put a good copy there, \
+         or move it away to begin without it"
+    )]
+    State {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A file operation failed.
     #[error("{path}: {source}")]
     Io {

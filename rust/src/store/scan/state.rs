@@ -3,7 +3,7 @@
 use std::io;
 
 use super::Scan;
-use crate::log::fs::File;
+use crate::log::fs::{OpenOptions, open_own};
 use crate::store::checkpoint::{CHECKPOINT_BYTES, MARGIN_MS};
 use crate::store::files::io_error;
 use crate::store::layout::ABORT;
@@ -50,7 +50,7 @@ impl Scan {
     /// The times in `checkpoint`; None if the file is missing or too short.
     pub(super) fn checkpoint(&self) -> Result<Option<[i64; 3]>, StoreError> {
         let path = self.root.join("checkpoint");
-        let file = match File::open(&path) {
+        let file = match open_own(&path, OpenOptions::new().read(true)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(io_error(&path)(error)),
