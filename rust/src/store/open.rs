@@ -126,10 +126,7 @@ impl Parts<'_> {
             &state,
         )?;
         let delay = Arc::new(delay);
-
-        // What fails before here leaves a closed store closed.
-        layout::mark_open(self.root)?;
-        Marker::remove(self.root)?;
+        self.mark_open()?;
         let flusher = self.flusher(Arc::clone(&acks), recovered.last_store_timestamp_ms);
         let (puts, allocator) = self.puts(flusher, Arc::clone(&space), &queues)?;
         let reader = Reader::new(
@@ -175,6 +172,12 @@ impl Parts<'_> {
         };
         store.listen();
         Ok(store)
+    }
+
+    /// From here on the store looks open; what fails before leaves a closed store closed.
+    fn mark_open(&self) -> Result<(), StoreError> {
+        layout::mark_open(self.root)?;
+        Marker::remove(self.root)
     }
 
     fn flusher(&self, acks: Arc<Acks>, newest_ms: i64) -> Arc<Flusher<Directory>> {
