@@ -91,6 +91,14 @@ impl Checkpoint {
         (log.min(queues) - MARGIN_MS).max(0)
     }
 
+    /// Checksum of the times on disk: tells whether somebody else wrote them since.
+    pub(super) fn crc(&self) -> Result<u32, StoreError> {
+        let mut bytes = [0; 24];
+        let read = self.file.read_exact_at(&mut bytes, 0);
+        read.map_err(io_error(&self.path))?;
+        Ok(crc32fast::hash(&bytes))
+    }
+
     /// Writes the times to disk and syncs them.
     pub fn flush(&self) -> Result<(), StoreError> {
         let mut bytes = [0; 24];

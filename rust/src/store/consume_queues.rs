@@ -304,13 +304,15 @@ pub(super) fn queue_directories(
     Ok(found)
 }
 
-/// The length of the first file found; queues check the others against it.
+/// The length of the first file found that can be one; queues check the others against it.
 pub(super) fn adopted_file_bytes(
     directories: &[(String, i32, PathBuf)],
 ) -> Result<Option<u64>, StoreError> {
+    // A file cut short must not set the length: a unit has 20 bytes.
+    let is_possible = |bytes: u64| bytes >= ENTRY_BYTES as u64;
     for (_, _, path) in directories {
-        let first = offset_files(path)?.into_iter().find(|file| file.bytes > 0);
-        if let Some(file) = first {
+        let files = offset_files(path)?;
+        if let Some(file) = files.into_iter().find(|file| is_possible(file.bytes)) {
             return Ok(Some(file.bytes));
         }
     }

@@ -198,6 +198,7 @@ fn unknown(root: &Path, what: String) -> StoreError {
 /// Creates `abort`, durably: from now on the store may change.
 pub(super) fn mark_open(root: &Path) -> Result<(), StoreError> {
     let path = root.join(ABORT);
-    fs::create_own(&path).map_err(io_error(&path))?;
+    let created = fs::create_own(&path).and_then(|abort| abort.sync_all());
+    created.map_err(io_error(&path))?;
     sync_directory(root)
 }

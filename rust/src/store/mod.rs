@@ -13,6 +13,8 @@ mod clean;
 mod clean_rules;
 mod clean_run;
 #[cfg(test)]
+mod clean_stop_tests;
+#[cfg(test)]
 mod clean_tests;
 mod consume_queue;
 mod consume_queue_ext;

@@ -1,4 +1,7 @@
-//! Opening a store, in this order: lock, file sizes, recovery, threads, `abort`.
+//! Opening a store, in this order: lock, file sizes, recovery, `abort`, threads.
+//!
+//! `abort` is on disk before a thread may append: a store killed after its first append must not
+//! look closed.
 
 use std::io;
 use std::path::Path;
@@ -29,7 +32,7 @@ use super::put::{Puts, Redelivery};
 use super::queue_offsets::QueueOffsets;
 use super::rates::Rates;
 use super::read::Reader;
-use super::recover::{Recovered, Recovery};
+use super::recover::{Marker, Recovered, Recovery};
 use super::settings::Settings;
 use super::space::Space;
 use super::state::State;
@@ -77,9 +80,7 @@ pub(super) fn open(
         log,
         checkpoint,
     };
-    let store = parts.start(recovered, lock)?;
-    layout::mark_open(root)?;
-    Ok(store)
+    parts.start(recovered, lock)
 }
 
 pub(super) fn parse_levels(settings: &Settings) -> Result<DelayLevels, StoreError> {
@@ -125,7 +126,7 @@ impl Parts<'_> {
             &state,
         )?;
         let delay = Arc::new(delay);
-
+        self.mark_open()?;
         let flusher = self.flusher(Arc::clone(&acks), recovered.last_store_timestamp_ms);
         let (puts, allocator) = self.puts(flusher, Arc::clone(&space), &queues)?;
         let reader = Reader::new(
@@ -171,6 +172,12 @@ impl Parts<'_> {
         };
         store.listen();
         Ok(store)
+    }
+
+    /// From here on the store looks open; what fails before leaves a closed store closed.
+    fn mark_open(&self) -> Result<(), StoreError> {
+        layout::mark_open(self.root)?;
+        Marker::remove(self.root)
     }
 
     fn flusher(&self, acks: Arc<Acks>, newest_ms: i64) -> Arc<Flusher<Directory>> {

@@ -345,7 +345,7 @@ impl Store {
         flushed?;
         self.upkeep.finish()?;
         if self.dispatcher.progress().dispatched() == self.log.max_offset() {
-            self.upkeep.mark_closed(&self.root, self.log.max_offset())?;
+            self.upkeep.mark_closed(&self.root, &*self.log)?;
             let abort = self.root.join(layout::ABORT);
             fs::remove_file(&abort).map_err(io_error(&abort))?;
             sync_directory(&self.root)?;

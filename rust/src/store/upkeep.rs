@@ -9,14 +9,16 @@ use super::checkpoint::Checkpoint;
 use super::consume_queues::ConsumeQueues;
 use super::delay::Delay;
 use super::dispatch::Progress;
+use super::files::io_error;
 use super::index::IndexFiles;
 use super::offsets::Offsets;
 use super::periodic::Every;
 use super::rates::Rates;
-use super::recover::Marker;
+use super::recover::{LogEnd, Marker};
 use super::space::Space;
 use super::state::State;
 use super::types::StoreError;
+use super::walk::LogRead;
 use crate::clock::Clock;
 
 /// Rounds from one flush of the queues to the next where many get messages.
@@ -130,11 +132,12 @@ impl Upkeep {
         self.save()
     }
 
-    /// Leaves the figures of the closed store, so that the next open need not read the log.
-    pub(crate) fn mark_closed(&self, root: &Path, log_end: u64) -> Result<(), StoreError> {
+    /// Leaves the figures of the closed store, so that the next open knows what must be there.
+    pub(crate) fn mark_closed(&self, root: &Path, log: &impl LogRead) -> Result<(), StoreError> {
         let index = self.index.as_deref();
-        let last_ms = self.progress.store_timestamp_ms();
-        Marker::of(log_end, last_ms, &self.queues, index).save(root)
+        let end = LogEnd::of(log, log.max_offset(), self.progress.store_timestamp_ms());
+        let end = end.map_err(io_error(&root.join("commitlog")))?;
+        Marker::of(end, self.checkpoint.crc()?, &self.queues, index).save(root)
     }
 }
 

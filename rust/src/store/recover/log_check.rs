@@ -6,6 +6,7 @@ use std::path::Path;
 use super::blocks::{self, Block, Findings, Rounds, Span};
 use super::damage::{LastSeen, next_record};
 use super::heal::{Change, Damage};
+use super::log_io;
 use super::record::Belief;
 use crate::log::{Files, Segments};
 use crate::store::files::{io_error, offset_name};
@@ -84,6 +85,7 @@ impl<'a, F: Files> LogCheck<'a, F> {
             belief: Belief {
                 durable_ms,
                 file_bytes,
+                is_end_known: false,
                 multi_dispatch: MultiDispatch::default(),
             },
             rounds: Rounds::new(),
@@ -97,10 +99,60 @@ impl<'a, F: Files> LogCheck<'a, F> {
         }
     }
 
+    /// Refuses damage whatever the policy is, changing nothing.
+    pub(super) fn finding_only(mut self) -> Self {
+        self.heals = false;
+        self
+    }
+
     /// Tells queues of multi-dispatch too.
     pub(in crate::store) fn with_multi_dispatch(mut self, settings: MultiDispatch) -> Self {
         self.belief.multi_dispatch = settings;
         self
+    }
+
+    /// Checks up to where a clean stop recorded the log's end, from `start` on.
+    pub(super) fn run_to_recorded(
+        &mut self,
+        start: u64,
+        end: u64,
+        is_tail_sound: bool,
+        missing: impl Fn(Queued<'_>) -> Option<u64>,
+    ) -> Result<u64, StoreError> {
+        self.belief.is_end_known = true;
+        self.restore_last_files(end)?;
+        // A log whose last file was missing now ends with that file.
+        let whole = self.log.max_offset();
+        let end = if end > start && self.healed.last().is_some_and(|(_, to)| *to >= end) {
+            whole
+        } else {
+            end
+        };
+        self.run(start, Some(end), missing)?;
+        if let Some(from) = self.doubtful().filter(|_| !is_tail_sound) {
+            self.mend(self.damage(from, end))?;
+        }
+        self.belief.is_end_known = false;
+        Ok(end)
+    }
+
+    /// Puts files where the last ones are missing.
+    fn restore_last_files(&mut self, end: u64) -> Result<(), StoreError> {
+        let file_bytes = self.log.file_size();
+        let last = end.saturating_sub(1) / file_bytes * file_bytes;
+        let mut from = match self.log.starts().last() {
+            Some(start) => start + file_bytes,
+            None if end == 0 => return Ok(()),
+            None => last,
+        };
+        let first = last.saturating_sub(MISSING_FILES_MAX as u64 * file_bytes);
+        from = from.max(first);
+        while from < end {
+            self.mend(self.damage(from, from + file_bytes))?;
+            from += file_bytes;
+            self.log.truncate_to(from).map_err(log_io)?;
+        }
+        Ok(())
     }
 
     /// Checks from `start`, where a record starts, to `limit`, or to where the log ends; returns
@@ -301,8 +353,12 @@ impl<'a, F: Files> LogCheck<'a, F> {
             return Ok(());
         }
         let root = self.root.display().to_string();
+        let why = match self.belief.is_end_known {
+            true => "records were there when the store was closed",
+            false => "valid records follow",
+        };
         let what = format!(
-            "{what}, but valid records follow. See all of it with `mqstore verify {root}`; go on \
+            "{what}, but {why}. See all of it with `mqstore verify {root}`; go on \
              without what is lost with damagePolicy=heal, or in a copy with `mqstore repair \
              {root} --to NEW_DIRECTORY`"
         );

@@ -1,5 +1,7 @@
-//! What a clean close leaves for the next open, so that it need not read the log: a store whose
-//! marker fits what is on disk was not touched since.
+//! What a clean close leaves for the next open: where the log ended, and what was derived from it.
+//!
+//! It counts only with the checkpoint it was written beside: if RocketMQ ran since, it wrote
+//! another. Bytes missing or wrong below the end it records are damage, not a torn tail.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,19 +12,56 @@ use crate::format::message::BLANK_BYTES;
 use crate::log::fs;
 use crate::store::consume_queue::ConsumeQueue;
 use crate::store::consume_queues::ConsumeQueues;
-use crate::store::files::{create_directory, io_error};
+use crate::store::files::{create_directory, io_error, sync_directory};
 use crate::store::index::IndexFiles;
 use crate::store::types::StoreError;
 use crate::store::walk::LogRead;
+
+/// Bytes before the end of the log whose checksum is kept.
+const TAIL_BYTES: u64 = 64 << 10;
+
+/// Where a log ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::store) struct LogEnd {
+    /// End of the log, bytes.
+    pub log_end: u64,
+    /// Store time of the last record, milliseconds since the epoch.
+    pub last_store_timestamp_ms: i64,
+    /// Checksum of the last bytes: records have none of their header and properties.
+    pub tail_crc: u32,
+}
+
+impl LogEnd {
+    /// The figures of a log that ends at `log_end`.
+    pub(in crate::store) fn of(
+        log: &impl LogRead,
+        log_end: u64,
+        last_store_timestamp_ms: i64,
+    ) -> io::Result<Self> {
+        // A read ends where its file does.
+        let last_file = log.next_file_start(log_end.saturating_sub(1));
+        let file_bytes = log.next_file_start(0);
+        let from = log_end
+            .saturating_sub(TAIL_BYTES)
+            .max(last_file.saturating_sub(file_bytes));
+        let mut bytes = vec![0; usize::try_from(log_end.saturating_sub(from)).unwrap_or(0)];
+        let read = log.read_at(from, &mut bytes)?;
+        Ok(Self {
+            log_end,
+            last_store_timestamp_ms,
+            tail_crc: crc32fast::hash(&bytes[..read]),
+        })
+    }
+}
 
 /// Figures of a closed store, in `{root}/mqstack/closed.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::store) struct Marker {
-    /// End of the log, bytes.
-    pub log_end: u64,
-    /// Store time of the last record, milliseconds since the epoch.
-    pub last_store_timestamp_ms: i64,
+    pub end: LogEnd,
+    /// Checksum of the checkpoint's times.
+    pub checkpoint_crc: u32,
     /// Consume queues, and the sum of their maximum offsets.
     pub queues: usize,
     pub queue_offsets: i64,
@@ -33,40 +72,52 @@ pub(in crate::store) struct Marker {
 impl Marker {
     /// The figures of a store that is about to be closed.
     pub(in crate::store) fn of(
-        log_end: u64,
-        last_store_timestamp_ms: i64,
+        end: LogEnd,
+        checkpoint_crc: u32,
         queues: &ConsumeQueues,
         index: Option<&IndexFiles>,
     ) -> Self {
         let all = queues.all();
         Self {
-            log_end,
-            last_store_timestamp_ms,
+            end,
+            checkpoint_crc,
             queues: all.len(),
             queue_offsets: all.iter().map(|queue| queue.max_offset()).sum(),
             index: index.and_then(IndexFiles::newest),
         }
     }
 
-    /// Writes the marker. It is not synced: without it the next open takes longer, and a store
-    /// that was opened since is not believed to be clean.
+    /// Writes the marker, durably. A torn one is none.
     pub(in crate::store) fn save(&self, root: &Path) -> Result<(), StoreError> {
         let path = path_of(root);
         create_directory(&root.join("mqstack"))?;
         let text = serde_json::to_vec(self).map_err(io::Error::other);
-        text.and_then(|text| fs::write(&path, text))
-            .map_err(io_error(&path))
+        let save = |text: Vec<u8>| {
+            let file = fs::File::create(&path)?;
+            file.write_all_at(&text, 0)?;
+            file.sync_all()
+        };
+        text.and_then(save).map_err(io_error(&path))?;
+        sync_directory(&root.join("mqstack"))
     }
 
-    /// Takes the marker away; it describes nothing that is open. None where it is missing or torn.
-    pub(in crate::store) fn take(root: &Path) -> Result<Option<Self>, StoreError> {
+    /// Takes the marker away; it describes nothing that is open.
+    pub(in crate::store) fn remove(root: &Path) -> Result<(), StoreError> {
+        let path = path_of(root);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(&path)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The marker, None where it is missing or torn.
+    pub(super) fn read(root: &Path) -> Result<Option<Self>, StoreError> {
         let path = path_of(root);
         let text = match fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(io_error(&path)(error)),
         };
-        fs::remove_file(&path).map_err(io_error(&path))?;
         Ok(serde_json::from_slice(&text).ok())
     }
 
@@ -77,18 +128,29 @@ impl Marker {
         queues: &ConsumeQueues,
         index: Option<&IndexFiles>,
     ) -> io::Result<bool> {
-        let now = Self::of(self.log_end, self.last_store_timestamp_ms, queues, index);
-        if now != *self || self.log_end < log.min_offset() || self.log_end > log.max_offset() {
+        let log_end = self.end.log_end;
+        let now = Self::of(self.end.clone(), self.checkpoint_crc, queues, index);
+        if now != *self || log_end < log.min_offset() || log_end > log.max_offset() {
             return Ok(false);
         }
-        let beyond = |queue: &ConsumeQueue| queue.end_physical() > self.log_end.cast_signed();
+        let beyond = |queue: &ConsumeQueue| queue.end_physical() > log_end.cast_signed();
         if queues.all().iter().any(|queue| beyond(queue)) {
             return Ok(false);
         }
-        // RocketMQ may have appended since; where the log ends nothing is written.
+        Ok(self.has_sound_tail(log)? && !self.is_exceeded(log)?)
+    }
+
+    /// Whether the last bytes of the log are those that there were.
+    pub(super) fn has_sound_tail(&self, log: &impl LogRead) -> io::Result<bool> {
+        let end = &self.end;
+        Ok(LogEnd::of(log, end.log_end, end.last_store_timestamp_ms)? == *end)
+    }
+
+    /// Whether somebody appended since: where the log ended something is written.
+    pub(super) fn is_exceeded(&self, log: &impl LogRead) -> io::Result<bool> {
         let mut next = [0; BLANK_BYTES];
-        let read = log.read_at(self.log_end, &mut next)?;
-        Ok(next[..read].iter().all(|byte| *byte == 0))
+        let read = log.read_at(self.end.log_end, &mut next)?;
+        Ok(next[..read].iter().any(|byte| *byte != 0))
     }
 
     /// Whether queues that there were are gone.

@@ -27,12 +27,14 @@ mod witness;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use self::heal::Change;
 pub(super) use self::heal::is_stand_in;
+use self::log_check::Queued;
 pub(super) use self::log_check::{Left, LogCheck};
 use self::lost::LostUnits;
-pub(super) use self::marker::Marker;
+pub(super) use self::marker::{LogEnd, Marker};
 pub(in crate::store) use self::record::good_record;
 use self::witness::FirstMet;
 use super::checkpoint::Checkpoint;
@@ -123,7 +125,7 @@ impl<F: Files> Recovery<'_, F> {
         )?;
         let index = settings.index_enabled.then_some(index);
 
-        let marker = Marker::take(self.root)?.filter(|_| self.was_clean);
+        let marker = self.marker()?;
         let queues = Arc::new(queues);
         let index = index.map(Arc::new);
         if let Some(marker) = &marker
@@ -131,10 +133,36 @@ impl<F: Files> Recovery<'_, F> {
             && marker
                 .fits(self.log, &queues, index.as_deref())
                 .map_err(log_io)?
+            && self.is_sound(marker)?
         {
             return self.untouched(marker, queues, index);
         }
         self.checked(marker.as_ref(), queues, index)
+    }
+
+    /// What a clean stop recorded, if nobody else wrote the checkpoint since.
+    fn marker(&self) -> Result<Option<Marker>, StoreError> {
+        let crc = self.checkpoint.crc()?;
+        let marker = Marker::read(self.root)?.filter(|marker| marker.checkpoint_crc == crc);
+        Ok(marker.filter(|_| self.was_clean))
+    }
+
+    /// Whether the files that are checked after a clean stop hold good records up to its end.
+    fn is_sound(&self, marker: &Marker) -> Result<bool, StoreError> {
+        let log_end = marker.end.log_end;
+        let start = self.check_start(0)?.min(log_end);
+        let bytes = log_end - start;
+        tracing::info!(bytes, from = start, "checking the last commit-log files");
+        let started = Instant::now();
+        let mut check = self.log_check().finding_only();
+        let found = check.run(start, Some(log_end), |_| None);
+        let is_sound = match found {
+            Err(StoreError::Damaged { .. }) => false,
+            found => found.map(|_| !check.has_doubts())?,
+        };
+        let elapsed_ms = started.elapsed().as_millis();
+        tracing::info!(is_sound, elapsed_ms, "checked the last commit-log files");
+        Ok(is_sound)
     }
 
     /// A store that is as it was closed.
@@ -144,7 +172,12 @@ impl<F: Files> Recovery<'_, F> {
         queues: Arc<ConsumeQueues>,
         index: Option<Arc<IndexFiles>>,
     ) -> Result<Recovered, StoreError> {
-        self.log.truncate_to(marker.log_end).map_err(log_io)?;
+        let LogEnd {
+            log_end,
+            last_store_timestamp_ms,
+            ..
+        } = marker.end;
+        self.log.truncate_to(log_end).map_err(log_io)?;
         let writer = match &index {
             Some(index) => Some(IndexWriter::resume(
                 Arc::clone(index),
@@ -153,14 +186,7 @@ impl<F: Files> Recovery<'_, F> {
             None => None,
         };
         let derived = self.derived(&queues, writer)?;
-        self.recovered(
-            marker.log_end,
-            marker.last_store_timestamp_ms,
-            0,
-            derived,
-            queues,
-            index,
-        )
+        self.recovered(log_end, last_store_timestamp_ms, 0, derived, queues, index)
     }
 
     /// A store whose log and derived files have to be looked at.
@@ -176,7 +202,7 @@ impl<F: Files> Recovery<'_, F> {
         let start = self.check_start(safe_ms)?;
         check.fill_gaps(start)?;
         let met = FirstMet::default();
-        let log_end = check.run(start, None, |queued| {
+        let log_end = self.end_of_log(&mut check, marker, start, |queued| {
             met.note(&queued);
             lost.from(&queued)
         })?;
@@ -219,6 +245,26 @@ impl<F: Files> Recovery<'_, F> {
         queues.flush()?;
         let last_ms = check.last_store_timestamp_ms();
         self.recovered(log_end, last_ms, healed, derived, queues, index)
+    }
+
+    /// Checks from `start` on; the log ends where a clean stop recorded it, or further on.
+    fn end_of_log(
+        &self,
+        check: &mut LogCheck<'_, F>,
+        marker: Option<&Marker>,
+        start: u64,
+        missing: impl Fn(Queued<'_>) -> Option<u64>,
+    ) -> Result<u64, StoreError> {
+        let Some(marker) = marker.filter(|marker| marker.end.log_end > start) else {
+            return check.run(start, None, missing);
+        };
+        let is_tail_sound = marker.has_sound_tail(self.log).map_err(log_io)?;
+        let end = marker.end.log_end;
+        let end = check.run_to_recorded(start, end, is_tail_sound, &missing)?;
+        if marker.is_exceeded(self.log).map_err(log_io)? && end == marker.end.log_end {
+            return check.run(end, None, missing);
+        }
+        Ok(end)
     }
 
     /// Settles the index, then checks what else of the log dispatch is about to read: older files

@@ -21,6 +21,9 @@ pub(super) struct Belief {
     pub durable_ms: i64,
     /// Bytes of a file of the log.
     pub file_bytes: u64,
+    /// A clean stop recorded where the log ends: a record before bad bytes is doubted whenever
+    /// it was stored.
+    pub is_end_known: bool,
     /// Which queues more a record is in.
     pub multi_dispatch: MultiDispatch,
 }
@@ -37,7 +40,8 @@ impl Belief {
     /// Whether the end of a record may be missing. It is there if something was written right
     /// behind it, into the same sector.
     pub(super) fn is_doubtful(&self, record: &RecordView<'_>) -> bool {
-        record.properties.ends_with(&[0]) && record.store_timestamp_ms > self.durable_ms
+        let is_recent = record.store_timestamp_ms > self.durable_ms;
+        record.properties.ends_with(&[0]) && (self.is_end_known || is_recent)
     }
 
     /// Whether properties are zero where a sector ends: a lost sector, or the lost end of one,

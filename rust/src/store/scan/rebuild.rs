@@ -15,7 +15,7 @@ use crate::log::fs;
 use crate::store::files::{create_directory, io_error, list, sync_directory};
 use crate::store::layout;
 use crate::store::lock::StoreLock;
-use crate::store::recover::{Left, Marker};
+use crate::store::recover::{Left, LogEnd, Marker};
 use crate::store::types::StoreError;
 use crate::store::walk::LogRead;
 
@@ -92,7 +92,7 @@ fn in_place(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, St
     let site = root.join(SITE);
     remove_tree(&site)?;
     layout::mark_open(root)?;
-    Marker::take(root)?;
+    Marker::remove(root)?;
     let safe_ms = scan.safe_ms()?;
     let left = if state.is_clean {
         Left::Clean
@@ -243,7 +243,9 @@ fn finish(
     built.checkpoint.set_queue_timestamp(time);
     built.checkpoint.set_index_timestamp(time);
     built.checkpoint.flush()?;
-    let marker = Marker::of(source.log_end, time, &built.queues, Some(&built.index));
+    let end = LogEnd::of(&log, source.log_end, time).map_err(log_error(0))?;
+    let checkpoint_crc = built.checkpoint.crc()?;
+    let marker = Marker::of(end, checkpoint_crc, &built.queues, Some(&built.index));
     marker.save(root)?;
     let abort = root.join(layout::ABORT);
     if abort.exists() {
