@@ -80,8 +80,8 @@ def test_without_force_an_unchanged_table_is_only_asked_about(
     asked: list[bool] = []
 
     class Counting(Routes):
-        def query_version(self, address: str, version: object) -> object:
-            answer = super().query_version(address, version)  # type: ignore[arg-type]
+        def query_version(self, address: str, version: object, source: str) -> object:
+            answer = super().query_version(address, version, source)  # type: ignore[arg-type]
             asked.append(answer[0])
             return answer
 

@@ -4,6 +4,7 @@
 //! store does to its directory.
 
 use std::fs;
+pub use std::fs::Metadata;
 use std::io::{self, IoSliceMut};
 use std::num::NonZero;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -322,10 +323,7 @@ fn not_ours(what: &str) -> io::Error {
 /// Creates an empty file as [`open_own`] opens one.
 pub fn create_own(path: impl AsRef<Path>) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    let file = open_own(path, options.write(true).create(true))?;
-    // Not while it is opened: what is no regular file is left as it is.
-    file.set_len(0)?;
-    Ok(file)
+    open_own(path, options.write(true).create(true).truncate(true))
 }
 
 /// All that is in a file of ours, of at most `bytes_max`.

@@ -5,14 +5,13 @@
 //! of the version it replaces stays: whatever a crash leaves has its line. A rename and a link keep
 //! the time of change, so a file of another time was written by somebody else.
 
-use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use super::files::{create_directory, io_error, sync_directory};
 use super::types::StoreError;
-use crate::log::fs::{self, File};
+use crate::log::fs::{self, File, Metadata};
 
 /// What a side file may hold at most, bytes: three lines, and room.
 const BYTES_MAX: u64 = 4096;
