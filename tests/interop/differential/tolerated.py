@@ -63,7 +63,9 @@ TOLERATED = (
     Line("*bad:*", "code remark", "configuration is text", ours="the body is not UTF-8"),
     Line("bad:12, *", "code", "fewer than no messages are none", java=JAVA_ERROR),
     Line("bad:321, *", "code remark", "no request makes a queue", ours=".* is not exist!"),
+    Line("topics:perm 15", "code remark", "a permission is 0 to 7"),
     # --- access control
+    Line("acl:*: batch *", "code remark fields", "a batch needs what a send needs"),
     Line("bad:50, *", "remark", "no secret is told", java="The accessKey="),
     Line("bad:5?, long words", "remark", "long words are cut"),
     Line("acl:make; short *", "remark", "no secret is told"),

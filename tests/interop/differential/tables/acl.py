@@ -46,7 +46,8 @@ def of_topics() -> dict[str, Case]:
         plain = send("send", b=topic, e="0")
         found[f"send {topic}"] = plain
         found[f"send {topic}, V1"] = v1(plain)
-        found[f"batch {topic}"] = send("batch", TWO, 320, b=topic, m="true", e="0")
+        # To a queue of their own: Java stores those that we refuse.
+        found[f"batch {topic}"] = send("batch", TWO, 320, b=topic, m="true", e="2")
         found[f"pull {topic}"] = pull(topic, "acl_sub")
         found[f"query {topic}"] = Case(
             "query", 12,
