@@ -207,7 +207,7 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
         """
         try:
             # Before the start: a signal that comes as the first message does ends run() too.
-            with catching_signals(self._over.set):
+            with catching_signals(lambda _number: self._over.set()):
                 if self._thread is None:
                     self.start()
                 thread = self._running
