@@ -3,6 +3,7 @@
 Durations are seconds, as float or timedelta; sizes are bytes. RocketMQ's defaults and limits.
 """
 
+import ipaddress
 import os
 import re
 import socket
@@ -66,13 +67,23 @@ def namesrv_addresses(namesrv: str | Iterable[str] | None) -> tuple[str, ...]:
     """
     if namesrv is None:
         namesrv = os.environ.get("NAMESRV_ADDR") or NAMESRV_DEFAULT
-    parts = re.split(r"[;,]", namesrv) if isinstance(namesrv, str) else list(namesrv)
+    parts = re.split(r"[;,]", namesrv) if isinstance(namesrv, str) else _texts(namesrv)
     if len(parts) == 1 and is_address_server(parts[0].strip()):
         return (parts[0].strip(),)
     addresses = tuple(dict.fromkeys(_address(part) for part in parts if part.strip()))
     if not addresses:
         raise ValueError(f"namesrv {namesrv!r} names no NameServer; give host:port")
     return addresses
+
+
+def _texts(namesrv: object) -> list[str]:
+    texts = []
+    for part in namesrv if isinstance(namesrv, Iterable) else (namesrv,):
+        if not isinstance(part, str):
+            given = type(part if isinstance(namesrv, (list, tuple)) else namesrv).__name__
+            raise TypeError(f"namesrv must be host:port as str, or a list of them, not {given}")
+        texts.append(part)
+    return texts
 
 
 def is_address_server(address: str) -> bool:
@@ -85,9 +96,18 @@ def _address(text: str) -> str:
     host, colon, port = text.rpartition(":")
     if not colon or (text.count(":") > 1 and not host.endswith("]")):
         host, port = text, "9876"
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536 or "/" in host:
+    legal_host = bool(host) and "/" not in host and (":" not in host or _is_ipv6(host))
+    if not legal_host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ValueError(f"{text!r} is no address; give host:port, for example 127.0.0.1:9876")
     return f"{host}:{port}"
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        ipaddress.IPv6Address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
 
 
 def read_address_map(text: str) -> dict[str, str]:

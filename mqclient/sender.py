@@ -7,7 +7,7 @@ import asyncio
 import itertools
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mqclient.config import ProducerSettings
@@ -36,6 +36,8 @@ RETRY_CODES = frozenset(
     )
 )
 """Answers after which another broker is tried; SYSTEM_BUSY is not among them, as in RocketMQ."""
+PAUSE_FIRST, PAUSE_LAST = 0.1, 2.0
+"""Seconds until a broker that failed is tried again, at most: from, doubling, to."""
 
 
 class QueueChooser:
@@ -154,11 +156,18 @@ class Sender:
         deadline = started + timeout
         topic = outgoing.topic
         failed_broker, last_error = failure or (None, None)
+        failed = {failed_broker}
+        pauses = _pauses()
         for tries_left in range(self.settings.retries - (failure is not None), -1, -1):
             route = await self.route(topic, deadline - time.monotonic())
             chosen = self.choose(topic, route, failed_broker)
-            if last_error is not None and time.monotonic() >= deadline:
-                break
+            if last_error is not None:
+                if chosen.broker_name in failed:  # no fresh one: it may be restarting
+                    left = deadline - time.monotonic()
+                    await asyncio.sleep(max(0.0, min(next(pauses), left / 2)))
+                if time.monotonic() >= deadline:
+                    break
+            failed.add(chosen.broker_name)
             failed_broker = chosen.broker_name
             lane = self._lane(chosen)
             left = max(0.001, deadline - time.monotonic())
@@ -234,6 +243,14 @@ class Sender:
             if route is not None and queue.broker_name in route.brokers:
                 lanes.by_queue[queue] = lane  # else its address is another topic's to tell
         return lane
+
+
+def _pauses() -> Iterator[float]:
+    """Seconds before each further try of a broker that failed; no two producers keep step."""
+    longest = PAUSE_FIRST
+    while True:
+        yield longest * random.uniform(0.5, 1.0)
+        longest = min(longest * 2, PAUSE_LAST)
 
 
 def _judge(lane: Lane, error: Exception) -> Failure:

@@ -42,7 +42,7 @@ async def until_signal(other: asyncio.Event, begin: Callable[[], Awaitable[None]
     """
     loop = asyncio.get_running_loop()
     event = asyncio.Event()
-    with catching_signals(lambda: loop.call_soon_threadsafe(event.set)):
+    with catching_signals(lambda _number: loop.call_soon_threadsafe(event.set)):
         await begin()
         waits = [loop.create_task(event.wait()), loop.create_task(other.wait())]
         try:
@@ -53,15 +53,15 @@ async def until_signal(other: asyncio.Event, begin: Callable[[], Awaitable[None]
 
 
 @contextlib.contextmanager
-def catching_signals(act: Callable[[], object]) -> Iterator[None]:
-    """Call `act` for SIGINT and SIGTERM meanwhile; a no-op off the main thread."""
+def catching_signals(act: Callable[[int], object]) -> Iterator[None]:
+    """Call `act` with the number of each SIGINT or SIGTERM; a no-op off the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
         for number in _SIGNALS:
-            signal.signal(number, lambda *_: act())
+            signal.signal(number, lambda number, _frame: act(number))
         yield
     finally:
         for number, handler in before.items():

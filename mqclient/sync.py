@@ -172,6 +172,19 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
     ) -> None:
         super().__init__(AsyncPushConsumer(group, namesrv, transport=transport, **options))
 
+    def close(self, timeout: Duration = 20.0) -> None:
+        """Stop pulling, let running handlers end, commit, leave the group; twice is fine.
+
+        timeout: seconds for the handlers. Inside a handler it returns at once, and the rest
+        happens when that handler has ended. In a forked child it only forgets the client.
+        """
+        if self._twin.in_handler:
+            self._over.set()
+            closing = threading.Thread(target=super().close, args=(timeout,), name="mqclient-close")
+            closing.start()
+            return
+        super().close(timeout)
+
     def subscribe(self, topic: str, expression: str | SqlFilter, handler: Handler) -> None:
         """Read a topic; before or after the start, replacing an earlier subscription of it.
 
@@ -207,7 +220,7 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
         """
         try:
             # Before the start: a signal that comes as the first message does ends run() too.
-            with catching_signals(self._over.set):
+            with catching_signals(lambda _number: self._over.set()):
                 if self._thread is None:
                     self.start()
                 thread = self._running

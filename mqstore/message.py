@@ -175,6 +175,8 @@ def _as_bytes(body: object) -> bytes:
 
 def _joined_keys(keys: str | Iterable[str]) -> str:
     """Several keys as RocketMQ stores them; each must be findable on its own."""
+    if isinstance(keys, bytes) or not isinstance(keys, Iterable):
+        raise TypeError(f"keys must be str or a list of str, not {type(keys).__name__}")
     words = [keys] if isinstance(keys, str) else list(keys)
     for word in words:
         if not isinstance(word, str):

@@ -1,9 +1,8 @@
 """`mqclient send`."""
 
 import asyncio
-import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+import signal
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,11 @@ from typing import Any
 import click
 
 from mqclient.aio import Message, Producer, SendResult
+from mqclient.cli.lines import Lines
 from mqclient.cli.options import connection_options, run_async
 from mqclient.cli.send_file import Resend, send_file
 from mqclient.config import Credentials
+from mqclient.signals import catching_signals
 from mqclient.tls import Tls
 from mqstore.cli.output import chosen_format, output_option, write_rows
 
@@ -58,6 +59,9 @@ def send(
 ) -> int:
     """Send BODIES to TOPIC, a message each; without any, the lines of standard input.
 
+    A line is sent as soon as it is read. Ctrl-C or SIGTERM ends the reading: what was read is
+    sent, and the exit code is 130 or 143.
+
     With --from, the messages of a file that mqstore export wrote, with the unique key, born
     time, tag, keys and properties they had; to the topic they had unless TOPIC is given.
     """
@@ -71,8 +75,8 @@ def send(
         if fields[option]:
             raise click.UsageError(f"--{option.replace('_', '-')} goes with --from only")
     message = partial(_message, topic, fields)
-    lines: Iterable[bytes] = [body.encode() for body in bodies] or _lines()
-    return run_async(_send(message, lines, namesrv, options, output))
+    given = [body.encode() for body in bodies]
+    return run_async(_send(message, given, namesrv, options, output))
 
 
 def _resend(
@@ -116,51 +120,101 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _lines() -> Iterator[bytes]:
-    """Lines of standard input without their ends; empty ones are skipped."""
-    for line in sys.stdin.buffer:
-        body = line.rstrip(b"\r\n")
-        if body:
-            yield body
-
-
 async def _send(
     message: Callable[[bytes], Message],
-    bodies: Iterable[bytes],
+    bodies: list[bytes],
     namesrv: str | None,
     options: dict[str, Any],
     output: str | None,
 ) -> int:
-    """Send with a window; answers are written in the order of the messages.
+    """Send the bodies, or the lines of standard input. Returns the exit code.
 
-    options: arguments of the producer.
+    options: arguments of the producer. A signal ends the reading: what was read is still sent, and
+    the exit code is 128 and the signal's number.
     """
-    rows: list[dict[str, Any]] = []
-    at_once = chosen_format(output) == "jsonl"
-    under_way: deque[asyncio.Task[SendResult]] = deque()
+    loop = asyncio.get_running_loop()
+    signals: list[int] = []
+    lines = None if bodies else Lines()
 
-    async def answer() -> None:
-        row = _row(await under_way.popleft())
-        if at_once:
-            write_rows([row], COLUMNS, "jsonl")
-        else:
-            rows.append(row)
+    def end(number: int) -> None:
+        signals.append(number)
+        if lines is not None:
+            loop.call_soon_threadsafe(lines.stop)
 
-    async with Producer(namesrv, **options) as producer:
+    with catching_signals(end):
+        async with Producer(namesrv, **options) as producer:
+            sending = _Sending(producer, message, output)
+            sent = await sending.run(lines.batches() if lines else _given(bodies))
+    if not signals:
+        return 0
+    name = signal.Signals(signals[0]).name
+    click.echo(f"mqclient: stopped by {name}; all {sent} messages it read are sent", err=True)
+    return 128 + signals[0]
+
+
+async def _given(bodies: list[bytes]) -> AsyncIterator[list[bytes]]:
+    yield bodies
+
+
+class _Sending:
+    """Sends with a window; answers are written in the order of the messages."""
+
+    def __init__(
+        self, producer: Producer, message: Callable[[bytes], Message], output: str | None
+    ) -> None:
+        self._producer, self._message, self._output = producer, message, output
+        self._at_once = chosen_format(output) == "jsonl"
+        self._rows: list[dict[str, Any]] = []
+        self._under_way: asyncio.Queue[asyncio.Task[SendResult] | None] = asyncio.Queue()
+        self._room = asyncio.Semaphore(IN_FLIGHT_MAX)
+
+    async def run(self, batches: AsyncIterator[list[bytes]]) -> int:
+        """Send all that comes; returns how many. Raises what the first failed send does."""
+        feeding = asyncio.create_task(self._feed(batches))
         try:
-            for body in bodies:
-                under_way.append(asyncio.ensure_future(producer.send(message(body))))
-                if len(under_way) >= IN_FLIGHT_MAX:
-                    await answer()
-            while under_way:
-                await answer()
+            sent = await self._answers()
+            await feeding
+            return sent
         finally:
-            for task in under_way:
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
+            await self._cancel_rest()
+            if self._rows:
+                write_rows(self._rows, COLUMNS, self._output)
+
+    async def _feed(self, batches: AsyncIterator[list[bytes]]) -> None:
+        try:
+            async for bodies in batches:
+                for body in bodies:
+                    await self._room.acquire()
+                    sending = self._producer.send(self._message(body))
+                    self._under_way.put_nowait(asyncio.ensure_future(sending))
+        finally:
+            self._under_way.put_nowait(None)
+
+    async def _answers(self) -> int:
+        """Await and write every answer, as soon as it is there; returns how many."""
+        count = 0
+        while (task := await self._under_way.get()) is not None:
+            try:
+                row = _row(await task)
+            finally:
                 task.cancel()
-            await asyncio.gather(*under_way, return_exceptions=True)
-            if rows:
-                write_rows(rows, COLUMNS, output)
-    return 0
+            self._room.release()
+            count += 1
+            if self._at_once:
+                write_rows([row], COLUMNS, "jsonl")
+            else:
+                self._rows.append(row)
+        return count
+
+    async def _cancel_rest(self) -> None:
+        tasks = []
+        while not self._under_way.empty():
+            if (task := self._under_way.get_nowait()) is not None:
+                task.cancel()
+                tasks.append(task)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _row(result: SendResult) -> dict[str, Any]:

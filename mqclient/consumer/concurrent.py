@@ -49,6 +49,11 @@ class ConcurrentService:
         self._giving_back: set[asyncio.Task[None]] = set()
         self._stopping = False
 
+    @property
+    def calling(self) -> bool:
+        """Whether the caller is one of the handlers."""
+        return self._workers.calling
+
     def submit(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         """Consume messages of one queue; they are already held there."""
         if held.queue.topic.startswith(RETRY_PREFIX):

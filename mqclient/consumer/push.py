@@ -97,6 +97,7 @@ class PushConsumer:
             self._consumer_data,
         ).serve()
         client.set_consumer(self._consumer_data)
+        self._closing: asyncio.Task[None] | None = None
         if clustering:
             retry = RETRY_PREFIX + settings.group
             self._subscriptions[retry] = tag_subscription(retry, "*", None)
@@ -129,9 +130,21 @@ class PushConsumer:
     async def close(self, timeout: Duration = 20.0) -> None:
         """Stop pulling, let running handlers end, commit, leave the group.
 
-        timeout: seconds for the handlers. Messages not handled yet go to other members.
+        timeout: seconds for the handlers. Messages not handled yet go to other members. Inside a
+        handler it returns at once, and the rest happens when that handler has ended.
         """
         limit = seconds(timeout)
+        if self._closing is None or self._closing.done():
+            self._closing = asyncio.create_task(self._close(limit))
+        if not self.in_handler:
+            await asyncio.shield(self._closing)
+
+    @property
+    def in_handler(self) -> bool:
+        """Whether the caller is a handler of this consumer: it must not wait for its own end."""
+        return self._service.calling
+
+    async def _close(self, limit: float) -> None:
         if self._client.running:
             await self._assignment.stop()
             await self._service.stop(limit)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any
 
 from mqclient.consumer.context import ConsumeContext, Handler
@@ -22,6 +23,8 @@ __all__ = ["ConsumeRequest", "Workers"]
 
 TURN = 32
 """Handlers that one task runs before it lets others have the loop."""
+_of_handler: ContextVar["Workers | None"] = ContextVar("_of_handler", default=None)
+"""Whose handler runs here: in its thread or task, and in the tasks that it starts."""
 
 
 class ConsumeRequest:
@@ -93,8 +96,8 @@ class Workers:
 
     def __init__(self, count: int, thread_prefix: str, done: Done) -> None:
         self._done = done
-        self._tasks = _Tasks(count, self._finished)
-        self._threads = _Threads(count, thread_prefix, self._finished)
+        self._tasks = _Tasks(count, self._finished, self._enter)
+        self._threads = _Threads(count, thread_prefix, self._finished, self._enter)
         self._in_flight = 0
         self._stopping = False
         self._idle = asyncio.Event()
@@ -103,6 +106,15 @@ class Workers:
     def in_flight(self) -> int:
         """Calls of handlers that were submitted and have no outcome yet."""
         return self._in_flight
+
+    @property
+    def calling(self) -> bool:
+        """Whether the caller is one of the handlers."""
+        return _of_handler.get() is self
+
+    def _enter(self) -> None:
+        """Mark a thread or task of handlers; once each, as every call costs time."""
+        _of_handler.set(self)
 
     def submit(
         self,
@@ -160,9 +172,10 @@ class _Tasks:
     wait for anything, one task does all of it.
     """
 
-    def __init__(self, count: int, finished: Done) -> None:
+    def __init__(self, count: int, finished: Done, enter: Callable[[], None]) -> None:
         self._count = count
         self._finished = finished
+        self._enter = enter
         self._parts = _Parts()
         self._begun: deque[tuple[ConsumeRequest, Awaitable[Any]]] = deque()
         self._idle: list[asyncio.Future[None]] = []
@@ -206,6 +219,7 @@ class _Tasks:
     async def _work(self) -> None:
         parts, begun = self._parts, self._begun
         turn = 0
+        self._enter()
         self._coming = False
         while True:
             if begun:
@@ -242,10 +256,11 @@ class _Threads:
     does all of it. A bunch costs one wake-up of the loop, however many handlers ended meanwhile.
     """
 
-    def __init__(self, count: int, prefix: str, finished: Done) -> None:
+    def __init__(self, count: int, prefix: str, finished: Done, enter: Callable[[], None]) -> None:
         self._count = count
         self._prefix = prefix
         self._finished = finished
+        self._enter = enter
         self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
         """Gives an idle thread its next work, or its end."""
         self._lock = threading.Lock()  # guards all that follows
@@ -294,6 +309,7 @@ class _Threads:
                 self._coming = True
 
     def _work(self) -> None:
+        self._enter()
         request = self._next(arrived=True)
         while True:
             while request is None:

@@ -6,6 +6,7 @@ import re
 import shlex
 import socket
 import threading
+import time
 
 import pytest
 
@@ -21,6 +22,7 @@ from mqclient import (
 )
 from mqclient import aio as mqaio
 from mqclient.cli import main as mqclient_main
+from mqclient.lane import Lane
 from mqclient.mqadmin import main as mqadmin_main
 from mqclient.wire import SerializeType
 from mqserver.standalone import Standalone
@@ -162,12 +164,78 @@ def test_a_broker_that_restarts_is_found_again(tmp_path):
         assert until(lambda: b"after" in seen.bodies)
 
 
+def test_a_send_outlasts_a_restart_of_the_only_broker(tmp_path, monkeypatch):
+    enough = threading.Event()
+    tries = []
+
+    def counted(lane, outgoing, timeout, send=Lane.send):
+        tries.append(timeout)
+        if len(tries) == 5:
+            enough.set()
+        return send(lane, outgoing, timeout)
+
+    with (
+        Standalone(tmp_path, namesrv_port=free_port(), port=free_port()) as both,
+        Producer(both.namesrv, timeout=60, retries=10) as producer,
+    ):
+        topic = both.topic(queues=1)
+        producer.send(Message(topic, b"before"))
+        both.stop()
+        monkeypatch.setattr(Lane, "send", counted)
+        future = producer.send_async(Message(topic, b"after"))
+        assert enough.wait(60)
+        both.start()
+        assert future.result(60).status == "SEND_OK"
+        assert [message.body for message in both.messages(topic)] == [b"before", b"after"]
+
+
 def sent(producer: Producer, topic: str) -> bool:
     try:
         producer.send(Message(topic, b"after"), timeout=2)
     except (UnreachableError, BrokerError, ClientTimeout, NoRouteError):
         return False
     return True
+
+
+def test_close_inside_a_plain_handler_lets_it_finish(mq):
+    topic = mq.topic(queues=1)
+    calls = []
+
+    def handle(messages, _context):
+        consumer.close(timeout=60)
+        calls.append(messages[0].body)  # close() did not wait for us
+
+    consumer = PushConsumer("g_close_inside", mq.namesrv, consume_from="earliest")
+    consumer.subscribe(topic, "*", handle)
+    with Producer(mq.namesrv) as producer:
+        producer.send(Message(topic, b"last"))
+    started = time.monotonic()
+    consumer.run()
+    assert calls == [b"last"]
+    assert time.monotonic() - started < 50
+    mq.wait_consumed("g_close_inside", topic)  # its outcome was committed
+
+
+def test_close_inside_an_async_handler_lets_it_finish(mq):
+    topic = mq.topic(queues=1)
+    calls = []
+
+    async def scenario():
+        async def handle(messages, _context):
+            await asyncio.gather(consumer.close(timeout=60))  # in a task that the handler starts
+            calls.append(messages[0].body)
+
+        consumer = mqaio.PushConsumer("g_aclose_inside", mq.namesrv, consume_from="earliest")
+        consumer.subscribe(topic, "*", handle)
+        async with mqaio.Producer(mq.namesrv) as producer:
+            await producer.send(Message(topic, b"last"))
+        await consumer.run()
+
+    started = time.monotonic()
+    asyncio.run(scenario())
+    assert calls == [b"last"]
+    assert time.monotonic() - started < 50
+    mq.wait_consumed("g_aclose_inside", topic)
 
 
 def test_many_sends_at_once(mq):

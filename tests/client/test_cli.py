@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import signal
 
 import pytest
 
@@ -36,6 +38,52 @@ def test_send_reads_lines(cluster, capsys, monkeypatch):
     assert main(["send", "T", "--output", "json"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 201
     assert cluster.requests(RequestCode.SEND_MESSAGE_V2)[-1].body == b"last"
+
+
+def watch(cluster, act):
+    """Call `act` whenever the broker gets a message."""
+
+    def send(address, request):
+        act()
+        return cluster.send(address, request)
+
+    cluster.transport.scripts[RequestCode.SEND_MESSAGE_V2] = send
+
+
+@pytest.fixture
+def typed(monkeypatch):
+    """Gives the writing end of a pipe that is standard input; it stays open."""
+    reading, writing = os.pipe()
+    with open(reading) as stdin, open(writing, "wb", buffering=0) as keyboard:
+        monkeypatch.setattr("sys.stdin", stdin)
+        yield keyboard
+
+
+def test_a_line_is_sent_as_soon_as_it_is_read(cluster, capsys, typed):
+    waiting = [b"second", b"third"]
+
+    def next_line():
+        if waiting:  # the next line is written only when the one before has arrived
+            typed.write(waiting.pop(0) + b"\n")
+        else:
+            typed.close()
+
+    watch(cluster, next_line)
+    typed.write(b"first\n")
+    assert main(["send", "T"]) == 0
+    sent = [frame.body for frame in cluster.requests(RequestCode.SEND_MESSAGE_V2)]
+    assert sent == [b"first", b"second", b"third"]
+    assert len(capsys.readouterr().out.splitlines()) == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_sends_what_was_read(cluster, capsys, typed, number):
+    typed.write(b"".join(b"%d\n" % i for i in range(100)))
+    watch(cluster, lambda: os.kill(os.getpid(), number))
+    assert main(["send", "T"]) == 128 + number
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 100
+    assert f"stopped by {number.name}; all 100 messages" in err
 
 
 def test_tail_prints_and_ends_after_count(cluster, capsys):

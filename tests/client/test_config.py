@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from mqclient import Producer, PushConsumer
+from mqclient import Message, Producer, PushConsumer
 from mqclient.config import (
     ClientSettings,
     ConsumerSettings,
@@ -41,6 +41,24 @@ def test_namesrv_comes_from_the_environment(monkeypatch):
 def test_bad_namesrv(given):
     with pytest.raises(ValueError, match="host:port"):
         namesrv_addresses(given)
+
+
+@pytest.mark.parametrize("given", [9876, 1.5, b"h:1", ["h:1", 9876]])
+def test_a_namesrv_of_another_type_is_named(given):
+    with pytest.raises(TypeError, match="namesrv must be host:port as str, or a list of them"):
+        Producer(given)
+
+
+@pytest.mark.parametrize("given", ["a:b:c", "a:b:9876", "[a]b:c:1", "::g", "[1.2:3:4]:9876"])
+def test_what_only_looks_like_ipv6_is_refused(given):
+    with pytest.raises(ValueError, match="is no address; give host:port"):
+        Producer(given)
+
+
+@pytest.mark.parametrize("keys", [3, b"k"])
+def test_keys_of_another_type_are_named(keys):
+    with pytest.raises(TypeError, match="keys must be str or a list of str, not"):
+        Message("T", b"", keys=keys)
 
 
 def test_durations():
