@@ -132,7 +132,8 @@ def check_broker(file: str | None, settings: Mapping[str, str]) -> None:
             from mqserver.broker.acl.control import check_files
 
             check_files(settings_read)
-    _warn(loaded)
+    for warning in loaded.warnings:
+        print(f"mqserver: warning: {warning}", file=sys.stderr, flush=True)
     chosen = sum(1 for key in loaded.table if loaded.is_set(key))
     say(f"{file or 'the defaults'}: fine, {chosen} keys set, {len(loaded.warnings)} warnings")
 
@@ -292,5 +293,5 @@ def _warn(loaded: Loaded) -> None:
 
 
 def _warning(text: str) -> None:
-    print(f"mqserver: warning: {text}", file=sys.stderr, flush=True)
-    logging.getLogger("mqserver").info("warning: %s", text)
+    """Log to standard error and the file; the log is set up by then."""
+    logging.getLogger("mqserver").warning("%s", text)
