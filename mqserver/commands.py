@@ -32,6 +32,7 @@ _namesrv = click.option(
 
 
 @click.group(context_settings=_CONTEXT)
+@click.version_option(package_name="mqstack", message="%(prog)s %(version)s")
 def cli() -> None:
     """RocketMQ's servers in one Python distribution."""
 
