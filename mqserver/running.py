@@ -120,8 +120,8 @@ def _collect_garbage() -> None:
     gc.enable()
 
 
-def check_broker(file: str | None, settings: Mapping[str, str]) -> None:
-    """`mqserver broker check`."""
+def check_broker(file: str | None, settings: Mapping[str, str], strict: bool = False) -> None:
+    """`mqserver broker check`. strict: what is ignored is an error."""
     from mqserver.config.settings import broker_settings, store_settings
 
     loaded = load_broker(file, None, settings)
@@ -133,7 +133,10 @@ def check_broker(file: str | None, settings: Mapping[str, str]) -> None:
 
             check_files(settings_read)
     for warning in loaded.warnings:
-        print(f"mqserver: warning: {warning}", file=sys.stderr, flush=True)
+        word = "error" if strict else "warning"
+        print(f"mqserver: {word}: {warning}", file=sys.stderr, flush=True)
+    if strict and loaded.warnings:
+        raise SystemExit(USAGE_ERROR)
     chosen = sum(1 for key in loaded.table if loaded.is_set(key))
     say(f"{file or 'the defaults'}: fine, {chosen} keys set, {len(loaded.warnings)} warnings")
 
