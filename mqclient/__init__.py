@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from mqclient.tls import Tls
     from mqstore.message import Message, MessageQueue, ReceivedMessage
 
+    __version__: str
+
 __all__ = [
     "Admin",
     "BrokerError",
@@ -72,6 +74,10 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from mqstore.version import version
+
+        return version()
     home = _HOME_OF.get(name)
     if name in _NOT_BUILT_YET:
         raise AttributeError(f"mqclient.{name} is not built yet; {_NOT_BUILT_YET[name]}")

@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mqserver.standalone import Standalone
 
+    __version__: str
+
 __all__ = ["Standalone"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from mqstore.version import version
+
+        return version()
     if name == "Standalone":
         from mqserver.standalone import Standalone
 

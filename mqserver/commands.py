@@ -32,6 +32,7 @@ _namesrv = click.option(
 
 
 @click.group(context_settings=_CONTEXT)
+@click.version_option(package_name="mqstack", message="%(prog)s %(version)s")
 def cli() -> None:
     """RocketMQ's servers in one Python distribution."""
 
@@ -87,11 +88,15 @@ def broker_start(
 @broker.command("check")
 @_config
 @_set
-def broker_check(file: str | None, settings: tuple[str, ...]) -> None:
+@click.option(
+    "--strict", is_flag=True,
+    help="Unknown keys and keys without effect are errors: exit 2.",
+)  # fmt: skip
+def broker_check(file: str | None, settings: tuple[str, ...], strict: bool) -> None:
     """Check a configuration file: exit 0, or say which line does not work."""
     from mqserver.running import check_broker
 
-    check_broker(file, split(settings))
+    check_broker(file, split(settings), strict)
 
 
 @cli.command("standalone")

@@ -2,14 +2,21 @@
 
 `/live` answers as long as the process does. `/ready` is 200 while the server takes work, else 503
 with the reason. Needs the extra `metrics` (prometheus-client).
+
+It has CONNECTIONS_MAX connections at most and closes one that is not done after TIMEOUT_S.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import logging
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from http.server import ThreadingHTTPServer
+from socket import SHUT_RDWR, socket
 from typing import TYPE_CHECKING, Any
 
 from mqserver.config.load import SettingsError
@@ -17,7 +24,12 @@ from mqserver.config.load import SettingsError
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
+log = logging.getLogger("mqserver")
 DEFAULT_HOST = "127.0.0.1"
+CONNECTIONS_MAX = 32
+"""Open at once; one more is closed as soon as it is accepted."""
+TIMEOUT_S = 10.0
+"""From accepting a connection to the last byte of its answer."""
 
 
 def require() -> None:
@@ -49,12 +61,12 @@ class Health:
     def __init__(self, listen: str, collect: Collect, unready: Unready) -> None:
         self._address = address_of(listen)
         self._handler = _handler(collect, unready)
-        self._server: ThreadingHTTPServer | None = None
+        self._server: _Server | None = None
         self.port = self._address[1]
 
     def start(self) -> None:
         """Listen, and answer in threads of its own."""
-        self._server = ThreadingHTTPServer(self._address, self._handler)
+        self._server = _Server(self._address, self._handler)
         self.port = self._server.server_port
         serve = self._server.serve_forever
         threading.Thread(target=serve, name="health", daemon=True).start()
@@ -64,6 +76,41 @@ class Health:
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    """Knows its connections: refuses those above the bound, ends those that take too long."""
+
+    def __init__(self, address: tuple[str, int], handler: type[Any]) -> None:
+        self._open: dict[socket, float] = {}
+        super().__init__(address, handler)
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Whether there is room for one more connection."""
+        return len(self._open) < CONNECTIONS_MAX
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own, from now on for TIMEOUT_S at most."""
+        self._open[request] = time.monotonic() + TIMEOUT_S
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Twice a second: end what is late; its thread sees the end of the connection."""
+        now = time.monotonic()
+        for request, until in list(self._open.items()):
+            if until <= now:
+                with suppress(OSError):  # closed meanwhile
+                    request.shutdown(SHUT_RDWR)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A peer that went away is no fault of ours; anything else is logged."""
+        if not isinstance(sys.exception(), OSError):
+            log.exception("the request of %s for metrics failed", client_address[0])
 
 
 def _handler(collect: Collect, unready: Unready) -> type[Any]:

@@ -21,8 +21,13 @@ def main() -> None:
     """Entry point of `mqstack`."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help"):
-        print("Usage: mqstack client|admin|server|store ...")
+        print("Usage: mqstack client|admin|server|store ..., or mqstack --version")
         raise SystemExit(0 if arguments else USAGE_ERROR)
+    if arguments == ["--version"]:
+        from mqstore.version import version
+
+        print(f"mqstack {version()}")
+        return
     command, *rest = arguments
     if command not in COMMANDS:
         print(f"mqstack: unknown command {command}; one of {', '.join(COMMANDS)}", file=sys.stderr)

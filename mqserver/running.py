@@ -120,8 +120,8 @@ def _collect_garbage() -> None:
     gc.enable()
 
 
-def check_broker(file: str | None, settings: Mapping[str, str]) -> None:
-    """`mqserver broker check`."""
+def check_broker(file: str | None, settings: Mapping[str, str], strict: bool = False) -> None:
+    """`mqserver broker check`. strict: what is ignored is an error."""
     from mqserver.config.settings import broker_settings, store_settings
 
     loaded = load_broker(file, None, settings)
@@ -132,7 +132,11 @@ def check_broker(file: str | None, settings: Mapping[str, str]) -> None:
             from mqserver.broker.acl.control import check_files
 
             check_files(settings_read)
-    _warn(loaded)
+    for warning in loaded.warnings:
+        word = "error" if strict else "warning"
+        print(f"mqserver: {word}: {warning}", file=sys.stderr, flush=True)
+    if strict and loaded.warnings:
+        raise SystemExit(USAGE_ERROR)
     chosen = sum(1 for key in loaded.table if loaded.is_set(key))
     say(f"{file or 'the defaults'}: fine, {chosen} keys set, {len(loaded.warnings)} warnings")
 
@@ -292,5 +296,5 @@ def _warn(loaded: Loaded) -> None:
 
 
 def _warning(text: str) -> None:
-    print(f"mqserver: warning: {text}", file=sys.stderr, flush=True)
-    logging.getLogger("mqserver").info("warning: %s", text)
+    """Log to standard error and the file; the log is set up by then."""
+    logging.getLogger("mqserver").warning("%s", text)

@@ -62,6 +62,8 @@ if TYPE_CHECKING:
         check_sql,
     )
 
+    __version__: str
+
 _HOMES = {
     "Checkpoint": "offline",
     "Chunk": "offline",
@@ -156,6 +158,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from mqstore.version import version
+
+        return version()
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -67,6 +67,7 @@ def _not_built_yet(name: str, purpose: str) -> click.Command:
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="mqstack", message="%(prog)s %(version)s")
 def cli() -> None:
     """Move messages in and out of RocketMQ."""
 

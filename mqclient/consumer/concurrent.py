@@ -88,7 +88,8 @@ class ConcurrentService:
                 head = held.first_message
                 if head is None or not 0 < head.consume_start_ms < started_before:
                     break
-                log.warning("message %s is handled for too long; given back", head.msg_id)
+                fate = self._fate([head], STUCK_DELAY_LEVEL)
+                log.warning("message %s is handled for too long; given back, %s", head.msg_id, fate)
                 if not await self._give_back(head, STUCK_DELAY_LEVEL):
                     break
                 self._acknowledge(held, [head])
@@ -125,6 +126,11 @@ class ConcurrentService:
             self._giving_back.add(task)
             task.add_done_callback(self._giving_back.discard)
 
+    def _fate(self, messages: list[ReceivedMessage], delay_level: int) -> str:
+        if self._send_back is None:
+            return "broadcasting delivers nothing again"
+        return self._send_back.fate(messages, delay_level)
+
     def _failed(self, request: ConsumeRequest, outcome: Any) -> list[ReceivedMessage]:
         """The messages to deliver again. One log line unless the handler asked for it."""
         if outcome is None or outcome is ConsumeResult.SUCCESS:
@@ -134,10 +140,11 @@ class ConcurrentService:
             error = outcome if isinstance(outcome, BaseException) else None
             what = f"raised {error!r}" if error else f"returned {outcome!r}, no ConsumeResult"
             log.warning(
-                "handler of topic %s %s for message %s; it will be delivered again",
+                "handler of topic %s %s for message %s; %s",
                 request.messages[0].topic,
                 what,
                 ", ".join(message.msg_id for message in request.messages),
+                self._fate(request.messages, request.context.delay_level),
                 exc_info=error,
             )
         return request.messages

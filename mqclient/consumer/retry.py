@@ -5,7 +5,13 @@ Rules: RocketMQ 4.9 `DefaultMQPushConsumerImpl.sendMessageBack`.
 
 import logging
 
-from mqclient.config import INNER_PRODUCER_GROUP, RETRY_PREFIX, ConsumerSettings, ProducerSettings
+from mqclient.config import (
+    DLQ_PREFIX,
+    INNER_PRODUCER_GROUP,
+    RETRY_PREFIX,
+    ConsumerSettings,
+    ProducerSettings,
+)
 from mqclient.engine import Client
 from mqclient.errors import RocketMQError, UnreachableError
 from mqclient.outgoing import prepare
@@ -34,6 +40,19 @@ class SendBack:
         self._group = settings.group
         self._retries_max = RETRIES_DEFAULT if settings.retries_max < 0 else settings.retries_max
         self._sender = Sender(client, ProducerSettings(group=INNER_PRODUCER_GROUP))
+
+    def is_last(self, message: ReceivedMessage, delay_level: int) -> bool:
+        """Whether a message given back goes to the dead-letter queue and is not delivered again."""
+        return delay_level < 0 or message.reconsume_times >= self._retries_max
+
+    def fate(self, messages: list[ReceivedMessage], delay_level: int) -> str:
+        """What becomes of messages given back, as the end of a log line."""
+        dead = sum(self.is_last(message, delay_level) for message in messages)
+        queue = f"the dead-letter queue {DLQ_PREFIX}{self._group}"
+        if dead == len(messages):
+            return f"it goes to {queue}" if dead == 1 else f"they go to {queue}"
+        again = "it will" if len(messages) == 1 else "they will"
+        return f"{again} be delivered again" + (f", {dead} of them go to {queue}" if dead else "")
 
     async def give_back(self, message: ReceivedMessage, delay_level: int) -> bool:
         """Have a message delivered again later. True when a broker took it.

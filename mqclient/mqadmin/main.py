@@ -16,6 +16,7 @@ from mqclient.mqadmin.command import Arguments, Command, UsageError
 from mqclient.mqadmin.help import OUTPUT_NOTE, usage
 from mqclient.mqadmin.render import render
 from mqclient.wire.codes import ResponseCode
+from mqstore.version import version
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_UNREACHABLE, EXIT_DENIED = range(5)
 EXIT_INTERRUPTED = 130
@@ -43,6 +44,9 @@ def main(argv: Sequence[str] | None = None, connect: AdminMaker = _connected) ->
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words in (["help"], ["-h"], ["--help"]):
         print(listing())
+        return EXIT_OK
+    if words == ["--version"]:
+        print(f"mqadmin {version()}")
         return EXIT_OK
     wants_help = words[0].lower() == "help"
     if wants_help:

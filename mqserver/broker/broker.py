@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from mqclient.wire.codes import RequestCode
 from mqserver.addresses import Advertised, advertised
 from mqserver.broker import table
 from mqserver.broker.context import BrokerContext, NoNameServers
+from mqserver.broker.opening import open_store
 from mqserver.broker.relay import Relay
 from mqserver.broker.state import filters, groups, topics
 from mqserver.broker.state.consumers import Consumers
@@ -108,7 +110,8 @@ class Broker:
     def start(self) -> None:
         """Open the store, load the state, listen, register."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        store = Store(self.settings.store_path_root_dir, self._store_settings, create=True)
+        log.info("broker %s starts, process %d", self.settings.broker_name, os.getpid())
+        store = open_store(self.settings, self._store_settings)
         try:
             self._serve(store)
         except BaseException:
@@ -120,6 +123,7 @@ class Broker:
         self._scanner.start()
         threading.Thread(target=table.load_all, name="warm-up", daemon=True).start()
         self._register()
+        log.info("broker %s takes requests at %s", self.settings.broker_name, self.address)
 
     def _serve(self, store: Store) -> None:
         context = self._built(store)
@@ -239,6 +243,8 @@ class Broker:
 
     def stop(self) -> None:
         """Unregister, refuse sends, answer what waits, save, close the store; at most 10 s."""
+        if self._store is not None and not self._stopping.is_set():
+            log.info("broker %s stops", self.settings.broker_name)
         self._stopping.set()
         if self._registrar is not None:
             self._registrar.stop()
@@ -265,6 +271,8 @@ class Broker:
         except StorePoisoned as error:
             self.poisoned = True
             log.error("%s", error)
+        else:
+            log.info("broker %s stopped, its store is closed", self.settings.broker_name)
 
     # --- tables and events
 

@@ -53,14 +53,17 @@ def check_queue(request: Request, header: SendMessageRequestHeader, config: Topi
         raise Refused(ResponseCode.SYSTEM_ERROR, f"{remark} Producer: {request.remote}")
 
 
-def created(broker: BrokerContext, header: SendMessageRequestHeader) -> TopicConfig:
-    """The unknown topic of a send, created and saved; Refused if it may not be."""
-    config = made(broker, header)
+def created(broker: BrokerContext, header: SendMessageRequestHeader, by: str) -> TopicConfig:
+    """The unknown topic of a send, created and saved; Refused if it may not be.
+
+    by: the sender, "ip:port".
+    """
+    config = made(broker, header, by)
     broker.saver.save_now(FILE)
     return config
 
 
-def made(broker: BrokerContext, header: SendMessageRequestHeader) -> TopicConfig:
+def made(broker: BrokerContext, header: SendMessageRequestHeader, by: str) -> TopicConfig:
     """As `created`, but not saved yet.
 
     It has to be saved before the first message is acknowledged: without its topic nobody would
@@ -68,9 +71,9 @@ def made(broker: BrokerContext, header: SendMessageRequestHeader) -> TopicConfig
     """
     template = Template(header.default_topic, header.default_topic_queue_nums, header.unit_mode)
     auto = broker.settings.auto_create_topic_enable
-    config = broker.topics.create_for_send(header.topic, template, auto)
+    config = broker.topics.create_for_send(header.topic, template, auto, by)
     if config is None and header.topic.startswith(names.RETRY_PREFIX):
-        config = broker.topics.ensure(header.topic, 1)
+        config = broker.topics.ensure(header.topic, 1, by=by)
     if config is None:
         remark = f"topic[{header.topic}] not exist, apply first please!{FAQ}"
         raise Refused(ResponseCode.TOPIC_NOT_EXIST, remark)

@@ -272,13 +272,19 @@ def _check_broker(loaded: Loaded, values: Mapping[str, Any]) -> None:
 
 
 def _server_tls(loaded: Loaded) -> ServerTlsSettings:
-    """A certificate that is given is shown, unless test mode is asked for."""
+    """A certificate that is given is shown, unless test mode is asked for.
+
+    Who enforces TLS has to ask for test mode: its certificate is one that no client trusts.
+    """
     _check_tls_files(loaded, "tls.server")
     made = ServerTlsSettings(**_fields_of(ServerTlsSettings._fields, loaded, "tls_server_"))
     if made.cert_path and not loaded.is_set("tls.test.mode.enable"):
         made = made._replace(tls_test_mode_enable=False)
-    if made.mode == "enforcing" and not (made.cert_path or made.tls_test_mode_enable):
-        raise _refusal(loaded, "tls.server.mode", "needs tls.server.certPath")
+    test_mode = made.tls_test_mode_enable and loaded.is_set("tls.test.mode.enable")
+    if made.mode == "enforcing" and not (made.cert_path or test_mode):
+        text = "needs tls.server.certPath and tls.server.keyPath"
+        text += " (or tls.test.mode.enable=true: a self-signed certificate)"
+        raise _refusal(loaded, "tls.server.mode", text)
     if made.need_client_auth != "none" and made.auth_client and not made.trust_cert_path:
         text = "needs tls.server.trustCertPath (or tls.server.authClient=false, which takes any)"
         raise _refusal(loaded, "tls.server.need.client.auth", text)

@@ -43,6 +43,7 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="mqstack", message="%(prog)s %(version)s")
 def cli() -> None:
     """Look into a RocketMQ store directory, live or dead; only repair and rebuild write one."""
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
 
 from mqclient.wire.frame import Frame
+from mqserver import health
 from mqserver.broker.broker import Broker
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import SettingsError, load, pairs
@@ -21,6 +24,7 @@ from mqserver.names.server import NameServer
 from mqserver.pair import Pair
 from mqserver.probe import Probe
 from tests.ports import free_port
+from tests.waiting import until
 
 LISTEN = {"metricsListen": "127.0.0.1:0", "listenPort": "0", "bindAddress": "127.0.0.1"}
 COMMON = {'cluster="DefaultCluster"', 'node_id="watched"', 'node_type="broker"'}
@@ -112,6 +116,72 @@ def test_probes(pair: Pair) -> None:
     assert read(port, "/elsewhere")[0] == 404
     pair.server.context.accepting = False
     assert read(port, "/ready") == (503, "the broker is stopping\n")
+
+
+def closed(peer: socket.socket) -> bool:
+    """Whether the server closes the connection, without waiting for more than a minute."""
+    peer.settimeout(60)
+    try:
+        return peer.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_connections_are_bounded_and_those_in_use_are_let_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(health, "CONNECTIONS_MAX", 3)
+    listener = Health("127.0.0.1:0", list, lambda: None)
+    listener.start()
+    try:
+        address = ("127.0.0.1", listener.port)
+        with ExitStack() as held:
+            idle = [held.enter_context(socket.create_connection(address)) for _ in range(3)]
+            with socket.create_connection(address) as more:
+                assert closed(more), "one more is closed at once"
+            idle[0].sendall(b"GET /live HTTP/1.0\r\n\r\n")
+            assert idle[0].recv(12) == b"HTTP/1.0 200"
+        assert until(lambda: _is_live(listener.port)), "there is room again"
+    finally:
+        listener.stop()
+
+
+def _is_live(port: int) -> bool:
+    try:
+        return read(port, "/live") == (200, "live\n")
+    except OSError:
+        return False
+
+
+def test_a_connection_that_is_slow_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "TIMEOUT_S", 0.1)
+    listener = Health("127.0.0.1:0", list, lambda: None)
+    listener.start()
+    try:
+        with socket.create_connection(("127.0.0.1", listener.port)) as slow:
+            slow.sendall(b"GET /live HT")
+            assert closed(slow)
+    finally:
+        listener.stop()
+
+
+def test_metrics_that_fail_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def collect() -> list[Any]:
+        if asked:
+            raise OverflowError("too big")
+        return []
+
+    asked: list[int] = []
+    listener = Health("127.0.0.1:0", collect, lambda: None)
+    asked.append(1)
+    listener.start()
+    try:
+        with pytest.raises(OSError):
+            read(listener.port, "/metrics")
+        assert until(lambda: "for metrics failed" in caplog.text)
+        assert read(listener.port, "/live") == (200, "live\n")
+    finally:
+        listener.stop()
 
 
 def test_a_name_servers_metrics(pair: Pair) -> None:

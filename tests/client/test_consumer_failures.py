@@ -51,6 +51,31 @@ def test_failures_are_given_back_and_logged_once(caplog, outcome, line):
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("times", "delay_level", "fate"),
+    [
+        (15, 3, "it will be delivered again"),
+        (16, 3, "it goes to the dead-letter queue %DLQ%g"),
+        (0, -1, "it goes to the dead-letter queue %DLQ%g"),
+    ],
+)
+def test_the_log_says_what_becomes_of_a_message_that_failed(caplog, times, delay_level, fate):
+    async def scenario():
+        cluster = Cluster(T=1)
+        cluster.put("T", b"x", UNIQ_KEY="ID1", reconsume_times=str(times))
+
+        async def fail(_messages, context):
+            context.delay_level = delay_level
+            raise RuntimeError("boo")
+
+        async with reading(cluster, fail, consume_from="earliest"):
+            await until(lambda: cluster.given_back)
+        (line,) = [r.getMessage() for r in caplog.records if "ID1" in r.getMessage()]
+        assert line.endswith(f"for message ID1; {fate}")
+
+    asyncio.run(scenario())
+
+
 def test_messages_after_ack_index_are_given_back():
     async def scenario():
         cluster = Cluster(T=1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ from mqserver.config.load import SettingsError, load, pairs
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.config.settings import broker_settings
 from tests.certificates import Authority, Pair, encrypt
+from tests.ports import free_port
 
 DEADLINE = 60.0
 
@@ -218,6 +221,7 @@ def test_settings_of_servers(authority: Authority, tmp_path: Path):
             {"tls.server.mode": "enforcing", "tls.test.mode.enable": "false"},
             "needs tls.server.cert",
         ),
+        ({"tls.server.mode": "enforcing"}, "needs tls.server.cert"),
         (
             keys(pair, **{"tls.server.need.client.auth": "require"}),
             "needs tls.server.trustCertPath",
@@ -227,6 +231,8 @@ def test_settings_of_servers(authority: Authority, tmp_path: Path):
     for given, wanted in refused:
         with pytest.raises(SettingsError, match=wanted):
             broker_settings(load(BROKER, flags=pairs(given, "--set")))
+    asked = {"tls.server.mode": "enforcing", "tls.test.mode.enable": "true"}
+    assert broker_settings(load(BROKER, flags=pairs(asked, "--set"))).server_tls.mode == "enforcing"
     file = tmp_path / "tls.properties"
     file.write_text("tls.server.need.client.auth=optional\ntls.server.authClient=false\n")
     given = {"tls.config.file": str(file), "tls.server.authClient": "true", "tls.enable": "true"}
@@ -244,3 +250,19 @@ def test_settings_of_servers(authority: Authority, tmp_path: Path):
     ]
     settings = broker_settings(load(BROKER, flags=pairs(keys(pair), "--set")))
     assert settings.use_tls and not settings.server_tls.tls_test_mode_enable
+
+
+@pytest.mark.parametrize("server", ["namesrv", "broker"])
+def test_a_server_that_enforces_tls_without_a_certificate_does_not_start(
+    server: str, tmp_path: Path
+):
+    command = [sys.executable, "-m", "mqserver.cli", server, "start"]
+    for word in ("tls.server.mode=enforcing", f"listenPort={free_port()}"):
+        command += ["--set", word]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("mqserver: --set: tls.server.mode=enforcing: needs tls.server.certPath")

@@ -179,6 +179,9 @@ def test_a_server_writes_its_log_where_it_is_told(tmp_path: Path) -> None:
     assert "INFO The Name Server boot success" in text
     assert "unknown key noSuchKey" in text and "unknown key noSuchKey" in errors
     assert "boot success" not in errors
+    (warning,) = [line for line in errors.splitlines() if "noSuchKey" in line]
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} WARNING ", warning), warning
+    assert " WARNING " in next(line for line in text.splitlines() if "noSuchKey" in line)
 
 
 def test_a_folder_that_cannot_be_is_one_clear_line(tmp_path: Path) -> None:

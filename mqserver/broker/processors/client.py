@@ -47,7 +47,7 @@ def heartbeat(broker: BrokerContext, request: Request) -> Reply:
         broker.monotonic(),
     )
     for consumer in data.consumer_data_set:
-        _consumer(broker, consumer, member)
+        _consumer(broker, consumer, member, request.remote)
     for producer in data.producer_data_set:
         broker.producers.register(producer.group_name, member)
     if not broker.is_open(request.connection):  # its end was handled before this heartbeat
@@ -55,15 +55,16 @@ def heartbeat(broker: BrokerContext, request: Request) -> Reply:
     return Response()
 
 
-def _consumer(broker: BrokerContext, data: ConsumerData, member: Member) -> None:
-    group = broker.groups.find(data.group_name)
+def _consumer(broker: BrokerContext, data: ConsumerData, member: Member, by: str) -> None:
+    group = broker.groups.find(data.group_name, by)
     if group is None and not names.is_legal_group(data.group_name):
         return
     for name, known in _ENUMS.items():
         setattr(data, name, _constant(getattr(data, name), known))
     if group is not None:  # else it may not be created: RocketMQ knows its members nevertheless
         topic = names.retry_topic(data.group_name)
-        broker.topics.ensure(topic, group.retry_queue_nums, unit_flag(topic, data.unit_mode))
+        flag = unit_flag(topic, data.unit_mode)
+        broker.topics.ensure(topic, group.retry_queue_nums, flag, by)
     broker.consumers.register(data, member)
     broker.filters.subscribed(data.group_name, data.subscription_data_set)
 

@@ -34,7 +34,7 @@ def create_group(broker: BrokerContext, request: Request) -> Reply:
     config = SubscriptionGroupConfig.from_json(request.body)
     if not 0 <= config.retry_queue_nums <= QUEUES_MAX:
         raise system_error(f"retryQueueNums={config.retry_queue_nums}: must be 0 to {QUEUES_MAX}")
-    broker.groups.put(config)
+    broker.groups.put(config, request.remote)
     broker.saver.save_now(FILE)
     return Response()
 
@@ -47,7 +47,7 @@ def all_groups(broker: BrokerContext, request: Request) -> Reply:
 def delete_group(broker: BrokerContext, request: Request) -> Reply:
     """DELETE_SUBSCRIPTIONGROUP (207): its offsets too, if the request says so."""
     header = DeleteSubscriptionGroupRequestHeader.from_fields(request.fields)
-    broker.groups.remove(header.group_name)
+    broker.groups.remove(header.group_name, request.remote)
     broker.saver.save_now(FILE)
     if header.remove_offset:
         broker.store.remove_group(header.group_name)

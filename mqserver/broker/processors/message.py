@@ -63,9 +63,9 @@ def _send(broker: BrokerContext, request: Request, told: dict[str, str]) -> Repl
     config = broker.topics.get(header.topic)
     if config is None:
         if request.attempt == 0:
-            made(broker, header)
+            made(broker, header, request.remote)
             return AgainAfter(partial(broker.saver.when_saved, FILE))
-        config = created(broker, header)
+        config = created(broker, header, request.remote)
     check_queue(request, header, config)
     topic, queue_id = header.topic, header.queue_id
     if queue_id < 0:
@@ -85,7 +85,7 @@ def _retry_or_dead(
 ) -> tuple[TopicConfig, int]:
     """A message that failed too often goes to its group's dead letters."""
     group_name = header.topic.removeprefix(names.RETRY_PREFIX)
-    group = broker.groups.find(group_name)
+    group = broker.groups.find(group_name, request.remote)
     if group is None:
         raise no_group(group_name)
     limit = group.retry_max_times
@@ -93,7 +93,8 @@ def _retry_or_dead(
         limit = header.max_reconsume_times
     if (header.reconsume_times or 0) < limit:
         return config, queue_id
-    return broker.topics.ensure(names.dead_letter_topic(group_name), DEAD_LETTER_QUEUES), 0
+    dead = names.dead_letter_topic(group_name)
+    return broker.topics.ensure(dead, DEAD_LETTER_QUEUES, by=request.remote), 0
 
 
 def _put(

@@ -49,7 +49,7 @@ def _pull(broker: BrokerContext, request: Request) -> Reply:
     if not broker.settings.broker_permission & READ:
         remark = f"the broker[{address(broker)}] pulling message is forbidden"
         raise Refused(ResponseCode.NO_PERMISSION, remark)
-    group = broker.groups.find(header.consumer_group)
+    group = broker.groups.find(header.consumer_group, request.remote)
     if group is None:
         raise no_group(header.consumer_group)
     if not group.consume_enable:

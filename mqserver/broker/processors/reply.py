@@ -36,7 +36,7 @@ def reply(broker: BrokerContext, request: Request) -> Reply:
     try:
         check_time_and_name(broker, request.fields.get("b" if is_short else "topic"))
         header = kind.from_fields(request.fields)
-        config = broker.topics.get(header.topic) or created(broker, header)
+        config = broker.topics.get(header.topic) or created(broker, header, request.remote)
         check_queue(request, header, config)
     except Refused as refused:
         answer = refused.response

@@ -23,7 +23,7 @@ _FIRST_DELAY_LEVEL = 3
 def send_back(broker: BrokerContext, request: Request) -> Reply:
     """The nine steps of server.md B.3, in order. Only a clean put answers 0."""
     header = ConsumerSendMsgBackRequestHeader.from_fields(request.fields)
-    group = broker.groups.find(header.group)
+    group = broker.groups.find(header.group, request.remote)
     if group is None:
         raise no_group(header.group)
     if not broker.settings.broker_permission & WRITE:
@@ -31,7 +31,8 @@ def send_back(broker: BrokerContext, request: Request) -> Reply:
     if group.retry_queue_nums <= 0:
         return Response()
     topic = names.retry_topic(header.group)
-    retry = broker.topics.ensure(topic, group.retry_queue_nums, unit_flag(topic, header.unit_mode))
+    flag = unit_flag(topic, header.unit_mode)
+    retry = broker.topics.ensure(topic, group.retry_queue_nums, flag, request.remote)
     if not retry.perm & WRITE:
         remark = f"the topic[{topic}] sending message is forbidden"
         raise Refused(ResponseCode.NO_PERMISSION, remark)
@@ -66,7 +67,7 @@ def _destination(
         limit = header.max_reconsume_times
     if message.reconsume_times >= limit or header.delay_level < 0:
         topic = names.dead_letter_topic(header.group)
-        return broker.topics.ensure(topic, DEAD_LETTER_QUEUES), 0, 0
+        return broker.topics.ensure(topic, DEAD_LETTER_QUEUES, by=request.remote), 0, 0
     level = header.delay_level or _FIRST_DELAY_LEVEL + message.reconsume_times
     return retry, random.randrange(group.retry_queue_nums), level
 

@@ -39,7 +39,8 @@ def create_topic(broker: BrokerContext, request: Request) -> Reply:
             header.perm,
             header.topic_filter_type,
             header.topic_sys_flag or 0,
-        )
+        ),
+        request.remote,
     )
     broker.saver.save_now(FILE)
     broker.registrar.register_topics([header.topic])
@@ -50,7 +51,7 @@ def delete_topic(broker: BrokerContext, request: Request) -> Reply:
     """DELETE_TOPIC_IN_BROKER (215): its queues are emptied; an unknown topic is a success."""
     _check_name(broker, request)
     topic = TopicRequestHeader.from_fields(request.fields).topic
-    broker.topics.remove(topic)
+    broker.topics.remove(topic, request.remote)
     broker.saver.save_now(FILE)
     if broker.settings.auto_delete_unused_stats:
         broker.stats.forget_topic(topic)

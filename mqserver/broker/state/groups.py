@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -9,8 +10,11 @@ from dataclasses import replace
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from mqserver.broker import topic_names as names
+from mqserver.broker.state.topics import OURSELVES
 from mqserver.plane import Tables
 from mqstore import fastjson
+
+log = logging.getLogger("mqserver.broker")
 
 FILE = "subscriptionGroup.json"
 
@@ -20,6 +24,7 @@ class Groups:
 
     auto_create: whether an unknown group is created when it is first met. light: the group of
     every light queue is there and in no list (`enableLmq`, LmqSubscriptionGroupManager).
+    by: who asks for a change, "ip:port", for the log.
     """
 
     def __init__(
@@ -52,7 +57,7 @@ class Groups:
         """The file's text, as RocketMQ writes it."""
         return fastjson.dumps(self.all().to_plain(), pretty=True).encode()
 
-    def find(self, group: str) -> SubscriptionGroupConfig | None:
+    def find(self, group: str, by: str = OURSELVES) -> SubscriptionGroupConfig | None:
         """A group, created with defaults if that is allowed; None if it is not."""
         if self._light and group.startswith(names.LIGHT_PREFIX):
             return SubscriptionGroupConfig(group)
@@ -66,15 +71,18 @@ class Groups:
         with self._lock:
             if group not in self._rows:
                 self._change(SubscriptionGroupConfig(group))
+                log.info("group %r created for %s", group, by)
                 self._save(FILE)
             return self._rows[group]
 
-    def put(self, config: SubscriptionGroupConfig) -> None:
+    def put(self, config: SubscriptionGroupConfig, by: str = OURSELVES) -> None:
         """Create or replace a group (code 200); the caller saves."""
         if self._light and config.group_name.startswith(names.LIGHT_PREFIX):
             return
         with self._lock:
+            what = "changed" if config.group_name in self._rows else "created"
             self._change(config)
+        log.info("group %r %s by %s: %s", config.group_name, what, by, config)
         self._tables.forget_heartbeats()
 
     def all(self) -> SubscriptionGroupWrapper:
@@ -92,10 +100,11 @@ class Groups:
             self._change(replace(config, consume_enable=False))
             return True
 
-    def remove(self, group: str) -> None:
+    def remove(self, group: str, by: str = OURSELVES) -> None:
         """Delete a group (code 207); the caller saves."""
         with self._lock:
             if self._rows.pop(group, None) is not None:
+                log.info("group %r deleted by %s", group, by)
                 self.version = DataVersion(self.version.counter + 1, self._now_ms())
                 self._tables.publish("groups", {group: None})
                 self._tables.forget_heartbeats()

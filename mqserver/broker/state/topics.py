@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -14,6 +15,8 @@ from mqserver.plane import Tables
 from mqstore import fastjson
 from mqstore.lean import dataclass
 
+log = logging.getLogger("mqserver.broker")
+
 FILE = "topics.json"
 READ, WRITE, INHERIT = 4, 2, 1
 READ_WRITE = READ | WRITE
@@ -24,6 +27,8 @@ BENCHMARK_QUEUES = 1024
 CLUSTER_QUEUES = 16
 UNIT, UNIT_SUB = 1, 2
 DEAD_LETTER_QUEUES = 1
+OURSELVES = "the broker"
+"""Who changed a topic or a group when no client asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ class Topics:
     system: the built-in topics. now_ms: wall clock. save: marks the file. announce: tells the
     registrar that a topic was created, without the lock; returns when the NameServers know it,
     or soon. light: every light queue is a topic that is in no list
-    (`enableLmq`, LmqTopicConfigManager).
+    (`enableLmq`, LmqTopicConfigManager). by: who asks for a change, "ip:port", for the log.
     """
 
     def __init__(
@@ -142,17 +147,20 @@ class Topics:
         """Whether only the system may create this topic."""
         return topic in self._system or topic.startswith(names.SYSTEM_PREFIX)
 
-    def put(self, config: TopicConfig) -> None:
+    def put(self, config: TopicConfig, by: str = OURSELVES) -> None:
         """Create or replace a topic (code 17); the caller saves and registers."""
         if self._light and config.topic_name.startswith(names.LIGHT_PREFIX):
             return
         with self._lock:
+            what = "changed" if config.topic_name in self._rows else "created"
             self._change({config.topic_name: config})
+        log.info("topic %s %s by %s: %s", config.topic_name, what, by, shown(config))
 
-    def remove(self, topic: str) -> None:
+    def remove(self, topic: str, by: str = OURSELVES) -> None:
         """Delete a topic (code 215); the caller saves."""
         with self._lock:
             if self._rows.pop(topic, None) is not None:
+                log.info("topic %s deleted by %s", topic, by)
                 self._next_version()
                 self._tables.publish("topics", {topic: None})
                 self._tables.forget_heartbeats()  # which make the retry topics
@@ -162,7 +170,7 @@ class Topics:
         return sorted(self._system)
 
     def create_for_send(
-        self, topic: str, template: Template, auto_create: bool
+        self, topic: str, template: Template, auto_create: bool, by: str = OURSELVES
     ) -> TopicConfig | None:
         """Create a topic at its first send from the client's template, if that is inheritable."""
         with self._lock:
@@ -170,6 +178,7 @@ class Topics:
                 return self._rows[topic]
             created = self._from_template(topic, template, auto_create)
         if created is not None:
+            log.info("topic %s created by a send of %s: %s", topic, by, shown(created))
             self._announce()
         return created
 
@@ -197,7 +206,9 @@ class Topics:
             )
         )
 
-    def ensure(self, topic: str, queues: int, sys_flag: int = 0) -> TopicConfig:
+    def ensure(
+        self, topic: str, queues: int, sys_flag: int = 0, by: str = OURSELVES
+    ) -> TopicConfig:
         """A retry or dead-letter topic, created if missing."""
         found = self._rows.get(topic)
         if found is not None:
@@ -208,6 +219,7 @@ class Topics:
             created = self._create(
                 TopicConfig(topic, queues, queues, READ_WRITE, topic_sys_flag=sys_flag)
             )
+        log.info("topic %s created for %s: %s", topic, by, shown(created))
         self._announce()
         return created
 

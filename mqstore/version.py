@@ -1,0 +1,17 @@
+"""The version of the installed distribution, which all packages and commands share."""
+
+from __future__ import annotations
+
+DISTRIBUTION = "mqstack"
+UNKNOWN = "unknown"
+"""The version of a source tree that is not installed."""
+
+
+def version() -> str:
+    """The version, like "1.2.3"; the import is late because it costs milliseconds."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return UNKNOWN
