@@ -7,8 +7,11 @@ with the reason. Needs the extra `metrics` (prometheus-client).
 from __future__ import annotations
 
 import importlib.util
+import logging
+import socket
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from http.server import ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,12 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 DEFAULT_HOST = "127.0.0.1"
+CONNECTIONS_MAX = 32
+"""Open connections of one health port; one more closes the oldest, so a probe always gets in."""
+TIMEOUT_S = 10.0
+"""The port closes a connection that is silent for this long before it has sent its request."""
+
+log = logging.getLogger(__name__)
 
 
 def require() -> None:
@@ -49,12 +58,12 @@ class Health:
     def __init__(self, listen: str, collect: Collect, unready: Unready) -> None:
         self._address = address_of(listen)
         self._handler = _handler(collect, unready)
-        self._server: ThreadingHTTPServer | None = None
+        self._server: _Server | None = None
         self.port = self._address[1]
 
     def start(self) -> None:
         """Listen, and answer in threads of its own."""
-        self._server = ThreadingHTTPServer(self._address, self._handler)
+        self._server = _Server(self._address, self._handler)
         self.port = self._server.server_port
         serve = self._server.serve_forever
         threading.Thread(target=serve, name="health", daemon=True).start()
@@ -66,6 +75,36 @@ class Health:
             self._server.server_close()
 
 
+class _Server(ThreadingHTTPServer):
+    """One thread per connection, and a bound on both."""
+
+    def __init__(self, address: tuple[str, int], handler: type[Any]) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[socket.socket, None] = {}
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a new connection; above the bound, end the oldest one."""
+        with self._lock:
+            self._open[request] = None
+            if len(self._open) > CONNECTIONS_MAX:
+                oldest = next(iter(self._open))
+                del self._open[oldest]
+                with suppress(OSError):  # its client may have closed it already
+                    oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log a failure; most are clients that went away."""
+        log.debug("a request of %s failed", client_address, exc_info=True)
+
+
 def _handler(collect: Collect, unready: Unready) -> type[Any]:
     from prometheus_client import CollectorRegistry, MetricsHandler
 
@@ -74,6 +113,8 @@ def _handler(collect: Collect, unready: Unready) -> type[Any]:
 
     class Handler(MetricsHandler.factory(registry)):  # type: ignore[misc]
         """Prometheus's own handler, and two more paths."""
+
+        timeout = TIMEOUT_S
 
         def do_GET(self) -> None:
             """Answer a probe, or the metrics."""

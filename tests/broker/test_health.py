@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import HTTPError
@@ -16,7 +17,7 @@ from mqserver.broker.broker import Broker
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import SettingsError, load, pairs
 from mqserver.config.namesrv_table import NAMESRV
-from mqserver.health import Health, address_of
+from mqserver.health import CONNECTIONS_MAX, Health, address_of
 from mqserver.names.server import NameServer
 from mqserver.pair import Pair
 from mqserver.probe import Probe
@@ -119,6 +120,7 @@ def test_a_name_servers_metrics(pair: Pair) -> None:
     assert read(pair.names.metrics_port, "/ready")[0] == 200
     found = figures(read(pair.names.metrics_port, "/metrics")[1])
     assert found["rocketmq_namesrv_topics"] > 0
+    assert found["rocketmq_namesrv_connections_refused_total"] == 0
     assert found['rocketmq_namesrv_requests_total{code="103",plane="python"}'] >= 1
 
 
@@ -134,6 +136,36 @@ def test_addresses(listen: str, address: tuple[str, int]) -> None:
 def test_a_bad_address_is_refused(listen: str) -> None:
     with pytest.raises(SettingsError, match=r"metricsListen=.*host:port"):
         Health(listen, list, lambda: None)
+
+
+def test_silent_connections_do_not_lock_a_probe_out() -> None:
+    """More connections than the port serves: the oldest are closed, and a probe is answered."""
+    health = Health("127.0.0.1:0", list, lambda: None)
+    health.start()
+    silent = []
+    try:
+        for _ in range(CONNECTIONS_MAX + 8):
+            silent.append(socket.create_connection(("127.0.0.1", health.port), 60))
+        assert read(health.port, "/live") == (200, "live\n")
+        assert [one.recv(1) for one in silent[:8]] == [b""] * 8
+        health_threads = [one for one in threading.enumerate() if "process_request" in one.name]
+        assert len(health_threads) <= CONNECTIONS_MAX + 1
+    finally:
+        for one in silent:
+            one.close()
+        health.stop()
+
+
+def test_a_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mqserver.health.TIMEOUT_S", 0.1)
+    health = Health("127.0.0.1:0", list, lambda: None)
+    health.start()
+    try:
+        with socket.create_connection(("127.0.0.1", health.port), 60) as silent:
+            silent.sendall(b"GET /li")
+            assert silent.recv(1) == b""
+    finally:
+        health.stop()
 
 
 @pytest.mark.parametrize("kind", ["broker", "names"])
