@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.error import HTTPError
@@ -148,8 +147,6 @@ def test_silent_connections_do_not_lock_a_probe_out() -> None:
             silent.append(socket.create_connection(("127.0.0.1", health.port), 60))
         assert read(health.port, "/live") == (200, "live\n")
         assert [one.recv(1) for one in silent[:8]] == [b""] * 8
-        health_threads = [one for one in threading.enumerate() if "process_request" in one.name]
-        assert len(health_threads) <= CONNECTIONS_MAX + 1
     finally:
         for one in silent:
             one.close()
