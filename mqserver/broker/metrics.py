@@ -13,6 +13,7 @@ from mqserver.broker.context import BrokerContext
 from mqserver.broker.state.members import Member, language_name
 from mqserver.broker.stats.statistics import GROUP_GET_NUMS, GROUP_GET_SIZE
 from mqserver.broker.table import CODE_FAMILIES
+from mqserver.descriptors import CONNECTIONS_REFUSED_HELP
 from mqserver.tls import CERTIFICATE_END, CERTIFICATE_END_HELP, TLS_COUNTERS
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ class BrokerMetrics:
         yield waiting
         yield self._gauge("pulls_held", "Long polls that wait", counters.get("held", 0))
         yield self._gauge("connections", "Open connections", counters.get("connections", 0))
+        refused = counters.get("connections_refused", 0)
+        yield self._counter("connections_refused", CONNECTIONS_REFUSED_HELP, refused)
 
     def _tls(self, counters: Mapping[str, int]) -> Iterator[Metric]:
         for name, help_text in TLS_COUNTERS.items():

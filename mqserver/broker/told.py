@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mqserver.broker.context import BrokerContext
 from mqserver.config.settings import BrokerSettings
+from mqserver.descriptors import connections_max
 from mqserver.tls import plane_tls
 
 
@@ -21,7 +22,7 @@ def plane_settings(settings: BrokerSettings, store_host: str) -> dict[str, objec
         "max_frame_bytes": settings.max_frame_bytes,
         "max_unfinished_bytes": settings.max_unfinished_frame_bytes,
         "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
-        "max_connections": settings.max_connections,
+        "max_connections": connections_max(settings.max_connections),
         "store_host": store_host,
         "tls": plane_tls(settings.server_tls),
     }

@@ -38,7 +38,8 @@ NAMESRV = Table(
         Setting("maxUnfinishedFrameBytes", 128 << 20, "frames that have begun and not ended, of "
                 "all connections, at least twice maxFrameBytes; above it the oldest are closed",
                 unit="bytes", floor=1 << 20),
-        Setting("maxConnections", 100_000, "most connections", floor=1),
+        Setting("maxConnections", 100_000, "most connections; fewer where the limit on open "
+                "files (ulimit -n), less a quarter and 128 for the store, is lower", floor=1),
         Setting("serverChannelMaxIdleTimeSeconds", 120, "close silent connections", unit="s",
                 floor=1, ceiling=86400),
         Setting("clusterTest", False, "ask the product environment for routes that are not known "

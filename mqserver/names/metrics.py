@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from mqserver.descriptors import CONNECTIONS_REFUSED_HELP
 from mqserver.names.processors import Names
 from mqserver.tls import CERTIFICATE_END, CERTIFICATE_END_HELP, TLS_COUNTERS
 
@@ -34,6 +35,10 @@ class NamesMetrics:
         yield GaugeMetricFamily("rocketmq_namesrv_topics", "Topics with a route", topics)
         open_now = counters.get("connections", 0)
         yield GaugeMetricFamily("rocketmq_namesrv_connections", "Open connections", open_now)
+        refused = counters.get("connections_refused", 0)
+        yield CounterMetricFamily(
+            "rocketmq_namesrv_connections_refused", CONNECTIONS_REFUSED_HELP, refused
+        )
         requests = CounterMetricFamily(
             "rocketmq_namesrv_requests",
             "Requests by code and plane",

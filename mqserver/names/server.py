@@ -13,6 +13,7 @@ from mqserver.config.load import Loaded
 from mqserver.config.online import OnlineSettings
 from mqserver.config.places import namesrv_override
 from mqserver.config.settings import NamesrvSettings, namesrv_settings
+from mqserver.descriptors import connections_max
 from mqserver.guard import Guard, guarded
 from mqserver.listener import Listener
 from mqserver.names.answers import LEGACY, STANDARD, answer_key
@@ -178,7 +179,7 @@ def _plane_settings(settings: NamesrvSettings) -> dict[str, object]:
         "max_frame_bytes": settings.max_frame_bytes,
         "max_unfinished_bytes": settings.max_unfinished_frame_bytes,
         "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
-        "max_connections": settings.max_connections,
+        "max_connections": connections_max(settings.max_connections),
         "store_host": f"127.0.0.1:{settings.listen_port}",
         "tls": plane_tls(settings.server_tls),
     }

@@ -189,6 +189,7 @@ def test_a_name_servers_metrics(pair: Pair) -> None:
     assert read(pair.names.metrics_port, "/ready")[0] == 200
     found = figures(read(pair.names.metrics_port, "/metrics")[1])
     assert found["rocketmq_namesrv_topics"] > 0
+    assert found["rocketmq_namesrv_connections_refused_total"] == 0
     assert found['rocketmq_namesrv_requests_total{code="103",plane="python"}'] >= 1
 
 

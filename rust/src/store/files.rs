@@ -15,10 +15,10 @@ pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     }
 }
 
-/// As [`io_error`], for a write that may be tried again if all it lacks is room: who calls it again
-/// writes the same bytes to the same place.
+/// As [`io_error`], for a write that may be tried again if all it lacks is room or a file
+/// descriptor: who calls it again writes the same bytes to the same place.
 pub(crate) fn write_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
-    move |source| match is_full(&source) {
+    move |source| match is_full(&source) || is_out_of_descriptors(&source) {
         true => StoreError::Full {
             path: path.display().to_string(),
             source,
@@ -31,6 +31,17 @@ pub(crate) fn write_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
 pub(crate) fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded)
+}
+
+/// Whether the process (EMFILE) or the system (ENFILE) has no file descriptor left.
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let errno = error
+        .raw_os_error()
+        .map(rustix::io::Errno::from_raw_os_error);
+    matches!(
+        errno,
+        Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE)
+    )
 }
 
 /// Makes creations, renames and removals in a directory durable.
@@ -54,12 +65,14 @@ pub(crate) fn create_directory(path: &Path) -> Result<(), StoreError> {
         return sync_directory(Path::new("."));
     }
     create_directory(parent)?;
+    // Opened first: a retry after a failed open would find the new directory and never sync it.
+    let above = File::open(parent).map_err(write_error(parent))?;
     match fs::create_dir(path) {
         // Somebody else was faster.
         Err(_) if path.is_dir() => Ok(()),
         made => made.map_err(write_error(path)),
     }?;
-    sync_directory(parent)
+    above.sync_all().map_err(io_error(parent))
 }
 
 /// RocketMQ's name of the file that starts at `offset`: 20 decimal digits.
@@ -158,5 +171,24 @@ pub(crate) fn read_nowait(file: &File, out: &mut [u8], offset: u64) -> io::Resul
             file.read_at(out, offset).map(Some)
         }
         read => read,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_without_a_descriptor_may_be_tried_again_and_a_failed_one_may_not() {
+        let error = |errno| write_error(Path::new("queue"))(io::Error::from_raw_os_error(errno));
+        for errno in [libc::EMFILE, libc::ENFILE, libc::ENOSPC] {
+            assert!(matches!(error(errno), StoreError::Full { .. }), "{errno}");
+        }
+        assert!(matches!(error(libc::EIO), StoreError::Io { .. }));
+        let sync = io_error(Path::new("queue"))(io::Error::from_raw_os_error(libc::EMFILE));
+        assert!(
+            matches!(sync, StoreError::Io { .. }),
+            "only writes are tried again"
+        );
     }
 }

@@ -1,0 +1,32 @@
+"""How many connections a server may hold open, so that the store keeps its file descriptors."""
+
+from __future__ import annotations
+
+import logging
+
+log = logging.getLogger(__name__)
+
+STORE_PARTS = 4
+"""The store opens consume queue files up to one part of the limit on open files."""
+RESERVE = 128
+"""File descriptors for the commit log, the index, state files, threads and outgoing connections."""
+CONNECTIONS_REFUSED_HELP = "Connections closed because the most allowed were open"
+
+
+def connections_max(wanted: int) -> int:
+    """`maxConnections`, or fewer when the process may not open that many files; at least 1."""
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return wanted
+    allowed = max(1, limit - limit // STORE_PARTS - RESERVE)
+    if allowed < wanted:
+        log.info(
+            "at most %d connections instead of maxConnections=%d: the process may open %d files "
+            "(ulimit -n), and the store keeps the rest",
+            allowed,
+            wanted,
+            limit,
+        )
+    return min(wanted, allowed)

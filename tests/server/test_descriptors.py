@@ -1,0 +1,81 @@
+"""A server with few file descriptors keeps enough of them for its store."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from mqclient.wire.frame import Frame
+from mqserver.probe import Probe
+from tests.interop.processes import ServerProcess
+from tests.ports import free_port
+
+OPEN_FILES = 256
+CONNECTIONS = 64
+"""256 less a quarter for queue files and 128 for the rest."""
+
+
+def _start(command: str, port: int, directory: Path) -> ServerProcess:
+    settings = [f"listenPort={port}", "bindAddress=127.0.0.1", f"kvConfigPath={directory}/kv.json"]
+    if command == "broker":
+        settings = [*settings[:2], "fastPortEnable=false", f"storePathRootDir={directory}/store"]
+        settings += ["mappedFileSizeCommitLog=1048576", "maxHashSlotNum=100", "maxIndexNum=400"]
+    words = [word for setting in settings for word in ("--set", setting)]
+    limited = ["sh", "-c", f'ulimit -n {OPEN_FILES} && exec "$@"', "sh", sys.executable]
+    run = [*limited, "-m", "mqserver.cli", command, "start", *words]
+    return ServerProcess(run, cwd=directory, ready="boot success")
+
+
+def _is_open(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
+
+
+def _send(topic: str) -> Frame:
+    letters = {"a": "p", "b": topic, "c": "TBW102", "d": "1", "e": "0", "f": "0", "g": "1"}
+    return Frame(310, {**letters, "h": "0", "i": "", "m": "false"}, b"x")
+
+
+def test_a_flood_of_connections_leaves_the_store_its_files(tmp_path: Path) -> None:
+    port = free_port()
+    server = _start("broker", port, tmp_path)
+    try:
+        with ExitStack() as stack:
+            probe = stack.enter_context(Probe(f"127.0.0.1:{port}"))
+            assert probe.call(_send("First")).code == 0
+            flood = [
+                stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+                for _ in range(OPEN_FILES)
+            ]
+            codes = [probe.call(_send(f"New-{number}")).code for number in range(60)]
+            assert codes == [0] * 60
+            assert sum(map(_is_open, flood)) == CONNECTIONS - 1
+        assert server.stop() == 0, "a poisoned store ends with 3"
+    finally:
+        server.kill()
+
+
+@pytest.mark.parametrize("command", ["namesrv", "broker"])
+def test_the_connections_are_as_many_as_descriptors_allow(command: str, tmp_path: Path) -> None:
+    port = free_port()
+    server = _start(command, port, tmp_path)
+    try:
+        with ExitStack() as stack:
+            flood = [
+                stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+                for _ in range(CONNECTIONS + 1)
+            ]
+            flood[-1].settimeout(60)
+            assert flood[-1].recv(1) == b"", "one more than allowed is closed"
+            assert all(map(_is_open, flood[:-1]))
+    finally:
+        server.kill()
