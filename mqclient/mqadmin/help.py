@@ -58,6 +58,6 @@ def _option_lines(command: Command) -> str:
 
 
 OUTPUT_NOTE = (
-    "\nAlso: --output table|json|jsonl|csv (RocketMQ's own text on a terminal, jsonl in a pipe);"
+    "\nAlso: --output table|json|jsonl|csv (table, RocketMQ's own text, unless given);"
     "\nwithout -n the address comes from NAMESRV_ADDR, else 127.0.0.1:9876."
 )

@@ -98,7 +98,7 @@ def _failed(command: Command, error: Exception, code: int, more: str = "") -> in
 
 
 async def _execute(command: Command, arguments: Arguments, connect: AdminMaker) -> None:
-    form = arguments.text("output") or ("table" if sys.stdout.isatty() else "jsonl")
+    form = arguments.text("output") or "table"  # scripts read RocketMQ's text from a pipe
     interval_s = 0
     if command.interval_option is not None:
         interval_s = arguments.number(command.interval_option, 0)

@@ -9,7 +9,13 @@ from typing import Any
 
 import click
 
-from mqstore.cli.options import check_start, directory_argument, filter_options, wanted_of
+from mqstore.cli.options import (
+    check_start,
+    check_stored_topic,
+    directory_argument,
+    filter_options,
+    wanted_of,
+)
 from mqstore.cli.output import (
     EXIT_DAMAGED,
     chosen_format,
@@ -68,6 +74,8 @@ def dump(
     _check_usage(key, msg_id, follow, chosen["topic"], output)
     reader = open_store(directory)
     start = check_start(reader, chosen)
+    if not follow:  # a topic may come while it waits
+        check_stored_topic(reader, chosen["topic"])
     wanted = wanted_of(chosen)
     if key is not None or msg_id is not None:
         rows = _indexed(reader, key, msg_id, wanted, start)

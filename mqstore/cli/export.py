@@ -6,7 +6,13 @@ from typing import Any
 
 import click
 
-from mqstore.cli.options import check_start, directory_argument, filter_options, wanted_of
+from mqstore.cli.options import (
+    check_start,
+    check_stored_topic,
+    directory_argument,
+    filter_options,
+    wanted_of,
+)
 from mqstore.cli.output import EXIT_DAMAGED, chosen_format, output_option, write_rows
 from mqstore.cli.progress import progress
 from mqstore.offline import open as open_store
@@ -48,6 +54,7 @@ def export(
     """
     reader = open_store(directory)
     start = check_start(reader, chosen)
+    check_stored_topic(reader, chosen["topic"])
     with progress() as report_progress:
         report = write_export(
             reader,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from mqstore.cli.options import check_stored_topic
 from mqstore.cli.output import chosen_format, output_option, write_rows
 from mqstore.offline import StoreReader
 from mqstore.offline import open as open_store
@@ -20,6 +21,7 @@ COLUMNS = ("topic", "queueId", "minOffset", "maxOffset", "messages")
 def ls(directory: str, topic: str | None, output: str | None) -> None:
     """List the consume queues of the store in DIRECTORY."""
     reader = open_store(directory)
+    check_stored_topic(reader, topic)
     rows = (
         {
             "topic": queue.topic,

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import click
 
 from mqstore.offline import StoreReader, Wanted
 
-__all__ = ["check_start", "directory_argument", "filter_options", "read_moment", "wanted_of"]
+__all__ = [
+    "check_start",
+    "check_stored_topic",
+    "directory_argument",
+    "filter_options",
+    "read_moment",
+    "wanted_of",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,6 +82,20 @@ def wanted_of(chosen: dict[str, Any], *, check_crc: bool = False) -> Wanted:
         begin_ms=chosen["begin"],
         end_ms=chosen["end"],
         check_crc=check_crc,
+    )
+
+
+def check_stored_topic(reader: StoreReader, topic: str | None) -> None:
+    """Say so when --topic names none that the store has; the log decides, as queues may lag."""
+    if topic is None:
+        return
+    names = sorted({queue.topic for queue in reader.queues()})
+    if topic in names or any(reader.walk(None, Wanted(topic=topic), lambda _gap: None)):
+        return
+    near = get_close_matches(topic, names, 3)
+    hint = f"did you mean {', '.join(near)}? " if near else ""
+    raise click.ClickException(
+        f"the store has no topic {topic!r}; {hint}this lists them: mqstore ls {reader.path}"
     )
 
 

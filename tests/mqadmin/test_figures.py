@@ -69,3 +69,15 @@ def test_figures_of_a_broker(
 def test_a_broker_must_be_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["brokerStatus", "-n", "127.0.0.1:1"]) == 2
     assert "-b or -c" in capsys.readouterr().err
+
+
+def test_a_pipe_gets_rocketmqs_text_unless_told_otherwise(
+    mq_broker: Standalone, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["topicRoute", "-t", topic, "-n", mq_broker.namesrv]
+    assert main([*words, "--output", "table"]) == 0
+    text = capsys.readouterr().out
+    assert main(words) == 0
+    assert capsys.readouterr().out == text
+    assert main(["topicList", "-n", mq_broker.namesrv]) == 0
+    assert topic in capsys.readouterr().out.splitlines()

@@ -43,6 +43,23 @@ def test_ls(run, golden_store):
     assert "commit log: files of 65536 bytes, from offset 0 to 262144" in out
 
 
+def test_a_mistyped_topic_is_said_to_be_missing(run, golden_store, tmp_path):
+    store = golden_store("store")
+    to = tmp_path / "out.jsonl"
+    for words in (["ls"], ["dump"], ["dump", "--key", "k"], ["export", "--to", to]):
+        code, out, err = run(words[0], store, *words[1:], "--topic", "TopicTset")
+        assert (code, out) == (1, ""), words
+        assert "no topic 'TopicTset'; did you mean TopicTest" in err
+    assert not to.exists()
+
+
+def test_a_topic_without_queues_is_read_from_the_log(run, golden_store, tmp_path):
+    store = shutil.copytree(golden_store("store"), tmp_path / "store")
+    shutil.rmtree(store / "consumequeue" / "TopicTest")
+    code, out, _ = run("dump", store, "--topic", "TopicTest", "--count", 3)
+    assert (code, len(lines(out))) == (0, 3)
+
+
 def test_dump_has_rocketmqs_names(run, golden_store):
     code, out, _ = run("dump", golden_store("store"), "--count", 2)
     first, second = lines(out)
@@ -136,7 +153,8 @@ def test_dump_by_id_and_time(run, golden_store):
     for msg_id in (one["msgId"], one["offsetMsgId"]):
         assert one in lines(run("dump", store, "--msg-id", msg_id)[1])
     assert run("dump", store, "--msg-id", "nothing")[:2] == (0, "")
-    assert run("dump", store, "--msg-id", one["msgId"], "--topic", "None")[:2] == (0, "")
+    other = next(row["topic"] for row in everything if row["topic"] != one["topic"])
+    assert run("dump", store, "--msg-id", one["msgId"], "--topic", other)[:2] == (0, "")
     middle = one["storeTimestamp"]
     late = lines(run("dump", store, "--begin", middle)[1])
     assert late == [row for row in everything if row["storeTimestamp"] >= middle]
