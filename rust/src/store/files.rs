@@ -35,13 +35,7 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
 
 /// Whether the process (EMFILE) or the system (ENFILE) has no file descriptor left.
 fn is_out_of_descriptors(error: &io::Error) -> bool {
-    let errno = error
-        .raw_os_error()
-        .map(rustix::io::Errno::from_raw_os_error);
-    matches!(
-        errno,
-        Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE)
-    )
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Makes creations, renames and removals in a directory durable.
