@@ -148,7 +148,7 @@ class Registrar:
 
         A client that has our answer asks a NameServer next, on another connection: it finds the
         topic only if the NameServer has taken the registration, so a written one is not enough.
-        The whole table follows soon, as RocketMQ sends it, once for many topics.
+        Topics that are made while a round is under way share the next round.
         """
         loop = self._loop
         if loop is None:
@@ -275,9 +275,9 @@ class Registrar:
         """One round after the other; one whose NameServer is slow holds up the next no longer."""
         async with self._sending:
             self._queued = None
+            # The whole table: a NameServer takes no other rows of a version that it has.
             wrapper = self._topics.wrapper()
-            changed = self._changed_of(wrapper)
-            round_ = asyncio.create_task(self._register(wrapper, changed, forced=True))
+            round_ = asyncio.create_task(self._register(wrapper, forced=True))
             self._unanswered.add(round_)
             round_.add_done_callback(self._unanswered.discard)
             await asyncio.wait({round_}, timeout=CREATED_WAIT_S)

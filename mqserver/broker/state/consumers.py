@@ -157,13 +157,14 @@ def _subscribe(
     topics = newer = False
     for subscription in data:
         holders = group.held.setdefault(subscription.topic, {})
+        is_held = bool(holders)
         own = holders.get(connection)
         if own is None or subscription.sub_version > own.sub_version:
             holders[connection] = subscription
         known = group.subscriptions.get(subscription.topic)
         if known is None:
             topics = True
-        elif subscription.sub_version > known.sub_version:
+        elif not is_held or subscription.sub_version > known.sub_version:
             newer = True
         else:
             continue
@@ -178,19 +179,17 @@ def _subscribe(
 
 
 def _withdraw(group: ConsumerGroup, connection: int) -> bool:
-    """A member left: whether a subscription went, or went back to an older version, with it."""
+    """A member left: whether a subscription went back to an older version with it."""
     changed = False
     for topic in list(group.held):
         holders = _let_go(group, topic, connection)
         known = group.subscriptions.get(topic)
         newest = max(holders.values(), key=lambda held: held.sub_version, default=None)
-        if known is None or (newest is not None and newest.sub_version >= known.sub_version):
+        # As in RocketMQ, a topic that nobody holds stays until the next heartbeat of the group.
+        if known is None or newest is None or newest.sub_version >= known.sub_version:
             continue
         changed = True
-        if newest is None:
-            del group.subscriptions[topic]
-        else:
-            group.subscriptions[topic] = newest
+        group.subscriptions[topic] = newest
     return changed
 
 
