@@ -240,7 +240,11 @@ class Store:
     def save_state(self, name: str, text: bytes) -> None:
         """Write `config/{name}` atomically and durably, keeping the previous copy as .bak."""
     def load_state(self, name: str, check: Callable[[bytes], object] | None = None) -> bytes | None:
-        """Read `config/{name}`, or its .bak when it is missing or empty, or None."""
+        """Read `config/{name}`, or its .bak when the file is missing or damaged, or None.
+
+        check: called with the bytes; raises where they are not usable. Raises StoreDamaged when
+        files exist and none is usable.
+        """
     def runtime(self) -> dict[str, str]:
         """Figures of the store by RocketMQ's runtime keys."""
     def lock_held_ms(self) -> int:

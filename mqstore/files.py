@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 
 MODE = 0o640
-"""Of a file that is made; one that is replaced keeps its own."""
+"""Permission bits of a new file; a file that is replaced keeps its own."""
 
 
 def read_own(path: str | os.PathLike[str], bytes_max: int) -> bytes:

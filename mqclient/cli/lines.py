@@ -1,4 +1,4 @@
-"""Lines of standard input, as soon as they are there."""
+"""Reads lines of standard input as soon as they arrive."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ class Lines:
         threading.Thread(target=self._read, name="mqclient-stdin", daemon=True).start()
 
     def stop(self) -> None:
-        """End the iteration behind what was read; for the loop's thread."""
+        """End the iteration after the lines already read; call it on the loop's thread."""
         self._chunks.put_nowait(None)
 
     async def batches(self) -> AsyncIterator[list[bytes]]:
@@ -65,7 +65,7 @@ class Lines:
 
 
 def _reader() -> Callable[[int], bytes]:
-    """What reads up to so many bytes, as soon as there are any; nothing at the end."""
+    """Return a function that reads up to `size` bytes once any are there; b"" at the end."""
     buffer = sys.stdin.buffer
     try:
         descriptor = buffer.fileno()

@@ -166,17 +166,11 @@ class Registrar:
         if self._loop is None:
             return
         wrapper = self._topics.wrapper()
-        some = self._changed_of(wrapper, names)
-        asyncio.run_coroutine_threadsafe(self._register(wrapper, some), self._loop).result()
-
-    def _changed_of(
-        self, wrapper: TopicConfigSerializeWrapper, names: Iterable[str] = ()
-    ) -> TopicConfigSerializeWrapper:
-        """The rows that were not registered yet, and those of these names."""
         table, known = wrapper.topic_config_table, self._registered
         rows = {name: row for name, row in table.items() if known.get(name) is not row}
         rows |= {name: table[name] for name in names if name in table}
-        return TopicConfigSerializeWrapper(rows, wrapper.data_version)
+        some = TopicConfigSerializeWrapper(rows, wrapper.data_version)
+        asyncio.run_coroutine_threadsafe(self._register(wrapper, some), self._loop).result()
 
     def stop(self) -> None:
         """Unregister everywhere, close the connections, end the thread."""

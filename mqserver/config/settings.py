@@ -274,7 +274,7 @@ def _check_broker(loaded: Loaded, values: Mapping[str, Any]) -> None:
 def _server_tls(loaded: Loaded) -> ServerTlsSettings:
     """A certificate that is given is shown, unless test mode is asked for.
 
-    Who enforces TLS has to ask for test mode: its certificate is one that no client trusts.
+    A server that enforces TLS must ask for test mode: no client trusts its self-signed certificate.
     """
     _check_tls_files(loaded, "tls.server")
     made = ServerTlsSettings(**_fields_of(ServerTlsSettings._fields, loaded, "tls_server_"))

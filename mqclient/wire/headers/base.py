@@ -80,7 +80,7 @@ class _Column(NamedTuple):
 
 
 def within(number: int, bits: int) -> int:
-    """The number, if Java keeps it in so many bits; ValueError otherwise."""
+    """Return `number` if it fits a signed integer of `bits` bits; raises ValueError otherwise."""
     if not -(1 << bits - 1) <= number < 1 << bits - 1:
         raise ValueError(f"{number} does not fit {bits} bits")
     return number

@@ -36,7 +36,7 @@ pub(super) enum Verdict {
 }
 
 impl Seal {
-    /// Of the bytes of an open file.
+    /// Seals an open file that holds `bytes`.
     pub(super) fn of(file: &File, bytes: &[u8]) -> io::Result<Self> {
         Ok(Self {
             crc: crc32fast::hash(bytes),
@@ -45,7 +45,7 @@ impl Seal {
         })
     }
 
-    /// Whether it is of a file last changed at this time.
+    /// Whether the sealed file was last changed at this time.
     pub(super) fn is_of(&self, modified_ns: u64) -> bool {
         self.modified_ns == modified_ns
     }

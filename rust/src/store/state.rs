@@ -321,7 +321,7 @@ mod tests {
 
         use crate::log::{Operation, Tape, Target};
 
-        /// Lets so many operations be done, and fails all that follow.
+        /// Lets this number of operations succeed and fails every later one.
         #[derive(Debug)]
         pub struct StopAfter(AtomicUsize);
 
