@@ -7,6 +7,9 @@ import os
 import stat
 from contextlib import suppress
 
+# What a file system without hard links answers: FAT says EPERM, others that it is not supported.
+_NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)
+
 MODE = 0o640
 """Permission bits of a new file; a file that is replaced keeps its own."""
 
@@ -43,10 +46,7 @@ def replace(path: str | os.PathLike[str], content: bytes, backup: bool = False) 
         file.flush()
         os.fsync(file.fileno())
     if backup and os.path.exists(name):
-        link = name + ".bak.tmp"
-        _remove(link)
-        os.link(name, link, follow_symlinks=False)
-        os.replace(link, name + ".bak")
+        _keep_previous(name)
     os.replace(temporary, name)
     sync_directory(os.path.dirname(name) or ".")
 
@@ -58,6 +58,19 @@ def sync_directory(path: str | os.PathLike[str]) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _keep_previous(name: str) -> None:
+    link = name + ".bak.tmp"
+    _remove(link)
+    try:
+        os.link(name, link, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        os.replace(name, name + ".bak")
+    else:
+        os.replace(link, name + ".bak")
 
 
 def _keep_mode(name: str, handle: int) -> None:

@@ -154,3 +154,12 @@ def test_the_filters_of_a_topic_are_published_when_they_change() -> None:
     table.now_ms += DAY_MS + 1
     table.rows()
     assert table.published["T"] is None
+
+
+def test_a_file_that_cannot_be_read_is_named_and_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    table = Table()
+    table.filters.load(b"{")
+    assert table.rows() == {}
+    assert FILE in caplog.text
+    table.subscribe("a > 1", 1)
+    assert ("T", "g") in table.rows()

@@ -1,5 +1,6 @@
 """The NameServer's key-value file: damage, its previous copy, saves that fail."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,18 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     path.symlink_to("/dev/zero")
     with pytest.raises(SettingsError, match="kvConfigPath"):
         KeyValues(path)
+
+
+def test_the_previous_copy_is_kept_without_hard_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "no hard links here")
+
+    monkeypatch.setattr("mqstore.files.os.link", refuse)
+    tables = KeyValues(tmp_path / "kv.json")
+    tables.put("a", "key", "old")
+    tables.put("a", "key", "new")
+    assert KeyValues(tmp_path / "kv.json").get("a", "key") == "new"
+    (tmp_path / "kv.json").write_bytes(b"{")
+    assert KeyValues(tmp_path / "kv.json").get("a", "key") == "old"

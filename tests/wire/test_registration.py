@@ -100,3 +100,11 @@ def test_what_is_compressed_and_unusual_is_left_to_it_too(body: bytes) -> None:
 def test_a_field_of_another_type_is_an_error() -> None:
     with pytest.raises(TypeError):
         registration.topic_table({"T": TopicConfig("T", "four")})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["perm", "readQueueNums", "writeQueueNums", "topicSysFlag"])
+def test_a_row_with_a_number_that_java_cannot_hold_is_refused(name: str) -> None:
+    row = TopicConfig("T").to_plain()
+    assert TopicConfig.from_plain({**row, name: 2**31 - 1}).to_plain()[name] == 2**31 - 1
+    with pytest.raises(BodyError, match=name):
+        TopicConfig.from_plain({**row, name: 2**31})

@@ -45,7 +45,7 @@ class TopicConfig(Body):
         """As every body does; a row as brokers write it is taken as it is."""
         if type(plain) is dict and plain.keys() == _TOPIC_KEYS:
             values = _topic_values(plain)
-            if tuple(map(type, values)) == _TOPIC_TYPES:
+            if tuple(map(type, values)) == _TOPIC_TYPES and all(map(_fits, _numbers(values))):
                 return cls(*values)
         return super().from_plain(plain)
 
@@ -62,6 +62,11 @@ _TOPIC_COLUMNS = (
 _TOPIC_KEYS = {name for name, _ in _TOPIC_COLUMNS}
 _TOPIC_TYPES = tuple(kind for _, kind in _TOPIC_COLUMNS)
 _topic_values = itemgetter(*(name for name, _ in _TOPIC_COLUMNS))
+_numbers = itemgetter(*(at for at, (_, kind) in enumerate(_TOPIC_COLUMNS) if kind is int))
+
+
+def _fits(number: int) -> bool:
+    return -(2**31) <= number < 2**31
 
 
 @dataclass

@@ -5,6 +5,7 @@ A filter is dead while nobody of its group is online; one that is dead for a day
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from mqclient.wire.bodies.filters import (
 from mqclient.wire.bodies.heartbeat import SubscriptionData
 from mqserver.broker.tags import is_tag_type, sql_error
 from mqstore import bloom_bits, fastjson
+
+_log = logging.getLogger(__name__)
 
 FILE = "consumerFilter.json"
 DEAD_BEFORE_LOAD_MS = 30_000
@@ -65,12 +68,16 @@ class Filters:
         self._groups: dict[str, dict[str, ConsumerFilterData]] = {}
 
     def load(self, text: bytes | None) -> None:
-        """Take what the file says; all of it is dropped where its bits have another shape."""
+        """Take what the file says; all of it is dropped where its bits have another shape.
+
+        A file that cannot be read is dropped with a warning: heartbeats bring their filters again.
+        """
         if not text or not text.strip():
             return
         try:
             wrapper = ConsumerFilterWrapper.from_json(text)
-        except BodyError:
+        except BodyError as error:
+            _log.warning("%s cannot be read (%s): consumers bring their filters again", FILE, error)
             return
         groups: dict[str, dict[str, ConsumerFilterData]] = {}
         for topic, by_group in wrapper.filter_data_by_topic.items():
