@@ -11,15 +11,13 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
-from mqclient.wire.bodies.groups import SubscriptionGroupWrapper
-from mqclient.wire.bodies.topics import TopicConfigSerializeWrapper
 from mqclient.wire.codes import RequestCode
 from mqserver.addresses import Advertised, advertised
 from mqserver.broker import table
 from mqserver.broker.context import BrokerContext, NoNameServers
 from mqserver.broker.opening import open_store
 from mqserver.broker.relay import Relay
-from mqserver.broker.state import filters, groups, topics
+from mqserver.broker.state import filters, groups, reading, topics
 from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.filters import BloomShape, Filters
 from mqserver.broker.state.producers import Producers
@@ -211,8 +209,8 @@ class Broker:
         saver.add(topics.FILE, context.topics.render)
         saver.add(groups.FILE, context.groups.render)
         saver.add(filters.FILE, context.filters.render)
-        context.topics.load(store.load_state(topics.FILE, TopicConfigSerializeWrapper.from_json))
-        context.groups.load(store.load_state(groups.FILE, SubscriptionGroupWrapper.from_json))
+        context.topics.load(store.load_state(topics.FILE, reading.TOPICS.check))
+        context.groups.load(store.load_state(groups.FILE, reading.GROUPS.check))
         context.filters.load(store.load_state(filters.FILE))
         saver.mark(topics.FILE)
         saver.mark(groups.FILE)

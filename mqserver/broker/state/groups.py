@@ -10,13 +10,14 @@ from dataclasses import replace
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from mqserver.broker import topic_names as names
+from mqserver.broker.state import reading
 from mqserver.broker.state.topics import OURSELVES
 from mqserver.plane import Tables
 from mqstore import fastjson
 
 log = logging.getLogger("mqserver.broker")
 
-FILE = "subscriptionGroup.json"
+FILE = reading.GROUPS.file
 
 
 class Groups:
@@ -48,7 +49,7 @@ class Groups:
         """Take what the file says on top of the system's groups, and publish all."""
         with self._lock:
             if text and text.strip():
-                wrapper = SubscriptionGroupWrapper.from_json(text)
+                wrapper = reading.GROUPS.read(text)
                 self._rows.update(wrapper.subscription_group_table)
                 self.version = wrapper.data_version
             self._publish(self._rows, replace_all=True)

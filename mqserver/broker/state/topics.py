@@ -10,6 +10,7 @@ from dataclasses import replace
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqserver.broker import topic_names as names
+from mqserver.broker.state import reading
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Tables
 from mqstore import fastjson
@@ -17,7 +18,7 @@ from mqstore.lean import dataclass
 
 log = logging.getLogger("mqserver.broker")
 
-FILE = "topics.json"
+FILE = reading.TOPICS.file
 READ, WRITE, INHERIT = 4, 2, 1
 READ_WRITE = READ | WRITE
 QUEUES_MAX = 65_536
@@ -105,7 +106,7 @@ class Topics:
         """Take what the file says on top of the built-in topics, and publish all."""
         with self._lock:
             if text and text.strip():
-                wrapper = TopicConfigSerializeWrapper.from_json(text)
+                wrapper = reading.TOPICS.read(text)
                 self._rows.update(wrapper.topic_config_table)
                 self.version = wrapper.data_version
             self._publish(self._rows, replace_all=True)
