@@ -20,6 +20,8 @@ def plane_settings(settings: BrokerSettings, store_host: str) -> dict[str, objec
         "worker_threads": settings.worker_threads or None,
         "data_plane": settings.data_plane,
         "max_frame_bytes": settings.max_frame_bytes,
+        "max_header_bytes": settings.max_header_bytes,
+        "max_header_fields": settings.max_header_fields,
         "max_unfinished_bytes": settings.max_unfinished_frame_bytes,
         "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
         "max_connections": connections_max(settings.max_connections),

@@ -35,6 +35,11 @@ NAMESRV = Table(
         Setting("handoffThreads", 2, "Python threads", floor=1, ceiling=64),
         Setting("maxFrameBytes", 16 << 20, "largest frame taken", unit="bytes", floor=64 << 10,
                 ceiling=1 << 30),
+        Setting("maxHeaderBytes", 256 << 10, "longest header of a frame; a connection that "
+                "sends a longer one is closed", unit="bytes", floor=64 << 10, ceiling=16 << 20),
+        Setting("maxHeaderFields", 256, "most fields in the header of a frame, where all "
+                "properties of a message are one; a connection that sends more is closed", floor=64,
+                ceiling=1 << 20),
         Setting("maxUnfinishedFrameBytes", 128 << 20, "frames that have begun and not ended, of "
                 "all connections, at least twice maxFrameBytes; above it the oldest are closed",
                 unit="bytes", floor=1 << 20),

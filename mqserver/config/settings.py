@@ -100,6 +100,8 @@ class BrokerSettings(NamedTuple):
     acl_plain_file: str
     acl_white_list_skips_signature: bool
     max_frame_bytes: int
+    max_header_bytes: int
+    max_header_fields: int
     max_unfinished_frame_bytes: int
     max_connections: int
     server_channel_max_idle_time_seconds: int
@@ -158,6 +160,8 @@ class NamesrvSettings(NamedTuple):
     worker_threads: int
     handoff_threads: int
     max_frame_bytes: int
+    max_header_bytes: int
+    max_header_fields: int
     max_unfinished_frame_bytes: int
     max_connections: int
     server_channel_max_idle_time_seconds: int

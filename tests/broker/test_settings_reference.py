@@ -55,8 +55,8 @@ OURS = {
     "aclWhiteListSkipsSignature", "adminAllowAddresses", "advertisedPort", "allocateStepBytes",
     "bindAddress", "brokerAllowAddresses", "brokerExpiry", "damagePolicy", "dataPlane",
     "fastPortEnable", "handoffThreads", "logDir", "logFileBytes", "logFileCount", "logLevel",
-    "maxConnections", "maxFrameBytes", "maxUnfinishedFrameBytes", "metricsListen",
-    "minFreeBytes", "workerThreads",
+    "maxConnections", "maxFrameBytes", "maxHeaderBytes", "maxHeaderFields",
+    "maxUnfinishedFrameBytes", "metricsListen", "minFreeBytes", "workerThreads",
 }  # fmt: skip
 
 

@@ -121,3 +121,25 @@ def test_one_connection_too_many_is_closed_at_once(servers):
     assert servers.wait_event("refused").connection == 0
     assert [raw.ask(json_frame(1, 9)).code for raw in kept] == [0, 0]
     assert listener.counters()["connections_refused"] == 1
+
+
+@pytest.mark.parametrize("frame_of", [json_frame, binary_frame])
+def test_a_header_over_its_limits_costs_its_connection_and_says_which_setting(servers, frame_of):
+    limits = {"max_header_bytes": 64 << 10, "max_header_fields": 64}
+    listener, port = servers.start({1: echo}, **limits)
+    fields = {f"k{number}": "v" for number in range(64)}
+    assert servers.connect(port).ask(frame_of(1, 7, fields)).fields == fields
+    many = servers.connect(port)
+    many.send(frame_of(1, 8, fields | {"one more": "v"}))
+    assert many.is_closed()
+    long = servers.connect(port)
+    long.send(frame_of(1, 9, {"k": "v" * (64 << 10)})[:100])  # the length alone is refused
+    assert long.is_closed()
+    assert listener.counters()["frames_bad"] == 2
+    assert servers.connect(port).ask(frame_of(1, 10)).opaque == 10
+
+
+def test_a_legal_message_of_the_longest_properties_passes(servers, port):
+    properties = "\x01\x02" * (32_764 // 2)  # six bytes each as JSON
+    fields = {"i": properties}
+    assert servers.connect(port).ask(json_frame(1, 7, fields)).fields == fields

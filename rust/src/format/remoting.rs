@@ -12,6 +12,7 @@ mod binary;
 mod fields;
 mod head;
 mod json;
+mod limits;
 mod opaque;
 mod prepared;
 mod prepared_reply;
@@ -27,6 +28,7 @@ pub use binary::Texts;
 pub use fields::{Entries, ExtFields, FieldValue};
 pub(in crate::format) use head::push_decimal;
 pub use head::{Head, ReplyTo};
+pub use limits::HeaderLimits;
 pub use opaque::renumber;
 pub use prepared::Prepared;
 pub use prepared_reply::PreparedReply;
@@ -68,6 +70,20 @@ pub enum FrameError {
         header: usize,
         /// Bytes between the header word and the end of the frame.
         available: usize,
+    },
+    /// The header is longer than the receiver takes.
+    #[error("header of {header} bytes; at most {limit} are taken (setting maxHeaderBytes)")]
+    HeaderBytes {
+        /// Header length as received.
+        header: usize,
+        /// The longest header taken.
+        limit: usize,
+    },
+    /// The header has more fields than the receiver takes.
+    #[error("header of more than {limit} fields (setting maxHeaderFields)")]
+    HeaderFields {
+        /// The largest number of fields taken.
+        limit: usize,
     },
     /// The serialisation is neither JSON nor ROCKETMQ.
     #[error("unknown header serialisation {0} (0 is JSON, 1 is ROCKETMQ)")]
@@ -147,10 +163,19 @@ impl<'a> Frame<'a> {
     /// # Errors
     /// `FrameError` when a length does not fit or the header cannot be read.
     pub fn decode(frame: &'a [u8]) -> Result<Self, FrameError> {
+        Self::decode_within(frame, HeaderLimits::NONE)
+    }
+
+    /// Decodes one whole frame whose header must keep within `limits`.
+    ///
+    /// # Errors
+    /// `FrameError` as [`Self::decode`], and when the header has more bytes or fields.
+    pub fn decode_within(frame: &'a [u8], limits: HeaderLimits) -> Result<Self, FrameError> {
         let (serialize, header, body) = split(frame)?;
+        limits.check_bytes(header.len())?;
         let mut decoded = match serialize {
-            Serialize::Json => json::decode(header)?,
-            Serialize::RocketMq => binary::decode(header)?,
+            Serialize::Json => json::decode(header, limits.fields)?,
+            Serialize::RocketMq => binary::decode(header, limits.fields)?,
         };
         decoded.body = body;
         decoded.serialize = serialize;

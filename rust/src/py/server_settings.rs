@@ -11,6 +11,7 @@ use pyo3::types::{PyDict, PyMapping};
 
 use super::tls;
 use crate::filter::Sql;
+use crate::format::remoting::HeaderLimits;
 use crate::server::{
     BrokerRow, Change, DataPlane, FilterRow, GroupFilter, GroupRow, Kind, Settings, StoredReplies,
     Subscription, SubscriptionRow, TopicRow,
@@ -18,7 +19,7 @@ use crate::server::{
 use crate::store::Marks;
 
 /// The keys `Server` takes; anything else is a spelling mistake.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 18] = [
     "kind",
     "host",
     "port",
@@ -26,6 +27,8 @@ const KEYS: [&str; 16] = [
     "worker_threads",
     "data_plane",
     "max_frame_bytes",
+    "max_header_bytes",
+    "max_header_fields",
     "max_unfinished_bytes",
     "idle_timeout",
     "max_connections",
@@ -111,6 +114,10 @@ pub(super) fn settings(map: &Bound<'_, PyMapping>) -> PyResult<Settings> {
             _ => return Err(bad("data_plane", plane, "\"native\" or \"python\"")),
         },
         frame_bytes_max,
+        header: HeaderLimits {
+            bytes: optional(map, "max_header_bytes")?.unwrap_or(defaults.header.bytes),
+            fields: optional(map, "max_header_fields")?.unwrap_or(defaults.header.fields),
+        },
         // A buffer doubles as it grows: one frame of the largest size must always fit.
         unfinished_bytes_max: unfinished.max(2 * frame_bytes_max),
         idle_timeout: idle.map_or(defaults.idle_timeout, seconds),

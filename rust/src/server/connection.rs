@@ -102,7 +102,7 @@ pub(super) fn serve(
     peer: Arc<Peer>,
     receiver: Receiver,
 ) -> impl Future<Output = ()> + Send {
-    let splitter = Splitter::new(core.settings.frame_bytes_max);
+    let splitter = Splitter::new(core.settings.frame_bytes_max, core.settings.header);
     let mut connection = Connection {
         core,
         peer,
@@ -330,7 +330,7 @@ impl Connection {
         let may_wait = self.trial.must_wait(length, &core.long_turns);
         let result = self.splitter.feed(bytes, |whole| {
             is_new = true; // what is left after it
-            if may_wait && whole.own.is_none() && dispatch::is_pull(whole.bytes) {
+            if may_wait && whole.own.is_none() && dispatch::is_pull(core, whole.bytes) {
                 return Ok(Taken::NotYet);
             }
             dispatch::frame(core, peer, whole, replies)?;

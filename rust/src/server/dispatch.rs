@@ -39,8 +39,8 @@ pub(super) enum Handled {
 }
 
 /// Whether a frame asks for messages, of which there may be many.
-pub(super) fn is_pull(bytes: &[u8]) -> bool {
-    Frame::decode(bytes).is_ok_and(|frame| frame.code == route::PULL)
+pub(super) fn is_pull(core: &Core, bytes: &[u8]) -> bool {
+    Frame::decode_within(bytes, core.settings.header).is_ok_and(|frame| frame.code == route::PULL)
 }
 
 /// Takes one frame just read; replies that are ready are appended to `out`.
@@ -50,7 +50,7 @@ pub(super) fn frame(
     whole: Whole<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), FrameError> {
-    let frame = Frame::decode(whole.bytes)?;
+    let frame = Frame::decode_within(whole.bytes, core.settings.header)?;
     if frame.is_response() {
         peer.replied(frame.opaque, whole.bytes);
         return Ok(());

@@ -5,6 +5,13 @@ use std::time::Duration;
 /// Largest frame, length word included, bytes; a larger one closes its connection.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 
+/// Longest header of a frame, bytes, when the settings name no number; a longer one closes its
+/// connection. The properties of a message, 32,767 bytes at most, take 196,602 as JSON at worst.
+pub const HEADER_BYTES_MAX: usize = 256 << 10;
+
+/// Fields of a header when the settings name no number; more close their connection.
+pub const HEADER_FIELDS_MAX: usize = 256;
+
 /// Bytes read at once, at most. The buffer belongs to the worker thread, not to the connection.
 pub const READ_BYTES: usize = 256 << 10;
 

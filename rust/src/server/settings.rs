@@ -8,6 +8,7 @@ use rustls::ServerConfig;
 
 use super::limits;
 use super::tls::TlsMode;
+use crate::format::remoting::HeaderLimits;
 
 /// Which of RocketMQ's two servers this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +66,8 @@ pub struct Settings {
     pub data_plane: DataPlane,
     /// Largest frame taken, bytes, its length word included.
     pub frame_bytes_max: usize,
+    /// What the header of a frame may take.
+    pub header: HeaderLimits,
     /// Bytes of frames that have begun and not ended, of all connections together.
     pub unfinished_bytes_max: usize,
     /// A connection without a byte in either direction for this long is closed.
@@ -91,6 +94,10 @@ impl Default for Settings {
             worker_threads: None,
             data_plane: DataPlane::Native,
             frame_bytes_max: limits::FRAME_BYTES_MAX,
+            header: HeaderLimits {
+                bytes: limits::HEADER_BYTES_MAX,
+                fields: limits::HEADER_FIELDS_MAX,
+            },
             unfinished_bytes_max: limits::UNFINISHED_BYTES_MAX,
             idle_timeout: Duration::from_secs(120),
             connections_max: limits::CONNECTIONS_MAX,

@@ -5,7 +5,7 @@ use std::mem;
 use bytes::Bytes;
 
 use super::spare;
-use crate::format::remoting::FrameError;
+use crate::format::remoting::{FrameError, HeaderLimits};
 use crate::net::frame::{LENGTH_BYTES, frame_size};
 
 /// A frame that lacks fewer bytes is read with what comes after it.
@@ -58,13 +58,15 @@ impl<'b> Whole<'b> {
 pub(super) struct Splitter {
     partial: Vec<u8>,
     frame_bytes_max: usize,
+    header: HeaderLimits,
 }
 
 impl Splitter {
-    pub(super) fn new(frame_bytes_max: usize) -> Self {
+    pub(super) fn new(frame_bytes_max: usize, header: HeaderLimits) -> Self {
         Self {
             partial: Vec::new(),
             frame_bytes_max,
+            header,
         }
     }
 
@@ -139,6 +141,7 @@ impl Splitter {
                 Taken::NotYet => return Ok(bytes),
             }
         }
+        self.header.check_start(bytes)?;
         self.partial.extend_from_slice(bytes);
         Ok(&[])
     }
@@ -157,6 +160,7 @@ impl Splitter {
         let missing = (size - self.partial.len()).min(bytes.len());
         let (tail, rest) = bytes.split_at(missing);
         self.partial.extend_from_slice(tail);
+        self.header.check_start(&self.partial)?;
         Ok((self.partial.len() == size).then_some(rest))
     }
 }
@@ -182,7 +186,7 @@ mod tests {
         let frames = [frame(b""), frame(b"abc"), frame(&[7; 10_000]), frame(b"d")];
         let stream = frames.concat();
         for size in [1, 2, 3, 5, 7, 64, 4_096, stream.len()] {
-            let mut splitter = Splitter::new(1 << 20);
+            let mut splitter = Splitter::new(1 << 20, HeaderLimits::NONE);
             let mut found = Vec::new();
             for chunk in stream.chunks(size) {
                 let take = |frame: Whole<'_>| {
@@ -202,7 +206,7 @@ mod tests {
         let frames = [frame(b"abc"), frame(b"defg"), frame(b""), frame(b"hi")];
         let stream = frames.concat();
         for cut in 0..stream.len() {
-            let mut splitter = Splitter::new(1 << 20);
+            let mut splitter = Splitter::new(1 << 20, HeaderLimits::NONE);
             let mut found = Vec::new();
             for piece in [&stream[..cut], &stream[cut..]] {
                 let mut left = piece;
@@ -224,7 +228,7 @@ mod tests {
     #[test]
     fn a_frame_that_is_not_taken_yet_is_left() {
         let stream = [frame(b"abc"), frame(b"de")].concat();
-        let mut splitter = Splitter::new(1 << 20);
+        let mut splitter = Splitter::new(1 << 20, HeaderLimits::NONE);
         let left = splitter.feed(&stream, |_| Ok(Taken::NotYet)).unwrap();
         assert_eq!(left, stream);
         assert!(!splitter.is_partial());
@@ -233,7 +237,7 @@ mod tests {
     #[test]
     fn a_large_frame_gathers_where_it_is_kept() {
         let sent = frame(&[7; SPARE_BYTES_MAX]); // for which no memory is there
-        let mut splitter = Splitter::new(16 << 20);
+        let mut splitter = Splitter::new(16 << 20, HeaderLimits::NONE);
         let nothing = |_: Whole<'_>| panic!("it is not whole");
         assert!(splitter.large(1).is_none());
         assert!(splitter.feed(&sent[..100], nothing).unwrap().is_empty());
@@ -264,7 +268,7 @@ mod tests {
         let sent = frame(&[7; 3_000_000]);
         let mut found = None;
         for _ in 0..3 {
-            let mut splitter = Splitter::new(16 << 20);
+            let mut splitter = Splitter::new(16 << 20, HeaderLimits::NONE);
             let mut feed = |splitter: &mut Splitter, bytes: &[u8]| {
                 let take = |whole: Whole<'_>| {
                     found = Some(whole.bytes.as_ptr());
@@ -289,7 +293,7 @@ mod tests {
     #[test]
     fn a_large_frame_that_is_whole_needs_no_more_bytes() {
         let sent = frame(&[7; 100_000]);
-        let mut splitter = Splitter::new(16 << 20);
+        let mut splitter = Splitter::new(16 << 20, HeaderLimits::NONE);
         let part = |_: Whole<'_>| panic!("it is not whole");
         splitter.feed(&sent[..10], part).unwrap();
         let (target, room) = splitter.large(1 << 20).unwrap();
@@ -305,15 +309,32 @@ mod tests {
     }
 
     #[test]
+    fn a_header_that_is_too_long_is_refused_before_it_is_kept() {
+        let limits = HeaderLimits {
+            bytes: 100,
+            fields: 10,
+        };
+        let start = [0, 0, 4, 0, 0, 0, 0, 101, b'{'];
+        for cut in 1..=start.len() {
+            let mut splitter = Splitter::new(1 << 20, limits);
+            let nothing = |_: Whole<'_>| panic!("it is not whole");
+            let mut pieces = [&start[..cut], &start[cut..]].into_iter();
+            let refused = pieces.find_map(|piece| splitter.feed(piece, nothing).err());
+            let (header, limit) = (101, 100);
+            assert_eq!(refused, Some(FrameError::HeaderBytes { header, limit }));
+        }
+    }
+
+    #[test]
     fn refuses_impossible_lengths_at_once() {
         for length in [-1i32, 0, 3, 97, i32::MAX] {
-            let mut splitter = Splitter::new(100);
+            let mut splitter = Splitter::new(100, HeaderLimits::NONE);
             let word = length.to_be_bytes();
             let result = splitter.feed(&word, |_| Ok(Taken::Next));
             assert_eq!(result, Err(FrameError::Length { length, limit: 96 }));
         }
         assert!(
-            Splitter::new(100)
+            Splitter::new(100, HeaderLimits::NONE)
                 .feed(&96i32.to_be_bytes(), |_| Ok(Taken::Next))
                 .is_ok()
         );

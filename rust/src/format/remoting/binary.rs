@@ -7,10 +7,12 @@
 //! ```
 //! A zero length is RocketMQ's null, for the remark as for a field.
 
+use super::limits::check_fields;
 use super::{ExtFields, FieldValue, Frame, FrameError, Head, Language, text_of};
 use crate::bytes::{Cursor, CursorError};
 
-pub(super) fn decode(header: &[u8]) -> Result<Frame<'_>, FrameError> {
+/// Reads a header of at most `fields_max` fields.
+pub(super) fn decode(header: &[u8], fields_max: usize) -> Result<Frame<'_>, FrameError> {
     let mut cursor = Cursor::new(header);
     let mut frame = Frame::blank(ExtFields::absent());
     frame.code = cursor.i16()?.into();
@@ -25,17 +27,20 @@ pub(super) fn decode(header: &[u8]) -> Result<Frame<'_>, FrameError> {
     let fields = cursor.take_signed(fields_length.into())?;
     cursor.finish()?;
     if !fields.is_empty() {
-        frame.ext = decode_fields(fields)?;
+        frame.ext = decode_fields(fields, fields_max)?;
     }
     Ok(frame)
 }
 
-fn decode_fields(fields: &[u8]) -> Result<ExtFields<'_>, FrameError> {
+fn decode_fields(fields: &[u8], fields_max: usize) -> Result<ExtFields<'_>, FrameError> {
     // One look at all of them: lengths below 128, which most are, are ASCII as well.
     let is_ascii = fields.is_ascii();
     let mut is_text = true;
+    let mut count = 0;
     let mut rest = Cursor::new(fields);
     while rest.remaining() > 0 {
+        count += 1;
+        check_fields(count, fields_max)?;
         for piece in <[&[u8]; 2]>::from(next_field(&mut rest)?) {
             is_text = is_text && (is_ascii || std::str::from_utf8(piece).is_ok());
         }

@@ -72,6 +72,15 @@ impl<'a> ExtFields<'a> {
         }
     }
 
+    /// Number of entries that were pushed.
+    #[inline]
+    pub(super) fn listed(&self) -> usize {
+        match &self.named {
+            Named::Listed(entries) => entries.len(),
+            Named::Wire(_) => 0,
+        }
+    }
+
     /// The value of `name`; None if it is missing or null.
     pub fn get(&self, name: &str) -> Option<&str> {
         let value = match &self.named {

@@ -14,11 +14,15 @@ use crate::format::fastjson::write_string;
 
 pub(super) use scan::Scanner;
 
-pub(super) fn decode(header: &[u8]) -> Result<Frame<'_>, FrameError> {
+/// Reads a header of at most `fields_max` fields.
+pub(super) fn decode(header: &[u8], fields_max: usize) -> Result<Frame<'_>, FrameError> {
     // Checked first because the lossy conversion is several times slower, even without a loss.
-    match std::str::from_utf8(header) {
-        Ok(text) => scan::decode(text).map_or_else(|| slow::decode(text), Ok),
-        Err(_) => slow::decode(&String::from_utf8_lossy(header)),
+    let Ok(text) = std::str::from_utf8(header) else {
+        return slow::decode(&String::from_utf8_lossy(header), fields_max);
+    };
+    match scan::decode(text, fields_max)? {
+        Some(frame) => Ok(frame),
+        None => slow::decode(text, fields_max),
     }
 }
 

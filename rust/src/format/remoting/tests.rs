@@ -174,3 +174,40 @@ fn renumbering_changes_the_opaque_and_nothing_else() {
     assert!(renumber(&whole(0, b"{}", b""), 1).is_err());
     assert!(renumber(b"\0\0\0", 1).is_err());
 }
+
+#[test]
+fn a_header_keeps_within_the_limits_of_bytes_and_fields() {
+    const LIMITS: HeaderLimits = HeaderLimits {
+        bytes: 500,
+        fields: 3,
+    };
+    let names = ["a", "b", "c", "d"];
+    for kind in [Serialize::Json, Serialize::RocketMq] {
+        let with = |count: usize, value: &str| {
+            let fields: Vec<_> = names[..count].iter().map(|n| (*n, value.into())).collect();
+            let mut bytes = Vec::new();
+            Head::request(10, 5, kind).encode(&fields, b"body", &mut bytes);
+            bytes
+        };
+        let (fits, many) = (with(3, "1"), with(4, "1"));
+        let long = with(1, &"x".repeat(500));
+        assert_eq!(
+            Frame::decode_within(&fits, LIMITS),
+            Frame::decode(&fits),
+            "{kind:?}"
+        );
+        let error = Frame::decode_within(&many, LIMITS).unwrap_err();
+        assert_eq!(error, FrameError::HeaderFields { limit: 3 });
+        let error = Frame::decode_within(&long, LIMITS).unwrap_err();
+        assert!(matches!(error, FrameError::HeaderBytes { limit: 500, .. }));
+        assert_eq!(LIMITS.check_start(&long[..8]), Err(error));
+        assert_eq!(LIMITS.check_start(&long[..7]), Ok(()));
+        assert!(Frame::decode(&many).is_ok() && Frame::decode(&long).is_ok());
+    }
+    let odd = whole(0, br#"{"code":"10","extFields":{"a":1,"b":2,"c":3,"d":4}}"#, b"");
+    assert_eq!(
+        Frame::decode_within(&odd, LIMITS),
+        Err(FrameError::HeaderFields { limit: 3 }),
+        "the forgiving reader counts too"
+    );
+}

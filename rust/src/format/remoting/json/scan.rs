@@ -1,12 +1,26 @@
-//! The fast reader of JSON headers. `None` everywhere means "not for me": the slow reader decides.
+//! The fast reader of JSON headers. `None` everywhere means that the slow reader decides.
 
 use std::borrow::Cow;
 
-use super::super::{ExtFields, Frame, Language, spare};
+use super::super::limits::check_fields;
+use super::super::{ExtFields, Frame, FrameError, Language, spare};
 use super::marks::Marks;
 
 /// Reads a header of the usual shape, borrowing every text without escapes.
-pub(super) fn decode(text: &str) -> Option<Frame<'_>> {
+///
+/// # Errors
+/// `FrameError::HeaderFields` at the first field over `fields_max`.
+pub(super) fn decode(text: &str, fields_max: usize) -> Result<Option<Frame<'_>>, FrameError> {
+    let mut too_many = Ok(());
+    let frame = usual(text, |count| {
+        too_many = check_fields(count, fields_max);
+        too_many.is_ok().then_some(())
+    });
+    too_many.map(|()| frame)
+}
+
+/// `allow` gets the number of fields so far and ends the reading with `None`.
+fn usual(text: &str, mut allow: impl FnMut(usize) -> Option<()>) -> Option<Frame<'_>> {
     let mut scanner = Scanner::new(text);
     let mut frame = Frame::blank(ExtFields::absent());
     scanner.object(|scanner, key| {
@@ -21,7 +35,7 @@ pub(super) fn decode(text: &str) -> Option<Frame<'_>> {
                 let mut ext = ExtFields::empty(false);
                 scanner.object(|scanner, name| {
                     ext.push(name, scanner.string()?);
-                    Some(())
+                    allow(ext.listed())
                 })?;
                 frame.ext = ext;
             }

@@ -2,11 +2,12 @@
 
 use serde_json::{Map, Value};
 
+use super::super::limits::check_fields;
 use super::super::{ExtFields, Frame, FrameError, Language};
 use crate::format::fastjson;
 
 /// Reads any header fastjson would, into owned texts.
-pub(super) fn decode<'a>(text: &str) -> Result<Frame<'a>, FrameError> {
+pub(super) fn decode<'a>(text: &str, fields_max: usize) -> Result<Frame<'a>, FrameError> {
     let bad = |cause: String| FrameError::Json(cause);
     let strict = fastjson::to_strict(text).map_err(|error| bad(error.to_string()))?;
     let value = serde_json::from_str(&strict).map_err(|error| bad(error.to_string()))?;
@@ -34,7 +35,10 @@ pub(super) fn decode<'a>(text: &str) -> Result<Frame<'a>, FrameError> {
         .map(Into::into);
     match members.get("extFields") {
         None | Some(Value::Null) => {}
-        Some(Value::Object(fields)) => frame.ext = ext_fields(fields),
+        Some(Value::Object(fields)) => {
+            check_fields(fields.len(), fields_max)?;
+            frame.ext = ext_fields(fields);
+        }
         Some(_) => return Err(bad("extFields is not an object".to_owned())),
     }
     Ok(frame)

@@ -1,0 +1,48 @@
+//! Bounds of a header whose sender is not trusted.
+
+use super::FrameError;
+
+/// What a header may take at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeaderLimits {
+    /// Bytes of the header on the wire.
+    pub bytes: usize,
+    /// Named fields. The properties of a message count as one field.
+    pub fields: usize,
+}
+
+impl HeaderLimits {
+    /// Bound by the frame alone: for replies of servers, which a client asked for.
+    pub const NONE: Self = Self {
+        bytes: usize::MAX,
+        fields: usize::MAX,
+    };
+
+    /// Checks the header length that a frame names in its first eight bytes, as soon as they are
+    /// there: nothing of a header that is too long needs to be kept.
+    ///
+    /// # Errors
+    /// `FrameError::HeaderBytes` when the header is longer than `bytes`.
+    pub fn check_start(self, frame: &[u8]) -> Result<(), FrameError> {
+        match frame.get(5..8) {
+            Some(&[a, b, c]) => self.check_bytes(u32::from_be_bytes([0, a, b, c]) as usize),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn check_bytes(self, header: usize) -> Result<(), FrameError> {
+        let limit = self.bytes;
+        match header <= limit {
+            true => Ok(()),
+            false => Err(FrameError::HeaderBytes { header, limit }),
+        }
+    }
+}
+
+/// Checks a number of fields.
+pub(super) fn check_fields(count: usize, limit: usize) -> Result<(), FrameError> {
+    match count <= limit {
+        true => Ok(()),
+        false => Err(FrameError::HeaderFields { limit }),
+    }
+}
