@@ -21,7 +21,7 @@ mod writer;
 
 pub use allocate::Allocator;
 pub use directory::Directory;
-pub use disk::{Access, Disk, FileInfo, Files, WarmPace};
+pub use disk::{Access, Disk, FileInfo, Files, WarmPace, is_full};
 pub use faulting::{Faulting, FaultingDisk, Faults};
 pub use file_disk::{FileDisk, WriteMode};
 pub use memory::{Memory, MemoryDisk};

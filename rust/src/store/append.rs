@@ -8,14 +8,13 @@ use parking_lot::Mutex;
 
 use super::ack::Acks;
 use super::encode::{Encoded, Encoder, Target};
-use super::files::is_full;
 use super::queue_offsets::QueueOffsets;
 use super::space::Space;
 use super::types::{PutRequest, PutResult, PutStatus};
 use crate::clock::Clock;
 use crate::format::message::{self, Assigned, BLANK_BYTES};
 use crate::format::{multi_dispatch, properties};
-use crate::log::{Files, WriteError, Writer};
+use crate::log::{Files, WriteError, Writer, is_full};
 
 /// A clock that stepped back by less than this is waited out, not followed.
 const STEP_BACK_MAX_MS: i64 = 60_000;

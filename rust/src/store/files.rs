@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::types::StoreError;
 use crate::log::fs::{self, File, OpenOptions};
+use crate::log::is_full;
 
 /// Turns an IO error into one that names the file.
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
@@ -25,12 +26,6 @@ pub(crate) fn write_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
         },
         false => io_error(path)(source),
     }
-}
-
-/// Whether it is for lack of space, which may be made.
-pub(crate) fn is_full(error: &io::Error) -> bool {
-    use io::ErrorKind::{QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded)
 }
 
 /// Whether the process (EMFILE) or the system (ENFILE) has no file descriptor left.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::append::Appender;
 use super::delay::Delivery;
-use super::flush::Flusher;
+use super::flush::{Flusher, Written};
 use super::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus, Ticket};
 use crate::clock::Clock;
 use crate::log::Files;
@@ -40,7 +40,7 @@ impl<F: Files> Puts<F> {
             Put::Parked(result, ticket) => {
                 let status = match self.flusher.wait(&ticket) {
                     AckOutcome::Durable => result.status,
-                    AckOutcome::FlushTimeout => PutStatus::FlushDiskTimeout,
+                    AckOutcome::FlushTimeout => return late(result),
                     AckOutcome::Poisoned => PutStatus::ServiceNotAvailable,
                 };
                 PutResult { status, ..result }
@@ -60,7 +60,8 @@ impl<F: Files> Puts<F> {
                 Put::Done(result)
             }
             Some(timeout_ms) if wait_store_ok => {
-                if flusher.log.is_much_unwritten() && !flusher.write_out() {
+                // Without room it waits for the flush as the others do.
+                if flusher.log.is_much_unwritten() && flusher.write_out() == Written::Failed {
                     return self.refused();
                 }
                 let ticket = Ticket {
@@ -71,10 +72,12 @@ impl<F: Files> Puts<F> {
             }
             Some(_) => {
                 // Acknowledged now: it must not be lost if only the process ends.
-                if !flusher.write_out() {
-                    return self.refused();
+                match flusher.write_out() {
+                    Written::All => flusher.acks.want_flush(),
+                    // It has its place, and is written when there is room.
+                    Written::NoRoom => return Put::Done(late(result)),
+                    Written::Failed => return self.refused(),
                 }
-                flusher.acks.want_flush();
                 Put::Done(result)
             }
         }
@@ -83,6 +86,14 @@ impl<F: Files> Puts<F> {
     fn refused(&self) -> Put {
         self.failures.fetch_add(1, Ordering::Relaxed);
         Put::Done(PutResult::refused(PutStatus::ServiceNotAvailable))
+    }
+}
+
+/// Stored, but not as durable as configured.
+fn late(result: PutResult) -> PutResult {
+    PutResult {
+        status: PutStatus::FlushDiskTimeout,
+        ..result
     }
 }
 

@@ -1,6 +1,7 @@
 //! The only public type: an open store.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -358,8 +359,13 @@ impl Store {
         if self.puts.flusher.flush_all() {
             return Ok(());
         }
-        let reason = self.puts.flusher.acks.poison().unwrap_or("flush failed");
-        Err(StoreError::Poisoned(reason.to_owned()))
+        Err(match self.puts.flusher.acks.poison() {
+            Some(reason) => StoreError::Poisoned(reason.to_owned()),
+            None => StoreError::Full {
+                path: self.root.join("commitlog").display().to_string(),
+                source: io::Error::other(self.refusal().unwrap_or_default()),
+            },
+        })
     }
 }
 

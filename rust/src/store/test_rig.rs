@@ -1,7 +1,7 @@
 //! Append, acknowledge and flush over any disk, without the rest of a store.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 
 use parking_lot::Mutex;
 
@@ -63,11 +63,12 @@ fn rig_of<F: Files>(files: F, file_size: u64, encoder: Encoder, clock: Arc<dyn C
     let log = Arc::new(Segments::open(files, file_size).unwrap());
     let acks = Arc::new(Acks::new(Arc::clone(&clock), 0));
     let last_store_timestamp_ms = Arc::new(AtomicI64::new(0));
+    let space = Arc::new(Space::new("/".as_ref(), Some(0)));
     let appender = Appender {
         encoder,
         clock,
         acks: Arc::clone(&acks),
-        space: Arc::new(Space::new("/".as_ref(), Some(0))),
+        space: Arc::clone(&space),
         last_store_timestamp_ms: Arc::clone(&last_store_timestamp_ms),
         busy_ms: 1_000,
         locked_at_ms: AtomicI64::new(0),
@@ -82,6 +83,8 @@ fn rig_of<F: Files>(files: F, file_size: u64, encoder: Encoder, clock: Arc<dyn C
     let flusher = Arc::new(Flusher {
         log,
         acks,
+        space,
+        lacks_room: AtomicBool::new(false),
         appended: Arc::default(),
         last_store_timestamp_ms,
         on_flushed,
