@@ -225,6 +225,7 @@ impl Parts<'_> {
             busy_ms: settings.page_cache_busy_ms,
             locked_at_ms: AtomicI64::new(0),
             counters: Counters::default(),
+            stall: writer.stall(),
             tail: tail(writer, queues),
         };
         let puts = Puts {

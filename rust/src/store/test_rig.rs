@@ -64,6 +64,7 @@ fn rig_of<F: Files>(files: F, file_size: u64, encoder: Encoder, clock: Arc<dyn C
     let acks = Arc::new(Acks::new(Arc::clone(&clock), 0));
     let last_store_timestamp_ms = Arc::new(AtomicI64::new(0));
     let space = Arc::new(Space::new("/".as_ref(), Some(0)));
+    let writer = Writer::new(Arc::clone(&log), 1024);
     let appender = Appender {
         encoder,
         clock,
@@ -73,8 +74,9 @@ fn rig_of<F: Files>(files: F, file_size: u64, encoder: Encoder, clock: Arc<dyn C
         busy_ms: 1_000,
         locked_at_ms: AtomicI64::new(0),
         counters: Counters::default(),
+        stall: writer.stall(),
         tail: Mutex::new(Tail {
-            writer: Writer::new(Arc::clone(&log), 1024),
+            writer,
             queue_offsets: QueueOffsets::default(),
             is_closed: false,
         }),
@@ -113,7 +115,15 @@ pub(crate) fn request<'a>(topic: &'a str, body: &'a [u8]) -> PutRequest<'a> {
 
 impl<F: Files> Rig<F> {
     pub(super) fn put(&self, body: &[u8]) -> PutResult {
-        self.appender.put_one(&request("T", body))
+        self.put_one(&request("T", body))
+    }
+
+    pub(super) fn put_one(&self, request: &PutRequest<'_>) -> PutResult {
+        self.appender.put_one(request).unwrap()
+    }
+
+    pub(super) fn put_batch(&self, request: &PutRequest<'_>) -> PutResult {
+        self.appender.put_batch(request).unwrap()
     }
 
     pub(super) fn ticket(result: &PutResult, deadline_ms: i64) -> Ticket {
