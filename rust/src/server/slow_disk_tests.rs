@@ -1,6 +1,5 @@
 //! A disk that is slow to make the log's next file: nobody but sends waits for it.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,32 +20,14 @@ use super::super::tables::TopicRow;
 use super::*;
 use crate::clock::SystemClock;
 use crate::format::remoting::Frame;
-use crate::log::gated::Gate;
-use crate::log::{Operation, Tape, Target, watch};
 use crate::net::connection::Connection;
-use crate::store::test_rig::request;
+use crate::store::test_rig::{SlowFiles, request};
 use crate::store::{PutResult, Settings as StoreSettings};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What answers without a look at the disk takes less.
 const AT_ONCE: Duration = Duration::from_secs(2);
 const FILE_BYTES: u64 = 64 << 10;
-
-/// A disk on which a new file of the log waits at a gate.
-#[derive(Debug, Default)]
-struct Slow(Gate);
-
-impl Tape for Slow {
-    fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
-        let is_of_log = target.path.extension().is_some_and(|of| of == "new");
-        if is_of_log && matches!(operation, Operation::Create) {
-            self.0.pass();
-        }
-        Ok(0)
-    }
-
-    fn after(&self, _target: Target<'_>, _operation: &Operation<'_>, _began: u64) {}
-}
 
 /// A broker of topic T without threads: what the native side does is done here.
 struct Fixture {
@@ -137,12 +118,11 @@ fn until(what: &str, holds: impl Fn() -> bool) {
 #[tokio::test]
 async fn only_sends_wait_for_a_file_that_does_not_come() {
     let root = tempfile::tempdir().unwrap();
-    let slow = Arc::new(Slow::default());
-    let _watch = watch(root.path(), Arc::clone(&slow) as Arc<dyn Tape>);
+    let slow = SlowFiles::under(root.path());
     let mut fixture = Fixture::new(root.path()).await;
     assert_eq!(fixture.send(b"first"), Some(0));
     until("it is readable", || fixture.store.max_offset("T", 1) == 1);
-    slow.0.close();
+    slow.close();
     let body = vec![b'x'; 3_000];
     let mut stored = 1;
     while fixture.send(&body).is_some() {
@@ -174,7 +154,7 @@ async fn only_sends_wait_for_a_file_that_does_not_come() {
     assert!(!is_back.load(Ordering::SeqCst));
     assert_eq!(fixture.send(&body), Some(2), "busy");
     assert_eq!(fixture.pull(), Some(0));
-    slow.0.open();
+    slow.open();
     let PutResult {
         status,
         queue_offset,

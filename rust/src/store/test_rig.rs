@@ -1,5 +1,7 @@
 //! Append, acknowledge and flush over any disk, without the rest of a store.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 
@@ -17,7 +19,8 @@ use super::types::{PutRequest, PutResult, Ticket};
 use crate::clock::Clock;
 use crate::format::delay_levels::DelayLevels;
 use crate::format::message::{CheckCrc, RecordView};
-use crate::log::{Files, Memory, Segments, Writer};
+use crate::log::gated::Gate;
+use crate::log::{Files, Memory, Operation, Segments, Tape, Target, Watch, Writer, watch};
 
 pub(super) const FILE_SIZE: u64 = 4096;
 pub(super) const FAR_MS: i64 = i64::MAX;
@@ -92,6 +95,44 @@ fn rig_of<F: Files>(files: F, file_size: u64, encoder: Encoder, clock: Arc<dyn C
         on_flushed,
     });
     Rig { appender, flusher }
+}
+
+/// A disk on which new files of the log wait while it is closed.
+pub(crate) struct SlowFiles {
+    gate: Arc<AtGate>,
+    _watch: Watch,
+}
+
+#[derive(Debug, Default)]
+struct AtGate(Gate);
+
+impl SlowFiles {
+    /// That of a store's root directory; open.
+    pub(crate) fn under(root: &Path) -> Self {
+        let gate = Arc::new(AtGate::default());
+        let _watch = watch(root, Arc::clone(&gate) as Arc<dyn Tape>);
+        Self { gate, _watch }
+    }
+
+    pub(crate) fn close(&self) {
+        self.gate.0.close();
+    }
+
+    pub(crate) fn open(&self) {
+        self.gate.0.open();
+    }
+}
+
+impl Tape for AtGate {
+    fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
+        let is_of_log = target.path.extension().is_some_and(|of| of == "new");
+        if is_of_log && matches!(operation, Operation::Create) {
+            self.0.pass();
+        }
+        Ok(0)
+    }
+
+    fn after(&self, _target: Target<'_>, _operation: &Operation<'_>, _began: u64) {}
 }
 
 /// A message for queue 1.
