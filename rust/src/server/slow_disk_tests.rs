@@ -21,7 +21,7 @@ use super::*;
 use crate::clock::SystemClock;
 use crate::format::remoting::Frame;
 use crate::net::connection::Connection;
-use crate::store::test_rig::{SlowFiles, request};
+use crate::store::test_rig::{SlowDisk, request};
 use crate::store::{PutResult, Settings as StoreSettings};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -118,7 +118,7 @@ fn until(what: &str, holds: impl Fn() -> bool) {
 #[tokio::test]
 async fn only_sends_wait_for_a_file_that_does_not_come() {
     let root = tempfile::tempdir().unwrap();
-    let slow = SlowFiles::under(root.path());
+    let slow = SlowDisk::of_new_files(root.path());
     let mut fixture = Fixture::new(root.path()).await;
     assert_eq!(fixture.send(b"first"), Some(0));
     until("it is readable", || fixture.store.max_offset("T", 1) == 1);

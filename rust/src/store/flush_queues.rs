@@ -41,7 +41,8 @@ impl ConsumeQueues {
 
     /// Writes all that is pending.
     pub(crate) fn write_pending(&self) -> Result<(), StoreError> {
-        let noted = self.noted.lock();
+        // A copy: who publishes does not wait for the disk.
+        let noted = self.noted.lock().clone();
         noted.iter().try_for_each(|queue| queue.write_pending())
     }
 
@@ -108,12 +109,13 @@ impl ConsumeQueues {
 
     /// Takes back queues that were to be flushed, the first of which gave what is dirty of them.
     fn keep_noted(&self, queues: &[Arc<ConsumeQueue>], dirty: Vec<[Dirty; 2]>) {
-        let (taken, others) = queues.split_at(dirty.len());
+        let tried = queues.len().min(dirty.len() + 1);
+        let (tried, others) = queues.split_at(tried);
         // These still count as noted.
         self.noted.lock().extend(others.iter().cloned());
-        for (queue, dirty) in taken.iter().zip(dirty) {
+        tried.iter().for_each(|queue| self.flush_later(queue));
+        for (queue, dirty) in tried.iter().zip(dirty) {
             queue.keep_dirty(dirty);
-            self.flush_later(queue);
         }
     }
 }

@@ -97,37 +97,53 @@ fn rig_of<F: Files>(files: F, file_size: u64, encoder: Encoder, clock: Arc<dyn C
     Rig { appender, flusher }
 }
 
-/// A disk on which new files of the log wait while it is closed.
-pub(crate) struct SlowFiles {
-    gate: Arc<AtGate>,
+/// A disk on which some operations wait while it is closed.
+pub(crate) struct SlowDisk {
+    gated: Arc<GatedTape>,
     _watch: Watch,
 }
 
-#[derive(Debug, Default)]
-struct AtGate(Gate);
+#[derive(Debug)]
+struct GatedTape {
+    gate: Gate,
+    is_slow: fn(&Path, &Operation<'_>) -> bool,
+}
 
-impl SlowFiles {
+impl SlowDisk {
     /// That of a store's root directory; open.
-    pub(crate) fn under(root: &Path) -> Self {
-        let gate = Arc::new(AtGate::default());
-        let _watch = watch(root, Arc::clone(&gate) as Arc<dyn Tape>);
-        Self { gate, _watch }
+    pub(crate) fn under(root: &Path, is_slow: fn(&Path, &Operation<'_>) -> bool) -> Self {
+        let gate = Gate::default();
+        let gated = Arc::new(GatedTape { gate, is_slow });
+        let _watch = watch(root, Arc::clone(&gated) as Arc<dyn Tape>);
+        Self { gated, _watch }
+    }
+
+    /// One that is slow to make files of the log.
+    pub(crate) fn of_new_files(root: &Path) -> Self {
+        Self::under(root, |path, operation| {
+            let is_of_log = path.extension().is_some_and(|of| of == "new");
+            is_of_log && matches!(operation, Operation::Create)
+        })
     }
 
     pub(crate) fn close(&self) {
-        self.gate.0.close();
+        self.gated.gate.close();
     }
 
     pub(crate) fn open(&self) {
-        self.gate.0.open();
+        self.gated.gate.open();
+    }
+
+    /// Operations that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.gated.gate.waiting()
     }
 }
 
-impl Tape for AtGate {
+impl Tape for GatedTape {
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
-        let is_of_log = target.path.extension().is_some_and(|of| of == "new");
-        if is_of_log && matches!(operation, Operation::Create) {
-            self.0.pass();
+        if (self.is_slow)(target.path, operation) {
+            self.gate.pass();
         }
         Ok(0)
     }
