@@ -2,9 +2,9 @@
 //!
 //! Each look of the dispatcher finds messages of many queues. Their units gather in memory, where
 //! readers find them at once, and are written many at a time: when all queues together have
-//! [`ALL_BYTES_MAX`] of them, and before each flush of the queues. That is every three seconds while
-//! more than 256 queues get messages; else every second, and they are written every 200 ms. A queue
-//! that could not be made again as it was is written at once.
+//! [`ALL_BYTES_MAX`] of them, and before each flush of the queues. That is every three seconds
+//! while more than 256 queues get messages; else every second, and they are written every 200 ms.
+//! A queue that could not be made again as it was is written at once.
 //!
 //! A write may wait for the disk, and holds nothing meanwhile that a reader or an append needs: the
 //! units in flight stay readable, and the next ones gather behind them.
