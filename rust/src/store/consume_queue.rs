@@ -230,7 +230,7 @@ impl ConsumeQueue {
     /// Writes what is pending, and makes everything written so far durable.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         let mut directories = BTreeSet::new();
-        self.flush_files(self.take_dirty()?, &mut directories)?;
+        self.flush_files(&self.take_dirty()?, &mut directories)?;
         sparse_files::sync_directories(&directories)
     }
 
@@ -253,7 +253,7 @@ impl ConsumeQueue {
     /// Makes files durable, but not yet the names of new ones.
     pub(super) fn flush_files(
         &self,
-        [dirty, ext_dirty]: [Dirty; 2],
+        [dirty, ext_dirty]: &[Dirty; 2],
         directories: &mut BTreeSet<PathBuf>,
     ) -> Result<(), StoreError> {
         if let Some(ext) = &self.ext {

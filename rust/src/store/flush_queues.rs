@@ -1,7 +1,8 @@
 //! When the consume queues of a store are written, and made durable: some at a time, all in one go.
 //!
 //! A write for which the disk has no room may be tried again, and so may the flush that it was part
-//! of: nothing was synced yet, and what it took note of is kept. A sync that failed may not.
+//! of, or that found no file descriptor: no sync failed, and what it took note of is kept. A sync
+//! that failed may not.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -100,11 +101,12 @@ impl ConsumeQueues {
             let root = &self.shared.root;
             return self.root.sync_file_system().map_err(io_error(root));
         }
-        let mut directories = BTreeSet::new();
-        for (dirty, queue) in dirty.into_iter().zip(&queues) {
-            queue.flush_files(dirty, &mut directories)?;
+        let synced = sync(&queues, &dirty);
+        if let Err(StoreError::Full { .. }) = &synced {
+            // For want of a descriptor.
+            self.keep_noted(&queues, dirty);
         }
-        sparse_files::sync_directories(&directories)
+        synced
     }
 
     /// Takes back queues that were to be flushed, the first of which gave what is dirty of them.
@@ -118,4 +120,13 @@ impl ConsumeQueues {
             queue.keep_dirty(dirty);
         }
     }
+}
+
+/// Makes durable what was written of these queues, each with what is dirty of it.
+fn sync(queues: &[Arc<ConsumeQueue>], dirty: &[[Dirty; 2]]) -> Result<(), StoreError> {
+    let mut directories = BTreeSet::new();
+    for (dirty, queue) in dirty.iter().zip(queues) {
+        queue.flush_files(dirty, &mut directories)?;
+    }
+    sparse_files::sync_directories(&directories)
 }

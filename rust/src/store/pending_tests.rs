@@ -1,10 +1,12 @@
 //! Units that readers see before any file has them.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use super::consume_queue::{Appended, ConsumeQueue};
 use super::consume_queues::ConsumeQueues;
@@ -325,6 +327,74 @@ fn on_a_full_disk_all_waits_and_a_later_flush_writes_and_syncs_it() {
         (last.max_offset(), last.unit(7_999)),
         (8_000, Some(unit(7_999)))
     );
+}
+
+/// A disk that has no file descriptor for the queues while it is told so, and what it synced.
+#[derive(Debug, Default)]
+struct NoDescriptor {
+    is_out: AtomicBool,
+    synced: Mutex<Vec<PathBuf>>,
+}
+
+impl Tape for NoDescriptor {
+    fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
+        let is_queue = target.path.to_string_lossy().contains("consumequeue");
+        let is_open = matches!(operation, Operation::Open);
+        match is_queue && is_open && self.is_out.load(Ordering::SeqCst) {
+            true => Err(io::Error::from_raw_os_error(libc::EMFILE)),
+            false => Ok(0),
+        }
+    }
+
+    fn after(&self, target: Target<'_>, operation: &Operation<'_>, _began: u64) {
+        if matches!(operation, Operation::Sync(..) | Operation::SyncDirectory) {
+            self.synced.lock().push(target.path.to_owned());
+        }
+    }
+}
+
+#[test]
+fn a_flush_without_a_descriptor_is_made_later_and_syncs_all() {
+    let root = tempfile::tempdir().unwrap();
+    let disk = Arc::new(NoDescriptor::default());
+    let _watch = watch(root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
+    let queues = open(root.path(), UNITS, false);
+    let [first, second] = [0, 1].map(|queue_id| queues.for_record("T", queue_id).unwrap());
+    for queue in [&first, &second] {
+        append(queue, 0..4);
+    }
+    queues
+        .publish(&[Arc::clone(&first), Arc::clone(&second)])
+        .unwrap();
+    queues.write_pending().unwrap();
+    // The first is still open: without a descriptor it is synced, and nothing else.
+    second.files.shared.open.forget(second.files.number, 0);
+    disk.is_out.store(true, Ordering::SeqCst);
+    disk.synced.lock().clear();
+    for _ in 0..2 {
+        let error = queues.flush().unwrap_err();
+        assert!(matches!(error, StoreError::Full { .. }), "{error}");
+    }
+    append(&first, 4..5);
+    queues.publish(&[Arc::clone(&first)]).unwrap();
+    disk.is_out.store(false, Ordering::SeqCst);
+    disk.synced.lock().clear();
+    queues.flush().unwrap();
+    let of = |queue: &ConsumeQueue| queue.files.directory.clone();
+    let mut expected = vec![root.path().to_owned(), root.path().join("consumequeue")];
+    expected.push(root.path().join("consumequeue/T"));
+    expected.extend([&first, &second].map(|queue| of(queue)));
+    expected.extend([&first, &second].map(|queue| of(queue).join("00000000000000000000")));
+    // A file goes by the name that it was opened by.
+    let name = |path: &PathBuf| match path.to_string_lossy().contains("mqstack/new-") {
+        true => of(&first).join("00000000000000000000"),
+        false => path.clone(),
+    };
+    let mut synced: Vec<_> = disk.synced.lock().iter().map(name).collect();
+    (expected.sort(), synced.sort());
+    assert_eq!(synced, expected);
+    check_ranges(&open(root.path(), UNITS, false).get("T", 0).unwrap(), 5);
+    check_ranges(&open(root.path(), UNITS, false).get("T", 1).unwrap(), 4);
 }
 
 fn put(rig: &Rig, body: &[u8]) -> PutStatus {
