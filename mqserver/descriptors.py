@@ -13,18 +13,21 @@ RESERVE = 128
 CONNECTIONS_REFUSED_HELP = "Connections closed because the most allowed were open"
 
 
-def connections_max(wanted: int) -> int:
-    """`maxConnections`, or fewer when the process may not open that many files; at least 1."""
+def connections_max(wanted: int, servers: int = 1) -> int:
+    """`maxConnections`, or fewer when the process may not open that many files; at least 1.
+
+    wanted: `maxConnections`. servers: listening servers in this process, which share its limit.
+    """
     import resource
 
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return wanted
-    allowed = max(1, limit - limit // STORE_PARTS - RESERVE)
+    allowed = max(1, (limit - limit // STORE_PARTS - RESERVE) // servers)
     if allowed < wanted:
         log.info(
             "at most %d connections instead of maxConnections=%d: the process may open %d files "
-            "(ulimit -n), and the store keeps the rest",
+            "(ulimit -n), and the store and other servers of the process keep the rest",
             allowed,
             wanted,
             limit,

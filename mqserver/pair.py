@@ -11,6 +11,8 @@ from mqserver.config.namesrv_table import NAMESRV
 from mqserver.names.server import NameServer
 
 ORIGIN = "standalone"
+_SERVERS = 2
+"""They share the process's file descriptors."""
 
 
 class Pair:
@@ -30,11 +32,13 @@ class Pair:
 
     def start(self) -> None:
         """Start the NameServer, then the broker; nothing is left running if that fails."""
-        names = NameServer(load(NAMESRV, flags=pairs(self._namesrv_settings, ORIGIN)))
+        loaded = load(NAMESRV, flags=pairs(self._namesrv_settings, ORIGIN))
+        names = NameServer(loaded, servers=_SERVERS)
         names.start()
         try:
             settings = {"namesrvAddr": names.address, **self._broker_settings}
-            server = Broker(load(BROKER, flags=pairs(settings, ORIGIN)))
+            loaded = load(BROKER, flags=pairs(settings, ORIGIN))
+            server = Broker(loaded, servers=_SERVERS)
             server.start()
         except BaseException:
             names.stop()

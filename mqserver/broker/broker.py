@@ -56,12 +56,14 @@ DRAIN_S = 5.0
 class Broker:
     """A broker in this process: `start`, then `stop`.
 
-    store: settings of the store; from `loaded` unless given. Raises SettingsError, StoreLocked,
-    UnknownLayout, StoreDamaged, OSError at `start`; then nothing is left open.
+    store: settings of the store; from `loaded` unless given. servers: listening servers in this
+    process, which share its file descriptors. Raises SettingsError, StoreLocked, UnknownLayout,
+    StoreDamaged, OSError at `start`; then nothing is left open.
     """
 
-    def __init__(self, loaded: Loaded, store: Settings | None = None) -> None:
+    def __init__(self, loaded: Loaded, store: Settings | None = None, servers: int = 1) -> None:
         self.settings = broker_settings(loaded)
+        self._servers = servers
         self._loaded = loaded
         self._store_settings = store or store_settings(loaded)
         self.advertised: Advertised = advertised(
@@ -129,7 +131,7 @@ class Broker:
         if self.settings.acl_enable:
             context.acl = _access_control(self.settings, self._tables)
         listener = Listener(
-            plane_settings(self.settings, self._store_host()),
+            plane_settings(self.settings, self._store_host(), self._servers),
             store,
             processors=guarded(table.processors_of(context), self._admin),
             families=table.families_of(self.settings),

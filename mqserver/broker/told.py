@@ -8,8 +8,13 @@ from mqserver.descriptors import connections_max
 from mqserver.tls import plane_tls
 
 
-def plane_settings(settings: BrokerSettings, store_host: str) -> dict[str, object]:
-    """What the listener is started with. store_host: "ip:port" told to clients."""
+def plane_settings(
+    settings: BrokerSettings, store_host: str, servers: int = 1
+) -> dict[str, object]:
+    """What the listener is started with.
+
+    store_host: "ip:port" told to clients. servers: listening servers in this process.
+    """
     port = settings.listen_port
     fast = port - 2 if port > 2 else 0
     return {
@@ -24,7 +29,7 @@ def plane_settings(settings: BrokerSettings, store_host: str) -> dict[str, objec
         "max_header_fields": settings.max_header_fields,
         "max_unfinished_bytes": settings.max_unfinished_frame_bytes,
         "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
-        "max_connections": connections_max(settings.max_connections),
+        "max_connections": connections_max(settings.max_connections, servers),
         "store_host": store_host,
         "tls": plane_tls(settings.server_tls),
     }

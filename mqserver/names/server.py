@@ -36,11 +36,13 @@ _REQUESTS_WAITING_MAX = 50_000
 class NameServer:
     """A NameServer in this process.
 
-    Raises OSError when it cannot listen, SettingsError when its key-value file is broken.
+    servers: listening servers in this process, which share its file descriptors. Raises OSError
+    when it cannot listen, SettingsError when its key-value file is broken.
     """
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: Loaded, servers: int = 1) -> None:
         self.settings = namesrv_settings(loaded)
+        self._servers = servers
         self._tables = Tables()
         self._answered: set[str] = set()
         self._admin = Guard("adminAllowAddresses", self.settings.admin_allow_addresses)
@@ -58,7 +60,7 @@ class NameServer:
             self._product = _product(self.settings)
             self.names.product = self._product.route
         self._listener = Listener(
-            _plane_settings(self.settings),
+            _plane_settings(self.settings, self._servers),
             None,
             processors=guarded(processors_of(self.names), self._admin),
             families={FAMILY: Family(FAMILY, _REQUESTS_WAITING_MAX, self.settings.handoff_threads)},
@@ -168,7 +170,7 @@ def _product(settings: NamesrvSettings) -> ProductEnvironment:
     )
 
 
-def _plane_settings(settings: NamesrvSettings) -> dict[str, object]:
+def _plane_settings(settings: NamesrvSettings, servers: int) -> dict[str, object]:
     return {
         "kind": "namesrv",
         "host": settings.bind_address,
@@ -181,7 +183,7 @@ def _plane_settings(settings: NamesrvSettings) -> dict[str, object]:
         "max_header_fields": settings.max_header_fields,
         "max_unfinished_bytes": settings.max_unfinished_frame_bytes,
         "idle_timeout": float(settings.server_channel_max_idle_time_seconds),
-        "max_connections": connections_max(settings.max_connections),
+        "max_connections": connections_max(settings.max_connections, servers),
         "store_host": f"127.0.0.1:{settings.listen_port}",
         "tls": plane_tls(settings.server_tls),
     }

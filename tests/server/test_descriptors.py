@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import sys
-from contextlib import ExitStack
+import threading
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from mqclient.wire.frame import Frame
 from mqserver.probe import Probe
 from tests.interop.processes import ServerProcess
 from tests.ports import free_port
+from tests.waiting import until
 
 OPEN_FILES = 256
 CONNECTIONS = 64
@@ -25,9 +27,12 @@ def _start(command: str, port: int, directory: Path) -> ServerProcess:
         settings = [*settings[:2], "fastPortEnable=false", f"storePathRootDir={directory}/store"]
         settings += ["mappedFileSizeCommitLog=1048576", "maxHashSlotNum=100", "maxIndexNum=400"]
     words = [word for setting in settings for word in ("--set", setting)]
-    limited = ["sh", "-c", f'ulimit -n {OPEN_FILES} && exec "$@"', "sh", sys.executable]
-    run = [*limited, "-m", "mqserver.cli", command, "start", *words]
-    return ServerProcess(run, cwd=directory, ready="boot success")
+    return _limited(OPEN_FILES, [command, "start", *words], directory, "boot success")
+
+
+def _limited(open_files: int, words: list[str], directory: Path, ready: str) -> ServerProcess:
+    limited = ["sh", "-c", f'ulimit -n {open_files} && exec "$@"', "sh", sys.executable]
+    return ServerProcess([*limited, "-m", "mqserver.cli", *words], cwd=directory, ready=ready)
 
 
 def _is_open(connection: socket.socket) -> bool:
@@ -79,3 +84,71 @@ def test_the_connections_are_as_many_as_descriptors_allow(command: str, tmp_path
             assert all(map(_is_open, flood[:-1]))
     finally:
         server.kill()
+
+
+def test_the_servers_of_a_standalone_share_what_the_store_leaves(tmp_path: Path) -> None:
+    open_files, names, broker = 512, free_port(), free_port()
+    run = ["standalone", "--data", str(tmp_path / "store"), "--set", f"listenPort={broker}"]
+    run += ["--set-namesrv", f"listenPort={names}"]
+    server = _limited(open_files, run, tmp_path, "ready: ")
+    try:
+        with ExitStack() as stack:
+            probe = stack.enter_context(Probe(f"127.0.0.1:{broker}"))
+            flood = {
+                port: [
+                    stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+                    for _ in range(open_files // 2)
+                ]
+                for port in (names, broker)
+            }
+            codes = [probe.call(_send(f"New-{number}")).code for number in range(60)]
+            assert codes == [0] * 60
+            share = (open_files - open_files // 4 - 128) // 2
+            held = [sum(map(_is_open, connections)) for connections in flood.values()]
+            assert max(held) <= share
+            # The broker and the probe have a few.
+            assert min(held) >= share - 8
+        assert server.stop() == 0, "a poisoned store ends with 3"
+    finally:
+        server.kill()
+
+
+def test_a_flood_during_the_start_harms_nothing(tmp_path: Path) -> None:
+    port = free_port()
+    over = threading.Event()
+    flood: list[socket.socket] = []
+
+    def connect() -> None:
+        while not over.is_set():
+            with suppress(OSError):
+                flood.append(socket.create_connection(("127.0.0.1", port), 60))
+
+    thread = threading.Thread(target=connect)
+    thread.start()
+    server = None
+    try:
+        server = _start("broker", port, tmp_path)
+        assert until(lambda: sum(map(_is_open, flood[:])) >= CONNECTIONS)
+        over.set()
+        thread.join()
+        assert "Too many open files" not in server.output
+        for connection in flood:
+            connection.close()
+        assert until(lambda: _answers(port))
+        with Probe(f"127.0.0.1:{port}") as probe:
+            codes = [probe.call(_send(f"New-{number}")).code for number in range(20)]
+            assert codes == [0] * 20
+        assert server.stop() == 0
+    finally:
+        over.set()
+        thread.join()
+        for connection in flood:
+            connection.close()
+        if server is not None:
+            server.kill()
+
+
+def _answers(port: int) -> bool:
+    with suppress(OSError), Probe(f"127.0.0.1:{port}") as probe:
+        return probe.call(_send("First")).code == 0
+    return False

@@ -11,14 +11,16 @@ use parking_lot::{Condvar, Mutex};
 use super::disk::{Disk, Files};
 use super::segment::Segment;
 use super::segments::Segments;
+use super::stall::Stall;
 use super::writer::Writer;
 
 /// Bytes kept warm ahead of the writer: 10 ms at the speed of memory. They cost memory and, with
 /// SYNC_FLUSH, a write of zeros, so an idle log should not have more of them.
 const WARM_BYTES: u64 = 16 << 20;
 
-/// The writer waits for a file that is not ready this long; RocketMQ does, too.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The writer waits so long, holding up every other one, for what is not ready: a thread that is
+/// late on a busy machine, not a disk that is slow.
+const BRIEF: Duration = Duration::from_millis(50);
 
 /// What the writer and the allocation thread tell each other.
 #[derive(Debug)]
@@ -28,6 +30,7 @@ pub(super) struct Ahead<D> {
     state: Mutex<State<D>>,
     for_thread: Condvar,
     for_writer: Condvar,
+    stall: Arc<Stall>,
 }
 
 #[derive(Debug)]
@@ -39,10 +42,11 @@ struct State<D> {
     next_start: u64,
     /// Why the last round of the thread ended early.
     failure: Option<io::Error>,
+    /// The writer waits for the thread, or went away empty-handed: a failure is for it.
+    is_asked: bool,
     is_awake: bool,
     /// The thread makes the files; without it the writer does.
     is_running: bool,
-    patience: Duration,
 }
 
 impl<D> Default for Ahead<D> {
@@ -51,15 +55,16 @@ impl<D> Default for Ahead<D> {
             prepared: None,
             next_start: 0,
             failure: None,
+            is_asked: false,
             is_awake: false,
             is_running: false,
-            patience: PATIENCE,
         };
         Self {
             wake_at: AtomicU64::new(0),
             state: Mutex::new(state),
             for_thread: Condvar::new(),
             for_writer: Condvar::new(),
+            stall: Arc::default(),
         }
     }
 }
@@ -74,33 +79,76 @@ impl<D: Disk> Ahead<D> {
         }
     }
 
-    /// The next file: the prepared one, or one from `make` if no thread prepares any. A disk that
-    /// hangs does not hang the writer for longer than RocketMQ's patience.
+    /// What the writer lacks while the disk is slow.
+    pub(super) fn stall(&self) -> &Arc<Stall> {
+        &self.stall
+    }
+
+    /// The next file: the prepared one, or one from `make` if no thread prepares any.
     pub(super) fn next_file(
         &self,
         make: impl FnOnce() -> io::Result<Segment<D>>,
     ) -> io::Result<Arc<Segment<D>>> {
-        let mut state = self.state.lock();
-        let deadline = Instant::now() + state.patience;
-        state.failure = None;
-        loop {
-            if let Some(prepared) = state.prepared.take() {
+        let prepared = |state: &mut State<D>| {
+            let prepared = state.prepared.take();
+            if let Some(prepared) = &prepared {
                 state.next_start = prepared.end();
-                return Ok(prepared);
             }
-            if !state.is_running {
-                return make().map(Arc::new);
-            }
-            if let Some(failure) = state.failure.take() {
-                return Err(failure);
+            Ok(prepared)
+        };
+        match self.from_thread(prepared)? {
+            Some(prepared) => Ok(prepared),
+            None => make().map(Arc::new),
+        }
+    }
+
+    /// Room up to `end` in the last file.
+    pub(super) fn room_in(&self, last: &Segment<D>, end: u64) -> io::Result<()> {
+        if last.try_grant_to(end)? {
+            return Ok(());
+        }
+        // Without the thread there is nobody in the way.
+        let granted = |_: &mut State<D>| Ok(last.try_grant_to(end)?.then_some(()));
+        self.from_thread(granted).map(|_| ())
+    }
+
+    /// What `get` finds, perhaps after a while; None if no thread is there to make it. `WouldBlock`
+    /// where the disk is slow: nobody waits for that here, the next try may succeed once the
+    /// stall is over.
+    fn from_thread<T>(
+        &self,
+        get: impl Fn(&mut State<D>) -> io::Result<Option<T>>,
+    ) -> io::Result<Option<T>> {
+        let mut state = self.state.lock();
+        if !std::mem::replace(&mut state.is_asked, true) {
+            state.failure = None;
+        }
+        let until = Instant::now() + BRIEF;
+        let mut is_late = self.stall.is_on();
+        loop {
+            let found = get(&mut state).transpose();
+            let found = found.or_else(|| state.failure.take().map(Err));
+            if found.is_some() || !state.is_running {
+                state.is_asked = false;
+                self.stall.end();
+                return found.transpose();
             }
             state.is_awake = true;
             self.for_thread.notify_one();
-            if self.for_writer.wait_until(&mut state, deadline).timed_out() {
-                let what = "the next log file is not ready: the disk is slow";
-                return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+            if is_late {
+                self.stall.begin();
+                return Err(io::ErrorKind::WouldBlock.into());
             }
+            is_late = self.for_writer.wait_until(&mut state, until).timed_out();
         }
+    }
+
+    /// Says that the thread got something done, or could not.
+    fn tell(&self, failure: Option<io::Error>) {
+        let mut state = self.state.lock();
+        state.failure = failure;
+        self.stall.end();
+        self.for_writer.notify_one();
     }
 
     /// Takes a file back that could not be published.
@@ -147,7 +195,7 @@ impl<F: Files> Drop for Allocator<F> {
     fn drop(&mut self) {
         self.ahead.state.lock().is_running = false;
         self.ahead.for_thread.notify_one();
-        self.ahead.for_writer.notify_one();
+        self.ahead.tell(None);
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was printed when it happened.
             let _ = thread.join();
@@ -176,8 +224,7 @@ impl<F: Files> Worker<F> {
                 // The writer meets the same error when it gets there, and answers with it.
                 tracing::warn!(%error, "nothing is ready ahead of the commit log's writer");
             }
-            self.ahead.state.lock().failure = failure;
-            self.ahead.for_writer.notify_one();
+            self.ahead.tell(failure);
         }
     }
 
@@ -231,7 +278,9 @@ impl<F: Files> Worker<F> {
         }
         let piece = segment.disk().warm_pace().piece_bytes;
         let is_enough = position + WARM_BYTES < (segment.ready() + piece).min(segment.end());
-        Ok(!is_enough && segment.warm(piece)?)
+        let is_more = !is_enough && segment.warm(piece)?;
+        self.ahead.tell(None);
+        Ok(is_more)
     }
 
     /// Makes the file that starts at `start`, not warm; None if it exists.
@@ -246,7 +295,7 @@ impl<F: Files> Worker<F> {
         let segment = Arc::new(Segment::new(start, size, disk, true));
         segment.reserve_to((start + self.step).min(segment.end()))?;
         self.ahead.state.lock().prepared = Some(Arc::clone(&segment));
-        self.ahead.for_writer.notify_one();
+        self.ahead.tell(None);
         Ok(Some(segment))
     }
 }
@@ -257,7 +306,7 @@ mod tests {
 
     use super::*;
     use crate::log::gated::{Gated, Gates};
-    use crate::log::{Memory, WriteError};
+    use crate::log::{Faulting, Faults, Memory, WriteError};
 
     const SIZE: u64 = 64 << 10;
 
@@ -327,30 +376,106 @@ mod tests {
         drop(rig.allocator);
     }
 
-    #[test]
-    fn the_writer_gives_up_on_a_file_that_does_not_come() {
-        const PATIENCE: Duration = Duration::from_millis(100);
+    fn patience() -> Instant {
+        Instant::now() + Duration::from_secs(5)
+    }
+
+    /// A rig whose next file does not come, and whose last one is ready a little further.
+    fn stalled() -> Rig {
         let mut rig = rig();
-        rig.writer.ahead().state.lock().patience = PATIENCE;
         let segments = Arc::clone(rig.writer.segments());
         until("there is room", || {
             segments.last().is_some_and(|last| last.ready() > SIZE / 2)
         });
         rig.gates.prepare.close();
         write(&mut rig.writer, 2_000);
-        let (position, started) = (rig.writer.position(), Instant::now());
-        let error = rig.writer.roll(&[&[0; 8]]).unwrap_err();
-        let is_late = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
-        assert!(
-            matches!(&error, WriteError::NoRoom(cause) if is_late(cause)),
-            "{error}"
-        );
-        assert!(started.elapsed() >= PATIENCE && started.elapsed() < 40 * PATIENCE);
+        rig
+    }
+
+    #[test]
+    fn the_writer_goes_away_while_a_file_does_not_come() {
+        let mut rig = stalled();
+        let (position, stall) = (rig.writer.position(), rig.writer.stall());
+        for _ in 0..3 {
+            let error = rig.writer.roll(&[&[0; 8]]).unwrap_err();
+            assert!(matches!(error, WriteError::NotReady), "{error}");
+            assert!(stall.is_on());
+        }
+        assert!(stall.lasts_ms() < 5_000);
+        assert!(!stall.wait(Instant::now()));
         assert_eq!(rig.writer.position(), position);
         rig.gates.prepare.open();
-        rig.writer.ahead().state.lock().patience = super::PATIENCE;
+        assert!(stall.wait(patience()), "the stall ends with the file");
+        until("it rolls", || {
+            rig.writer.ahead().state.lock().prepared.is_some()
+        });
         rig.writer.roll(&[&[0; 8]]).unwrap();
         assert_eq!(rig.writer.position(), SIZE);
+        assert_eq!(stall.lasts_ms(), 0);
         drop(rig.allocator);
+    }
+
+    #[test]
+    fn it_goes_away_while_blocks_do_not_come() {
+        let files = Gated::new(Memory::default());
+        let gates = Arc::clone(&files.gates);
+        let segments = Arc::new(Segments::open(files, 1 << 20).unwrap());
+        let mut writer = Writer::new(Arc::clone(&segments), 16 << 10);
+        writer.write(&[b"first"]).unwrap();
+        gates.prepare.close();
+        let allocator = Allocator::start(&writer).unwrap();
+        let last = segments.last().unwrap();
+        let warming = last.hold_still();
+        let record = vec![7; last.ready() as usize];
+        let error = writer.write(&[&record]).unwrap_err();
+        assert!(matches!(error, WriteError::NotReady), "{error}");
+        assert!(writer.stall().is_on());
+        drop(warming);
+        gates.prepare.open();
+        assert!(writer.stall().wait(patience()));
+        writer.write(&[&record]).unwrap();
+        drop(allocator);
+    }
+
+    #[test]
+    fn the_end_of_the_thread_ends_the_stall() {
+        let mut rig = stalled();
+        let stall = rig.writer.stall();
+        rig.writer.roll(&[&[0; 8]]).unwrap_err();
+        let gates = Arc::clone(&rig.gates);
+        let waiting = thread::spawn(move || stall.wait(patience()));
+        rig.gates.prepare.open();
+        drop(rig.allocator);
+        assert!(waiting.join().unwrap());
+        assert_eq!(gates.prepare.waiting(), 0);
+    }
+
+    #[test]
+    fn a_failure_ends_the_stall_and_is_told_to_the_next_try() {
+        const ENOSPC: i32 = 28;
+        let faulting = Faulting::new(Memory::default());
+        let files = Gated::new(faulting.clone());
+        let gates = Arc::clone(&files.gates);
+        let segments = Arc::new(Segments::open(files, SIZE).unwrap());
+        let mut writer = Writer::new(segments, 16 << 10);
+        gates.prepare.close();
+        let allocator = Allocator::start(&writer).unwrap();
+        let error = writer.write(&[b"first"]).unwrap_err();
+        assert!(matches!(error, WriteError::NotReady), "{error}");
+        faulting.set(Faults {
+            allocate: Some(ENOSPC),
+            ..Faults::default()
+        });
+        gates.prepare.open();
+        assert!(writer.stall().wait(patience()));
+        let error = writer.write(&[b"first"]).unwrap_err();
+        let is_full = |error: &io::Error| error.raw_os_error() == Some(ENOSPC);
+        assert!(
+            matches!(&error, WriteError::NoRoom(cause) if is_full(cause)),
+            "{error}"
+        );
+        faulting.set(Faults::default());
+        writer.write(&[b"first"]).unwrap();
+        drop(allocator);
     }
 }

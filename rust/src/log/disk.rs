@@ -76,6 +76,12 @@ pub trait Disk: Send + Sync + 'static {
     }
 }
 
+/// Whether a write failed for lack of space, which may be made.
+pub fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
+}
+
 /// How much of a file is warmed at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WarmPace {

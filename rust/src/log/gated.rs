@@ -43,7 +43,7 @@ impl Gate {
         self.state.lock().passed
     }
 
-    fn pass(&self) {
+    pub(crate) fn pass(&self) {
         let mut state = self.state.lock();
         state.waiting += 1;
         while state.is_closed {

@@ -97,17 +97,29 @@ impl<D: Disk> Segment<D> {
         Ok(())
     }
 
-    /// Lets the writer write up to `to` at once, on blocks that are not warm.
-    pub fn grant_to(&self, to: u64) -> io::Result<()> {
-        let _moving = self.moving.lock();
+    /// Lets the writer write up to `to` at once, on blocks that are not warm; false while another
+    /// thread waits for the disk to make some.
+    pub fn try_grant_to(&self, to: u64) -> io::Result<bool> {
+        let Some(_moving) = self.moving.try_lock() else {
+            return Ok(false);
+        };
         if to > self.ready() {
             let granted = self.whole_pages(to + GRANT_BYTES);
             if granted > self.reserved() {
+                if self.reserving.is_locked() {
+                    return Ok(false);
+                }
                 self.reserve_to(granted)?;
             }
             self.ready.store(granted, Ordering::Release);
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Keeps `ready` where it is, as a thread does that warms.
+    #[cfg(test)]
+    pub(super) fn hold_still(&self) -> parking_lot::MutexGuard<'_, ()> {
+        self.moving.lock()
     }
 
     /// Warms at most `bytes` behind what is ready, as far as blocks are reserved, and lets the

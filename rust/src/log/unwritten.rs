@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::PAGE_BYTES;
-use super::disk::Disk;
+use super::disk::{Disk, is_full};
 use super::segment::Segment;
 
 /// More than this should be written though nobody flushes.
@@ -24,7 +24,7 @@ pub(super) struct Unwritten<D> {
     runs: Mutex<Runs<D>>,
     bytes: AtomicUsize,
     /// Held by who writes, so that the file has no gap below the log's end; true once a write
-    /// failed, which leaves one.
+    /// failed for good, which leaves one.
     writing: Mutex<bool>,
 }
 
@@ -91,36 +91,47 @@ impl<D: Disk> Unwritten<D> {
     }
 
     /// Writes all that was pushed before the call; `advance` is told the log offset behind what
-    /// is written. After a failure nothing is written any more: it would come behind a gap.
+    /// is written. After a failure nothing is written any more: it would come behind a gap. A write
+    /// that lacks room is none: nothing of it was acknowledged, and the next call writes the same
+    /// bytes to the same place.
     pub(super) fn write(&self, advance: impl Fn(u64)) -> io::Result<()> {
         let mut has_failed = self.writing.lock();
         if *has_failed {
             return Err(io::Error::other("an earlier write of the log failed"));
         }
-        let list = std::mem::take(&mut self.runs.lock().list);
-        for run in list {
-            *has_failed = true;
-            let Run {
-                segment,
-                start,
-                end,
-                mut bytes,
-            } = run;
-            let count = bytes.len();
-            let at = start - segment.start();
-            let whole = (at + count as u64).next_multiple_of(PAGE_BYTES);
-            // A page is entered as a whole, or the disk would have to be read.
-            bytes.resize((whole.min(segment.length()) - at) as usize, 0);
-            segment.disk().write_at(at, &[&bytes])?;
-            *has_failed = false;
-            advance(end);
+        let mut list = std::mem::take(&mut self.runs.lock().list).into_iter();
+        while let Some(mut run) = list.next() {
+            let count = run.bytes.len();
+            if let Err(error) = run.write() {
+                if is_full(&error) {
+                    run.bytes.truncate(count);
+                    let later = &mut self.runs.lock().list;
+                    let kept = std::iter::once(run).chain(list);
+                    later.splice(..0, kept);
+                } else {
+                    *has_failed = true;
+                }
+                return Err(error);
+            }
+            advance(run.end);
             self.bytes.fetch_sub(count, Ordering::Relaxed);
-            if bytes.capacity() <= SPARE_BYTES_MAX {
-                bytes.clear();
-                self.runs.lock().spare = bytes;
+            if run.bytes.capacity() <= SPARE_BYTES_MAX {
+                run.bytes.clear();
+                self.runs.lock().spare = run.bytes;
             }
         }
         Ok(())
+    }
+}
+
+impl<D: Disk> Run<D> {
+    fn write(&mut self) -> io::Result<()> {
+        let at = self.start - self.segment.start();
+        let whole = (at + self.bytes.len() as u64).next_multiple_of(PAGE_BYTES);
+        // A page is entered as a whole, or the disk would have to be read.
+        let count = whole.min(self.segment.length()) - at;
+        self.bytes.resize(count as usize, 0);
+        self.segment.disk().write_at(at, &[&self.bytes])
     }
 }
 
@@ -179,6 +190,35 @@ mod tests {
         writer.write(&[b"behind"]).unwrap();
         assert!(log.write_out().is_err());
         assert_eq!(log.max_offset(), 0);
+    }
+
+    #[test]
+    fn a_write_without_room_is_made_later_in_order_and_with_what_came_meanwhile() {
+        const ENOSPC: i32 = 28;
+        let files = Faulting::new(Memory::default());
+        let log = Arc::new(Segments::open(files.clone(), SIZE).unwrap());
+        let mut writer = Writer::new(Arc::clone(&log), SIZE).writing_later();
+        writer.write(&[&[b'a'; 10_000]]).unwrap();
+        writer.roll(&[&[b'-'; 6_384]]).unwrap();
+        writer.write(&[b"second"]).unwrap();
+        files.set(Faults {
+            write: Some(ENOSPC),
+            ..Faults::default()
+        });
+        for _ in 0..2 {
+            assert_eq!(log.write_out().unwrap_err().raw_os_error(), Some(ENOSPC));
+            assert_eq!(log.max_offset(), 0);
+        }
+        writer.write(&[b", third"]).unwrap();
+        files.set(Faults::default());
+        log.write_out().unwrap();
+        assert_eq!((log.max_offset(), log.appended()), (SIZE + 13, SIZE + 13));
+        let mut out = [0; 13];
+        log.read_at(SIZE, &mut out).unwrap();
+        assert_eq!(&out, b"second, third");
+        log.read_at(9_999, &mut out).unwrap();
+        assert_eq!(&out, b"a------------");
+        assert!(!log.is_much_unwritten());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::allocate::Ahead;
 use super::disk::{Disk, Files};
 use super::segment::Segment;
 use super::segments::Segments;
+use super::stall::Stall;
 
 /// Why an append did not happen.
 #[derive(Debug, Error)]
@@ -16,6 +17,10 @@ pub enum WriteError {
     /// There are no blocks or no file for it; the log is as it was, a later try may succeed.
     #[error("no room: {0}")]
     NoRoom(#[source] io::Error),
+    /// The disk has yet to make the file or the blocks; the log is as it was. The writer's
+    /// [`Stall`] tells when to try again.
+    #[error("the disk is slow to make room")]
+    NotReady,
     /// Bytes may be half written: nothing may be appended after them.
     #[error("write failed: {0}")]
     Failed(#[source] io::Error),
@@ -77,6 +82,11 @@ impl<F: Files> Writer<F> {
         self.step
     }
 
+    /// Tells whether a try is in vain for now.
+    pub fn stall(&self) -> Arc<Stall> {
+        Arc::clone(self.ahead.stall())
+    }
+
     /// What the allocation thread shares with this writer.
     pub(super) fn ahead(&self) -> &Arc<Ahead<F::Disk>> {
         &self.ahead
@@ -86,7 +96,7 @@ impl<F: Files> Writer<F> {
     /// The caller has seen that they fit [`Writer::remaining`].
     pub fn write(&mut self, slices: &[&[u8]]) -> Result<(), WriteError> {
         let (position, count) = (self.position, total(slices));
-        self.ready_file(count).map_err(WriteError::NoRoom)?;
+        self.ready_file(count).map_err(no_room)?;
         let last = self.last.take();
         let appended = last
             .iter()
@@ -97,11 +107,9 @@ impl<F: Files> Writer<F> {
 
     /// Ends the current file with `filler` and goes on in a new one.
     pub fn roll(&mut self, filler: &[&[u8]]) -> Result<(), WriteError> {
-        let full = Arc::clone(self.ready_file(total(filler)).map_err(WriteError::NoRoom)?);
+        let full = Arc::clone(self.ready_file(total(filler)).map_err(no_room)?);
         // The new file first: if it cannot be had, nothing has happened.
-        let next = self
-            .publish_new_file(full.end())
-            .map_err(WriteError::NoRoom)?;
+        let next = self.publish_new_file(full.end()).map_err(no_room)?;
         self.append_to(&full, filler, full.end())
             .map_err(WriteError::Failed)?;
         self.last = Some(next);
@@ -137,7 +145,7 @@ impl<F: Files> Writer<F> {
         let last = self.last.insert(last);
         let end = self.position + count;
         if end > last.ready() {
-            last.grant_to(end)?;
+            self.ahead.room_in(last, end)?;
         }
         Ok(last)
     }
@@ -153,6 +161,13 @@ impl<F: Files> Writer<F> {
         }
         self.segments.push(Arc::clone(&segment));
         Ok(segment)
+    }
+}
+
+fn no_room(error: io::Error) -> WriteError {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => WriteError::NotReady,
+        _ => WriteError::NoRoom(error),
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) fn note(core: &Core, group: &str, asked: (&str, i32, i64), offset_new
     };
     let properties = format!("KEYS\x01{group}\x02DELAY\x010\x02TAGS\x01{group}");
     // Whether it is stored changes nothing for the client, so the result is not looked at.
-    let _ = store.put(&PutRequest {
+    let _ = store.try_put(&PutRequest {
         topic: OFFSET_MOVED_EVENT,
         queue_id: 0,
         flag: 0,

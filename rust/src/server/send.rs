@@ -2,7 +2,8 @@
 //!
 //! Native code stores ordinary messages and batches to topics that exist. What needs more than
 //! the tables is declined and Python decides: unknown, retry, DLQ, order and forbidden topics,
-//! half messages that are refused, and requests whose fields are missing or wrong.
+//! half messages that are refused, requests whose fields are missing or wrong, and all while a slow
+//! disk has yet to make the next file.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -91,15 +92,19 @@ fn store(
             return Handled::Declined;
         };
         let put = match (header.batch, traits.is_half) {
-            (true, _) => store.put_batch(&PutRequest {
+            (true, _) => store.try_put_batch(&PutRequest {
                 properties,
                 ..request
             }),
-            (false, true) => store.put(&transaction::half(&request, properties)),
-            (false, false) => store.put(&PutRequest {
+            (false, true) => store.try_put(&transaction::half(&request, properties)),
+            (false, false) => store.try_put(&PutRequest {
                 properties,
                 ..request
             }),
+        };
+        // Where the disk is slow to make room: Python's threads may wait for that.
+        let Some(put) = put else {
+            return Handled::Declined;
         };
         let is_half = traits.is_half && !header.batch;
         let stored_in = if is_half { HALF_TOPIC } else { header.topic };
@@ -267,3 +272,7 @@ fn letter_of(name: &str) -> &str {
         _ => "",
     }
 }
+
+#[cfg(test)]
+#[path = "slow_disk_tests.rs"]
+mod slow_disk_tests;

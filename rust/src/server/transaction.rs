@@ -79,11 +79,8 @@ pub(super) fn end(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     if commits && !put_final(store, &half) {
         return Handled::Declined;
     }
-    let done = store.put(&done(
-        context,
-        &broker,
-        half.queue_offset.to_string().as_bytes(),
-    ));
+    let queue_offset = half.queue_offset.to_string();
+    let done = store.try_put(&done(context, &broker, queue_offset.as_bytes()));
     // RocketMQ overwrites its preset remark for a commit alone.
     let remark = (!commits).then_some(UNSET_REMARK);
     answer(context, store, done, remark, out);
@@ -122,7 +119,7 @@ fn put_final(store: &Store, half: &RecordView<'_>) -> bool {
     let (Some(topic), Some(Ok(queue_id))) = (topic, queue_id.map(|text| text.parse())) else {
         return false;
     };
-    let put = store.put(&PutRequest {
+    let put = store.try_put(&PutRequest {
         topic: &topic,
         queue_id,
         flag: half.flag,
@@ -137,8 +134,7 @@ fn put_final(store: &Store, half: &RecordView<'_>) -> bool {
         wait_store_ok: false,
         delay_level: delay.and_then(|level| level.parse().ok()).unwrap_or(0),
     });
-    let (Put::Done(result) | Put::Parked(result, _)) = put;
-    result.status == PutStatus::Ok
+    put.is_some_and(|(Put::Done(result) | Put::Parked(result, _))| result.status == PutStatus::Ok)
 }
 
 /// The op message that ends a half message; who asked one-way does not wait for its flush.
@@ -164,7 +160,7 @@ fn done<'a>(context: &Context<'_>, broker: &BrokerRow, queue_offset: &'a [u8]) -
 fn answer(
     context: &Context<'_>,
     store: &Arc<Store>,
-    put: Put,
+    put: Option<Put>,
     remark: Option<&'static str>,
     out: &mut Vec<u8>,
 ) {
@@ -172,8 +168,8 @@ fn answer(
         return;
     }
     match put {
-        Put::Done(_) => context.reply(0, remark, out),
-        Put::Parked(_, ticket) => {
+        None | Some(Put::Done(_)) => context.reply(0, remark, out),
+        Some(Put::Parked(_, ticket)) => {
             let (peer, to) = (Arc::clone(context.peer), context.frame.reply_to());
             let reply = move |_: AckOutcome| {
                 let mut out = Vec::with_capacity(128);

@@ -11,7 +11,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -61,6 +61,8 @@ pub(crate) struct Acks {
     state: Mutex<State>,
     /// Wakes the threads that flush.
     for_flushers: Condvar,
+    /// Wakes who pauses because the disk is full.
+    for_short: Condvar,
     /// Log offset up to which the flush at work makes durable, once that is known.
     covered: AtomicU64,
     /// Hold the threads in [`Acks::next_step`]: one those that the flush at work serves, the
@@ -84,6 +86,8 @@ struct State {
     is_woken: bool,
     /// Somebody wants a flush without waiting for it.
     is_wanted: bool,
+    /// The last flush lacked room on the disk.
+    is_short: bool,
     is_stopped: bool,
 }
 
@@ -91,6 +95,7 @@ impl State {
     fn begin(&mut self) {
         self.is_flushing = true;
         self.is_wanted = false;
+        self.is_short = false;
         self.gate = 1 - self.gate;
     }
 
@@ -126,6 +131,7 @@ impl Acks {
             flushed: AtomicU64::new(flushed),
             state: Mutex::default(),
             for_flushers: Condvar::new(),
+            for_short: Condvar::new(),
             covered: AtomicU64::new(flushed),
             gates: Default::default(),
         }
@@ -215,6 +221,13 @@ impl Acks {
         loop {
             state = self.expire(state);
             state.is_woken = false;
+            if state.is_stopped && state.is_short {
+                // There may never be room.
+                let left = std::mem::take(&mut state.parked);
+                drop(state);
+                self.settle(left);
+                return Turn::Stop;
+            }
             if state.is_work() && !state.is_flushing && self.poison().is_none() {
                 state.begin();
                 return Turn::Flush;
@@ -254,6 +267,18 @@ impl Acks {
     pub(crate) fn end_flush(&self, flushed: u64, comes_back: bool) {
         let mut state = self.state.lock();
         self.flushed.store(flushed, Ordering::Release);
+        state.is_flushing = false;
+        self.release(state, comes_back);
+    }
+
+    /// As [`Acks::end_flush`], for a flush that lacked room to write all: keeps the turn for a
+    /// while, or until the stop, and wants another flush.
+    pub(crate) fn end_short(&self, flushed: u64, comes_back: bool, pause: Duration) {
+        let mut state = self.state.lock();
+        self.flushed.store(flushed, Ordering::Release);
+        let until = Instant::now() + pause;
+        while !state.is_stopped && !self.for_short.wait_until(&mut state, until).timed_out() {}
+        (state.is_wanted, state.is_short) = (true, true);
         state.is_flushing = false;
         self.release(state, comes_back);
     }
@@ -309,6 +334,7 @@ impl Acks {
     pub(crate) fn stop(&self) {
         self.state.lock().is_stopped = true;
         self.for_flushers.notify_all();
+        self.for_short.notify_all();
     }
 
     fn outcome(&self, ticket: &Ticket) -> Option<AckOutcome> {

@@ -8,14 +8,13 @@ use parking_lot::Mutex;
 
 use super::ack::Acks;
 use super::encode::{Encoded, Encoder, Target};
-use super::files::is_full;
 use super::queue_offsets::QueueOffsets;
 use super::space::Space;
 use super::types::{PutRequest, PutResult, PutStatus};
 use crate::clock::Clock;
 use crate::format::message::{self, Assigned, BLANK_BYTES};
 use crate::format::{multi_dispatch, properties};
-use crate::log::{Files, WriteError, Writer};
+use crate::log::{Files, Stall, WriteError, Writer, is_full};
 
 /// A clock that stepped back by less than this is waited out, not followed.
 const STEP_BACK_MAX_MS: i64 = 60_000;
@@ -42,6 +41,8 @@ pub(crate) struct Appender<F: Files> {
     pub(crate) locked_at_ms: AtomicI64,
     /// What was stored; written under the put lock.
     pub(crate) counters: Counters,
+    /// The writer's: whether the disk has yet to make room for the next record.
+    pub(crate) stall: Arc<Stall>,
     /// The put lock.
     pub(crate) tail: Mutex<Tail<F>>,
 }
@@ -81,23 +82,40 @@ pub(crate) struct Tail<F: Files> {
     pub(crate) is_closed: bool,
 }
 
+/// Why a record is not in the log.
+enum Refused {
+    /// For good.
+    With(PutStatus),
+    /// The disk is slow to make room: another try after the stall.
+    NotReady,
+}
+
+impl From<PutStatus> for Refused {
+    fn from(status: PutStatus) -> Self {
+        Self::With(status)
+    }
+}
+
 impl<F: Files> Appender<F> {
-    /// Appends one message.
-    pub(crate) fn put_one(&self, request: &PutRequest<'_>) -> PutResult {
+    /// Appends one message; None where the disk is slow to make room for it, until the stall is
+    /// over.
+    pub(crate) fn put_one(&self, request: &PutRequest<'_>) -> Option<PutResult> {
         self.put(|encoded| self.encoder.encode_one(request, encoded))
     }
 
-    /// Appends a batch body as consecutive records of one file, all or none.
-    pub(crate) fn put_batch(&self, request: &PutRequest<'_>) -> PutResult {
+    /// As [`Appender::put_one`], a batch body as consecutive records of one file, all or none.
+    pub(crate) fn put_batch(&self, request: &PutRequest<'_>) -> Option<PutResult> {
         self.put(|encoded| self.encoder.encode_batch(request, encoded))
     }
 
-    /// Milliseconds the put lock has been held by its present owner, 0 when free.
+    /// Milliseconds the put lock has been held by its present owner, or records have waited for
+    /// room that a slow disk has yet to make; 0 when free. RocketMQ holds its lock meanwhile.
     pub(crate) fn lock_held_ms(&self) -> i64 {
-        match self.locked_at_ms.load(Ordering::Relaxed) {
+        let held_ms = match self.locked_at_ms.load(Ordering::Relaxed) {
             0 => 0,
-            locked_at_ms => (self.clock.rough_monotonic_ms() - locked_at_ms).max(0),
-        }
+            locked_at_ms => self.clock.rough_monotonic_ms() - locked_at_ms,
+        };
+        held_ms.max(self.stall.lasts_ms())
     }
 
     /// Refuses every later put; returns when the last one is through.
@@ -108,19 +126,20 @@ impl<F: Files> Appender<F> {
     fn put<'a>(
         &self,
         encode: impl FnOnce(&mut Encoded) -> Result<Target<'a>, PutStatus>,
-    ) -> PutResult {
+    ) -> Option<PutResult> {
         if self.space.is_full() {
-            return PutResult::refused(PutStatus::ServiceNotAvailable);
+            return Some(PutResult::refused(PutStatus::ServiceNotAvailable));
         }
         let held_ms = self.lock_held_ms();
         if held_ms > self.busy_ms && held_ms < BUSY_ABSURD_MS {
-            return PutResult::refused(PutStatus::OsPageCacheBusy);
+            return Some(PutResult::refused(PutStatus::OsPageCacheBusy));
         }
         SCRATCH.with_borrow_mut(|encoded| {
-            let put = encode(encoded).and_then(|target| self.append(target, encoded));
-            let result = match put {
-                Ok(first) => put_result(first, &encoded.sizes),
-                Err(status) => PutResult::refused(status),
+            let target = encode(encoded).map_err(Refused::With);
+            let result = match target.and_then(|target| self.append(target, encoded)) {
+                Ok(first) => Some(put_result(first, &encoded.sizes)),
+                Err(Refused::With(status)) => Some(PutResult::refused(status)),
+                Err(Refused::NotReady) => None,
             };
             encoded.bytes.shrink_to(SCRATCH_BYTES_MAX);
             result
@@ -130,11 +149,11 @@ impl<F: Files> Appender<F> {
     /// The critical section. Its order: (1) refuse if poisoned or closed, (2) pick the file,
     /// (3) store timestamp, (4) queue offset, (5) patch, (6) copy and advance the log's end,
     /// (7) advance the queues' ends and the newest timestamp.
-    fn append(&self, target: Target<'_>, encoded: &mut Encoded) -> Result<Assigned, PutStatus> {
+    fn append(&self, target: Target<'_>, encoded: &mut Encoded) -> Result<Assigned, Refused> {
         let mut tail = self.tail.lock();
         let _timer = LockTimer::start(&self.locked_at_ms, self.clock.rough_monotonic_ms());
         if tail.is_closed || self.acks.poison().is_some() {
-            return Err(PutStatus::ServiceNotAvailable);
+            return Err(PutStatus::ServiceNotAvailable.into());
         }
         let Tail {
             writer,
@@ -194,10 +213,10 @@ impl<F: Files> Appender<F> {
     }
 
     /// Ends the file with the filler if the records and another filler do not fit behind it.
-    fn make_room(&self, writer: &mut Writer<F>, bytes: usize) -> Result<(), PutStatus> {
+    fn make_room(&self, writer: &mut Writer<F>, bytes: usize) -> Result<(), Refused> {
         let needed = (bytes + BLANK_BYTES) as u64;
         if needed > writer.segments().file_size() {
-            return Err(PutStatus::MessageIllegal);
+            return Err(PutStatus::MessageIllegal.into());
         }
         let remaining = writer.remaining();
         if needed <= remaining {
@@ -224,8 +243,9 @@ impl<F: Files> Appender<F> {
         }
     }
 
-    fn write_failed(&self, error: &WriteError) -> PutStatus {
-        match error {
+    fn write_failed(&self, error: &WriteError) -> Refused {
+        let status = match error {
+            WriteError::NotReady => return Refused::NotReady,
             WriteError::NoRoom(cause) if is_full(cause) => {
                 self.space
                     .note_full(format!("no blocks for the commit log: {cause}"));
@@ -239,7 +259,8 @@ impl<F: Files> Appender<F> {
                 self.acks.fail(format!("append to the commit log: {cause}"));
                 PutStatus::ServiceNotAvailable
             }
-        }
+        };
+        Refused::With(status)
     }
 }
 

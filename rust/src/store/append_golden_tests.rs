@@ -90,7 +90,7 @@ fn put_batch(rig: &Rig<Memory>, records: &[RecordView<'_>]) -> PutResult {
         body.extend_from_slice(&(own.len() as u16).to_be_bytes());
         body.extend_from_slice(own);
     }
-    rig.appender.put_batch(&PutRequest {
+    rig.put_batch(&PutRequest {
         body: &body,
         ..request(&records[0], BATCH_PROPERTIES)
     })
@@ -120,7 +120,7 @@ fn the_log_of_a_session_with_every_kind_of_message_comes_out_byte_for_byte() {
         clock.set_wall(record.store_timestamp_ms);
         let count = batch_of(rest);
         let result = match count {
-            0 => rig.appender.put_one(&request(record, record.properties)),
+            0 => rig.put_one(&request(record, record.properties)),
             _ => put_batch(&rig, &rest[..count]),
         };
         assert_eq!(result.status, PutStatus::Ok);
@@ -148,7 +148,7 @@ fn light_queues_get_the_offsets_java_gave_them() {
             .windows(name.len())
             .position(|at| at == name);
         let sent = [&record.properties[..offsets.unwrap()], name, b"77"].concat();
-        let result = rig.appender.put_one(&request(&record, &sent));
+        let result = rig.put_one(&request(&record, &sent));
         assert_eq!(result.status, PutStatus::Ok);
         assert_eq!(i64::from(result.size_bytes), record.size() as i64);
     }
@@ -166,7 +166,7 @@ fn nobody_but_the_store_gives_offsets_in_other_queues() {
     body.extend_from_slice(&(item.len() as u16).to_be_bytes());
     body.extend_from_slice(item);
     let batch = super::test_rig::request("T", &body);
-    let result = rig.appender.put_batch(&batch);
+    let result = rig.put_batch(&batch);
     rig.with_record(result.physical_offset, |record| {
         let expected = b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02TAGS\x01TagA";
         assert_eq!(record.properties, expected);
@@ -177,7 +177,7 @@ fn nobody_but_the_store_gives_offsets_in_other_queues() {
     let long = format!("{text}\x02x\x01{}", "y".repeat(32_760 - text.len()));
     let put = |properties: &str| {
         let properties = properties.as_bytes();
-        rig.appender.put_one(&PutRequest {
+        rig.put_one(&PutRequest {
             properties,
             ..super::test_rig::request("T", b"x")
         })
@@ -210,7 +210,7 @@ fn delayed_messages_are_rewritten_as_java_does() {
             properties::set(&mut sent, properties::DELAY, b"99");
         }
         clock.set_wall(record.store_timestamp_ms);
-        let result = rig.appender.put_one(&PutRequest {
+        let result = rig.put_one(&PutRequest {
             topic: &topic,
             queue_id: queue_id.parse().unwrap(),
             delay_level: level,

@@ -39,10 +39,7 @@ fn records_of_a_queue_are_numbered_and_stamped() {
         );
         assert_eq!(record.physical_offset, second.physical_offset);
     });
-    assert_eq!(
-        rig.appender.put_one(&request("Other", b"x")).queue_offset,
-        0
-    );
+    assert_eq!(rig.put_one(&request("Other", b"x")).queue_offset, 0);
 }
 
 #[test]
@@ -54,13 +51,13 @@ fn half_messages_take_no_queue_offset() {
             sys_flag,
             ..request("T", b"half")
         };
-        assert_eq!(rig.appender.put_one(&half).queue_offset, 0);
+        assert_eq!(rig.put_one(&half).queue_offset, 0);
     }
     let commit = PutRequest {
         sys_flag: 0x8,
         ..request("T", b"commit")
     };
-    assert_eq!(rig.appender.put_one(&commit).queue_offset, 1);
+    assert_eq!(rig.put_one(&commit).queue_offset, 1);
 }
 
 #[test]
@@ -78,7 +75,7 @@ fn every_flag_is_stored_and_each_host_has_its_own_family() {
                     store_host,
                     ..request("T", b"body")
                 };
-                let result = rig.appender.put_one(&message);
+                let result = rig.put_one(&message);
                 assert_eq!(result.status, PutStatus::Ok);
                 let v6_hosts = (born_bit | store_bit) / 0x20 + i32::from(born_bit > 0);
                 assert_eq!(result.size_bytes, 91 + 1 + 4 + 9 + 12 * v6_hosts);
@@ -101,7 +98,7 @@ fn a_batch_that_fits_no_file_is_refused_whole() {
     let rig = rig(Memory::default(), ManualClock::at(1));
     let put = |count| {
         let body = batch_body(&vec![&b""[..]; count]);
-        rig.appender.put_batch(&request("T", &body))
+        rig.put_batch(&request("T", &body))
     };
     rig.put(b"before");
     // 105 bytes each: 39 of them and a filler do not fit a file of 4096.
@@ -161,7 +158,7 @@ fn a_batch_is_consecutive_records_of_one_file() {
     let rig = rig(Memory::default(), ManualClock::at(1));
     rig.put(&[0; 2900]);
     let body = batch_body(&[&[1; 500], &[2; 500], b""]);
-    let result = rig.appender.put_batch(&request("T", &body));
+    let result = rig.put_batch(&request("T", &body));
     assert_eq!(
         (result.status, result.physical_offset),
         (PutStatus::Ok, 4096)
@@ -183,8 +180,8 @@ fn a_batch_is_consecutive_records_of_one_file() {
 fn bad_puts_are_refused_and_store_nothing() {
     let rig = rig(Memory::default(), ManualClock::at(1));
     let long_topic = "t".repeat(128);
-    let status = |request| rig.appender.put_one(&request).status;
-    let batch_status = |request| rig.appender.put_batch(&request).status;
+    let status = |request| rig.put_one(&request).status;
+    let batch_status = |request| rig.put_batch(&request).status;
     assert_eq!(
         status(request(&long_topic, b"x")),
         PutStatus::MessageIllegal
@@ -236,7 +233,7 @@ fn a_delayed_message_waits_in_the_schedule_topic() {
         properties: b"DELAY\x0199\x02TAGS\x01TagA",
         ..request("T", b"later")
     };
-    let result = rig.appender.put_one(&delayed);
+    let result = rig.put_one(&delayed);
     rig.with_record(result.physical_offset, |record| {
         assert_eq!((record.topic, record.queue_id), ("SCHEDULE_TOPIC_XXXX", 1));
         let get = |name| properties::get(record.properties, name);
@@ -249,7 +246,7 @@ fn a_delayed_message_waits_in_the_schedule_topic() {
         sys_flag: 4,
         ..delayed
     };
-    let result = rig.appender.put_one(&half);
+    let result = rig.put_one(&half);
     rig.with_record(result.physical_offset, |record| {
         assert_eq!(record.topic, "T")
     });
@@ -268,7 +265,7 @@ fn a_lock_that_is_held_too_long_means_busy() {
     assert_eq!(rig.appender.lock_held_ms(), 1_001);
     assert_eq!(rig.put(b"x").status, PutStatus::OsPageCacheBusy);
     let batch = batch_body(&[b"x"]);
-    let busy = rig.appender.put_batch(&request("T", &batch));
+    let busy = rig.put_batch(&request("T", &batch));
     assert_eq!(busy, PutResult::refused(PutStatus::OsPageCacheBusy));
     // So long that it cannot be true.
     clock.advance(10_000_000);

@@ -53,6 +53,9 @@ pub(crate) struct ConsumeQueue {
     pub(super) written_to: AtomicI64,
     pub(super) min_offset: AtomicI64,
     pub(super) files: SparseFiles,
+    /// Held by who writes, for as long as the disk takes: what was written since the last flush.
+    /// Taken before `tail`, which is held for moments only.
+    pub(super) writing: Mutex<Dirty>,
     /// None where it is neither written nor there.
     pub(super) ext: Option<Box<Extension>>,
 }
@@ -72,7 +75,8 @@ pub(super) struct Tail {
     pub is_noted: bool,
     /// First unit of the first file.
     pub first_offset: i64,
-    pub dirty: Dirty,
+    /// Units before the pending ones, being written or to be written once more.
+    pub in_flight: Option<Arc<Vec<u8>>>,
     /// Most that was pending at once since the last flush.
     pub gathered_bytes: usize,
 }
@@ -97,6 +101,7 @@ impl ConsumeQueue {
             written_to: AtomicI64::new(0),
             min_offset: AtomicI64::new(0),
             files,
+            writing: Mutex::default(),
             ext: ext.map(Box::new),
         }
     }
@@ -144,17 +149,17 @@ impl ConsumeQueue {
         queue_offset: i64,
         mut entry: QueueEntry,
         ext: Option<&ExtUnit<'_>>,
-    ) -> Result<Appended, StoreError> {
+    ) -> Appended {
         let mut tail = self.tail.lock();
         if queue_offset < 0 {
-            return Ok(Appended::Refused);
+            return Appended::Refused;
         }
         let follows = tail.has_files && queue_offset == tail.next_offset;
         if follows && self.ext.is_none() && entry.end_offset() > tail.end_physical {
             // Nearly all: the next unit, and nothing else to look at.
-            self.push(&mut tail, entry)?;
+            Self::push(&mut tail, entry);
             tail.end_physical = entry.end_offset();
-            return Ok(Appended::New);
+            return Appended::New;
         }
         if !tail.has_files {
             // RocketMQ starts the first file of a queue at a multiple of the file's length.
@@ -166,10 +171,10 @@ impl ConsumeQueue {
             tail.has_files = true;
         }
         if entry.end_offset() <= tail.end_physical || queue_offset < tail.next_offset {
-            return Ok(Appended::Duplicate);
+            return Appended::Duplicate;
         }
         if queue_offset - tail.next_offset > GAP_ENTRIES_MAX {
-            return Ok(Appended::Refused);
+            return Appended::Refused;
         }
         let was_empty = self.min_offset() == tail.next_offset;
         // A delayed message would be delivered before its time for each hole that points to it.
@@ -180,7 +185,7 @@ impl ConsumeQueue {
             false => QueueEntry::FILLER,
         };
         while tail.next_offset < queue_offset {
-            self.push(&mut tail, filler)?;
+            Self::push(&mut tail, filler);
         }
         if was_empty {
             self.min_offset.store(queue_offset, Ordering::Release);
@@ -190,9 +195,9 @@ impl ConsumeQueue {
         {
             entry.tags_code = address;
         }
-        self.push(&mut tail, entry)?;
+        Self::push(&mut tail, entry);
         tail.end_physical = entry.end_offset();
-        Ok(Appended::New)
+        Appended::New
     }
 
     /// Whether the file that holds `offset` is there.
@@ -225,7 +230,7 @@ impl ConsumeQueue {
     /// Writes what is pending, and makes everything written so far durable.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         let mut directories = BTreeSet::new();
-        self.flush_files(self.take_dirty()?, &mut directories)?;
+        self.flush_files(&self.take_dirty()?, &mut directories)?;
         sparse_files::sync_directories(&directories)
     }
 
@@ -239,7 +244,7 @@ impl ConsumeQueue {
 
     /// Takes back what was not flushed after all.
     pub(super) fn keep_dirty(&self, [dirty, ext_dirty]: [Dirty; 2]) {
-        self.tail.lock().dirty.merge(dirty);
+        self.writing.lock().merge(dirty);
         if let Some(ext) = &self.ext {
             ext.keep_dirty(ext_dirty);
         }
@@ -248,7 +253,7 @@ impl ConsumeQueue {
     /// Makes files durable, but not yet the names of new ones.
     pub(super) fn flush_files(
         &self,
-        [dirty, ext_dirty]: [Dirty; 2],
+        [dirty, ext_dirty]: &[Dirty; 2],
         directories: &mut BTreeSet<PathBuf>,
     ) -> Result<(), StoreError> {
         if let Some(ext) = &self.ext {
@@ -319,6 +324,7 @@ impl ConsumeQueue {
 
     /// Removes the queue from the disk; its units are gone, the object must not be used again.
     pub(super) fn destroy(&self) -> Result<(), StoreError> {
+        let _writing = self.writing.lock();
         self.forget_pending();
         if let Some(ext) = &self.ext {
             ext.destroy()?;

@@ -48,7 +48,7 @@ fn append(queue: &ConsumeQueue, offset: i64) -> Appended {
         store_timestamp_ms: 50 + offset,
         bitmap: &bitmap,
     };
-    queue.append(offset, entry(offset), Some(&unit)).unwrap()
+    queue.append(offset, entry(offset), Some(&unit))
 }
 
 fn filled(queues: &ConsumeQueues, count: i64) -> Arc<ConsumeQueue> {
@@ -292,11 +292,8 @@ fn what_the_queue_has_is_not_added_again() {
         physical_offset: 900,
         ..entry(2)
     };
-    assert_eq!(queue.append(2, late, None).unwrap(), Appended::Duplicate);
-    assert_eq!(
-        queue.append(9, entry(4), None).unwrap(),
-        Appended::Duplicate
-    );
+    assert_eq!(queue.append(2, late, None), Appended::Duplicate);
+    assert_eq!(queue.append(9, entry(4), None), Appended::Duplicate);
     assert_eq!(append(&queue, 6), Appended::New);
     queue.publish().unwrap();
     assert_eq!(queue.max_offset(), 7);
@@ -309,10 +306,7 @@ fn an_offset_far_off_is_a_damaged_header() {
     let queues = open(root.path(), false, true);
     let queue = filled(&queues, 1);
     for offset in [-1, i64::MIN, i64::MAX, 5_000_000] {
-        assert_eq!(
-            queue.append(offset, entry(1), None).unwrap(),
-            Appended::Refused
-        );
+        assert_eq!(queue.append(offset, entry(1), None), Appended::Refused);
     }
     assert_eq!(append(&queue, 1), Appended::New);
     assert!(queues.for_record("../T", 0).is_none());
@@ -333,7 +327,7 @@ fn extension_units_that_do_not_fit_leave_the_tags_code_in_the_queue() {
             store_timestamp_ms: 1,
             bitmap: &bitmap,
         };
-        queue.append(offset, entry(offset), Some(&ext)).unwrap();
+        queue.append(offset, entry(offset), Some(&ext));
     }
     queue.publish().unwrap();
     let is_in_ext = |offset| queue.entry(offset).unwrap().is_extension_address();

@@ -54,7 +54,7 @@ impl Delivery for Delayed {
         if let Some(status) = *self.refusal.lock() {
             return PutResult::refused(status);
         }
-        let result = self.rig.appender.put_one(request);
+        let result = self.rig.put_one(request);
         let delivered = (self.clock.wall_ms(), request.body.to_vec());
         self.delivered.lock().push(delivered);
         result
@@ -89,7 +89,7 @@ impl Delayed {
 
     fn put_delayed(&mut self, level: i32, body: &[u8]) -> PutResult {
         let properties = format!("DELAY\x01{level}");
-        let result = self.rig.appender.put_one(&PutRequest {
+        let result = self.rig.put_one(&PutRequest {
             delay_level: level,
             properties: properties.as_bytes(),
             ..request("T", body)

@@ -268,7 +268,7 @@ impl Derived {
     ) -> Result<(), StoreError> {
         let slot = self.recent.get(&self.queues, topic, queue_id);
         let appended = match &slot {
-            Some(slot) => slot.queue.append(queue_offset, entry, ext)?,
+            Some(slot) => slot.queue.append(queue_offset, entry, ext),
             None => Appended::Refused,
         };
         match (appended, slot) {

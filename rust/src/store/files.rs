@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::types::StoreError;
 use crate::log::fs::{self, File, OpenOptions};
+use crate::log::is_full;
 
 /// Turns an IO error into one that names the file.
 pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
@@ -27,22 +28,24 @@ pub(crate) fn write_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
     }
 }
 
-/// Whether it is for lack of space, which may be made.
-pub(crate) fn is_full(error: &io::Error) -> bool {
-    use io::ErrorKind::{QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded)
-}
-
 /// Whether the process (EMFILE) or the system (ENFILE) has no file descriptor left.
 fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
+/// As [`io_error`], for opening what is to be synced: without a descriptor nothing was synced yet,
+/// so nothing failed for good.
+pub(crate) fn open_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    move |source| match is_out_of_descriptors(&source) {
+        true => write_error(path)(source),
+        false => io_error(path)(source),
+    }
+}
+
 /// Makes creations, renames and removals in a directory durable.
 pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
-    File::open(path)
-        .and_then(|directory| directory.sync_all())
-        .map_err(io_error(path))
+    let directory = File::open(path).map_err(open_error(path))?;
+    directory.sync_all().map_err(io_error(path))
 }
 
 /// Creates a directory and its parents, durably.
@@ -179,10 +182,8 @@ mod tests {
             assert!(matches!(error(errno), StoreError::Full { .. }), "{errno}");
         }
         assert!(matches!(error(libc::EIO), StoreError::Io { .. }));
-        let sync = io_error(Path::new("queue"))(io::Error::from_raw_os_error(libc::EMFILE));
-        assert!(
-            matches!(sync, StoreError::Io { .. }),
-            "only writes are tried again"
-        );
+        let open = |errno| open_error(Path::new("queue"))(io::Error::from_raw_os_error(errno));
+        assert!(matches!(open(libc::EMFILE), StoreError::Full { .. }));
+        assert!(matches!(open(libc::ENOSPC), StoreError::Io { .. }));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -10,18 +10,35 @@ use super::ack::{Acks, Step, Turn};
 use super::ahead_of_flush::AheadOfFlush;
 use super::periodic::{Pause, Periodic};
 use super::signal::Signal;
+use super::space::{Space, Waiting};
 use super::types::{AckOutcome, Ticket};
 use crate::clock::Clock;
-use crate::log::{Files, Segments};
+use crate::log::{Files, Segments, is_full};
 
 pub(super) const PAGE_BYTES: u64 = 4096;
 /// Two, so that one syncs while the other sends the replies of the sync before.
 const GROUP_COMMIT_THREADS: usize = 2;
+/// A flush for which the disk has no room is tried again so often.
+const FULL_RETRY: Duration = Duration::from_millis(100);
+
+/// How a write of what is appended ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// All of it is in the log.
+    All,
+    /// The disk is full: the rest is in memory, and puts are refused until it is written.
+    NoRoom,
+    /// The store is poisoned.
+    Failed,
+}
 
 /// Flushes the log; shared by everyone who may have to.
 pub(crate) struct Flusher<F: Files> {
     pub(crate) log: Arc<Segments<F>>,
     pub(crate) acks: Arc<Acks>,
+    pub(crate) space: Arc<Space>,
+    /// The last write found the disk full.
+    pub(crate) lacks_room: AtomicBool,
     /// Wakes the dispatcher.
     pub(crate) appended: Arc<Signal>,
     /// Store timestamp of a record below the log's end, at least as old as any above it.
@@ -42,25 +59,42 @@ impl<F: Files> Flusher<F> {
         }
     }
 
-    /// Makes everything written so far durable; false if the store is poisoned.
+    /// Makes everything appended so far durable; false if the disk is full or the store poisoned.
     pub(crate) fn flush_all(&self) -> bool {
         let end_offset = self.log.appended().cast_signed();
+        // First: who waits for a flush that lacks room waits until there is some.
+        if self.write_out() != Written::All {
+            return false;
+        }
         self.wait(&Ticket {
             end_offset,
             deadline_ms: i64::MAX,
         }) == AckOutcome::Durable
     }
 
-    /// Writes what is appended, so that it is read; false if the store is poisoned.
-    pub(crate) fn write_out(&self) -> bool {
+    /// Writes what is appended, so that it is read. Where that lacks room, a flush is wanted, which
+    /// tries again.
+    pub(crate) fn write_out(&self) -> Written {
         match self.log.write_out() {
             Ok(()) => {
+                if self.lacks_room.load(Ordering::Acquire) {
+                    self.lacks_room.store(false, Ordering::Release);
+                    self.space.release(Waiting::Log);
+                    tracing::info!("there is room, the commit log is written");
+                }
                 self.appended.ring();
-                true
+                Written::All
+            }
+            Err(error) if is_full(&error) => {
+                let what = format!("the commit log waits for room: {error}");
+                self.space.hold(Waiting::Log, what);
+                self.lacks_room.store(true, Ordering::Release);
+                self.acks.want_flush();
+                Written::NoRoom
             }
             Err(error) => {
                 self.acks.fail(format!("append to the commit log: {error}"));
-                false
+                Written::Failed
             }
         }
     }
@@ -70,12 +104,14 @@ impl<F: Files> Flusher<F> {
     fn run_turn(&self, comes_back: bool) {
         // In this order: the timestamp's record lies below the end read after it.
         let timestamp_ms = self.last_store_timestamp_ms.load(Ordering::Acquire);
-        if !self.write_out() {
+        let written = self.write_out();
+        if written == Written::Failed {
             return;
         }
         let to = self.log.max_offset();
         self.acks.covers(to);
         match self.sync(self.acks.flushed(), to) {
+            Ok(()) if written == Written::NoRoom => self.acks.end_short(to, comes_back, FULL_RETRY),
             Ok(()) => {
                 (self.on_flushed)(timestamp_ms);
                 self.acks.end_flush(to, comes_back);

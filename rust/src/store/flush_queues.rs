@@ -1,7 +1,8 @@
 //! When the consume queues of a store are written, and made durable: some at a time, all in one go.
 //!
 //! A write for which the disk has no room may be tried again, and so may the flush that it was part
-//! of: nothing was synced yet, and what it took note of is kept. A sync that failed may not.
+//! of, or that found no file descriptor: no sync failed, and what it took note of is kept. A sync
+//! that failed may not.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,7 +42,8 @@ impl ConsumeQueues {
 
     /// Writes all that is pending.
     pub(crate) fn write_pending(&self) -> Result<(), StoreError> {
-        let noted = self.noted.lock();
+        // A copy: who publishes does not wait for the disk.
+        let noted = self.noted.lock().clone();
         noted.iter().try_for_each(|queue| queue.write_pending())
     }
 
@@ -99,21 +101,32 @@ impl ConsumeQueues {
             let root = &self.shared.root;
             return self.root.sync_file_system().map_err(io_error(root));
         }
-        let mut directories = BTreeSet::new();
-        for (dirty, queue) in dirty.into_iter().zip(&queues) {
-            queue.flush_files(dirty, &mut directories)?;
+        let synced = sync(&queues, &dirty);
+        if let Err(StoreError::Full { .. }) = &synced {
+            // For want of a descriptor.
+            self.keep_noted(&queues, dirty);
         }
-        sparse_files::sync_directories(&directories)
+        synced
     }
 
     /// Takes back queues that were to be flushed, the first of which gave what is dirty of them.
     fn keep_noted(&self, queues: &[Arc<ConsumeQueue>], dirty: Vec<[Dirty; 2]>) {
-        let (taken, others) = queues.split_at(dirty.len());
+        let tried = queues.len().min(dirty.len() + 1);
+        let (tried, others) = queues.split_at(tried);
         // These still count as noted.
         self.noted.lock().extend(others.iter().cloned());
-        for (queue, dirty) in taken.iter().zip(dirty) {
+        tried.iter().for_each(|queue| self.flush_later(queue));
+        for (queue, dirty) in tried.iter().zip(dirty) {
             queue.keep_dirty(dirty);
-            self.flush_later(queue);
         }
     }
+}
+
+/// Makes durable what was written of these queues, each with what is dirty of it.
+fn sync(queues: &[Arc<ConsumeQueue>], dirty: &[[Dirty; 2]]) -> Result<(), StoreError> {
+    let mut directories = BTreeSet::new();
+    for (dirty, queue) in dirty.iter().zip(queues) {
+        queue.flush_files(dirty, &mut directories)?;
+    }
+    sparse_files::sync_directories(&directories)
 }

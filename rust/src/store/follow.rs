@@ -10,7 +10,7 @@ use super::arrivals::Listener;
 use super::dispatch::{BitmapSource, Derived, Progress};
 use super::files::io_error;
 use super::signal::{Signal, Woken};
-use super::space::Space;
+use super::space::{Space, Waiting};
 use super::types::StoreError;
 use super::walk::{LogRead, Walk};
 use crate::log::{Files, Segments};
@@ -88,11 +88,12 @@ impl Room {
         while woken == Woken::Look
             && let Err(error @ StoreError::Full { .. }) = &done
         {
-            self.space.hold(format!("dispatch waits for room: {error}"));
+            let what = format!("dispatch waits for room: {error}");
+            self.space.hold(Waiting::Dispatch, what);
             woken = self.appended.wait(Some(FULL_RETRY), || false);
             done = work();
         }
-        self.space.release();
+        self.space.release(Waiting::Dispatch);
         if done.is_ok() {
             tracing::info!("there is room, dispatch goes on");
         }

@@ -1,17 +1,17 @@
-//! A disk that is full while the log's queues and index are written: dispatch waits for room, and
-//! goes on. Any other failure, and every failed sync, stops it for good.
+//! A disk that is full while the log, its queues or its index are written: they wait for room, and
+//! the store goes on. Any other failure, and every failed sync, stops it for good.
 
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use super::settings::{QueueExt, Settings};
 use super::store_rig::{PATIENCE, Rig, Told, rig_with, settings};
 use super::test_rig::request;
-use super::types::{GetStatus, PutRequest, PutStatus};
+use super::types::{AckOutcome, GetStatus, Put, PutRequest, PutStatus};
 use crate::log::{Operation, Tape, Target, Watch, watch};
 
 const ENOSPC: i32 = 28;
@@ -292,4 +292,117 @@ fn so_does_one_of_a_directory_in_dispatch() {
     scene.make_room();
     assert_eq!(put(&scene.rig, count), PutStatus::ServiceNotAvailable);
     assert!(scene.rig.store.upkeep.acks.poison().is_some());
+}
+
+fn is_log_write(path: &Path, operation: &Operation<'_>) -> bool {
+    matches!(operation, Operation::Write(..)) && is_in(path, "commitlog")
+}
+
+fn is_log_sync(path: &Path, operation: &Operation<'_>) -> bool {
+    matches!(operation, Operation::Sync(..)) && is_in(path, "commitlog")
+}
+
+fn with_sync_flush() -> Settings {
+    Settings {
+        sync_flush: true,
+        ..settings()
+    }
+}
+
+/// Parks a put as a server does; the outcome comes later.
+fn park(rig: &Rig, number: usize) -> mpsc::Receiver<AckOutcome> {
+    let (sender, outcome) = mpsc::channel();
+    let key = format!("KEYS\x01k{number}");
+    let request = PutRequest {
+        properties: key.as_bytes(),
+        ..request("T", b"x")
+    };
+    let Put::Parked(_, ticket) = rig.store.put(&request) else {
+        panic!("a put of SYNC_FLUSH waits");
+    };
+    let reply = move |outcome| sender.send(outcome).unwrap();
+    rig.store.park(ticket, Box::new(reply));
+    outcome
+}
+
+#[test]
+fn a_write_of_the_log_without_room_is_made_when_there_is_some() {
+    let scene = scene(with_sync_flush(), is_log_write);
+    let rig = &scene.rig;
+    scene.disk.errno.store(ENOSPC, Ordering::SeqCst);
+    let waiting = park(rig, 3);
+    wait_until("the write is tried again", || {
+        scene.disk.failures.load(Ordering::SeqCst) > 2
+    });
+    let why = scene.refusal();
+    assert!(why.contains("the commit log waits for room"), "{why}");
+    assert!(why.contains("No space left"), "{why}");
+    assert_eq!(put(rig, 4), PutStatus::ServiceNotAvailable);
+    assert_eq!(rig.get(0), (GetStatus::Found, 1), "reads go on");
+    rig.store.upkeep.round();
+    assert_eq!(put(rig, 4), PutStatus::ServiceNotAvailable);
+    assert!(rig.store.flush().is_err());
+    assert!(waiting.try_recv().is_err());
+    scene.make_room();
+    assert_eq!(waiting.recv_timeout(PATIENCE), Ok(AckOutcome::Durable));
+    wait_until("puts go on", || rig.store.refusal().is_none());
+    assert_eq!(put(rig, 4), PutStatus::Ok);
+    assert!(rig.store.upkeep.acks.poison().is_none());
+    rig.settle();
+    check(rig, 5);
+    let Scene { rig, .. } = scene;
+    let rig = rig.reopen(true);
+    check(&rig, 5);
+    check(&rig.reopen(false), 5);
+}
+
+#[test]
+fn who_does_not_wait_for_the_flush_is_told_that_it_is_late() {
+    let scene = scene(with_sync_flush(), is_log_write);
+    scene.disk.errno.store(ENOSPC, Ordering::SeqCst);
+    let careless = PutRequest {
+        wait_store_ok: false,
+        properties: b"KEYS\x01k3",
+        ..request("T", b"x")
+    };
+    let Put::Done(result) = scene.rig.store.put(&careless) else {
+        panic!("WAIT=false waits");
+    };
+    assert_eq!(result.status, PutStatus::FlushDiskTimeout);
+    assert_eq!(result.queue_offset, 3);
+    scene.make_room();
+    wait_until("puts go on", || scene.rig.store.refusal().is_none());
+    scene.rig.settle();
+    check(&scene.rig, 4);
+}
+
+#[test]
+fn a_store_whose_log_waits_for_room_closes_and_says_so() {
+    let scene = scene(with_sync_flush(), is_log_write);
+    scene.disk.errno.store(ENOSPC, Ordering::SeqCst);
+    let waiting = park(&scene.rig, 3);
+    wait_until("it waits", || scene.rig.store.refusal().is_some());
+    let began = Instant::now();
+    let error = scene.rig.store.close().unwrap_err().to_string();
+    assert!(error.contains("the commit log waits for room"), "{error}");
+    assert!(began.elapsed() < PATIENCE);
+    assert_eq!(waiting.recv_timeout(PATIENCE), Ok(AckOutcome::FlushTimeout));
+    assert!(scene.rig.root.path().join("abort").exists());
+    scene.make_room();
+    let Scene { rig, .. } = scene;
+    // Half of the page was written, and the record is in it.
+    check(&rig.reopen(false), 4);
+}
+
+#[test]
+fn a_sync_of_the_log_that_fails_for_room_stops_for_good() {
+    let scene = scene(with_sync_flush(), is_log_sync);
+    scene.disk.errno.store(ENOSPC, Ordering::SeqCst);
+    let outcome = park(&scene.rig, 3);
+    assert_eq!(outcome.recv_timeout(PATIENCE), Ok(AckOutcome::Poisoned));
+    scene.make_room();
+    scene.rig.store.upkeep.round();
+    assert_eq!(put(&scene.rig, 4), PutStatus::ServiceNotAvailable);
+    let why = scene.refusal();
+    assert!(why.starts_with("flush of the commit log"), "{why}");
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 
 use super::checkpoint::Checkpoint;
-use super::files::{create_directory, create_sparse, io_error, list, sync_directory};
+use super::files::{create_directory, create_sparse, io_error, list, sync_directory, write_error};
 use super::index_file::{ALLOCATE_BYTES, IndexFile, Wanted};
 use super::index_name::IndexName;
 use super::types::StoreError;
 use crate::format::index::{HEADER_BYTES, IndexHeader, IndexLayout, key_hash};
+use crate::log::fs::File;
 use crate::log::{Access, fs};
 
 /// `maxHashSlotNum` and `maxIndexNum` of a new store.
@@ -183,6 +184,8 @@ impl IndexFiles {
     ) -> Result<Arc<IndexFile>, StoreError> {
         let directory = self.root.join("index");
         create_directory(&directory)?;
+        // First: after a failed open the file would be there, and its name never be synced.
+        let above = File::open(&directory).map_err(write_error(&directory))?;
         let mut files = self.files.write();
         let last = files
             .last()
@@ -197,13 +200,12 @@ impl IndexFiles {
         };
         let file_bytes = self.layout.file_bytes();
         let first_bytes = self.layout.entry_position(1) + ALLOCATE_BYTES;
-        create_sparse(&self.root, &path, file_bytes, |file| {
+        let file = create_sparse(&self.root, &path, file_bytes, |file| {
             file.allocate(0, first_bytes.min(file_bytes))?;
             file.write_all_at(&header.encode(), 0)
         })?;
-        sync_directory(&directory)?;
-        let file =
-            Arc::new(IndexFile::open(&path, self.layout, Access::Append).map_err(io_error(&path))?);
+        above.sync_all().map_err(io_error(&directory))?;
+        let file = Arc::new(IndexFile::of(path, file, self.layout));
         files.push(Arc::clone(&file));
         Ok(file)
     }

@@ -56,11 +56,12 @@ impl IndexFile {
             let what = format!("index file has {bytes} bytes, expected {expected}");
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            layout,
-        })
+        Ok(Self::of(path.to_owned(), file, layout))
+    }
+
+    /// An open file of that length.
+    pub(super) fn of(path: PathBuf, file: File, layout: IndexLayout) -> Self {
+        Self { path, file, layout }
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -90,6 +90,8 @@ pub mod scan;
 mod seal;
 mod settings;
 mod signal;
+#[cfg(test)]
+mod slow_queue_tests;
 mod space;
 mod sparse_files;
 mod state;

@@ -6,7 +6,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -127,8 +127,8 @@ impl Parts<'_> {
         )?;
         let delay = Arc::new(delay);
         self.mark_open()?;
-        let flusher = self.flusher(Arc::clone(&acks), recovered.last_store_timestamp_ms);
-        let (puts, allocator) = self.puts(flusher, Arc::clone(&space), &queues)?;
+        let flusher = self.flusher(&acks, &space, recovered.last_store_timestamp_ms);
+        let (puts, allocator) = self.puts(flusher, &queues)?;
         let reader = Reader::new(
             Arc::clone(&self.log),
             Arc::clone(&queues),
@@ -180,11 +180,18 @@ impl Parts<'_> {
         Marker::remove(self.root)
     }
 
-    fn flusher(&self, acks: Arc<Acks>, newest_ms: i64) -> Arc<Flusher<Directory>> {
+    fn flusher(
+        &self,
+        acks: &Arc<Acks>,
+        space: &Arc<Space>,
+        newest_ms: i64,
+    ) -> Arc<Flusher<Directory>> {
         let checkpoint = Arc::clone(&self.checkpoint);
         Arc::new(Flusher {
             log: Arc::clone(&self.log),
-            acks,
+            acks: Arc::clone(acks),
+            space: Arc::clone(space),
+            lacks_room: AtomicBool::new(false),
             appended: Arc::default(),
             last_store_timestamp_ms: Arc::new(AtomicI64::new(newest_ms)),
             on_flushed: Box::new(move |timestamp_ms| checkpoint.set_log_timestamp(timestamp_ms)),
@@ -195,7 +202,6 @@ impl Parts<'_> {
     fn puts(
         &self,
         flusher: Arc<Flusher<Directory>>,
-        space: Arc<Space>,
         queues: &ConsumeQueues,
     ) -> Result<(Puts<Directory>, Allocator<Directory>), StoreError> {
         let settings = &self.settings;
@@ -214,11 +220,12 @@ impl Parts<'_> {
             encoder,
             clock: self.clock(),
             acks: Arc::clone(&flusher.acks),
-            space,
+            space: Arc::clone(&flusher.space),
             last_store_timestamp_ms: Arc::clone(&flusher.last_store_timestamp_ms),
             busy_ms: settings.page_cache_busy_ms,
             locked_at_ms: AtomicI64::new(0),
             counters: Counters::default(),
+            stall: writer.stall(),
             tail: tail(writer, queues),
         };
         let puts = Puts {

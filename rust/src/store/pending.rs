@@ -1,11 +1,13 @@
 //! Units of a consume queue that are not in its file yet.
 //!
 //! Each look of the dispatcher finds messages of many queues. Their units gather in memory, where
-//! readers find them at once, and are written many at a time: when a queue has
-//! [`QUEUE_BYTES_MAX`] of them or all queues together have [`ALL_BYTES_MAX`], and before each flush
-//! of the queues. That is every three seconds while more than 256 queues get messages; else every
-//! second, and they are written every 200 ms. A queue that could not be made again as it was is
-//! written at once.
+//! readers find them at once, and are written many at a time: when all queues together have
+//! [`ALL_BYTES_MAX`] of them, and before each flush of the queues. That is every three seconds
+//! while more than 256 queues get messages; else every second, and they are written every 200 ms.
+//! A queue that could not be made again as it was is written at once.
+//!
+//! A write may wait for the disk, and holds nothing meanwhile that a reader or an append needs: the
+//! units in flight stay readable, and the next ones gather behind them.
 //!
 //! So much later does whoever reads the files from outside see a message. What is lost with
 //! the process comes again from the log: after an unclean stop nothing behind the checkpoint is
@@ -20,8 +22,8 @@ use super::types::{ReadMode, StoreError, WouldBlock};
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use crate::log::prefetch;
 
-/// Units of one queue are written beyond this.
-pub(super) const QUEUE_BYTES_MAX: usize = 64 << 10;
+/// Most room that a queue keeps for what gathers between two flushes.
+pub(super) const KEPT_BYTES_MAX: usize = 64 << 10;
 /// All pending units of a store are written beyond this.
 pub(super) const ALL_BYTES_MAX: i64 = 16 << 20;
 /// The counters in front of what an [`Arc`] holds.
@@ -36,14 +38,14 @@ impl ConsumeQueue {
     /// Lets readers see the units appended so far; gives their bytes, and whether the next flush
     /// has to be told of this queue.
     pub(super) fn publish(&self) -> Result<(i64, bool), StoreError> {
-        let mut tail = self.tail.lock();
         if let Some(ext) = &self.ext {
             // A reader who sees a unit finds what it points to.
             ext.write()?;
         }
         if self.is_at_once {
-            self.write(&mut tail)?;
+            self.write_pending()?;
         }
+        let mut tail = self.tail.lock();
         let seen_to = self.max_offset.load(Ordering::Relaxed);
         self.max_offset.store(tail.next_offset, Ordering::Release);
         let bytes = (tail.next_offset - seen_to) * ENTRY_BYTES as i64;
@@ -56,28 +58,11 @@ impl ConsumeQueue {
         !std::mem::replace(&mut self.tail.lock().is_noted, true)
     }
 
-    /// Adds a unit at the end. On a full disk it waits with the others: who publishes or flushes
-    /// is told of that, and can try again.
+    /// Adds a unit at the end.
     #[inline]
-    pub(super) fn push(&self, tail: &mut Tail, entry: QueueEntry) -> Result<(), StoreError> {
+    pub(super) fn push(tail: &mut Tail, entry: QueueEntry) {
         tail.pending.extend_from_slice(&entry.encode());
         tail.next_offset += 1;
-        if tail.pending.len() >= QUEUE_BYTES_MAX {
-            return self.write_or_wait(tail);
-        }
-        Ok(())
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn write_or_wait(&self, tail: &mut Tail) -> Result<(), StoreError> {
-        if tail.pending.len() % QUEUE_BYTES_MAX >= ENTRY_BYTES {
-            return Ok(()); // tried once for so many bytes, however many wait for room
-        }
-        match self.write(tail) {
-            Err(StoreError::Full { .. }) => Ok(()),
-            written => written,
-        }
     }
 
     /// Has the processor fetch the counters of the handle, and what an append touches.
@@ -97,22 +82,25 @@ impl ConsumeQueue {
         prefetch(tail.pending.as_ptr(), end + ENTRY_BYTES - 1);
     }
 
-    /// Writes the pending units.
+    /// Writes the pending units. On failure they stay pending, and readable; another try writes the
+    /// same bytes.
     pub(crate) fn write_pending(&self) -> Result<(), StoreError> {
-        self.write(&mut self.tail.lock())
+        self.write(&mut self.writing.lock())
     }
 
     /// Writes the pending units, and gives back memory and what was written since the last call.
     pub(super) fn write_out(&self) -> Result<Dirty, StoreError> {
+        let mut dirty = self.writing.lock();
+        // First: whoever publishes from now on has the next flush look again.
+        self.tail.lock().is_noted = false;
+        self.write(&mut dirty)?;
         let mut tail = self.tail.lock();
-        self.write(&mut tail)?;
         let needed = std::mem::take(&mut tail.gathered_bytes);
-        let needed = needed.clamp(KEPT_BYTES, QUEUE_BYTES_MAX);
+        let needed = needed.clamp(KEPT_BYTES, KEPT_BYTES_MAX);
         if tail.pending.capacity() > KEPT_TIMES * needed {
             tail.pending.shrink_to(needed);
         }
-        tail.is_noted = false;
-        Ok(std::mem::take(&mut tail.dirty))
+        Ok(std::mem::take(&mut *dirty))
     }
 
     /// Whether it keeps room that it gives back if nothing comes until the next flush.
@@ -120,32 +108,43 @@ impl ConsumeQueue {
         self.tail.lock().pending.capacity() > KEPT_TIMES * KEPT_BYTES
     }
 
-    /// On failure they stay pending, and readable; another try writes the same bytes.
-    fn write(&self, tail: &mut Tail) -> Result<(), StoreError> {
-        let bytes = tail.pending.len();
-        if bytes == 0 {
-            return Ok(());
+    /// What an earlier try left, and then the rest. `dirty` is what `writing` guards.
+    fn write(&self, dirty: &mut Dirty) -> Result<(), StoreError> {
+        let is_left = self.tail.lock().in_flight.is_some();
+        if is_left {
+            self.write_once(dirty)?;
         }
-        tail.gathered_bytes = tail.gathered_bytes.max(bytes);
-        let position = tail.pending_from().cast_unsigned() * ENTRY_BYTES as u64;
-        self.files.write(position, &tail.pending, &mut tail.dirty)?;
-        self.written_to.store(tail.next_offset, Ordering::Release);
-        self.forget(tail);
+        self.write_once(dirty)
+    }
+
+    fn write_once(&self, dirty: &mut Dirty) -> Result<(), StoreError> {
+        let mut tail = self.tail.lock();
+        let Some(bytes) = tail.take_off() else {
+            return Ok(());
+        };
+        let from = tail.unwritten_from();
+        drop(tail);
+        let position = from.cast_unsigned() * ENTRY_BYTES as u64;
+        self.files.write(position, &bytes, dirty)?;
+        let mut tail = self.tail.lock();
+        let end = from + (bytes.len() / ENTRY_BYTES) as i64;
+        self.written_to.store(end, Ordering::Release);
+        self.no_longer_pending(bytes.len());
+        tail.land(bytes);
         Ok(())
     }
 
-    fn forget(&self, tail: &mut Tail) {
-        let bytes = tail.pending.len() as i64;
-        self.files
-            .shared
-            .pending
-            .fetch_sub(bytes, Ordering::Relaxed);
-        tail.pending.clear();
+    fn no_longer_pending(&self, bytes: usize) {
+        let pending = &self.files.shared.pending;
+        pending.fetch_sub(bytes as i64, Ordering::Relaxed);
     }
 
-    /// For a queue that is to be removed.
+    /// For a queue that is to be removed, by who holds `writing`.
     pub(super) fn forget_pending(&self) {
-        self.forget(&mut self.tail.lock());
+        let mut tail = self.tail.lock();
+        let in_flight = tail.in_flight.take().map_or(0, |bytes| bytes.len());
+        self.no_longer_pending(in_flight + tail.pending.len());
+        tail.pending.clear();
     }
 
     /// Appends to `out` the units from `offset` on, at most `max_bytes` and within one file;
@@ -201,21 +200,55 @@ impl ConsumeQueue {
             return 0;
         }
         let tail = self.tail.lock();
-        let first = tail.pending_from().max(offset);
+        let unwritten_from = tail.unwritten_from();
+        let first = unwritten_from.max(offset);
         let Ok(count) = usize::try_from(end - first) else {
             return 0; // written meanwhile
         };
         let bytes = count * ENTRY_BYTES;
-        let skipped = usize::try_from(first - tail.pending_from()).unwrap_or(0) * ENTRY_BYTES;
         let start = out.len() - bytes;
-        out[start..].copy_from_slice(&tail.pending[skipped..skipped + bytes]);
+        let mut skipped = usize::try_from(first - unwritten_from).unwrap_or(0) * ENTRY_BYTES;
+        let mut rest = &mut out[start..];
+        for part in [tail.in_flight(), &tail.pending] {
+            let wanted = &part[skipped.min(part.len())..];
+            let (filled, more) = rest.split_at_mut(wanted.len().min(rest.len()));
+            filled.copy_from_slice(&wanted[..filled.len()]);
+            skipped = skipped.saturating_sub(part.len());
+            rest = more;
+        }
         bytes
     }
 }
 
 impl Tail {
-    /// The first unit that is pending.
-    fn pending_from(&self) -> i64 {
-        self.next_offset - (self.pending.len() / ENTRY_BYTES) as i64
+    /// The first unit that is in no file.
+    fn unwritten_from(&self) -> i64 {
+        let bytes = self.in_flight().len() + self.pending.len();
+        self.next_offset - (bytes / ENTRY_BYTES) as i64
+    }
+
+    fn in_flight(&self) -> &[u8] {
+        self.in_flight.as_ref().map_or(&[], |bytes| bytes)
+    }
+
+    /// What is to be written next: what an earlier try left, else all that is pending.
+    fn take_off(&mut self) -> Option<Arc<Vec<u8>>> {
+        if self.in_flight.is_none() && !self.pending.is_empty() {
+            self.gathered_bytes = self.gathered_bytes.max(self.pending.len());
+            self.in_flight = Some(Arc::new(std::mem::take(&mut self.pending)));
+        }
+        self.in_flight.clone()
+    }
+
+    /// What was in flight is written; its room is used again.
+    fn land(&mut self, bytes: Arc<Vec<u8>>) {
+        self.in_flight = None;
+        if let Ok(mut room) = Arc::try_unwrap(bytes)
+            && room.capacity() > self.pending.capacity()
+        {
+            room.clear();
+            room.extend_from_slice(&self.pending);
+            self.pending = room;
+        }
     }
 }

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::consume_queue::ConsumeQueue;
 use super::consume_queues::ConsumeQueues;
-use super::pending::QUEUE_BYTES_MAX;
+use super::pending::KEPT_BYTES_MAX;
 use super::pending_tests::{append, open};
 use crate::format::consume_queue::ENTRY_BYTES;
 
@@ -64,7 +64,7 @@ fn it_stays_from_flush_to_flush_unless_it_is_far_too_much() {
 #[test]
 fn it_stays_although_it_was_written_before_the_flush() {
     let mut rig = Rig::new();
-    for units in [70, (QUEUE_BYTES_MAX / ENTRY_BYTES) as i64] {
+    for units in [70, (KEPT_BYTES_MAX / ENTRY_BYTES) as i64] {
         rig.append(units);
         rig.queues.write_pending().unwrap();
         let grown = rig.capacity();

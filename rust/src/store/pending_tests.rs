@@ -1,15 +1,17 @@
 //! Units that readers see before any file has them.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Instant;
+
+use parking_lot::Mutex;
 
 use super::consume_queue::{Appended, ConsumeQueue};
 use super::consume_queues::ConsumeQueues;
 use super::flush_queues::FEW_QUEUES;
-use super::pending::{ALL_BYTES_MAX, QUEUE_BYTES_MAX};
+use super::pending::{ALL_BYTES_MAX, KEPT_BYTES_MAX};
 use super::settings::{QueueExt, Settings};
 use super::store_rig::{PATIENCE, Rig, rig_with, settings};
 use super::test_rig::request;
@@ -44,7 +46,7 @@ fn unit(offset: i64) -> QueueEntry {
 
 pub(super) fn append(queue: &ConsumeQueue, range: std::ops::Range<i64>) {
     for offset in range {
-        let appended = queue.append(offset, unit(offset), None).unwrap();
+        let appended = queue.append(offset, unit(offset), None);
         assert_eq!(appended, Appended::New);
     }
 }
@@ -130,23 +132,21 @@ fn a_range_that_is_not_in_memory_does_not_hide_the_rest() {
 }
 
 #[test]
-fn what_waits_is_bounded_in_a_queue_and_in_all() {
+fn what_waits_is_bounded_in_all_queues_together() {
     let root = tempfile::tempdir().unwrap();
     let queues = open(root.path(), 1_000_000, false);
     let one = queues.for_record("T", 0).unwrap();
-    let units_max = (QUEUE_BYTES_MAX / ENTRY_BYTES) as i64;
-    append(&one, 0..units_max);
-    assert_eq!(pending(&one), 0, "nothing is published");
-    append(&one, units_max..units_max + 10);
+    let units = (KEPT_BYTES_MAX / ENTRY_BYTES) as i64;
+    append(&one, 0..units);
     queues.publish(&[Arc::clone(&one)]).unwrap();
-    assert!(pending(&one) < 20, "the others are written");
+    assert_eq!(pending(&one), units);
     queues.write_pending().unwrap();
     assert_eq!(pending(&one), 0);
 
-    let enough = ALL_BYTES_MAX / (units_max - 1) / ENTRY_BYTES as i64;
+    let enough = ALL_BYTES_MAX / units / ENTRY_BYTES as i64;
     for queue_id in 1..=i32::try_from(enough).unwrap() + 1 {
         let queue = queues.for_record("T", queue_id).unwrap();
-        append(&queue, 0..units_max - 1);
+        append(&queue, 0..units);
         queues.publish(&[queue]).unwrap();
         assert!(pending(&one) * ENTRY_BYTES as i64 <= ALL_BYTES_MAX);
         assert_eq!(
@@ -156,9 +156,9 @@ fn what_waits_is_bounded_in_a_queue_and_in_all() {
         );
     }
     let last = queues.get("T", 2).unwrap();
-    assert_eq!(last.written_to.load(Ordering::Relaxed), units_max - 1);
+    assert_eq!(last.written_to.load(Ordering::Relaxed), units);
     let room = |queue: &ConsumeQueue| queue.tail.lock().pending.capacity();
-    assert!(room(&last) >= QUEUE_BYTES_MAX / 2);
+    assert!(room(&last) >= KEPT_BYTES_MAX / 2);
     queues.flush().unwrap();
     queues.flush().unwrap();
     assert!(room(&last) < 1_000, "an idle queue keeps no room");
@@ -202,7 +202,7 @@ fn a_queue_with_an_extension_is_written_at_once() {
         store_timestamp_ms: 6,
         bitmap: &[7],
     };
-    queue.append(0, unit(0), Some(&ext)).unwrap();
+    queue.append(0, unit(0), Some(&ext));
     queues.publish(&[Arc::clone(&queue)]).unwrap();
     assert_eq!((pending(&queue), queue.max_offset()), (0, 1));
     let again = open(root.path(), UNITS, true).get("T", 0).unwrap();
@@ -327,6 +327,74 @@ fn on_a_full_disk_all_waits_and_a_later_flush_writes_and_syncs_it() {
         (last.max_offset(), last.unit(7_999)),
         (8_000, Some(unit(7_999)))
     );
+}
+
+/// A disk that has no file descriptor for the queues while it is told so, and what it synced.
+#[derive(Debug, Default)]
+struct NoDescriptor {
+    is_out: AtomicBool,
+    synced: Mutex<Vec<PathBuf>>,
+}
+
+impl Tape for NoDescriptor {
+    fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
+        let is_queue = target.path.to_string_lossy().contains("consumequeue");
+        let is_open = matches!(operation, Operation::Open);
+        match is_queue && is_open && self.is_out.load(Ordering::SeqCst) {
+            true => Err(io::Error::from_raw_os_error(libc::EMFILE)),
+            false => Ok(0),
+        }
+    }
+
+    fn after(&self, target: Target<'_>, operation: &Operation<'_>, _began: u64) {
+        if matches!(operation, Operation::Sync(..) | Operation::SyncDirectory) {
+            self.synced.lock().push(target.path.to_owned());
+        }
+    }
+}
+
+#[test]
+fn a_flush_without_a_descriptor_is_made_later_and_syncs_all() {
+    let root = tempfile::tempdir().unwrap();
+    let disk = Arc::new(NoDescriptor::default());
+    let _watch = watch(root.path(), Arc::clone(&disk) as Arc<dyn Tape>);
+    let queues = open(root.path(), UNITS, false);
+    let [first, second] = [0, 1].map(|queue_id| queues.for_record("T", queue_id).unwrap());
+    for queue in [&first, &second] {
+        append(queue, 0..4);
+    }
+    queues
+        .publish(&[Arc::clone(&first), Arc::clone(&second)])
+        .unwrap();
+    queues.write_pending().unwrap();
+    // The first is still open: without a descriptor it is synced, and nothing else.
+    second.files.shared.open.forget(second.files.number, 0);
+    disk.is_out.store(true, Ordering::SeqCst);
+    disk.synced.lock().clear();
+    for _ in 0..2 {
+        let error = queues.flush().unwrap_err();
+        assert!(matches!(error, StoreError::Full { .. }), "{error}");
+    }
+    append(&first, 4..5);
+    queues.publish(&[Arc::clone(&first)]).unwrap();
+    disk.is_out.store(false, Ordering::SeqCst);
+    disk.synced.lock().clear();
+    queues.flush().unwrap();
+    let of = |queue: &ConsumeQueue| queue.files.directory.clone();
+    let mut expected = vec![root.path().to_owned(), root.path().join("consumequeue")];
+    expected.push(root.path().join("consumequeue/T"));
+    expected.extend([&first, &second].map(|queue| of(queue)));
+    expected.extend([&first, &second].map(|queue| of(queue).join("00000000000000000000")));
+    // A file goes by the name that it was opened by.
+    let name = |path: &PathBuf| match path.to_string_lossy().contains("mqstack/new-") {
+        true => of(&first).join("00000000000000000000"),
+        false => path.clone(),
+    };
+    let mut synced: Vec<_> = disk.synced.lock().iter().map(name).collect();
+    (expected.sort(), synced.sort());
+    assert_eq!(synced, expected);
+    check_ranges(&open(root.path(), UNITS, false).get("T", 0).unwrap(), 5);
+    check_ranges(&open(root.path(), UNITS, false).get("T", 1).unwrap(), 4);
 }
 
 fn put(rig: &Rig, body: &[u8]) -> PutStatus {

@@ -3,13 +3,17 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use super::append::Appender;
 use super::delay::Delivery;
-use super::flush::Flusher;
+use super::flush::{Flusher, Written};
 use super::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus, Ticket};
 use crate::clock::Clock;
 use crate::log::Files;
+
+/// RocketMQ waits so long for a file that a slow disk has yet to make.
+const FILE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The way in.
 pub(crate) struct Puts<F: Files> {
@@ -23,14 +27,41 @@ pub(crate) struct Puts<F: Files> {
 }
 
 impl<F: Files> Puts<F> {
+    /// See [`crate::store::Store::try_put`].
+    pub(crate) fn try_one(&self, request: &PutRequest<'_>) -> Option<Put> {
+        let result = self.appender.put_one(request)?;
+        Some(self.finish(result, request.wait_store_ok))
+    }
+
+    /// See [`crate::store::Store::try_put_batch`].
+    pub(crate) fn try_batch(&self, request: &PutRequest<'_>) -> Option<Put> {
+        let result = self.appender.put_batch(request)?;
+        Some(self.finish(result, request.wait_store_ok))
+    }
+
     /// See [`crate::store::Store::put`].
     pub(crate) fn one(&self, request: &PutRequest<'_>) -> Put {
-        self.finish(self.appender.put_one(request), request.wait_store_ok)
+        let put = self.try_one(request);
+        put.unwrap_or_else(|| self.patiently(|| self.try_one(request)))
     }
 
     /// See [`crate::store::Store::put_batch`].
     pub(crate) fn batch(&self, request: &PutRequest<'_>) -> Put {
-        self.finish(self.appender.put_batch(request), request.wait_store_ok)
+        let put = self.try_batch(request);
+        put.unwrap_or_else(|| self.patiently(|| self.try_batch(request)))
+    }
+
+    /// Tries whenever a slow disk may have made room.
+    #[cold]
+    fn patiently(&self, mut put: impl FnMut() -> Option<Put>) -> Put {
+        let until = Instant::now() + FILE_PATIENCE;
+        while self.appender.stall.wait(until) {
+            if let Some(put) = put() {
+                return put;
+            }
+        }
+        tracing::error!("the commit log gets no blocks or no file: the disk is slow");
+        self.failed(PutStatus::CreateMappedFileFailed)
     }
 
     /// Blocks until the put is as durable as configured.
@@ -40,7 +71,7 @@ impl<F: Files> Puts<F> {
             Put::Parked(result, ticket) => {
                 let status = match self.flusher.wait(&ticket) {
                     AckOutcome::Durable => result.status,
-                    AckOutcome::FlushTimeout => PutStatus::FlushDiskTimeout,
+                    AckOutcome::FlushTimeout => return late(result),
                     AckOutcome::Poisoned => PutStatus::ServiceNotAvailable,
                 };
                 PutResult { status, ..result }
@@ -60,8 +91,9 @@ impl<F: Files> Puts<F> {
                 Put::Done(result)
             }
             Some(timeout_ms) if wait_store_ok => {
-                if flusher.log.is_much_unwritten() && !flusher.write_out() {
-                    return self.refused();
+                // Without room it waits for the flush as the others do.
+                if flusher.log.is_much_unwritten() && flusher.write_out() == Written::Failed {
+                    return self.failed(PutStatus::ServiceNotAvailable);
                 }
                 let ticket = Ticket {
                     end_offset: result.physical_offset + i64::from(result.size_bytes),
@@ -71,18 +103,28 @@ impl<F: Files> Puts<F> {
             }
             Some(_) => {
                 // Acknowledged now: it must not be lost if only the process ends.
-                if !flusher.write_out() {
-                    return self.refused();
+                match flusher.write_out() {
+                    Written::All => flusher.acks.want_flush(),
+                    // It has its place, and is written when there is room.
+                    Written::NoRoom => return Put::Done(late(result)),
+                    Written::Failed => return self.failed(PutStatus::ServiceNotAvailable),
                 }
-                flusher.acks.want_flush();
                 Put::Done(result)
             }
         }
     }
 
-    fn refused(&self) -> Put {
+    fn failed(&self, status: PutStatus) -> Put {
         self.failures.fetch_add(1, Ordering::Relaxed);
-        Put::Done(PutResult::refused(PutStatus::ServiceNotAvailable))
+        Put::Done(PutResult::refused(status))
+    }
+}
+
+/// Stored, but not as durable as configured.
+fn late(result: PutResult) -> PutResult {
+    PutResult {
+        status: PutStatus::FlushDiskTimeout,
+        ..result
     }
 }
 

@@ -1,5 +1,6 @@
 //! Whether the partitions have room: looked up in the background, read by every put.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -109,6 +110,15 @@ impl Limits {
     }
 }
 
+/// Who may wait for room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Waiting {
+    /// What is appended to the commit log.
+    Log,
+    /// What dispatch derives from it.
+    Dispatch,
+}
+
 type Measure = Box<dyn Fn(&Path) -> io::Result<Usage> + Send + Sync>;
 
 /// The partitions of the store: commit log and consume queues may lie on different ones.
@@ -122,7 +132,7 @@ pub(crate) struct Space {
     /// Why it counts as full.
     reason: Mutex<String>,
     /// Why somebody waits for room.
-    held: Mutex<Option<String>>,
+    held: Mutex<BTreeMap<Waiting, String>>,
 }
 
 impl Space {
@@ -178,14 +188,14 @@ impl Space {
     }
 
     /// Somebody waits for room: full, whatever a look finds, until [`Space::release`].
-    pub(crate) fn hold(&self, what: String) {
-        *self.held.lock() = Some(what.clone());
+    pub(crate) fn hold(&self, who: Waiting, what: String) {
+        self.held.lock().insert(who, what.clone());
         self.set(Some(what));
     }
 
     /// Who waited has got it.
-    pub(crate) fn release(&self) {
-        *self.held.lock() = None;
+    pub(crate) fn release(&self, who: Waiting) {
+        self.held.lock().remove(&who);
         self.refresh();
     }
 
@@ -208,7 +218,7 @@ impl Space {
             }
         }
         self.pressure.store(worst.0 as u8, Ordering::Relaxed);
-        let held = self.held.lock().clone();
+        let held = self.held.lock().values().next().cloned();
         self.set(worst.1.or(held));
     }
 
@@ -331,10 +341,13 @@ mod tests {
     #[test]
     fn who_waits_for_room_counts_until_it_is_there() {
         let space = Space::new(Path::new("/"), Some(0));
-        space.hold("dispatch waits".into());
+        space.hold(Waiting::Dispatch, "dispatch waits".into());
+        space.hold(Waiting::Log, "the log waits".into());
+        space.release(Waiting::Log);
+        assert_eq!(space.refusal(), Some("dispatch waits".into()));
         space.refresh();
         assert_eq!(space.refusal(), Some("dispatch waits".into()));
-        space.release();
+        space.release(Waiting::Dispatch);
         assert_eq!(space.refusal(), None);
     }
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
 use super::files::{
-    OffsetFile, create_sparse, io_error, offset_files, offset_name, read_nowait, sync_directory,
-    write_error,
+    OffsetFile, create_sparse, io_error, offset_files, offset_name, open_error, read_nowait,
+    sync_directory, write_error,
 };
 use super::open_files::OpenFiles;
 use super::types::{ReadMode, StoreError};
@@ -181,7 +181,7 @@ impl SparseFiles {
     /// a file is new there.
     pub(super) fn flush(
         &self,
-        dirty: Dirty,
+        dirty: &Dirty,
         directories: &mut BTreeSet<PathBuf>,
     ) -> Result<(), StoreError> {
         if dirty.directory {
@@ -190,13 +190,14 @@ impl SparseFiles {
             let below = all.take_while(|path| path.starts_with(root));
             directories.extend(below.map(Path::to_owned));
         }
-        for start in dirty.files {
-            match self.open(start) {
+        for &start in &dirty.files {
+            let file = match self.open(start) {
                 // It expired in between.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                file => file.and_then(|file| file.sync_data()),
-            }
-            .map_err(io_error(&self.path(start)))?;
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                file => file.map_err(|error| open_error(&self.path(start))(error))?,
+            };
+            let synced = file.sync_data();
+            synced.map_err(|error| io_error(&self.path(start))(error))?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The only public type: an open store.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -72,12 +73,23 @@ impl Store {
         open::open(root, settings, clock, create).map(Arc::new)
     }
 
-    /// Appends one message.
+    /// Appends one message. Waits for a file that a slow disk has yet to make, at most 5 s.
     pub fn put(&self, request: &PutRequest<'_>) -> Put {
         self.put_latency.time(|| self.puts.one(request))
     }
 
-    /// Appends a batch body (wire.md 2.8) as consecutive records, all or none.
+    /// As [`Store::put`], but None, and nothing is appended, where it would wait.
+    pub fn try_put(&self, request: &PutRequest<'_>) -> Option<Put> {
+        self.put_latency.time(|| self.puts.try_one(request))
+    }
+
+    /// As [`Store::put_batch`], but None, and nothing is appended, where it would wait.
+    pub fn try_put_batch(&self, request: &PutRequest<'_>) -> Option<Put> {
+        self.put_latency.time(|| self.puts.try_batch(request))
+    }
+
+    /// Appends a batch body (wire.md 2.8) as consecutive records, all or none. Waits as
+    /// [`Store::put`] does.
     pub fn put_batch(&self, request: &PutRequest<'_>) -> Put {
         self.put_latency.time(|| self.puts.batch(request))
     }
@@ -270,7 +282,8 @@ impl Store {
         runtime::figures(self)
     }
 
-    /// Milliseconds the put lock has been held by its present owner, 0 when free.
+    /// Milliseconds the put lock has been held by its present owner, or puts have waited for a file
+    /// that a slow disk has yet to make; 0 when free.
     pub fn lock_held_ms(&self) -> i64 {
         self.puts.appender.lock_held_ms()
     }
@@ -358,8 +371,13 @@ impl Store {
         if self.puts.flusher.flush_all() {
             return Ok(());
         }
-        let reason = self.puts.flusher.acks.poison().unwrap_or("flush failed");
-        Err(StoreError::Poisoned(reason.to_owned()))
+        Err(match self.puts.flusher.acks.poison() {
+            Some(reason) => StoreError::Poisoned(reason.to_owned()),
+            None => StoreError::Full {
+                path: self.root.join("commitlog").display().to_string(),
+                source: io::Error::other(self.refusal().unwrap_or_default()),
+            },
+        })
     }
 }
 

@@ -1,7 +1,9 @@
 //! Append, acknowledge and flush over any disk, without the rest of a store.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 
 use parking_lot::Mutex;
 
@@ -17,7 +19,8 @@ use super::types::{PutRequest, PutResult, Ticket};
 use crate::clock::Clock;
 use crate::format::delay_levels::DelayLevels;
 use crate::format::message::{CheckCrc, RecordView};
-use crate::log::{Files, Memory, Segments, Writer};
+use crate::log::gated::Gate;
+use crate::log::{Files, Memory, Operation, Segments, Tape, Target, Watch, Writer, watch};
 
 pub(super) const FILE_SIZE: u64 = 4096;
 pub(super) const FAR_MS: i64 = i64::MAX;
@@ -63,17 +66,20 @@ fn rig_of<F: Files>(files: F, file_size: u64, encoder: Encoder, clock: Arc<dyn C
     let log = Arc::new(Segments::open(files, file_size).unwrap());
     let acks = Arc::new(Acks::new(Arc::clone(&clock), 0));
     let last_store_timestamp_ms = Arc::new(AtomicI64::new(0));
+    let space = Arc::new(Space::new("/".as_ref(), Some(0)));
+    let writer = Writer::new(Arc::clone(&log), 1024);
     let appender = Appender {
         encoder,
         clock,
         acks: Arc::clone(&acks),
-        space: Arc::new(Space::new("/".as_ref(), Some(0))),
+        space: Arc::clone(&space),
         last_store_timestamp_ms: Arc::clone(&last_store_timestamp_ms),
         busy_ms: 1_000,
         locked_at_ms: AtomicI64::new(0),
         counters: Counters::default(),
+        stall: writer.stall(),
         tail: Mutex::new(Tail {
-            writer: Writer::new(Arc::clone(&log), 1024),
+            writer,
             queue_offsets: QueueOffsets::default(),
             is_closed: false,
         }),
@@ -82,11 +88,67 @@ fn rig_of<F: Files>(files: F, file_size: u64, encoder: Encoder, clock: Arc<dyn C
     let flusher = Arc::new(Flusher {
         log,
         acks,
+        space,
+        lacks_room: AtomicBool::new(false),
         appended: Arc::default(),
         last_store_timestamp_ms,
         on_flushed,
     });
     Rig { appender, flusher }
+}
+
+/// A disk on which some operations wait while it is closed.
+pub(crate) struct SlowDisk {
+    gated: Arc<GatedTape>,
+    _watch: Watch,
+}
+
+#[derive(Debug)]
+struct GatedTape {
+    gate: Gate,
+    is_slow: fn(&Path, &Operation<'_>) -> bool,
+}
+
+impl SlowDisk {
+    /// That of a store's root directory; open.
+    pub(crate) fn under(root: &Path, is_slow: fn(&Path, &Operation<'_>) -> bool) -> Self {
+        let gate = Gate::default();
+        let gated = Arc::new(GatedTape { gate, is_slow });
+        let _watch = watch(root, Arc::clone(&gated) as Arc<dyn Tape>);
+        Self { gated, _watch }
+    }
+
+    /// One that is slow to make files of the log.
+    pub(crate) fn of_new_files(root: &Path) -> Self {
+        Self::under(root, |path, operation| {
+            let is_of_log = path.extension().is_some_and(|of| of == "new");
+            is_of_log && matches!(operation, Operation::Create)
+        })
+    }
+
+    pub(crate) fn close(&self) {
+        self.gated.gate.close();
+    }
+
+    pub(crate) fn open(&self) {
+        self.gated.gate.open();
+    }
+
+    /// Operations that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.gated.gate.waiting()
+    }
+}
+
+impl Tape for GatedTape {
+    fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
+        if (self.is_slow)(target.path, operation) {
+            self.gate.pass();
+        }
+        Ok(0)
+    }
+
+    fn after(&self, _target: Target<'_>, _operation: &Operation<'_>, _began: u64) {}
 }
 
 /// A message for queue 1.
@@ -110,7 +172,15 @@ pub(crate) fn request<'a>(topic: &'a str, body: &'a [u8]) -> PutRequest<'a> {
 
 impl<F: Files> Rig<F> {
     pub(super) fn put(&self, body: &[u8]) -> PutResult {
-        self.appender.put_one(&request("T", body))
+        self.put_one(&request("T", body))
+    }
+
+    pub(super) fn put_one(&self, request: &PutRequest<'_>) -> PutResult {
+        self.appender.put_one(request).unwrap()
+    }
+
+    pub(super) fn put_batch(&self, request: &PutRequest<'_>) -> PutResult {
+        self.appender.put_batch(request).unwrap()
     }
 
     pub(super) fn ticket(result: &PutResult, deadline_ms: i64) -> Ticket {

@@ -237,13 +237,13 @@ impl ConsumeQueue {
 
     fn overwrite(&self, at: i64, entry: &QueueEntry) -> Result<(), StoreError> {
         let position = at.cast_unsigned() * ENTRY_BYTES as u64;
-        let dirty = &mut self.tail.lock().dirty;
-        self.files.write(position, &entry.encode(), dirty)
+        let mut dirty = self.writing.lock();
+        self.files.write(position, &entry.encode(), &mut dirty)
     }
 
     /// Zeroes the units from `offset` on and removes the files behind.
     fn clear_from(&self, offset: i64) -> Result<(), StoreError> {
         let position = offset.cast_unsigned() * ENTRY_BYTES as u64;
-        self.files.clear_from(position, &mut self.tail.lock().dirty)
+        self.files.clear_from(position, &mut self.writing.lock())
     }
 }
