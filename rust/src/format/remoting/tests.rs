@@ -204,7 +204,11 @@ fn a_header_keeps_within_the_limits_of_bytes_and_fields() {
         assert_eq!(LIMITS.check_start(&long[..7]), Ok(()));
         assert!(Frame::decode(&many).is_ok() && Frame::decode(&long).is_ok());
     }
-    let odd = whole(0, br#"{"code":"10","extFields":{"a":1,"b":2,"c":3,"d":4}}"#, b"");
+    let odd = whole(
+        0,
+        br#"{"code":"10","extFields":{"a":1,"b":2,"c":3,"d":4}}"#,
+        b"",
+    );
     assert_eq!(
         Frame::decode_within(&odd, LIMITS),
         Err(FrameError::HeaderFields { limit: 3 }),
