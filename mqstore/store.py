@@ -31,6 +31,8 @@ class Settings:
     'flushDiskType'
     """
 
+    commit_log_path: str | None = _setting(None, "storePathCommitLog")
+    """The log's directory if it is not `commitlog` in the store's, which then becomes a link."""
     commit_log_file_bytes: int | None = _setting(None, "mappedFileSizeCommitLog", "bytes")
     """Length of a commit-log file; default 1 GiB."""
     consume_queue_file_bytes: int | None = _setting(None, "mappedFileSizeConsumeQueue", "bytes")

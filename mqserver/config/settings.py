@@ -200,6 +200,7 @@ def store_settings(loaded: Loaded) -> Settings:
         "heal_damage": loaded.values["damagePolicy"] == "heal",
         "allocate_step_bytes": loaded.values["allocateStepBytes"],
         "min_free_bytes": loaded.values["minFreeBytes"] or None,
+        "commit_log_path": _commit_log_path(loaded),
     }
     for field in fields(Settings):
         key = field.metadata["key"]
@@ -238,8 +239,14 @@ def snake(key: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower().replace(".", "_")
 
 
-def _is_same(path: str, other: str) -> bool:
-    return os.path.normpath(os.path.expanduser(path)) == os.path.normpath(other)
+def _commit_log_path(loaded: Loaded) -> str | None:
+    """Where the log is; None for its usual place."""
+    root, log = (
+        os.path.abspath(os.path.expanduser(str(loaded.values[key])))
+        for key in ("storePathRootDir", "storePathCommitLog")
+    )
+    is_usual = not loaded.values["storePathCommitLog"] or log == os.path.join(root, "commitlog")
+    return None if is_usual else log
 
 
 def _host_name() -> str:
@@ -261,9 +268,8 @@ def _check_broker(loaded: Loaded, values: Mapping[str, Any]) -> None:
         raise _refusal(loaded, "brokerRole", "replication is not built yet; use ASYNC_MASTER")
     if values["broker_id"] != 0:
         raise _refusal(loaded, "brokerId", "a master has id 0, and slaves are not built yet")
-    log = str(loaded.values["storePathCommitLog"])
-    if log and not _is_same(log, os.path.join(values["store_path_root_dir"], "commitlog")):
-        raise _refusal(loaded, "storePathCommitLog", "must be {storePathRootDir}/commitlog")
+    if "," in str(loaded.values["storePathCommitLog"]):
+        raise _refusal(loaded, "storePathCommitLog", "must be one path; move all files there")
     if int(loaded.values["mappedFileSizeConsumeQueue"]) % 20:
         raise _refusal(loaded, "mappedFileSizeConsumeQueue", "must be a multiple of 20 bytes")
     hours = [part.strip() for part in str(loaded.values["deleteWhen"]).split(";") if part.strip()]

@@ -12,7 +12,8 @@ _OWN_WAY = "the store flushes and allocates in its own way"
 
 _PLACE = (
     Setting("storePathRootDir", "~/store", "the store's directory", important=True),
-    Setting("storePathCommitLog", "", "must be {storePathRootDir}/commitlog; empty: that",
+    Setting("storePathCommitLog", "", "the log's directory, which may be on another disk; "
+            "{storePathRootDir}/commitlog becomes a link to it; empty: that itself",
             important=True),
     Setting("mappedFileSizeCommitLog", _GIB, "size of a commit-log file; an existing store's is "
             "adopted unless this is set", unit="bytes", floor=4096, ceiling=INT_MAX,

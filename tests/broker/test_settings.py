@@ -126,7 +126,7 @@ def test_a_bad_value_names_file_line_key_value_and_range(
         "namesrvAddr=host-without-port",
         "adminAllowAddresses=10.0.0.0/99",
         "mappedFileSizeConsumeQueue=6001",
-        "storePathCommitLog=/elsewhere",
+        "storePathCommitLog=/one,/two",
     ],
 )
 def test_values_that_do_not_fit_together_are_refused(tmp_path: Path, text: str) -> None:

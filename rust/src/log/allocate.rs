@@ -96,7 +96,7 @@ impl<D: Disk> Ahead<D> {
             }
             Ok(prepared)
         };
-        match self.from_thread(prepared)? {
+        match self.await_thread(prepared)? {
             Some(prepared) => Ok(prepared),
             None => make().map(Arc::new),
         }
@@ -109,13 +109,13 @@ impl<D: Disk> Ahead<D> {
         }
         // Without the thread there is nobody in the way.
         let granted = |_: &mut State<D>| Ok(last.try_grant_to(end)?.then_some(()));
-        self.from_thread(granted).map(|_| ())
+        self.await_thread(granted).map(|_| ())
     }
 
     /// What `get` finds, perhaps after a while; None if no thread is there to make it. `WouldBlock`
     /// where the disk is slow: nobody waits for that here, the next try may succeed once the
     /// stall is over.
-    fn from_thread<T>(
+    fn await_thread<T>(
         &self,
         get: impl Fn(&mut State<D>) -> io::Result<Option<T>>,
     ) -> io::Result<Option<T>> {

@@ -13,7 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use libc::SYNC_FILE_RANGE_WRITE;
-use rustix::fs::{Advice, FallocateFlags, SeekFrom, fadvise, fallocate, seek, syncfs};
+use rustix::fs::{
+    Advice, AtFlags, CWD, FallocateFlags, SeekFrom, StatxFlags, fadvise, fallocate, seek, statx,
+    syncfs,
+};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::tape::{Operation, Tape, Target, tape_of, taped};
@@ -379,6 +382,45 @@ pub fn hard_link(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()>
 pub fn remove_file(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref();
     on_path(path, &Operation::Remove, || fs::remove_file(path))
+}
+
+/// Makes a name lead to another place.
+pub fn symlink(target: impl AsRef<Path>, name: impl AsRef<Path>) -> io::Result<()> {
+    let (target, name) = (target.as_ref(), name.as_ref());
+    let make = || std::os::unix::fs::symlink(target, name);
+    on_path(name, &Operation::CreateDirectory, make)
+}
+
+/// Removes a link or an empty directory, if there is one.
+pub fn remove_place(path: impl AsRef<Path>) -> io::Result<()> {
+    let path = path.as_ref();
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Ok(found) if found.is_dir() => remove_dir(path),
+        _ => remove_file(path),
+    }
+}
+
+/// A path without links.
+pub fn canonical(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+    let path = path.as_ref();
+    on_path(path, &Operation::Open, || fs::canonicalize(path))
+}
+
+/// Whether two names lead to one place.
+pub fn is_same(path: impl AsRef<Path>, other: impl AsRef<Path>) -> bool {
+    canonical(path).is_ok_and(|path| canonical(other).is_ok_and(|other| path == other))
+}
+
+/// Names the mount that a path is in: files are renamed within one only.
+pub fn mount_of(path: impl AsRef<Path>) -> io::Result<(u32, u32, u64)> {
+    let path = path.as_ref();
+    let look = || {
+        let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID)?;
+        // Kernels before 5.8 tell the device alone.
+        Ok((found.stx_dev_major, found.stx_dev_minor, found.stx_mnt_id))
+    };
+    on_path(path, &Operation::Open, look)
 }
 
 /// Removes an empty directory.

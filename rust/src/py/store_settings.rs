@@ -21,6 +21,7 @@ pub(super) fn read_settings(given: &Bound<'_, PyDict>) -> PyResult<Settings> {
 /// Sets one field; false if there is none of that name.
 fn assign(settings: &mut Settings, key: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
     match key {
+        "commit_log_path" => settings.commit_log_path = value.extract()?,
         "commit_log_file_bytes" => settings.commit_log_file_bytes = value.extract()?,
         "consume_queue_file_bytes" => settings.consume_queue_file_bytes = value.extract()?,
         "index_slots" => settings.index_slots = value.extract()?,

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use super::files::{create_directory, io_error, list, offset_files, offset_name, sync_directory};
+use super::log_place;
 use super::recognise::{Effect, recognise};
 use super::settings::Settings;
 use super::types::StoreError;
@@ -22,7 +23,11 @@ pub(super) const ABORT: &str = "abort";
 
 /// Makes the root directory, or without `create` demands that it is a store; in both cases that
 /// it is none that only a newer RocketMQ can append to.
-pub(super) fn prepare_root(root: &Path, create: bool) -> Result<(), StoreError> {
+pub(super) fn prepare_root(
+    root: &Path,
+    elsewhere: Option<&Path>,
+    create: bool,
+) -> Result<(), StoreError> {
     if !create && !fs::metadata(root).map_err(io_error(root))?.is_dir() {
         return Err(unknown(root, what_it_may_be(root)));
     }
@@ -42,12 +47,18 @@ pub(super) fn prepare_root(root: &Path, create: bool) -> Result<(), StoreError> 
             }
         }
     }
+    if let Some(elsewhere) = elsewhere
+        && (create || elsewhere.is_dir())
+    {
+        create_directory(root)?;
+        log_place::link(root, elsewhere)?;
+    }
     let has_log = root.join("commitlog").is_dir();
     let queues = root.join("consumequeue");
     if !has_log && !list(&queues)?.is_empty() {
         // A new log would begin at 0, and every queue with it.
         let what = "there are consume queues, but no commitlog directory: mount it or move it \
-                    here. A log elsewhere (storePathCommitLog), or in several paths, is not read";
+                    here, or set storePathCommitLog. A log in several paths is not read";
         return Err(unknown(root, what.into()));
     }
     match create {
@@ -84,7 +95,8 @@ pub(super) fn open_log(
     } else {
         WriteMode::Map
     };
-    let files = Directory::open(&path, &root.join("mqstack"), mode).map_err(io_error(&path))?;
+    let workshop = log_place::workshop(root)?;
+    let files = Directory::open(&path, &workshop, mode).map_err(io_error(&path))?;
     let found = list_without_stray(&path, &files)?;
     let found_bytes = usual_length(&found);
     let file_bytes = match (settings.commit_log_file_bytes, found_bytes) {

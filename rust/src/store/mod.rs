@@ -59,6 +59,7 @@ mod latency;
 mod layout;
 mod light_queues;
 mod lock;
+mod log_place;
 mod lookup;
 #[cfg(test)]
 mod lookup_tests;

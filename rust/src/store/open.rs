@@ -57,7 +57,7 @@ pub(super) fn open(
 ) -> Result<Store, StoreError> {
     let levels = parse_levels(&settings)?;
     let rules = Rules::new(&settings.cleaning)?;
-    layout::prepare_root(root, create)?;
+    layout::prepare_root(root, settings.commit_log_path.as_deref(), create)?;
     let lock = StoreLock::acquire(root)?;
     let was_clean = !root.join(layout::ABORT).exists();
     let log = Arc::new(layout::open_log(root, &settings)?);

@@ -391,7 +391,8 @@ fn a_flush_without_a_descriptor_is_made_later_and_syncs_all() {
         false => path.clone(),
     };
     let mut synced: Vec<_> = disk.synced.lock().iter().map(name).collect();
-    (expected.sort(), synced.sort());
+    expected.sort();
+    synced.sort();
     assert_eq!(synced, expected);
     check_ranges(&open(root.path(), UNITS, false).get("T", 0).unwrap(), 5);
     check_ranges(&open(root.path(), UNITS, false).get("T", 1).unwrap(), 4);

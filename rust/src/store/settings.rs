@@ -1,8 +1,13 @@
 //! What the store is told at open.
 
+use std::path::PathBuf;
+
 /// What the store is told at open; names follow RocketMQ's keys, with units.
 #[derive(Debug, Clone)]
 pub struct Settings {
+    /// `storePathCommitLog`: the log's directory if it is not `commitlog` in the store's. None
+    /// leaves a link there as it is.
+    pub commit_log_path: Option<PathBuf>,
     /// `mappedFileSizeCommitLog`; None adopts what the store has, else 1 GiB.
     pub commit_log_file_bytes: Option<u64>,
     /// `mappedFileSizeConsumeQueue`; None adopts what the store has, else 6,000,000.
@@ -106,6 +111,7 @@ pub struct MultiDispatch {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            commit_log_path: None,
             commit_log_file_bytes: None,
             consume_queue_file_bytes: None,
             index_slots: None,

@@ -139,7 +139,8 @@ impl Scan {
             return Err(StoreError::UnknownLayout {
                 root: root.display().to_string(),
                 what: "there is no commitlog directory in it; name the directory that holds \
-                       commitlog, consumequeue and index"
+                       commitlog, consumequeue and index. If storePathCommitLog is elsewhere, \
+                       make commitlog a link to it: ln -s LOG commitlog"
                     .into(),
             });
         }
