@@ -2,7 +2,8 @@
 
 A field's JSON name is its attribute in camelCase unless the class's `wire_names` says otherwise.
 None is left out, as fastjson does. Reading ignores unknown keys, accepts numbers as strings,
-and lets an absent or null key keep the field's default. `int` is Java's long, `Int32` its int.
+and lets an absent or null key keep the field's default. `int` is Java's long, `Int32` its int,
+`Name` what tables are keyed by.
 Maps keyed by MessageQueue are written with raw object keys (`{{"brokerName":...}:1}`), the only
 form that Java and Go both read.
 """
@@ -12,7 +13,7 @@ from dataclasses import MISSING, fields
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
-from mqclient.wire.headers.base import Int32, camel, within
+from mqclient.wire.headers.base import Int32, Name, camel, java_number, named, within
 from mqstore import fastjson
 from mqstore.message import MessageQueue
 
@@ -63,7 +64,7 @@ class Body:
             if value is not None:
                 try:
                     values[attribute] = read(value)
-                except (TypeError, ValueError, OverflowError, AttributeError) as error:
+                except (TypeError, ValueError, OverflowError, AttributeError, LookupError) as error:
                     raise BodyError(f"{cls.__name__}.{name}: {error}") from error
         try:
             return cls(**values)
@@ -130,7 +131,8 @@ def queue_from_plain(plain: Any) -> MessageQueue:
     bean = fastjson.loads(plain) if isinstance(plain, str) else plain
     if not isinstance(bean, Mapping):
         raise BodyError(f"expected a MessageQueue, found {bean!r}")
-    return MessageQueue(bean["topic"], bean["brokerName"], within(int(bean["queueId"]), 32))
+    name = _SCALARS[Name]
+    return MessageQueue(name(bean["topic"]), name(bean["brokerName"]), _number(bean["queueId"], 32))
 
 
 def reader(hint: Any) -> _Reader:
@@ -151,22 +153,34 @@ def reader(hint: Any) -> _Reader:
     return _SCALARS[hint]
 
 
+def _number(plain: Any, bits: int) -> int:
+    return java_number(plain, bits) if isinstance(plain, str) else within(int(plain), bits)
+
+
 def _boolean(plain: Any) -> bool:
     return plain.lower() == "true" if isinstance(plain, str) else bool(plain)
 
 
+def fastjson_text(plain: Any) -> str:
+    """Turn a scalar, which a peer need not have quoted, into text as Java does.
+
+    Raises TypeError for a list or an object.
+    """
+    if isinstance(plain, str):
+        return plain
+    if isinstance(plain, bool):
+        return "true" if plain else "false"
+    if not isinstance(plain, (int, float)):
+        raise TypeError(f"expected text, found {type(plain).__name__}")
+    return str(plain)
+
+
 _SCALARS: dict[Any, _Reader] = {
-    str: lambda plain: plain if isinstance(plain, str) else fastjson_text(plain),
-    int: lambda plain: within(int(plain), 64),
-    Int32: lambda plain: within(int(plain), 32),
+    str: fastjson_text,
+    Name: lambda plain: named(_SCALARS[str](plain)),
+    int: lambda plain: _number(plain, 64),
+    Int32: lambda plain: _number(plain, 32),
     float: float,
     bool: _boolean,
     object: lambda plain: plain,
 }
-
-
-def fastjson_text(plain: Any) -> str:
-    """Turn a scalar that a peer did not quote into text, as Java does."""
-    if isinstance(plain, bool):
-        return "true" if plain else "false"
-    return str(plain)

@@ -3,6 +3,7 @@
 from dataclasses import field
 
 from mqclient.wire.bodies.base import Body
+from mqclient.wire.headers.base import Name
 from mqstore.lean import dataclass
 
 
@@ -29,7 +30,7 @@ class TopicList(Body):
     """Topic names; broker_addr is set in the answer to 304 only."""
 
     topic_list: list[str] = field(default_factory=list)
-    broker_addr: str | None = None
+    broker_addr: Name | None = None
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from dataclasses import field
 
 from mqclient.wire.bodies.base import Body
+from mqclient.wire.headers.base import Int32, Name
 from mqstore.lean import dataclass
 
 
@@ -10,8 +11,8 @@ from mqstore.lean import dataclass
 class BloomFilterData(Body):
     """The bits of a group's filter for a topic, of `bit_num`."""
 
-    bit_pos: list[int] = field(default_factory=list)
-    bit_num: int = 0
+    bit_pos: list[Int32] = field(default_factory=list)
+    bit_num: Int32 = 0
 
 
 @dataclass
@@ -22,8 +23,8 @@ class ConsumerFilterData(Body):
     client_version: `subVersion` of the subscription.
     """
 
-    consumer_group: str
-    topic: str
+    consumer_group: Name
+    topic: Name
     expression: str
     expression_type: str
     born_time: int
@@ -37,12 +38,12 @@ class ConsumerFilterData(Body):
 class FilterDataMapByTopic(Body):
     """The filters of one topic by group."""
 
-    topic: str
-    group_filter_data: dict[str, ConsumerFilterData] = field(default_factory=dict)
+    topic: Name
+    group_filter_data: dict[Name, ConsumerFilterData] = field(default_factory=dict)
 
 
 @dataclass
 class ConsumerFilterWrapper(Body):
     """The whole file: filters by topic."""
 
-    filter_data_by_topic: dict[str, FilterDataMapByTopic] = field(default_factory=dict)
+    filter_data_by_topic: dict[Name, FilterDataMapByTopic] = field(default_factory=dict)

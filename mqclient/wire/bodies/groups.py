@@ -5,7 +5,7 @@ from dataclasses import field
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.heartbeat import SubscriptionData
-from mqclient.wire.headers.base import Int32
+from mqclient.wire.headers.base import Int32, Name
 from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
 
@@ -18,7 +18,7 @@ class SubscriptionGroupConfig(Body):
     reads; which_broker_when_consume_slowly: which one when the group lags.
     """
 
-    group_name: str
+    group_name: Name
     consume_enable: bool = True
     consume_from_min_enable: bool = True
     consume_broadcast_enable: bool = True
@@ -33,7 +33,7 @@ class SubscriptionGroupConfig(Body):
 class SubscriptionGroupWrapper(Body):
     """All groups of a broker: the answer to 201."""
 
-    subscription_group_table: dict[str, SubscriptionGroupConfig] = field(default_factory=dict)
+    subscription_group_table: dict[Name, SubscriptionGroupConfig] = field(default_factory=dict)
     data_version: DataVersion = field(default_factory=DataVersion)
 
 
@@ -41,10 +41,10 @@ class SubscriptionGroupWrapper(Body):
 class Connection(Body):
     """A connected client. client_addr: "ip:port"; language: LanguageCode name; version: ordinal."""
 
-    client_id: str
-    client_addr: str
+    client_id: Name
+    client_addr: Name
     language: str | None = None
-    version: int = 0
+    version: Int32 = 0
 
 
 @dataclass
@@ -52,7 +52,7 @@ class ConsumerConnection(Body):
     """Members and subscriptions of a consumer group: the answer to 203."""
 
     connection_set: list[Connection] = field(default_factory=list)
-    subscription_table: dict[str, SubscriptionData] = field(default_factory=dict)
+    subscription_table: dict[Name, SubscriptionData] = field(default_factory=dict)
     consume_type: str | None = None
     message_model: str | None = None
     consume_from_where: str | None = None
@@ -70,10 +70,10 @@ class ProducerInfo(Body):
     """A connected producer. remote_ip: "/ip:port"."""
 
     wire_names = {"remote_ip": "remoteIP"}
-    client_id: str
+    client_id: Name
     remote_ip: str
     language: str | None = None
-    version: int = 0
+    version: Int32 = 0
     last_update_timestamp: int = 0
 
 
@@ -106,7 +106,7 @@ class ConsumeStatsList(Body):
     """How far all groups of a broker are: the answer to 317."""
 
     consume_stats_list: list[dict[str, list[ConsumeStats]]] = field(default_factory=list)
-    broker_addr: str | None = None
+    broker_addr: Name | None = None
     total_diff: int = 0
 
 

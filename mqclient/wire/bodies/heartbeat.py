@@ -3,6 +3,7 @@
 from dataclasses import field
 
 from mqclient.wire.bodies.base import Body
+from mqclient.wire.headers.base import Int32, Name
 from mqstore.lean import dataclass
 
 SUBSCRIBE_ALL = "*"
@@ -19,10 +20,10 @@ class SubscriptionData(Body):
     hash codes (Java's String.hashCode), empty for "*". sub_version: ms of the last change.
     """
 
-    topic: str
+    topic: Name
     sub_string: str = SUBSCRIBE_ALL
     tags_set: list[str] = field(default_factory=list)
-    code_set: list[int] = field(default_factory=list)
+    code_set: list[Int32] = field(default_factory=list)
     sub_version: int = 0
     expression_type: str | None = "TAG"
     class_filter_mode: bool = False
@@ -36,7 +37,7 @@ class ConsumerData(Body):
     or BROADCASTING. consume_from_where: CONSUME_FROM_LAST_OFFSET, _FIRST_OFFSET, _TIMESTAMP.
     """
 
-    group_name: str
+    group_name: Name
     consume_type: str | None = "CONSUME_PASSIVELY"
     message_model: str | None = "CLUSTERING"
     consume_from_where: str | None = "CONSUME_FROM_LAST_OFFSET"
@@ -48,7 +49,7 @@ class ConsumerData(Body):
 class ProducerData(Body):
     """One producer group of a client."""
 
-    group_name: str
+    group_name: Name
 
 
 @dataclass
@@ -56,7 +57,7 @@ class HeartbeatData(Body):
     """Body of HEART_BEAT (34): all groups of one client."""
 
     wire_names = {"client_id": "clientID"}
-    client_id: str
+    client_id: Name
     producer_data_set: list[ProducerData] = field(default_factory=list)
     consumer_data_set: list[ConsumerData] = field(default_factory=list)
 
@@ -65,8 +66,8 @@ class HeartbeatData(Body):
 class CheckClientRequestBody(Body):
     """Body of CHECK_CLIENT_CONFIG (46): may this expression be used?"""
 
-    client_id: str
-    group: str
+    client_id: Name
+    group: Name
     subscription_data: SubscriptionData
 
 

@@ -3,6 +3,7 @@
 from dataclasses import field
 
 from mqclient.wire.bodies.base import Body
+from mqclient.wire.headers.base import Int32, Name
 from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
 
@@ -11,14 +12,14 @@ from mqstore.message import MessageQueue
 class ConsumerOffsetSerializeWrapper(Body):
     """All committed offsets of a broker: "topic@group" to queue id to offset."""
 
-    offset_table: dict[str, dict[int, int]] = field(default_factory=dict)
+    offset_table: dict[str, dict[Int32, int]] = field(default_factory=dict)
 
 
 @dataclass
 class DelayOffsetSerializeWrapper(Body):
     """Delivery progress of each delay level."""
 
-    offset_table: dict[int, int] = field(default_factory=dict)
+    offset_table: dict[Int32, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -39,9 +40,9 @@ class ResetOffsetBody(Body):
 class QueueOffset(Body):
     """One row of the list that C++ clients read instead of a map."""
 
-    topic: str
-    broker_name: str
-    queue_id: int
+    topic: Name
+    broker_name: Name
+    queue_id: Int32
     offset: int
 
 
@@ -57,22 +58,22 @@ class GetConsumerStatusBody(Body):
     """Offsets in a client's memory: the answer to 221 (own) and 223 (by client id)."""
 
     message_queue_table: dict[MessageQueue, int] = field(default_factory=dict)
-    consumer_table: dict[str, dict[MessageQueue, int]] = field(default_factory=dict)
+    consumer_table: dict[Name, dict[MessageQueue, int]] = field(default_factory=dict)
 
 
 @dataclass
 class QueryCorrectionOffsetBody(Body):
     """Queue id to the smallest offset of the compared groups: the answer to 308."""
 
-    correction_offsets: dict[int, int] = field(default_factory=dict)
+    correction_offsets: dict[Int32, int] = field(default_factory=dict)
 
 
 @dataclass
 class LockBatchRequestBody(Body):
     """Body of LOCK_BATCH_MQ (41) and UNLOCK_BATCH_MQ (42)."""
 
-    consumer_group: str
-    client_id: str
+    consumer_group: Name
+    client_id: Name
     mq_set: list[MessageQueue] = field(default_factory=list)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mqclient.wire.bodies.common import DataVersion
+from mqclient.wire.headers.base import all_named
 from mqstore import _core
 from mqstore.lean import dataclass
 
@@ -32,7 +33,7 @@ def read(body: bytes, compressed: bool = False) -> Registered | None:
     None for everything else, good or bad: `RegisterBrokerBody.decode` forgives, and says why not.
     """
     found = _core.read_registration(body, BYTES_MAX if compressed else None)
-    if found is None:
+    if found is None or not all_named(found[0]):
         return None
     topics, counter, timestamp, filter_servers = found
     return Registered(topics, DataVersion(counter, timestamp), filter_servers)

@@ -3,6 +3,7 @@
 from dataclasses import field
 
 from mqclient.wire.bodies.base import Body
+from mqclient.wire.headers.base import Int32, Name
 from mqstore.lean import dataclass
 
 PERM_PRIORITY, PERM_READ, PERM_WRITE, PERM_INHERIT = 8, 4, 2, 1
@@ -19,11 +20,11 @@ class QueueData(Body):
     topic_sys_flag: 1 unit, 2 unit subscription.
     """
 
-    broker_name: str
-    read_queue_nums: int = 16
-    write_queue_nums: int = 16
-    perm: int = 6
-    topic_sys_flag: int = 0
+    broker_name: Name
+    read_queue_nums: Int32 = 16
+    write_queue_nums: Int32 = 16
+    perm: Int32 = 6
+    topic_sys_flag: Int32 = 0
 
     @property
     def readable(self) -> bool:
@@ -40,9 +41,9 @@ class QueueData(Body):
 class BrokerData(Body):
     """The addresses of one broker name: broker id (0 = master) to "host:port"."""
 
-    broker_name: str
-    cluster: str | None = None
-    broker_addrs: dict[int, str] = field(default_factory=dict)
+    broker_name: Name
+    cluster: Name | None = None
+    broker_addrs: dict[int, Name] = field(default_factory=dict)
 
     @property
     def master(self) -> str | None:
@@ -59,7 +60,7 @@ class TopicRouteData(Body):
 
     broker_datas: list[BrokerData] = field(default_factory=list)
     queue_datas: list[QueueData] = field(default_factory=list)
-    filter_server_table: dict[str, list[str]] = field(default_factory=dict)
+    filter_server_table: dict[Name, list[Name]] = field(default_factory=dict)
     order_topic_conf: str | None = None
 
 
@@ -67,5 +68,5 @@ class TopicRouteData(Body):
 class ClusterInfo(Body):
     """All clusters: the answer to 106. Cluster name to broker names, broker name to data."""
 
-    broker_addr_table: dict[str, BrokerData] = field(default_factory=dict)
-    cluster_addr_table: dict[str, list[str]] = field(default_factory=dict)
+    broker_addr_table: dict[Name, BrokerData] = field(default_factory=dict)
+    cluster_addr_table: dict[Name, list[Name]] = field(default_factory=dict)

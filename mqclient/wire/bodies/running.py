@@ -4,6 +4,7 @@ from dataclasses import field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.bodies.heartbeat import SubscriptionData
+from mqclient.wire.headers.base import Int32, Name
 from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
 
@@ -16,11 +17,11 @@ class ProcessQueueInfo(Body):
     commit_offset: int = 0
     cached_msg_min_offset: int = 0
     cached_msg_max_offset: int = 0
-    cached_msg_count: int = 0
-    cached_msg_size_in_mib: int = 0
+    cached_msg_count: Int32 = 0
+    cached_msg_size_in_mib: Int32 = 0
     transaction_msg_min_offset: int = 0
     transaction_msg_max_offset: int = 0
-    transaction_msg_count: int = 0
+    transaction_msg_count: Int32 = 0
     locked: bool = False
     try_unlock_times: int = 0
     last_lock_timestamp: int = 0
@@ -75,7 +76,7 @@ class ConsumeQueueData(Body):
     """One consume-queue unit, and whether the group's filter takes it."""
 
     physic_offset: int = 0
-    physic_size: int = 0
+    physic_size: Int32 = 0
     tags_code: int = 0
     extend_data_json: str | None = None
     bit_map: str | None = None
@@ -98,7 +99,7 @@ class QueryConsumeQueueResponseBody(Body):
 class OffsetMovedEvent(Body):
     """Body of a message in OFFSET_MOVED_EVENT."""
 
-    consumer_group: str
+    consumer_group: Name
     message_queue: MessageQueue
     offset_request: int = 0
     offset_new: int = 0

@@ -8,7 +8,7 @@ from typing import Self
 from mqclient.wire.bodies import registration
 from mqclient.wire.bodies.base import Body, BodyError
 from mqclient.wire.bodies.common import DataVersion
-from mqclient.wire.headers.base import Int32
+from mqclient.wire.headers.base import Int32, Name, java_number, named
 from mqstore import fastjson
 from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
@@ -20,7 +20,7 @@ _INT32 = struct.Struct(">i")
 class TopicConfig(Body):
     """A topic as its broker keeps it. perm: 4 read + 2 write + 1 inherit."""
 
-    topic_name: str
+    topic_name: Name
     read_queue_nums: Int32 = 16
     write_queue_nums: Int32 = 16
     perm: Int32 = 6
@@ -73,7 +73,7 @@ def _fits(number: int) -> bool:
 class TopicConfigSerializeWrapper(Body):
     """All topics of a broker, or those that changed, with the version of its table."""
 
-    topic_config_table: dict[str, TopicConfig] = field(default_factory=dict)
+    topic_config_table: dict[Name, TopicConfig] = field(default_factory=dict)
     data_version: DataVersion = field(default_factory=DataVersion)
 
     def to_json(self) -> bytes:
@@ -90,7 +90,7 @@ class RegisterBrokerBody(Body):
     topic_config_serialize_wrapper: TopicConfigSerializeWrapper = field(
         default_factory=TopicConfigSerializeWrapper
     )
-    filter_server_list: list[str] = field(default_factory=list)
+    filter_server_list: list[Name] = field(default_factory=list)
 
     def to_json(self) -> bytes:
         """As every body does; the table is written by the core."""
@@ -127,7 +127,7 @@ class RegisterBrokerBody(Body):
             return cls.from_json(data)
         try:
             return cls._from_stream(_inflate(data))
-        except (struct.error, UnicodeDecodeError, IndexError) as error:
+        except (struct.error, ValueError, IndexError) as error:
             raise BodyError(f"compressed registration: {error}") from error
 
     @classmethod
@@ -158,7 +158,8 @@ def _topic_line(config: TopicConfig) -> bytes:
 def _topic_of(line: str) -> TopicConfig:
     """Read a topic's line; 5.x appends a sixth word of attributes, which we ignore."""
     name, reads, writes, perm, kind = line.split(" ")[:5]
-    return TopicConfig(name, int(reads), int(writes), int(perm), kind)
+    queues = java_number(reads, 32), java_number(writes, 32)
+    return TopicConfig(named(name), *queues, java_number(perm, 32), kind)
 
 
 def _with_length(piece: bytes) -> bytes:

@@ -1,14 +1,14 @@
 """Headers of administration: topics, groups, statistics, access control."""
 
-from mqclient.wire.headers.base import Header, Int32, header
+from mqclient.wire.headers.base import Header, Int32, Name, header
 
 
 @header
 class CreateTopicRequestHeader(Header):
     """UPDATE_AND_CREATE_TOPIC (17). perm: 4 read + 2 write + 1 inherit."""
 
-    topic: str
-    default_topic: str
+    topic: Name
+    default_topic: Name
     read_queue_nums: Int32
     write_queue_nums: Int32
     perm: Int32
@@ -21,14 +21,14 @@ class CreateTopicRequestHeader(Header):
 class TopicRequestHeader(Header):
     """One topic: codes 202, 215 and 300."""
 
-    topic: str
+    topic: Name
 
 
 @header
 class DeleteSubscriptionGroupRequestHeader(Header):
     """DELETE_SUBSCRIPTIONGROUP (207)."""
 
-    group_name: str
+    group_name: Name
     remove_offset: bool | None = None
 
 
@@ -36,16 +36,16 @@ class DeleteSubscriptionGroupRequestHeader(Header):
 class GetConsumeStatsRequestHeader(Header):
     """GET_CONSUME_STATS (208). topic: blank means all."""
 
-    consumer_group: str
-    topic: str | None = None
+    consumer_group: Name
+    topic: Name | None = None
 
 
 @header
 class QueryConsumeTimeSpanRequestHeader(Header):
     """QUERY_CONSUME_TIME_SPAN (303)."""
 
-    topic: str
-    group: str
+    topic: Name
+    group: Name
 
 
 @header
@@ -67,11 +67,11 @@ class GetConsumeStatsInBrokerHeader(Header):
 class QueryConsumeQueueRequestHeader(Header):
     """QUERY_CONSUME_QUEUE (321)."""
 
-    topic: str | None = None
+    topic: Name | None = None
     queue_id: Int32 | None = None
     index: int | None = None
     count: Int32 | None = None
-    consumer_group: str | None = None
+    consumer_group: Name | None = None
 
 
 @header
@@ -123,6 +123,6 @@ class GetBrokerAclConfigResponseHeader(Header):
 
     version: str
     all_acl_file_version: str | None = None
-    broker_name: str
-    broker_addr: str
-    cluster_name: str
+    broker_name: Name
+    broker_addr: Name
+    cluster_name: Name

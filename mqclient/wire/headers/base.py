@@ -2,10 +2,12 @@
 
 A field's wire name is its attribute in camelCase unless the class's `wire_names` says otherwise.
 None is left out, booleans are "true" and "false", numbers are decimal: `int` is Java's long,
-`Int32` its int. A field without a default is mandatory. Class names are RocketMQ's.
+`Int32` its int, `Name` what tables are keyed by. A field without a default is mandatory. Class
+names are RocketMQ's.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, field, fields
 from typing import (
     Annotated,
@@ -21,8 +23,16 @@ from typing import (
 from mqstore.lean import dataclass
 
 _T = TypeVar("_T")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_NUMBER = re.compile(r"[+-]?\d{1,64}")
+_SHOWN_MAX = 64
+"""Characters of a bad value that an error repeats."""
 Int32 = Annotated[int, "Java int"]
 """A number that Java keeps in 32 bits: a queue, a permission, a count, flags."""
+Name = Annotated[str, "name"]
+"""The name of a topic, group, client, broker or cluster, or an address: see `named`."""
+NAME_LENGTH_MAX = 255 + len("%RETRY%")
+"""Characters: RocketMQ's longest group has 255, and its retry topic a prefix."""
 
 
 class HeaderError(ValueError):
@@ -66,8 +76,10 @@ class Header:
                 continue
             try:
                 values[column.attribute] = column.read(text)
-            except ValueError:
-                raise HeaderError(f"{cls.__name__}: {column.name}={text!r} is bad") from None
+            except ValueError as error:
+                shown = text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}..."
+                why = f"{cls.__name__}: {column.name}={shown!r} is bad: {error}"
+                raise HeaderError(why) from None
         return cls(**values)
 
 
@@ -86,21 +98,46 @@ def within(number: int, bits: int) -> int:
     return number
 
 
-def _number(text: str, bits: int = 64) -> int:
-    """Read a number that fits the bits, written as Java takes it: no blanks, no underscores."""
-    if "_" in text or text != text.strip():
-        raise ValueError(text)
+def named(text: str) -> str:
+    """Return `text` if it can be a name; raises ValueError otherwise.
+
+    It has at most NAME_LENGTH_MAX characters and no control character: those would end in logs,
+    file names and the answers to others. What else is legal differs by what is named.
+    """
+    if len(text) > NAME_LENGTH_MAX:
+        raise ValueError(f"a name of {len(text)} characters is over {NAME_LENGTH_MAX}")
+    if _CONTROL.search(text):
+        raise ValueError(f"{text!r} has a control character")
+    return text
+
+
+def all_named(names: Collection[str]) -> bool:
+    """Whether each of many names passes `named`; as fast as ten thousand topics need it."""
+    return max(map(len, names), default=0) <= NAME_LENGTH_MAX and not _CONTROL.search(
+        "".join(names)
+    )
+
+
+def java_number(text: str, bits: int = 64) -> int:
+    """Read a number that fits the bits, written as Java takes it: no blanks, no underscores.
+
+    Raises ValueError.
+    """
+    if not _NUMBER.fullmatch(text):
+        raise ValueError("it is not a whole number")
     return within(int(text), bits)
 
 
 _READ: dict[Any, Callable[[str], Any]] = {
     str: str,
-    int: _number,
-    Int32: lambda text: _number(text, 32),
+    Name: named,
+    int: java_number,
+    Int32: lambda text: java_number(text, 32),
     bool: lambda text: text.lower() == "true",
 }
 _WRITE: dict[Any, Callable[[Any], str]] = {
     str: str,
+    Name: str,
     int: lambda value: format(value, "d"),
     Int32: lambda value: format(value, "d"),
     bool: lambda value: "true" if value else "false",
@@ -122,7 +159,7 @@ def _plan(cls: type[Header]) -> tuple[_Column, ...]:
     columns = []
     for item in fields(cls):  # type: ignore[arg-type]
         kind: Any = item.type
-        if kind is not Int32:
+        if kind not in _READ:
             kind = next((t for t in get_args(kind) if t is not type(None)), kind)
         name = cls.wire_names.get(item.name) or camel(item.name)
         mandatory = item.default is MISSING and item.default_factory is MISSING

@@ -1,6 +1,6 @@
 """Headers about connected clients: groups, members, remote control."""
 
-from mqclient.wire.headers.base import Header, header
+from mqclient.wire.headers.base import Header, Name, header
 
 
 @header
@@ -8,23 +8,23 @@ class UnregisterClientRequestHeader(Header):
     """UNREGISTER_CLIENT (35)."""
 
     wire_names = {"client_id": "clientID"}
-    client_id: str
-    producer_group: str | None = None
-    consumer_group: str | None = None
+    client_id: Name
+    producer_group: Name | None = None
+    consumer_group: Name | None = None
 
 
 @header
 class ConsumerGroupRequestHeader(Header):
     """One consumer group: codes 38, 40 and 203."""
 
-    consumer_group: str
+    consumer_group: Name
 
 
 @header
 class ProducerGroupRequestHeader(Header):
     """GET_PRODUCER_CONNECTION_LIST (204)."""
 
-    producer_group: str
+    producer_group: Name
 
 
 @header
@@ -34,17 +34,17 @@ class GetConsumerStatusRequestHeader(Header):
     client_addr: really a client id.
     """
 
-    topic: str
-    group: str
-    client_addr: str | None = None
+    topic: Name
+    group: Name
+    client_addr: Name | None = None
 
 
 @header
 class GetConsumerRunningInfoRequestHeader(Header):
     """GET_CONSUMER_RUNNING_INFO (307), relayed by the broker to the client."""
 
-    consumer_group: str
-    client_id: str
+    consumer_group: Name
+    client_id: Name
     jstack_enable: bool = False
 
 
@@ -52,7 +52,7 @@ class GetConsumerRunningInfoRequestHeader(Header):
 class ConsumeMessageDirectlyResultRequestHeader(Header):
     """CONSUME_MESSAGE_DIRECTLY (309), relayed by the broker. msg_id: offset message id."""
 
-    consumer_group: str
-    client_id: str | None = None
+    consumer_group: Name
+    client_id: Name | None = None
     msg_id: str | None = None
-    broker_name: str | None = None
+    broker_name: Name | None = None

@@ -1,13 +1,13 @@
 """Headers of the NameServer: registration, routes, key-value configuration."""
 
-from mqclient.wire.headers.base import Header, header
+from mqclient.wire.headers.base import Header, Int32, Name, header
 
 
 @header
 class GetRouteInfoRequestHeader(Header):
     """GET_ROUTEINFO_BY_TOPIC (105)."""
 
-    topic: str
+    topic: Name
     accept_standard_json_only: bool | None = None
 
 
@@ -15,20 +15,20 @@ class GetRouteInfoRequestHeader(Header):
 class RegisterBrokerRequestHeader(Header):
     """REGISTER_BROKER (103). broker_id: 0 is the master; body_crc32: 0 is not checked."""
 
-    broker_name: str
-    broker_addr: str
-    cluster_name: str
-    ha_server_addr: str
+    broker_name: Name
+    broker_addr: Name
+    cluster_name: Name
+    ha_server_addr: Name
     broker_id: int
     compressed: bool = False
-    body_crc32: int = 0
+    body_crc32: Int32 = 0
 
 
 @header
 class RegisterBrokerResponseHeader(Header):
     """Answer to REGISTER_BROKER; filled for a slave whose master is alive."""
 
-    ha_server_addr: str | None = None
+    ha_server_addr: Name | None = None
     master_addr: str | None = None
 
 
@@ -36,9 +36,9 @@ class RegisterBrokerResponseHeader(Header):
 class BrokerIdentityRequestHeader(Header):
     """UNREGISTER_BROKER (104) and QUERY_DATA_VERSION (322)."""
 
-    broker_name: str
-    broker_addr: str
-    cluster_name: str
+    broker_name: Name
+    broker_addr: Name
+    cluster_name: Name
     broker_id: int
 
 
@@ -84,33 +84,33 @@ class GetKVListByNamespaceRequestHeader(Header):
 class GetTopicsByClusterRequestHeader(Header):
     """GET_TOPICS_BY_CLUSTER (224)."""
 
-    cluster: str
+    cluster: Name
 
 
 @header
 class DeleteTopicFromNamesrvRequestHeader(Header):
     """DELETE_TOPIC_IN_NAMESRV (216)."""
 
-    topic: str
-    cluster_name: str | None = None
+    topic: Name
+    cluster_name: Name | None = None
 
 
 @header
 class BrokerNameRequestHeader(Header):
     """WIPE_WRITE_PERM_OF_BROKER (205) and ADD_WRITE_PERM_OF_BROKER (327)."""
 
-    broker_name: str
+    broker_name: Name
 
 
 @header
 class WipeWritePermResponseHeader(Header):
     """Answer to WIPE_WRITE_PERM_OF_BROKER."""
 
-    wipe_topic_count: int
+    wipe_topic_count: Int32
 
 
 @header
 class AddWritePermResponseHeader(Header):
     """Answer to ADD_WRITE_PERM_OF_BROKER."""
 
-    add_topic_count: int
+    add_topic_count: Int32

@@ -1,6 +1,6 @@
 """Headers of queue and consumer offsets."""
 
-from mqclient.wire.headers.base import Header, Int32, header
+from mqclient.wire.headers.base import Header, Int32, Name, header
 
 
 @header
@@ -8,10 +8,10 @@ class QueryConsumerOffsetRequestHeader(Header):
     """QUERY_CONSUMER_OFFSET (14)."""
 
     wire_names = {"broker_name": "bname"}
-    consumer_group: str
-    topic: str
+    consumer_group: Name
+    topic: Name
     queue_id: Int32
-    broker_name: str | None = None
+    broker_name: Name | None = None
 
 
 @header
@@ -19,11 +19,11 @@ class UpdateConsumerOffsetRequestHeader(Header):
     """UPDATE_CONSUMER_OFFSET (15), usually sent one-way."""
 
     wire_names = {"broker_name": "bname"}
-    consumer_group: str
-    topic: str
+    consumer_group: Name
+    topic: Name
     queue_id: Int32
     commit_offset: int
-    broker_name: str | None = None
+    broker_name: Name | None = None
 
 
 @header
@@ -31,10 +31,10 @@ class SearchOffsetRequestHeader(Header):
     """SEARCH_OFFSET_BY_TIMESTAMP (29). timestamp: milliseconds of the store's clock."""
 
     wire_names = {"broker_name": "bname"}
-    topic: str
+    topic: Name
     queue_id: Int32
     timestamp: int
-    broker_name: str | None = None
+    broker_name: Name | None = None
 
 
 @header
@@ -42,9 +42,9 @@ class QueueRequestHeader(Header):
     """GET_MAX_OFFSET (30), GET_MIN_OFFSET (31), GET_EARLIEST_MSG_STORETIME (32): one queue."""
 
     wire_names = {"broker_name": "bname"}
-    topic: str
+    topic: Name
     queue_id: Int32
-    broker_name: str | None = None
+    broker_name: Name | None = None
 
 
 @header
@@ -65,8 +65,8 @@ class TimestampResponseHeader(Header):
 class ResetOffsetRequestHeader(Header):
     """INVOKE_BROKER_TO_RESET_OFFSET (222) and what it sends on, 220. timestamp: ms, -1 = end."""
 
-    topic: str
-    group: str
+    topic: Name
+    group: Name
     timestamp: int
     is_force: bool
 
@@ -75,9 +75,9 @@ class ResetOffsetRequestHeader(Header):
 class CloneGroupOffsetRequestHeader(Header):
     """CLONE_GROUP_OFFSET (314)."""
 
-    src_group: str
-    dest_group: str
-    topic: str | None = None
+    src_group: Name
+    dest_group: Name
+    topic: Name | None = None
     offline: bool | None = None
 
 
@@ -86,5 +86,5 @@ class QueryCorrectionOffsetHeader(Header):
     """QUERY_CORRECTION_OFFSET (308). filter_groups: comma list."""
 
     filter_groups: str | None = None
-    compare_group: str
-    topic: str
+    compare_group: Name
+    topic: Name

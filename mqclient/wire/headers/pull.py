@@ -1,6 +1,6 @@
 """Headers of messages on their way out: pull, query by key, view by offset."""
 
-from mqclient.wire.headers.base import Header, Int32, header
+from mqclient.wire.headers.base import Header, Int32, Name, header
 
 
 @header
@@ -8,8 +8,8 @@ class PullMessageRequestHeader(Header):
     """PULL_MESSAGE (11). sys_flag: bits of PullSysFlag; suspend_timeout_millis: broker's hold."""
 
     wire_names = {"broker_name": "bname"}
-    consumer_group: str
-    topic: str
+    consumer_group: Name
+    topic: Name
     queue_id: Int32
     queue_offset: int
     max_msg_nums: Int32
@@ -19,7 +19,7 @@ class PullMessageRequestHeader(Header):
     subscription: str | None = None
     sub_version: int
     expression_type: str | None = None
-    broker_name: str | None = None
+    broker_name: Name | None = None
 
 
 @header
@@ -37,7 +37,7 @@ class QueryMessageRequestHeader(Header):
     """QUERY_MESSAGE (12): search the index by key, or by unique id when `unique_key` is set."""
 
     wire_names = {"unique_key": "_UNIQUE_KEY_QUERY"}
-    topic: str
+    topic: Name
     key: str
     max_num: Int32
     begin_timestamp: int

@@ -1,6 +1,6 @@
 """Headers of messages on their way in: send, send back, reply, transaction end and check."""
 
-from mqclient.wire.headers.base import Header, Int32, header
+from mqclient.wire.headers.base import Header, Int32, Name, header
 
 
 @header
@@ -8,9 +8,9 @@ class SendMessageRequestHeader(Header):
     """SEND_MESSAGE (10) and SEND_REPLY_MESSAGE (324), with long field names."""
 
     wire_names = {"broker_name": "bname"}
-    producer_group: str
-    topic: str
-    default_topic: str
+    producer_group: Name
+    topic: Name
+    default_topic: Name
     default_topic_queue_nums: Int32
     queue_id: Int32
     sys_flag: Int32
@@ -21,7 +21,7 @@ class SendMessageRequestHeader(Header):
     unit_mode: bool = False
     max_reconsume_times: Int32 | None = None
     batch: bool = False
-    broker_name: str | None = None
+    broker_name: Name | None = None
 
 
 @header
@@ -73,13 +73,13 @@ class ConsumerSendMsgBackRequestHeader(Header):
 
     wire_names = {"broker_name": "bname"}
     offset: int
-    group: str
+    group: Name
     delay_level: Int32
     origin_msg_id: str | None = None
     origin_topic: str | None = None
     unit_mode: bool = False
     max_reconsume_times: Int32 | None = None
-    broker_name: str | None = None
+    broker_name: Name | None = None
 
 
 @header
@@ -87,14 +87,14 @@ class EndTransactionRequestHeader(Header):
     """END_TRANSACTION (37). commit_or_rollback: 8 commit, 12 rollback, 0 not decided."""
 
     wire_names = {"broker_name": "bname"}
-    producer_group: str
+    producer_group: Name
     tran_state_table_offset: int
     commit_log_offset: int
-    commit_or_rollback: int
+    commit_or_rollback: Int32
     from_transaction_check: bool = False
     msg_id: str
     transaction_id: str | None = None
-    broker_name: str | None = None
+    broker_name: Name | None = None
 
 
 @header
@@ -107,16 +107,16 @@ class CheckTransactionStateRequestHeader(Header):
     msg_id: str | None = None
     transaction_id: str | None = None
     offset_msg_id: str | None = None
-    broker_name: str | None = None
+    broker_name: Name | None = None
 
 
 @header
 class ReplyMessageRequestHeader(Header):
     """PUSH_REPLY_MESSAGE_TO_CLIENT (326), broker to the client that waits for a reply."""
 
-    producer_group: str
-    topic: str
-    default_topic: str
+    producer_group: Name
+    topic: Name
+    default_topic: Name
     default_topic_queue_nums: Int32
     queue_id: Int32
     sys_flag: Int32
