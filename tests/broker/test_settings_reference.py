@@ -56,7 +56,7 @@ OURS = {
     "bindAddress", "brokerAllowAddresses", "brokerExpiry", "damagePolicy", "dataPlane",
     "fastPortEnable", "handoffThreads", "logDir", "logFileBytes", "logFileCount", "logLevel",
     "maxConnections", "maxFrameBytes", "maxUnfinishedFrameBytes", "metricsListen",
-    "minFreeBytes", "workerThreads",
+    "minFreeBytes", "storeFileMode", "workerThreads",
 }  # fmt: skip
 
 
