@@ -12,8 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from copy import copy
+from io import TextIOWrapper
 
+from mqserver import file_modes
 from mqserver.config.load import Loaded
+from mqstore import files
 from mqstore.lean import dataclass
 
 PERIOD_S = 10.0
@@ -140,8 +143,9 @@ class Calm(logging.Handler):
 def set_up(loaded: Loaded, server: str) -> None:
     """Send this process's log where the settings want it. server: "broker" or "namesrv".
 
-    Raises OSError when `logDir` cannot be written.
+    Raises OSError when `logDir` cannot be written, SettingsError for a bad `storeFileMode`.
     """
+    file_modes.use(loaded)
     to_error = logging.StreamHandler(sys.stderr)
     to_error.setLevel(logging.WARNING)
     handlers: list[logging.Handler] = [to_error]
@@ -168,12 +172,16 @@ def _file(loaded: Loaded, name: str) -> logging.Handler:
     from pathlib import Path
 
     folder = Path(str(loaded.values["logDir"])).expanduser()
-    folder.mkdir(parents=True, exist_ok=True)
-    handler = RotatingFileHandler(
+    files.make_folders(folder)
+
+    class Rolling(RotatingFileHandler):
+        def _open(self) -> TextIOWrapper:
+            return open(self.baseFilename, self.mode, encoding="utf-8", opener=files.opener)
+
+    handler = Rolling(
         folder / name,
         maxBytes=int(loaded.values["logFileBytes"]),
         backupCount=int(loaded.values["logFileCount"]),
-        encoding="utf-8",
     )
     handler.setFormatter(logging.Formatter(_FORMAT))
     return handler

@@ -279,6 +279,9 @@ def bloom_bits(
 ) -> tuple[int, list[int]]:
     """Bits of RocketMQ's bloom filter, and those that a group's filter for a topic sets."""
 
+def set_file_mode(mode: int) -> None:
+    """Have this process make new files of stores with these permission bits."""
+
 def check_sql(text: str) -> None:
     """Compile an SQL92 expression; ValueError says what is wrong with it."""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO
 
 # What a file system without hard links answers: FAT says EPERM, others that it is not supported.
 _NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)
 
-MODE = 0o640
-"""Permission bits of a new file; a file that is replaced keeps its own."""
+_mode = 0o640
 
 
 def read_own(path: str | os.PathLike[str], bytes_max: int) -> bytes:
@@ -31,24 +32,88 @@ def read_own(path: str | os.PathLike[str], bytes_max: int) -> bytes:
         return file.read(bytes_max)
 
 
-def replace(path: str | os.PathLike[str], content: bytes, backup: bool = False) -> None:
+def replace(
+    path: str | os.PathLike[str], content: bytes, mode: int | None = None, backup: bool = False
+) -> None:
     """Put `content` into a file: temporary file, fsync, rename, fsync of the directory.
 
-    backup: keep what the file held in `{path}.bak`. Raises OSError.
+    mode: permission bits of a new file, `new_file_mode()` unless given; a file that is replaced
+    keeps its own. backup: keep what the file held in `{path}.bak`. Raises OSError.
+    """
+    with whole(path, mode, backup) as file:
+        file.write(content)
+
+
+@contextmanager
+def whole(
+    path: str | os.PathLike[str],
+    mode: int | None = None,
+    backup: bool = False,
+    temporary: str | None = None,
+) -> Iterator[IO[bytes]]:
+    """A file to write that gets its name, durably, when the block ends without an exception.
+
+    mode, backup: see `replace`. temporary: its path until then, `{path}.tmp` unless given; what
+    is there is removed. Raises OSError.
     """
     name = os.fspath(path)
-    temporary = name + ".tmp"
+    part = temporary or name + ".tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    _remove(temporary)
-    with open(os.open(temporary, flags, MODE), "wb") as file:
-        _keep_mode(name, file.fileno())
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    if backup and os.path.exists(name):
-        _keep_previous(name)
-    os.replace(temporary, name)
+    _remove(part)
+    try:
+        with open(os.open(part, flags, new_file_mode() if mode is None else mode), "wb") as file:
+            _keep_mode(name, file.fileno())
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if backup and os.path.exists(name):
+            _keep_previous(name)
+        os.replace(part, name)
+    except BaseException:
+        with suppress(OSError):  # what failed first is what the caller must hear of
+            os.unlink(part)
+        raise
     sync_directory(os.path.dirname(name) or ".")
+
+
+def new_file_mode() -> int:
+    """Permission bits of new files, 0o640 unless `set_mode` chose others."""
+    return _mode
+
+
+def set_mode(mode: int) -> None:
+    """Have this process give new files exactly these permission bits, the compiled store's too.
+
+    New folders can be entered by whoever may read or write such a file. The umask of the process
+    is set to what they allow: the usual one would take the group's right to write away.
+    """
+    global _mode
+    from mqstore import _core
+
+    _mode = mode
+    _core.set_file_mode(mode)
+    os.umask(0o777 & ~_folder_mode())
+
+
+def make_folders(path: str | os.PathLike[str]) -> None:
+    """Make a folder and those above it that are missing, durably. Raises OSError."""
+    name = os.fspath(path) or "."
+    if os.path.isdir(name):
+        return
+    above = os.path.dirname(name.rstrip("/")) or "."
+    make_folders(above)
+    with suppress(FileExistsError):
+        os.mkdir(name, _folder_mode())
+    sync_directory(above)
+
+
+def opener(path: str, flags: int) -> int:
+    """Opens a file for `open(..., opener=)` that is made with `new_file_mode()`."""
+    return os.open(path, flags, _mode)
+
+
+def _folder_mode() -> int:
+    return _mode | (_mode & 0o444) >> 2 | (_mode & 0o222) >> 1
 
 
 def sync_directory(path: str | os.PathLike[str]) -> None:
@@ -79,6 +144,8 @@ def _keep_mode(name: str, handle: int) -> None:
     except FileNotFoundError:
         return
     if stat.S_ISREG(kept.st_mode):
+        if os.geteuid() == 0:
+            os.fchown(handle, kept.st_uid, kept.st_gid)
         os.fchmod(handle, stat.S_IMODE(kept.st_mode))
 
 

@@ -38,6 +38,7 @@ CORE_DOORS = {
     "mqstore/offline/reader.py",
     "mqstore/errors.py",
     "mqstore/fastjson.py",
+    "mqstore/files.py",
     "mqstore/logs.py",
     "mqstore/arrow.py",
     "mqclient/transport.py",

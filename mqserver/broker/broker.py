@@ -12,6 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from mqclient.wire.codes import RequestCode
+from mqserver import file_modes
 from mqserver.addresses import Advertised, advertised
 from mqserver.broker import table
 from mqserver.broker.context import BrokerContext, NoNameServers
@@ -64,6 +65,7 @@ class Broker:
     def __init__(self, loaded: Loaded, store: Settings | None = None, servers: int = 1) -> None:
         self.settings = broker_settings(loaded)
         self._servers = servers
+        file_modes.use(loaded)
         self._loaded = loaded
         self._store_settings = store or store_settings(loaded)
         self.advertised: Advertised = advertised(

@@ -1,4 +1,7 @@
-"""Settings of where a server's log goes; both servers have them. RocketMQ's are in its logback."""
+"""Settings of the files that both servers make: where the log goes, and who may read what.
+
+RocketMQ's are in its logback, and in the umask.
+"""
 
 from __future__ import annotations
 
@@ -12,4 +15,6 @@ LOG_ROWS = (
     Setting("logFileBytes", 64 << 20, "a log file this large is put aside", unit="bytes",
             floor=4096, ceiling=1 << 30),
     Setting("logFileCount", 10, "files put aside; the oldest goes", floor=1, ceiling=100),
+    Setting("storeFileMode", "0640", "permission bits of new files, octal; new folders can be "
+            "entered by whoever may read or write the files, access files (ACL) stay 0600"),
 )  # fmt: skip

@@ -101,5 +101,5 @@ class OnlineSettings:
         if os.path.exists(self._path):
             saved = {entry.key: entry.value for entry in parse(read_text(self._path))}
         saved.update(accepted)
-        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        files.make_folders(os.path.dirname(self._path))
         files.replace(self._path, render(saved).encode())

@@ -59,7 +59,7 @@ class KeyValues:
 
     def _save(self, tables: dict[str, dict[str, str]]) -> None:
         """Memory changes only once the file did."""
-        os.makedirs(os.path.dirname(self._path) or ".", exist_ok=True)
+        files.make_folders(os.path.dirname(self._path))
         text = fastjson.dumps({"configTable": tables})
         files.replace(self._path, text.encode(), backup=not self._is_damaged)
         self._tables = tables

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from mqserver import file_modes
 from mqserver.config.load import Loaded
 from mqserver.config.online import OnlineSettings
 from mqserver.config.places import namesrv_override
@@ -43,6 +44,7 @@ class NameServer:
     def __init__(self, loaded: Loaded, servers: int = 1) -> None:
         self.settings = namesrv_settings(loaded)
         self._servers = servers
+        file_modes.use(loaded)
         self._tables = Tables()
         self._answered: set[str] = set()
         self._admin = Guard("adminAllowAddresses", self.settings.admin_allow_addresses)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from mqstore.files import sync_directory
+from mqstore.files import whole
 from mqstore.message import COLUMN_LAYOUTS, ReceivedMessage, decode_messages
 from mqstore.offline.made import json_lines
 from mqstore.offline.rows import message_row
@@ -65,7 +65,8 @@ def format_of(path: Path, chosen: str | None = None) -> str:
 def whole_file(path: Path, replace: bool) -> Iterator[IO[bytes]]:
     """A file to write that gets its name, durably, when the block ends without an exception.
 
-    Raises FileExistsError when there is one already and it may not be replaced.
+    It is the user's: the umask says who may read it. Raises FileExistsError when there is one
+    already and it may not be replaced.
     """
     if not replace and path.exists():
         raise FileExistsError(
@@ -74,16 +75,8 @@ def whole_file(path: Path, replace: bool) -> Iterator[IO[bytes]]:
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such directory", str(path.parent))
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    sync_directory(path.parent)
+    with whole(path, mode=0o666, temporary=str(part)) as file:
+        yield file
 
 
 def writer_of(name: str, file: IO[bytes]) -> Writer:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mqserver import logs
+from mqserver import file_modes, logs
 from mqserver.config import settings
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load
@@ -56,7 +56,7 @@ OURS = {
     "bindAddress", "brokerAllowAddresses", "brokerExpiry", "damagePolicy", "dataPlane",
     "fastPortEnable", "handoffThreads", "logDir", "logFileBytes", "logFileCount", "logLevel",
     "maxConnections", "maxFrameBytes", "maxHeaderBytes", "maxHeaderFields",
-    "maxUnfinishedFrameBytes", "metricsListen", "minFreeBytes", "workerThreads",
+    "maxUnfinishedFrameBytes", "metricsListen", "minFreeBytes", "storeFileMode", "workerThreads",
 }  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def fates(table: Table, kind: type, store: bool) -> dict[str, str]:
     held = {*kind._fields, *TLS_FIELDS}  # type: ignore[attr-defined]
     stored = {field.metadata["key"] for field in fields(Settings)} if store else set()
     readers = Path(settings.__file__).read_text() + Path(logs.__file__).read_text()
-    checked = set(re.findall(r'loaded\.values\["(\w+)"\]', readers))
+    checked = {file_modes.KEY, *re.findall(r'loaded\.values\["(\w+)"\]', readers)}
     fate = {}
     for key, setting in table.items():
         if not setting.inert:

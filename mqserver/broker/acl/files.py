@@ -7,8 +7,6 @@ RocketMQ's own YAML writer has.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
@@ -18,7 +16,7 @@ from mqserver.broker.acl.accounts import Account, read_account, scalar
 from mqserver.broker.acl.addresses import Pattern, patterns
 from mqserver.broker.acl.errors import AclError
 from mqserver.watch import Stamp, stamp
-from mqstore.files import sync_directory
+from mqstore import files
 from mqstore.lean import dataclass
 
 if TYPE_CHECKING:
@@ -87,7 +85,7 @@ class Places:
     def ensure(self) -> None:
         """Create the main file, empty, if it is missing, as RocketMQ does."""
         if not self.plain.exists():
-            self.plain.parent.mkdir(parents=True, exist_ok=True)
+            files.make_folders(self.plain.parent)
             self.plain.touch(_SECRET_MODE)
 
     def owns(self, path: Path) -> bool:
@@ -130,22 +128,7 @@ def write(path: Path, data: dict[str, Any]) -> None:
     if len(text.encode()) > FILE_BYTES_MAX:
         raise AclError(f"{path} would be over {FILE_BYTES_MAX} bytes")
     path = path.resolve()  # a link stays a link
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with open(handle, "wb") as file:
-            if path.exists():
-                kept = path.stat()
-                os.fchmod(file.fileno(), kept.st_mode & 0o7777)
-                if os.geteuid() == 0:
-                    os.fchown(file.fileno(), kept.st_uid, kept.st_gid)
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    sync_directory(path.parent)
+    files.replace(path, text.encode(), mode=_SECRET_MODE)
 
 
 def _loaded(path: Path) -> dict[str, Any]:

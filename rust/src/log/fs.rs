@@ -8,9 +8,12 @@ pub use std::fs::Metadata;
 use std::io::{self, IoSliceMut};
 use std::num::NonZero;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{
+    DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::SYNC_FILE_RANGE_WRITE;
 use rustix::fs::{
@@ -20,6 +23,20 @@ use rustix::fs::{
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::tape::{Operation, Tape, Target, tape_of, taped};
+
+/// Permission bits of a new file; like any, the process's umask takes from them.
+static FILE_MODE: AtomicU32 = AtomicU32::new(0o640);
+
+/// Has this process make new files with these permission bits, and folders that whoever may read
+/// or write the files may enter.
+pub fn set_file_mode(mode: u32) {
+    FILE_MODE.store(mode, Ordering::Relaxed);
+}
+
+fn folder_mode() -> u32 {
+    let mode = FILE_MODE.load(Ordering::Relaxed);
+    mode | (mode & 0o444) >> 2 | (mode & 0o222) >> 1
+}
 
 /// An open file or directory.
 #[derive(Debug)]
@@ -47,8 +64,10 @@ impl OpenOptions {
     /// Options to open nothing at all.
     #[allow(clippy::new_without_default, reason = "as in std")]
     pub fn new() -> Self {
+        let mut inner = fs::OpenOptions::new();
+        inner.mode(FILE_MODE.load(Ordering::Relaxed));
         Self {
-            inner: fs::OpenOptions::new(),
+            inner,
             creates: false,
             truncates: false,
         }
@@ -247,6 +266,23 @@ impl File {
         self.inner.set_modified(time)
     }
 
+    /// Takes over permission bits and owner of the file that this one is to replace, if there is
+    /// one; the owner only as root, whom the system lets do so.
+    pub fn keep_mode(&self, of: &Path) -> io::Result<()> {
+        let old = match fs::symlink_metadata(of) {
+            Ok(old) if old.is_file() => old,
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => return Ok(()),
+        };
+        let new = self.inner.metadata()?;
+        if (old.uid(), old.gid()) != (new.uid(), new.gid()) && rustix::process::geteuid().is_root()
+        {
+            fchown(&self.inner, Some(old.uid()), Some(old.gid()))?;
+        }
+        let bits = fs::Permissions::from_mode(old.mode() & 0o7777);
+        self.inner.set_permissions(bits)
+    }
+
     /// Asks the kernel to read `[from, to)` ahead; only a hint.
     pub fn will_read(&self, from: u64, to: u64) {
         let length = NonZero::new(to.saturating_sub(from));
@@ -350,7 +386,9 @@ pub fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> io::Result<()
 /// Creates a directory.
 pub fn create_dir(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref();
-    on_path(path, &Operation::CreateDirectory, || fs::create_dir(path))
+    let mut maker = fs::DirBuilder::new();
+    maker.mode(folder_mode());
+    on_path(path, &Operation::CreateDirectory, || maker.create(path))
 }
 
 /// Creates a directory and its parents.

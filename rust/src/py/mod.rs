@@ -62,6 +62,8 @@ mod _core {
     #[pymodule_export]
     use super::store_results::{GetResult, PutResult, QueryResult};
     #[pymodule_export]
+    use super::store_settings::set_file_mode;
+    #[pymodule_export]
     use super::template::{RequestTemplate, SentReply};
     #[pymodule_export]
     use super::tls::certificate_end;

@@ -4,7 +4,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::errors::SettingError;
+use crate::log::fs;
 use crate::store::{Cleaning, Settings};
+
+/// Has this process make new files of stores with these permission bits.
+#[pyfunction]
+pub(super) fn set_file_mode(mode: u32) {
+    fs::set_file_mode(mode);
+}
 
 /// Reads fields by name (those of `mqstore.Settings`); a missing one keeps its default.
 pub(super) fn read_settings(given: &Bound<'_, PyDict>) -> PyResult<Settings> {

@@ -43,7 +43,7 @@ impl State {
         create_directory(&self.directory)?;
         let temporary = self.directory.join(format!("{name}.tmp"));
         let backup = self.directory.join(format!("{name}.bak"));
-        let new = write_synced(&temporary, bytes).map_err(io_error(&temporary))?;
+        let new = write_synced(&temporary, bytes, &path).map_err(io_error(&temporary))?;
         self.note(name, new, [&path, &backup])?;
         if !self.damaged.lock().contains(name) {
             keep_previous(&path, &backup)?;
@@ -163,8 +163,9 @@ fn checked(path: &Path, known: &[Seal]) -> io::Result<Result<Vec<u8>, String>> {
     })
 }
 
-fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<Seal> {
+fn write_synced(path: &Path, bytes: &[u8], replaced: &Path) -> io::Result<Seal> {
     let file = fs::create_own(path)?;
+    file.keep_mode(replaced)?;
     file.write_all_at(bytes, 0)?;
     file.sync_all()?;
     Seal::of(&file, bytes)

@@ -11,7 +11,7 @@ use super::Scan;
 use crate::format::consume_queue::QueueEntry;
 use crate::format::fastjson;
 use crate::format::message::SCHEDULE_TOPIC;
-use crate::log::fs::{self, File};
+use crate::log::fs;
 use crate::store::consume_queue::ConsumeQueue;
 use crate::store::consume_queues::ConsumeQueues;
 use crate::store::delay_offsets;
@@ -102,8 +102,12 @@ pub(super) fn restore_states(root: &Path) -> Result<Vec<String>, StoreError> {
             continue;
         };
         let (temporary, path) = (directory.join(format!("{name}.tmp")), directory.join(name));
-        fs::write(&temporary, &copy)
-            .and_then(|()| File::open(&temporary)?.sync_all())
+        fs::create_own(&temporary)
+            .and_then(|file| {
+                file.keep_mode(&path)?;
+                file.write_all_at(&copy, 0)?;
+                file.sync_all()
+            })
             .and_then(|()| fs::rename(&temporary, &path))
             .map_err(io_error(&path))?;
         restored.push(name.to_owned());

@@ -1,0 +1,33 @@
+"""Who may read and write the files that a server makes: `storeFileMode`."""
+
+from __future__ import annotations
+
+from mqserver.config.load import Loaded, SettingsError
+from mqstore import files
+
+KEY = "storeFileMode"
+_OWNER = 0o600
+
+
+def use(loaded: Loaded) -> None:
+    """Have this process make its files as the settings say; the default is `mqstore.files`'s.
+
+    Raises SettingsError.
+    """
+    if loaded.is_set(KEY):
+        files.set_mode(_read(loaded))
+
+
+def _read(loaded: Loaded) -> int:
+    text = str(loaded.values[KEY])
+    digits = text if len(text) in (3, 4) and text.isascii() and text.isdecimal() else ""
+    try:
+        mode = int(digits, 8)
+    except ValueError:
+        mode = 0
+    if mode & ~0o666 or mode & _OWNER != _OWNER:
+        raise SettingsError(
+            f"{loaded.origins[KEY]}: {KEY}={text}: must be an octal mode from 0600 to 0666 with "
+            "read and write for the owner, like 0640"
+        )
+    return mode
