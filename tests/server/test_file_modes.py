@@ -152,5 +152,5 @@ def test_access_files_are_secret(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "640x", "0440", "0755", "01640", "-640", "٠٦٤٠", "0940"])
 def test_a_mode_that_makes_no_sense_is_refused(text: str) -> None:
-    with pytest.raises(SettingsError, match="storeFileMode=.*must be an octal mode"):
+    with pytest.raises(SettingsError, match=r"storeFileMode=.*must be an octal mode"):
         use(load(NAMESRV, flags=pairs({"storeFileMode": text}, "--set")))
