@@ -97,7 +97,7 @@ def test_who_is_not_who_he_says(probe: Probe, serialize: int) -> None:
     assert ask({**good, "Signature": good["Signature"].rstrip("=")}) == failed
     # Another account's name with our signature.
     assert ask({**good, "AccessKey": "rocketadmin"}).endswith("accessKey=rocketadmin")
-    huge = ask({**good, "AccessKey": "k" * 1_000_000})
+    huge = ask({**good, "AccessKey": "k" * 100_000})
     assert huge == "No acl config for " + "k" * 255
 
 
