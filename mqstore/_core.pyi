@@ -239,7 +239,10 @@ class Store:
         """Forget a group's committed offsets, in one topic or all; returns in how many queues."""
     def save_state(self, name: str, text: bytes) -> None:
         """Write `config/{name}` atomically and durably, keeping the previous copy as .bak."""
-    def load_state(self, name: str, check: Callable[[bytes], object] | None = None) -> bytes | None:
+    @overload
+    def load_state(self, name: str, check: None = None) -> bytes | None: ...
+    @overload
+    def load_state(self, name: str, check: Callable[[bytes], _T]) -> _T | None:
         """Read `config/{name}`, or its .bak when the file is missing or damaged, or None.
 
         check: called with the bytes; raises where they are not usable. Raises StoreDamaged when

@@ -164,6 +164,7 @@ class Broker:
     def _built(self, store: Store) -> BrokerContext:
         """State, loaded from the store's directory."""
         saver = Saver(store.save_state)
+        filter_table = self._filters(saver)
         context = BrokerContext(
             settings=self.settings,
             store=store,
@@ -182,20 +183,9 @@ class Broker:
                 lambda: context.settings.auto_create_subscription_group,
                 self.settings.enable_lmq,
             ),
-            consumers=Consumers(self._tables, self._notify),
+            consumers=Consumers(self._tables, self._notify, filter_table.follow),
             producers=Producers(),
-            filters=Filters(
-                BloomShape(
-                    self.settings.max_error_rate_of_bloom_filter,
-                    self.settings.expect_consumer_num_use_filter,
-                ),
-                self.settings.filter_data_clean_time_span,
-                _now_ms,
-                saver.mark,
-                partial(self._tables.publish, "filters")
-                if self.settings.enable_calc_filter_bit_map
-                else None,
-            ),
+            filters=filter_table,
             saver=saver,
             online=OnlineSettings(self._loaded, broker_override(self._loaded), self._changed),
             registrar=NoNameServers(),
@@ -219,6 +209,21 @@ class Broker:
         saver.mark(topics.FILE)
         saver.mark(groups.FILE)
         return context
+
+    def _filters(self, saver: Saver) -> Filters:
+        """The table of filters; its bits are published where messages carry them."""
+        settings = self.settings
+        shape = BloomShape(
+            settings.max_error_rate_of_bloom_filter, settings.expect_consumer_num_use_filter
+        )
+        publish = partial(self._tables.publish, "filters")
+        return Filters(
+            shape,
+            settings.filter_data_clean_time_span,
+            _now_ms,
+            saver.mark,
+            publish if settings.enable_calc_filter_bit_map else None,
+        )
 
     def _register(self) -> None:
         """Tell the NameServers; the import is late because the port should be open early."""
@@ -348,7 +353,6 @@ class Broker:
                 refusal = self._told_refusal(refusal)
                 context = self.context
                 context.days.look(context.store.runtime())
-                context.filters.left(context.consumers.is_online)
                 self.close_silent(CLIENT_EXPIRY_S)
                 if next(turns) % PROTECT_TURNS == 0:
                     stop_slow_groups(context)

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from mqclient.wire.bodies.heartbeat import SubscriptionData
+from mqclient.wire.bodies.heartbeat import ConsumerData, SubscriptionData
+from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.filters import FILE, BloomShape, Filters
+from mqserver.broker.state.members import Member
+from mqserver.plane import Tables
 from mqstore import fastjson
 from tests.wire.golden import FOLDER
 
@@ -48,7 +51,11 @@ class Table:
         self, text: str, version: int, topic: str = "T", kind: str = "SQL92", group: str = "g"
     ) -> None:
         data = SubscriptionData(topic, text, sub_version=version, expression_type=kind)
-        self.filters.subscribed(group, [data])
+        self.filters.follow(group, [data])
+
+    def leave(self, *groups: str) -> None:
+        for group in groups:
+            self.filters.follow(group, [])
 
 
 def test_javas_file_is_read_and_written_with_every_field() -> None:
@@ -78,7 +85,7 @@ def test_a_subscription_is_born_dies_and_comes_back() -> None:
     assert (row["bornTime"], row["deadTime"]) == (table.now_ms, 0)
     born_ms = table.now_ms
     table.now_ms += 1_000
-    table.filters.left(lambda _group: False)
+    table.leave("g")
     (row,) = table.rows().values()
     assert (row["dead"], row["deadTime"]) == (True, table.now_ms)
     table.subscribe("a > 5", 8)
@@ -91,13 +98,39 @@ def test_a_subscription_is_born_dies_and_comes_back() -> None:
     assert table.saved == [FILE] * 4
 
 
-def test_an_older_subscription_changes_nothing() -> None:
+def heartbeat(consumers: Consumers, connection: int, text: str, version: int) -> None:
+    member = Member(f"c{connection}", connection, f"127.0.0.1:{connection}", 0, 407, 1.0)
+    data = SubscriptionData("T", text, sub_version=version, expression_type="SQL92")
+    consumers.register(ConsumerData("g", subscription_data_set=[data]), member)
+
+
+def test_the_expression_of_a_version_that_is_never_exceeded_ends_with_its_client() -> None:
     table = Table()
-    table.subscribe("a > 5", 7)
-    table.subscribe("a > 6", 7)
-    table.subscribe("a > 6", 6)
-    (row,) = table.rows().values()
-    assert row["expression"] == "a > 5"
+    consumers = Consumers(Tables(), lambda *_: None, table.filters.follow)
+    heartbeat(consumers, 1, "a > 5", 7)
+    heartbeat(consumers, 2, "a > 6", 2**63 - 1)
+    heartbeat(consumers, 1, "a > 5", 8)
+    assert table.rows()["T", "g"]["expression"] == "a > 6", "the newest counts, as in RocketMQ"
+    consumers.close(2)
+    row = table.rows()["T", "g"]
+    assert (row["expression"], row["clientVersion"], row["dead"]) == ("a > 5", 8, False)
+    assert table.published["T"][1][0][1] == "a > 5"
+    heartbeat(consumers, 1, "a > 9", 9)
+    assert table.rows()["T", "g"]["expression"] == "a > 9"
+    consumers.close(1)
+    assert table.rows()["T", "g"]["dead"] is True
+
+
+def test_a_version_from_the_file_locks_nobody_out() -> None:
+    before = Table()
+    before.subscribe("a > 5", 2**63 - 1)
+    after = Table()
+    after.filters.load(before.filters.render())
+    consumers = Consumers(Tables(), lambda *_: None, after.filters.follow)
+    heartbeat(consumers, 1, "a > 5", 7)
+    heartbeat(consumers, 1, "a > 6", 8)
+    row = after.rows()["T", "g"]
+    assert (row["expression"], row["clientVersion"], row["dead"]) == ("a > 6", 8, False)
 
 
 def test_tags_and_what_does_not_compile_are_no_filters() -> None:
@@ -143,14 +176,14 @@ def test_the_filters_of_a_topic_are_published_when_they_change() -> None:
 
     table.published.clear()
     table.subscribe("a > 5", 8, group="one")
-    table.filters.left(lambda _group: False)
+    table.leave("one", "two")
     assert table.published == {}, "a dead filter keeps its bits: its group may come back"
     table.subscribe("a > 9", 9, group="one")
     assert [text for _, text, _ in table.published["T"][1]] == ["a > 9", "a > 6"]
     table.now_ms += DAY_MS + 1
     table.rows()
     assert [text for _, text, _ in table.published["T"][1]] == ["a > 9"]
-    table.filters.left(lambda _group: False)
+    table.leave("one", "two")
     table.now_ms += DAY_MS + 1
     table.rows()
     assert table.published["T"] is None

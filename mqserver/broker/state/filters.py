@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from mqclient.wire.bodies.base import BodyError
@@ -105,8 +105,14 @@ class Filters:
                     of_topic.group_filter_data[group] = row
         return fastjson.dumps(wrapper.to_plain(), pretty=True).encode()
 
-    def subscribed(self, group: str, subscriptions: list[SubscriptionData]) -> None:
-        """Take a heartbeat's subscriptions; filters of other topics of the group are dead now."""
+    def follow(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
+        """Take what a group subscribes to now; its filters of other topics are dead from now on.
+
+        A group that nobody is online of subscribes to nothing.
+
+        The table of consumers decides which member's expression counts. A version kept here would
+        outlive the client that sent it, and one that is never exceeded would lock the others out.
+        """
         wanted = {
             subscription.topic: subscription
             for subscription in subscriptions
@@ -122,28 +128,15 @@ class Filters:
         if any(changed):
             self._save(FILE)
 
-    def left(self, is_online: Callable[[str], bool]) -> None:
-        """Filters of groups that nobody is online of are dead from now on."""
-        with self._lock:
-            gone = [rows for group, rows in self._groups.items() if not is_online(group)]
-            changed = [self._bury(row) for rows in gone for row in rows.values()]
-        if any(changed):
-            self._save(FILE)
-
     def _take(
         self, group: str, rows: dict[str, ConsumerFilterData], subscription: SubscriptionData
     ) -> bool:
         topic = subscription.topic
         known = rows.get(topic)
-        if known is not None and not known.dead:
-            is_same = known.expression == subscription.sub_string
-            if subscription.sub_version <= known.client_version or is_same:
-                known.client_version = max(known.client_version, subscription.sub_version)
-                return False
         if known is not None and known.expression == subscription.sub_string:
-            known.client_version = max(known.client_version, subscription.sub_version)
-            known.dead, known.dead_time = False, 0
-            return True
+            known.client_version = subscription.sub_version
+            was_dead, known.dead, known.dead_time = known.dead, False, 0
+            return was_dead
         rows[topic] = ConsumerFilterData(
             group,
             topic,
