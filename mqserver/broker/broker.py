@@ -18,9 +18,10 @@ from mqserver.broker import table
 from mqserver.broker.context import BrokerContext, NoNameServers
 from mqserver.broker.opening import open_store
 from mqserver.broker.relay import Relay
-from mqserver.broker.state import filters, groups, reading, topics
+from mqserver.broker.state import filters, groups, topics
 from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.filters import BloomShape, Filters
+from mqserver.broker.state.loading import Loading
 from mqserver.broker.state.producers import Producers
 from mqserver.broker.state.saving import Saver
 from mqserver.broker.stats.statistics import statistics_of
@@ -203,9 +204,12 @@ class Broker:
         saver.add(topics.FILE, context.topics.render)
         saver.add(groups.FILE, context.groups.render)
         saver.add(filters.FILE, context.filters.render)
-        context.topics.load(store.load_state(topics.FILE, reading.TOPICS.check))
-        context.groups.load(store.load_state(groups.FILE, reading.GROUPS.check))
-        context.filters.load(store.load_state(filters.FILE))
+        loading = Loading(
+            store, self._store_settings.heal_damage, topics.built_in(self.settings), _now_ms
+        )
+        context.topics.load(loading.topics())
+        context.groups.load(loading.groups())
+        context.filters.load(loading.filters())
         saver.mark(topics.FILE)
         saver.mark(groups.FILE)
         return context

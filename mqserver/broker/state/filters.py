@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from mqclient.wire.bodies.base import BodyError
 from mqclient.wire.bodies.filters import (
     BloomFilterData,
     ConsumerFilterData,
@@ -67,30 +66,26 @@ class Filters:
         self._publish = publish
         self._groups: dict[str, dict[str, ConsumerFilterData]] = {}
 
-    def load(self, text: bytes | None) -> None:
-        """Take what the file says; all of it is dropped where its bits have another shape.
+    def load(self, rows: list[ConsumerFilterData] | None) -> None:
+        """Take what the file says, but filters whose bits have another shape.
 
-        A file that cannot be read is dropped with a warning: heartbeats bring their filters again.
+        RocketMQ drops the whole file then. Consumers bring such filters again.
         """
-        if not text or not text.strip():
-            return
-        try:
-            wrapper = ConsumerFilterWrapper.from_json(text)
-        except BodyError as error:
-            _log.warning("%s cannot be read (%s): consumers bring their filters again", FILE, error)
-            return
         groups: dict[str, dict[str, ConsumerFilterData]] = {}
-        for topic, by_group in wrapper.filter_data_by_topic.items():
-            for group, row in by_group.group_filter_data.items():
-                if row.bloom_filter_data != self._shape.bits(group, topic):
-                    return
-                if row.dead_time < row.born_time:
-                    row.dead_time = self._now_ms() - DEAD_BEFORE_LOAD_MS
-                row.dead = True
-                groups.setdefault(group, {})[topic] = row
+        dropped = 0
+        for row in rows or ():
+            if row.bloom_filter_data != self._shape.bits(row.consumer_group, row.topic):
+                dropped += 1
+                continue
+            if row.dead_time < row.born_time:
+                row.dead_time = self._now_ms() - DEAD_BEFORE_LOAD_MS
+            row.dead = True
+            groups.setdefault(row.consumer_group, {})[row.topic] = row
+        if dropped:
+            _log.warning("%s: %d filters with bits of another shape are dropped", FILE, dropped)
         with self._lock:
             self._groups = groups
-            self._tell(set(wrapper.filter_data_by_topic))
+            self._tell({topic for of_group in groups.values() for topic in of_group})
 
     def render(self) -> bytes:
         """The file's text, as RocketMQ writes it; long dead filters are left out for good."""
