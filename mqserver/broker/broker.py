@@ -188,7 +188,9 @@ class Broker:
             producers=Producers(),
             filters=filter_table,
             saver=saver,
-            online=OnlineSettings(self._loaded, broker_override(self._loaded), self._changed),
+            online=OnlineSettings(
+                self._loaded, broker_override(self._loaded), self._changed, broker_settings
+            ),
             registrar=NoNameServers(),
             store_host=self._store_host(),
             monotonic=time.monotonic,

@@ -52,7 +52,9 @@ class NameServer:
             settings=self.settings,
             routes=Routes(time.monotonic, self.settings.broker_expiry / 1000, self._forget_answers),
             kv=KeyValues(self.settings.kv_config_path),
-            online=OnlineSettings(loaded, namesrv_override(loaded), self._changed),
+            online=OnlineSettings(
+                loaded, namesrv_override(loaded), self._changed, namesrv_settings
+            ),
             brokers=Guard("brokerAllowAddresses", self.settings.broker_allow_addresses),
             publish=self._keep_answer,
             is_open=lambda connection: self._listener.is_open(connection),
