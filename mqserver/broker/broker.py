@@ -38,6 +38,7 @@ from mqserver.config.settings import (
 from mqserver.guard import Guard, guarded
 from mqserver.listener import Listener
 from mqserver.plane import SWITCH_INTERVAL_S, Event, Tables
+from mqserver.services import Services
 from mqstore import Settings, Store, StorePoisoned
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class Broker:
         )
         self.port = self.settings.listen_port
         self.poisoned = False
+        self.services = Services()
         self._tables = Tables()
         self._admin = Guard("adminAllowAddresses", self.settings.admin_allow_addresses)
         self._stopping = threading.Event()
@@ -115,6 +117,7 @@ class Broker:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         log.info("broker %s starts, process %d", self.settings.broker_name, os.getpid())
         store = open_store(self.settings, self._store_settings)
+        self.services.follow(store.failures)
         try:
             self._serve(store)
         except BaseException:
@@ -141,6 +144,7 @@ class Broker:
             code_families=table.CODE_FAMILIES,
             default=(table.DEFAULT_FAMILY, table.not_supported),
             on_event=self._on_event,
+            services=self.services,
         )
         context.lock, context.unlock = listener.lock_batch, listener.unlock_batch
         context.is_open, context.counters = listener.is_open, listener.counters
@@ -154,7 +158,7 @@ class Broker:
         context.store_host = self._store_host()
         self._publish_broker()
         if context.acl is not None:
-            context.acl.start(listener.take_denials)
+            context.acl.start(listener.take_denials, self.services)
         if self.settings.metrics_listen:
             self._health = _health(context)
             self._health.start()
@@ -164,7 +168,7 @@ class Broker:
 
     def _built(self, store: Store) -> BrokerContext:
         """State, loaded from the store's directory."""
-        saver = Saver(store.save_state)
+        saver = Saver(store.save_state, self.services)
         filter_table = self._filters(saver)
         context = BrokerContext(
             settings=self.settings,
@@ -202,6 +206,7 @@ class Broker:
             counters=dict,
             stats=statistics_of(self.settings),
             boot_ms=_now_ms(),
+            services=self.services,
         )
         saver.add(topics.FILE, context.topics.render)
         saver.add(groups.FILE, context.groups.render)
@@ -248,6 +253,7 @@ class Broker:
             context.topics,
             lambda: context.settings,
             context.topics.set_ordered,
+            self.services,
         )
         context.registrar = self._registrar
         self._registrar.start()
@@ -353,7 +359,7 @@ class Broker:
         # At a fixed rate: the statistics take their samples here.
         while not self._stopping.wait(max(0.0, due - time.monotonic())):
             due = max(due + CLIENT_SCAN_S, time.monotonic())
-            try:
+            with self.services.round(self._scanner.name):
                 self.context.stats.sample()
                 lines.look()
                 refusal = self._told_refusal(refusal)
@@ -362,8 +368,6 @@ class Broker:
                 self.close_silent(CLIENT_EXPIRY_S)
                 if next(turns) % PROTECT_TURNS == 0:
                     stop_slow_groups(context)
-            except Exception:
-                log.exception("looking after clients failed; trying again in %g s", CLIENT_SCAN_S)
 
     def close_silent(self, seconds: float) -> None:
         """Close connections of producers and consumers without a heartbeat for so long."""
@@ -400,7 +404,9 @@ def _health(context: BrokerContext) -> Health:
     from mqserver.broker.metrics import BrokerMetrics
 
     def unready() -> str | None:
-        return context.store.refusal() if context.accepting else "the broker is stopping"
+        if not context.accepting:
+            return "the broker is stopping"
+        return context.store.refusal() or context.services.unready()
 
     return Health(context.settings.metrics_listen, BrokerMetrics(context).collect, unready)
 
