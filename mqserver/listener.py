@@ -254,8 +254,10 @@ class Listener:
     def _next(self, queue: str) -> Request | Event | None:
         """What comes next in a queue, None if nothing did, or if taking it failed."""
         name = f"mq-{queue}"
+        # After a failure a short wait tells whether it works again.
+        wait_s = REST_SECONDS_MAX if self._services.is_failing(name) else WAIT_SECONDS
         try:
-            taken = self._server.next(queue, WAIT_SECONDS)
+            taken = self._server.next(queue, wait_s)
         except _core.ServerStopped:
             raise
         except BaseException as error:

@@ -67,6 +67,10 @@ class Services:
         if reason is not None:
             log.warning("%s works again", name)
 
+    def is_failing(self, name: str) -> bool:
+        """Whether the last round of a service failed."""
+        return self._failed.get(name, (0, None))[1] is not None
+
     def failures(self) -> dict[str, tuple[int, str | None]]:
         """Every service that failed since the start."""
         with self._lock:

@@ -73,13 +73,13 @@ def check(server: Any, service: str, faulty: Faulty, times: int = 2) -> None:
     """A service that fails is seen, goes on, and is seen to work again."""
     faulty.wait(times)
     port = server.metrics_port
-    until(lambda: ready_and_failures(port, service)[0] == 503)
+    assert until(lambda: ready_and_failures(port, service)[0] == 503)
     _, text, count = ready_and_failures(port, service)
     assert f"{service} fails: " in text
     assert "broken for the test" in text
     assert count >= 1
     faulty.is_broken = False
-    until(lambda: read(port, "/ready") == (200, "ready\n"))
+    assert until(lambda: read(port, "/ready") == (200, "ready\n"))
 
 
 def start_broker(root: Path, **settings: str) -> Broker:
@@ -140,10 +140,10 @@ def test_the_events_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
         come_and_go()
         faulty.wait(1)
-        until(lambda: "mq-events fails" in read(broker.metrics_port, "/ready")[1])
+        assert until(lambda: "mq-events fails" in read(broker.metrics_port, "/ready")[1])
         faulty.is_broken = False
         come_and_go()
-        until(lambda: read(broker.metrics_port, "/ready")[0] == 200)
+        assert until(lambda: read(broker.metrics_port, "/ready")[0] == 200)
     finally:
         broker.stop()
 
@@ -163,11 +163,11 @@ def test_the_registrar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     starting.start()
     try:
         faulty.wait(2)
-        until(lambda: broker.metrics_port and "registrar fails" in read_ready(broker))
+        assert until(lambda: broker.metrics_port and "registrar fails" in read_ready(broker))
         faulty.is_broken = False
-        until(lambda: "b" in names.names.routes.clusters().broker_addr_table)
+        assert until(lambda: "b" in names.names.routes.clusters().broker_addr_table)
         starting.join(60)
-        until(lambda: read_ready(broker) == "ready\n")
+        assert until(lambda: read_ready(broker) == "ready\n")
     finally:
         starting.join(60)
         broker.stop()
@@ -199,7 +199,7 @@ def test_a_watch_of_files() -> None:
     faulty.wait(2)
     assert "broken for the test" in (services.unready() or "")
     faulty.is_broken = False
-    until(lambda: services.unready() is None)
+    assert until(lambda: services.unready() is None)
     watch.stop()
 
 
@@ -236,11 +236,11 @@ def test_threads_that_take_requests_go_on(tmp_path: Path) -> None:
         try:
             poke(broker.port)
             faulty.wait(2)
-            until(lambda: any("broken for" in why for _, why in broken(broker)))
+            assert until(lambda: any("broken for" in why for _, why in broken(broker)))
             faulty.is_broken = False
         finally:
             listener._server = real
-        until(lambda: not broken(broker))
+        assert until(lambda: not broken(broker))
     finally:
         broker.stop()
 
