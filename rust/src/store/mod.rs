@@ -68,6 +68,8 @@ mod offset_moves;
 mod offsets;
 mod open;
 mod open_files;
+#[cfg(test)]
+mod panic_tests;
 mod pending;
 #[cfg(test)]
 mod pending_memory_tests;

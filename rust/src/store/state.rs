@@ -200,7 +200,7 @@ pub struct Candidate {
 /// What a file holds, unless its checksum says it is damaged.
 fn checked(path: &Path, known: &[Seal]) -> io::Result<Result<Vec<u8>, String>> {
     let bytes = fs::read_own(path, BYTES_MAX)?;
-    if bytes.is_empty() {
+    if bytes.is_empty() && is_json(path) {
         return Ok(Err("empty".to_owned()));
     }
     let file = fs::open_own(path, OpenOptions::new().read(true))?;
@@ -214,11 +214,16 @@ fn checked(path: &Path, known: &[Seal]) -> io::Result<Result<Vec<u8>, String>> {
     })
 }
 
+/// Whether a file, or what it is the previous copy of, is JSON by its name.
+fn is_json(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    name.trim_end_matches(".bak").ends_with(".json")
+}
+
 /// Where the JSON of a damaged file ends is where the damage is, if it shows there.
 fn no_checksum(path: &Path, bytes: &[u8]) -> String {
     let what = format!("its {} bytes do not have their checksum", bytes.len());
-    let is_json = path.to_string_lossy().contains(".json");
-    match is_json.then(|| state_json::flaw(bytes)).flatten() {
+    match is_json(path).then(|| state_json::flaw(bytes)).flatten() {
         Some(flaw) => format!("{what}; {flaw}"),
         None => what,
     }
