@@ -41,8 +41,8 @@ __all__ = [
     "COLUMN_LAYOUTS", "OPTIMISED", "ColumnBuilder", "ColumnsAhead", "Connector", "Event",
     "GetResult", "LinesAhead", "Memory", "PutResult", "QueryResult", "RepairReport", "Report",
     "Request", "RequestTemplate", "Scan", "SentReply", "Server", "ServerStopped", "SettingError",
-    "StateFiles", "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout",
-    "bench", "bloom_bits", "certificate_end", "check_sql", "fastjson_dumps",
+    "StateFiles", "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned",
+    "UnknownLayout", "bench", "bloom_bits", "certificate_end", "check_sql", "fastjson_dumps",
     "fastjson_to_strict", "json_lines", "next_log", "read_registration", "rebuild",
     "write_topic_table",
 ]  # fmt: skip

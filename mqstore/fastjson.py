@@ -39,7 +39,12 @@ def loads(text: bytes | str) -> object:
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = json.loads(_core.fastjson_to_strict(text))
-    return _whole(value) if "\\ud" in text or "\\uD" in text else value
+    if "\\ud" not in text and "\\uD" not in text:
+        return value
+    try:
+        return _whole(value)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
 
 
 def _whole(value: object) -> object:

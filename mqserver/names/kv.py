@@ -93,9 +93,8 @@ def read_tables(text: bytes) -> tuple[dict[str, dict[str, str]], list[tuple[str,
         if not isinstance(rows, dict):
             aside.append((namespace, "not a table", fastjson.dumps(rows)))
             continue
-        tables[namespace] = {
-            key: text for key, value in rows.items() if (text := _text(value)) is not None
-        }
+        found = {key: _text(value) for key, value in rows.items()}
+        tables[namespace] = {key: value for key, value in found.items() if value is not None}
         bad = ((key, value) for key, value in rows.items() if _is_no_text(value))
         aside += [(f"{namespace} {key}", "not text", fastjson.dumps(value)) for key, value in bad]
     if aside and not any(tables.values()):

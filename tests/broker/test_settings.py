@@ -197,7 +197,6 @@ class TestOnlineUpdate:
             online.update("adminAllowAddresses=nonsense")
         assert "adminAllowAddresses=\n" in online.text()
 
-
     def test_a_change_that_cannot_be_saved_is_none(self, tmp_path: Path) -> None:
         online, seen = self.make(tmp_path)
         (tmp_path / "config/o.properties.tmp").mkdir(parents=True)

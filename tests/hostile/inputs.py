@@ -16,14 +16,14 @@ NUMBERS = st.one_of(
 )
 TEXTS = st.one_of(
     st.text(max_size=20),
-    st.sampled_from(["", " ", "\x00", "a/b", "../../x", "%RETRY%", "%LMQ%x", "\ud800", "x" * 3_000]),
+    st.sampled_from(
+        ["", " ", "\x00", "a/b", "../../x", "%RETRY%", "%LMQ%x", "\ud800", "x" * 3_000]
+    ),
 )
 SCALARS = st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS)
 JUNK = st.recursive(
     SCALARS,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4), st.dictionaries(TEXTS, inner, max_size=4)
-    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXTS, inner, max_size=4)),
     max_leaves=12,
 )
 

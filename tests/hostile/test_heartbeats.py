@@ -135,7 +135,7 @@ def test_a_wrong_heartbeat_is_its_senders_alone(room: Room, text: bytes) -> None
     room.check_files()
     room.context.forget(connection)
     assert room.healthy() == WELL, "with its sender ends what it changed"
-    names = [name for name in room.context.groups.all().subscription_group_table]
+    names = list(room.context.groups.all().subscription_group_table)
     assert all(room.context.consumers.get(name) is None for name in names if name != "readers")
     row = room.context.filters._groups["readers"]["S"]
     assert (row.expression, row.dead) == ("a > 5", False)

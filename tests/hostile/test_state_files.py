@@ -149,7 +149,9 @@ LINES = st.one_of(
 )
 
 
-@given(text=st.one_of(st.lists(LINES, max_size=5).map("\n".join), st.text("=\\u0 k\n#", max_size=30)))
+@given(
+    text=st.one_of(st.lists(LINES, max_size=5).map("\n".join), st.text("=\\u0 k\n#", max_size=30))
+)
 @example("brokerPermission=4\\")
 @example("a=\\ud800")
 @examples(200)

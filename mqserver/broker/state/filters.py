@@ -17,6 +17,7 @@ from mqclient.wire.bodies.filters import (
     FilterDataMapByTopic,
 )
 from mqclient.wire.bodies.heartbeat import SubscriptionData
+from mqserver.broker.state.reading import bad_name
 from mqserver.broker.tags import is_tag_type, sql_error
 from mqstore import bloom_bits, fastjson
 
@@ -112,6 +113,7 @@ class Filters:
             subscription.topic: subscription
             for subscription in subscriptions
             if not is_tag_type(subscription.expression_type)
+            and bad_name(subscription.topic) is None
             and sql_error(subscription.expression_type, subscription.sub_string) is None
         }
         if not wanted and group not in self._groups:
