@@ -31,6 +31,7 @@ from mqserver.replies import (
     Refused,
     Response,
 )
+from mqserver.services import Services, is_failure
 from mqserver.tls import CertificateWatch
 from mqstore import _core, logs
 
@@ -77,6 +78,7 @@ class Listener:
     default: family and processor of every other code; None leaves those unanswered, as RocketMQ's
     NameServer does.
     on_event: told of every connection that ended, on a thread of its own, in order.
+    services: take note of what fails in the threads of this server.
 
     Methods may be called from any thread. Start once, stop once.
     """
@@ -91,6 +93,7 @@ class Listener:
         code_families: Mapping[int, str],
         default: tuple[str, Processor] | None = None,
         on_event: Callable[[Event], None] | None = None,
+        services: Services | None = None,
     ) -> None:
         missing = sorted(code for code in code_families if code not in processors)
         if missing:
@@ -99,6 +102,7 @@ class Listener:
         self._default = default[1] if default else None
         self._families = dict(families)
         self._on_event = on_event
+        self._services = services or Services()
         self._threads: list[threading.Thread] = []
         self._stopping = threading.Event()
         told = {
@@ -116,7 +120,9 @@ class Listener:
         self._watch = CertificateWatch(
             tls if isinstance(tls, Mapping) else {"mode": "disabled"},
             lambda files: self.publish("tls", next(shown), {"": files}),
+            services=self._services,
         )
+        self._services.follow(self._server.failures)
 
     def start(self) -> tuple[int, int | None]:
         """Bind, listen and serve; return the main and the fast (VIP) port.
@@ -235,7 +241,7 @@ class Listener:
             _go_behind()
         while True:
             try:
-                request = self._server.next(family.name, WAIT_SECONDS)
+                request = self._next(family.name)
             except _core.ServerStopped:
                 return
             began = time.monotonic()  # not its CPU time: while it waits for a core it has the GIL
@@ -244,6 +250,25 @@ class Listener:
             del request  # it keeps its frame, and an unanswered one keeps its client waiting
             if family.rests:
                 self._stopping.wait(min(REST_TIMES * (time.monotonic() - began), REST_SECONDS_MAX))
+
+    def _next(self, queue: str) -> Request | Event | None:
+        """What comes next in a queue, None if nothing did, or if taking it failed."""
+        name = f"mq-{queue}"
+        # After a failure a short wait tells whether it works again.
+        wait_s = REST_SECONDS_MAX if self._services.is_failing(name) else WAIT_SECONDS
+        try:
+            taken = self._server.next(queue, wait_s)
+        except _core.ServerStopped:
+            raise
+        except BaseException as error:
+            if not is_failure(error):
+                raise
+            logger.exception("%s failed; it goes on", name)
+            self._services.failed(name, f"{type(error).__name__}: {error}")
+            self._stopping.wait(REST_SECONDS_MAX)
+            return None
+        self._services.succeeded(name)
+        return taken
 
     def _answer(self, request: Request) -> None:
         processor = self._processors.get(request.code, self._default)
@@ -262,7 +287,7 @@ class Listener:
     def _follow_events(self) -> None:
         while True:
             try:
-                event = self._server.next(EVENTS, WAIT_SECONDS)
+                event = self._next(EVENTS)
             except _core.ServerStopped:
                 return
             if not isinstance(event, Event):
@@ -270,10 +295,8 @@ class Listener:
             level = logging.WARNING if event.kind in NOTABLE_EVENTS else logging.DEBUG
             logger.log(level, "connection from %s: %s, %s", event.remote, event.kind, event.detail)
             if self._on_event is not None:
-                try:
+                with self._services.round("mq-events"):
                     self._on_event(event)
-                except Exception:
-                    logger.exception("handling the end of connection %s failed", event.connection)
 
 
 def _go_behind() -> None:

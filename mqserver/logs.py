@@ -164,6 +164,14 @@ def set_up(loaded: Loaded, server: str) -> None:
     root = logging.getLogger()
     root.addHandler(Calm(handlers))
     root.setLevel(min(level, logging.WARNING))
+    threading.excepthook = _thread_ended
+
+
+def _thread_ended(failed: threading.ExceptHookArgs) -> None:
+    """What ends a thread stands in the log; those that must go on catch it themselves."""
+    name = failed.thread.name if failed.thread else "unknown"
+    error = failed.exc_value
+    logging.getLogger("mqserver").critical("thread %s ended by an error", name, exc_info=error)
 
 
 def _file(loaded: Loaded, name: str) -> logging.Handler:

@@ -29,7 +29,8 @@ BURST_S = 0.3
 
 def fail(what: str, code: int = FAILED) -> NoReturn:
     """End the process with one clear line."""
-    print(f"mqserver: {what}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"mqserver: {what}\n")  # in one piece: log lines may come meanwhile
+    sys.stderr.flush()
     raise SystemExit(code)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from mqserver.config.settings import ClientTlsSettings, ServerTlsSettings
 from mqserver.expiry import Expiry
+from mqserver.services import Services
 from mqserver.watch import Stamp, Watch, stamp
 
 log = logging.getLogger("mqserver.tls")
@@ -66,12 +67,13 @@ class CertificateWatch:
         tls: Mapping[str, object],
         show: Callable[[Mapping[str, object]], None],
         watch_s: float = WATCH_S,
+        services: Services | None = None,
     ) -> None:
         self._tls = {key: value for key, value in tls.items() if key != "handshake_timeout"}
         self._show = show
         self._paths = [str(tls[key]) for key in _FILES if tls.get(key)]
         self._shown = self._before = self._stamps()
-        self._watch = Watch("tls-watch", self.look, watch_s)
+        self._watch = Watch("tls-watch", self.look, watch_s, services)
         self._is_used = bool(self._paths) and tls.get("mode") != "disabled"
         self._expiry = Expiry(str(tls["cert"]) if tls.get("cert") else None)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable
 
-log = logging.getLogger("mqserver")
+from mqserver.services import Services
 
 Stamp = tuple[int, int, int, int]
 """What changes when a file does: modification time in ns, size, inode, device."""
@@ -28,18 +27,26 @@ def stamp(path: str | os.PathLike[str]) -> Stamp | None:
 class Watch:
     """Calls `look` every so often, on a thread of its own, from `start` to `stop`.
 
-    name: the thread's. look: if it raises, that is logged, and it is called again the next time.
-    every_s: seconds between two looks.
+    name: the thread's. look: if it raises, `services` takes note, and it is called again the next
+    time. every_s: seconds between two looks.
     """
 
-    def __init__(self, name: str, look: Callable[[], None], every_s: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        look: Callable[[], None],
+        every_s: float,
+        services: Services | None = None,
+    ) -> None:
         self._look = look
+        self._services = services or Services()
         self._every_s = every_s
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
-    def start(self) -> None:
-        """Begin; once."""
+    def start(self, services: Services | None = None) -> None:
+        """Begin; once. services: take note of looks that fail."""
+        self._services = services or self._services
         self._thread.start()
 
     def stop(self) -> None:
@@ -50,7 +57,5 @@ class Watch:
 
     def _run(self) -> None:
         while not self._stopping.wait(self._every_s):
-            try:
+            with self._services.round(self._thread.name):
                 self._look()
-            except Exception:
-                log.exception("%s failed; trying again in %g s", self._thread.name, self._every_s)

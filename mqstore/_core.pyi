@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Final, Self, final
+from typing import Any, Final, Self, TypeVar, final, overload
 
 from typing_extensions import disjoint_base
 
@@ -41,11 +41,13 @@ __all__ = [
     "COLUMN_LAYOUTS", "OPTIMISED", "ColumnBuilder", "ColumnsAhead", "Connector", "Event",
     "GetResult", "LinesAhead", "Memory", "PutResult", "QueryResult", "RepairReport", "Report",
     "Request", "RequestTemplate", "Scan", "SentReply", "Server", "ServerStopped", "SettingError",
-    "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout",
-    "bench", "bloom_bits", "certificate_end", "check_sql", "fastjson_dumps",
+    "StateFiles", "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned",
+    "UnknownLayout", "bench", "bloom_bits", "certificate_end", "check_sql", "fastjson_dumps",
     "fastjson_to_strict", "json_lines", "next_log", "read_registration", "rebuild",
     "write_topic_table",
 ]  # fmt: skip
+
+_T = TypeVar("_T")
 
 OPTIMISED: Final[bool]
 """Whether this is an optimised build; the development profile is not."""
@@ -239,12 +241,21 @@ class Store:
         """Forget a group's committed offsets, in one topic or all; returns in how many queues."""
     def save_state(self, name: str, text: bytes) -> None:
         """Write `config/{name}` atomically and durably, keeping the previous copy as .bak."""
-    def load_state(self, name: str, check: Callable[[bytes], object] | None = None) -> bytes | None:
+    @overload
+    def load_state(self, name: str, check: None = None) -> bytes | None: ...
+    @overload
+    def load_state(self, name: str, check: Callable[[bytes], _T]) -> _T | None:
         """Read `config/{name}`, or its .bak when the file is missing or damaged, or None.
 
-        check: called with the bytes; raises where they are not usable. Raises StoreDamaged when
-        files exist and none is usable.
+        check: called with the bytes; raises where they are not usable; what it returns is
+        returned. Raises StoreDamaged when files exist and none is usable.
         """
+    def set_state_aside(self, name: str, entries: list[tuple[str, str, str]]) -> None:
+        """Keep entries of a state file, (name, reason, text), in `mqstack/quarantine`; log them."""
+    def queues(self) -> dict[str, list[int]]:
+        """Every consume queue there is: topic to queue ids."""
+    def failures(self) -> dict[str, tuple[int, str | None]]:
+        """Threads that have failed: how many times, and why if they still do."""
     def runtime(self) -> dict[str, str]:
         """Figures of the store by RocketMQ's runtime keys."""
     def lock_held_ms(self) -> int:
@@ -273,6 +284,18 @@ class Store:
         """Flush everything appended so far, log and derived files."""
     def close(self) -> None:
         """Stop the threads, flush, dispatch to the end, write offsets and checkpoint."""
+
+@final
+class StateFiles:
+    """Files that are replaced as a whole, see `mqstore.files.StateFile`."""
+
+    def __new__(cls, directory: str | PathLike[str], own: str | PathLike[str]) -> Self: ...
+    def save(self, name: str, content: bytes) -> None:
+        """Replace a file, durably, keeping the previous copy as .bak."""
+    def load(self, name: str, check: Callable[[bytes], _T]) -> _T | None:
+        """What `check` makes of a file or of its previous copy; None without a file."""
+    def set_aside(self, name: str, entries: list[tuple[str, str, str]]) -> None:
+        """Keep entries that cannot be used, (name, reason, text)."""
 
 def bloom_bits(
     group: str, topic: str, error_percent: int, group_count: int
@@ -476,6 +499,8 @@ class Server:
         """Counts since the start ("native.310", "python.34", "bytes_in"...), and what waits now
         ("waiting.FAMILY", "head_wait_ms.FAMILY", "connections", "held", "parked": until their
         client has taken the answers to earlier ones, "unfinished_bytes")."""
+    def failures(self) -> dict[str, tuple[int, str | None]]:
+        """Threads and tasks that have failed: how many times, and why if they still do."""
     def take_traffic(self) -> list[_Traffic]:
         """Served natively since the last call: "put", "get" or "delivery", topic, group ("" unless
         a get), queue (-1: any); requests, messages, bytes, ms of waiting for the disk, bytes of

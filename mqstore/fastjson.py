@@ -25,6 +25,8 @@ def loads(text: bytes | str) -> object:
     Keys are always `str`: a bare number becomes its digits, an object key becomes the string of
     that object's JSON (read it with `loads` again). Bytes that are not UTF-8 are replaced.
     Nesting is limited to 120 levels and text to 64 MiB; ValueError beyond that and on bad text.
+    Half of a surrogate pair becomes a question mark, as where Java writes it: such text could be
+    neither saved nor sent.
 
     >>> loads('{0:"a",{"queueId":1}:2}')
     {'0': 'a', '{"queueId":1}': 2}
@@ -34,9 +36,23 @@ def loads(text: bytes | str) -> object:
     if not isinstance(text, str):
         text = text.decode("utf-8", "replace")
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        return json.loads(_core.fastjson_to_strict(text))
+        value = json.loads(_core.fastjson_to_strict(text))
+    if "\\ud" not in text and "\\uD" not in text:
+        return value
+    try:
+        return _whole(value)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def _whole(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list) else value
 
 
 def dumps(value: object, *, pretty: bool = False) -> str:

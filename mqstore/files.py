@@ -5,14 +5,48 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import IO
+from typing import IO, TypeVar
 
 # What a file system without hard links answers: FAT says EPERM, others that it is not supported.
 _NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)
 
 _mode = 0o640
+T = TypeVar("T")
+
+
+class StateFile:
+    """A file that is replaced as a whole, as the state files of a store are.
+
+    Its previous copy stays in `{path}.bak`, its checksum in `{own}/state`, and what cannot be used
+    goes to `{own}/quarantine`. Links are not followed. own: `mqstack` beside the file unless given.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], own: str | os.PathLike[str] | None = None
+    ) -> None:
+        from mqstore import _core
+
+        self.path = os.fspath(path)
+        folder, self._name = os.path.split(self.path)
+        self._files = _core.StateFiles(folder or ".", own or os.path.join(folder, "mqstack"))
+
+    def load(self, check: Callable[[bytes], T]) -> T | None:
+        """What `check` makes of the file, else of its previous copy; None if neither exists.
+
+        check: raises where the bytes are no such file. Raises StoreDamaged where none can be used,
+        OSError where a file cannot be read.
+        """
+        return self._files.load(self._name, check)
+
+    def save(self, content: bytes) -> None:
+        """Replace the file, durably. Raises OSError."""
+        self._files.save(self._name, content)
+
+    def set_aside(self, entries: list[tuple[str, str, str]]) -> None:
+        """Keep entries that cannot be used, each a name, what is wrong and its text; log them."""
+        self._files.set_aside(self._name, entries)
 
 
 def read_own(path: str | os.PathLike[str], bytes_max: int) -> bytes:

@@ -18,9 +18,10 @@ from mqserver.broker import table
 from mqserver.broker.context import BrokerContext, NoNameServers
 from mqserver.broker.opening import open_store
 from mqserver.broker.relay import Relay
-from mqserver.broker.state import filters, groups, reading, topics
+from mqserver.broker.state import filters, groups, topics
 from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.filters import BloomShape, Filters
+from mqserver.broker.state.loading import Loading
 from mqserver.broker.state.producers import Producers
 from mqserver.broker.state.saving import Saver
 from mqserver.broker.stats.statistics import statistics_of
@@ -37,6 +38,7 @@ from mqserver.config.settings import (
 from mqserver.guard import Guard, guarded
 from mqserver.listener import Listener
 from mqserver.plane import SWITCH_INTERVAL_S, Event, Tables
+from mqserver.services import Services
 from mqstore import Settings, Store, StorePoisoned
 
 if TYPE_CHECKING:
@@ -73,6 +75,7 @@ class Broker:
         )
         self.port = self.settings.listen_port
         self.poisoned = False
+        self.services = Services()
         self._tables = Tables()
         self._admin = Guard("adminAllowAddresses", self.settings.admin_allow_addresses)
         self._stopping = threading.Event()
@@ -114,6 +117,7 @@ class Broker:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         log.info("broker %s starts, process %d", self.settings.broker_name, os.getpid())
         store = open_store(self.settings, self._store_settings)
+        self.services.follow(store.failures)
         try:
             self._serve(store)
         except BaseException:
@@ -140,6 +144,7 @@ class Broker:
             code_families=table.CODE_FAMILIES,
             default=(table.DEFAULT_FAMILY, table.not_supported),
             on_event=self._on_event,
+            services=self.services,
         )
         context.lock, context.unlock = listener.lock_batch, listener.unlock_batch
         context.is_open, context.counters = listener.is_open, listener.counters
@@ -153,7 +158,7 @@ class Broker:
         context.store_host = self._store_host()
         self._publish_broker()
         if context.acl is not None:
-            context.acl.start(listener.take_denials)
+            context.acl.start(listener.take_denials, self.services)
         if self.settings.metrics_listen:
             self._health = _health(context)
             self._health.start()
@@ -163,7 +168,8 @@ class Broker:
 
     def _built(self, store: Store) -> BrokerContext:
         """State, loaded from the store's directory."""
-        saver = Saver(store.save_state)
+        saver = Saver(store.save_state, self.services)
+        filter_table = self._filters(saver)
         context = BrokerContext(
             settings=self.settings,
             store=store,
@@ -182,22 +188,13 @@ class Broker:
                 lambda: context.settings.auto_create_subscription_group,
                 self.settings.enable_lmq,
             ),
-            consumers=Consumers(self._tables, self._notify),
+            consumers=Consumers(self._tables, self._notify, filter_table.follow),
             producers=Producers(),
-            filters=Filters(
-                BloomShape(
-                    self.settings.max_error_rate_of_bloom_filter,
-                    self.settings.expect_consumer_num_use_filter,
-                ),
-                self.settings.filter_data_clean_time_span,
-                _now_ms,
-                saver.mark,
-                partial(self._tables.publish, "filters")
-                if self.settings.enable_calc_filter_bit_map
-                else None,
-            ),
+            filters=filter_table,
             saver=saver,
-            online=OnlineSettings(self._loaded, broker_override(self._loaded), self._changed),
+            online=OnlineSettings(
+                self._loaded, broker_override(self._loaded), self._changed, broker_settings
+            ),
             registrar=NoNameServers(),
             store_host=self._store_host(),
             monotonic=time.monotonic,
@@ -209,16 +206,35 @@ class Broker:
             counters=dict,
             stats=statistics_of(self.settings),
             boot_ms=_now_ms(),
+            services=self.services,
         )
         saver.add(topics.FILE, context.topics.render)
         saver.add(groups.FILE, context.groups.render)
         saver.add(filters.FILE, context.filters.render)
-        context.topics.load(store.load_state(topics.FILE, reading.TOPICS.check))
-        context.groups.load(store.load_state(groups.FILE, reading.GROUPS.check))
-        context.filters.load(store.load_state(filters.FILE))
+        loading = Loading(
+            store, self._store_settings.heal_damage, topics.built_in(self.settings), _now_ms
+        )
+        context.topics.load(loading.topics())
+        context.groups.load(loading.groups())
+        context.filters.load(loading.filters())
         saver.mark(topics.FILE)
         saver.mark(groups.FILE)
         return context
+
+    def _filters(self, saver: Saver) -> Filters:
+        """The table of filters; its bits are published where messages carry them."""
+        settings = self.settings
+        shape = BloomShape(
+            settings.max_error_rate_of_bloom_filter, settings.expect_consumer_num_use_filter
+        )
+        publish = partial(self._tables.publish, "filters")
+        return Filters(
+            shape,
+            settings.filter_data_clean_time_span,
+            _now_ms,
+            saver.mark,
+            publish if settings.enable_calc_filter_bit_map else None,
+        )
 
     def _register(self) -> None:
         """Tell the NameServers; the import is late because the port should be open early."""
@@ -237,6 +253,7 @@ class Broker:
             context.topics,
             lambda: context.settings,
             context.topics.set_ordered,
+            self.services,
         )
         context.registrar = self._registrar
         self._registrar.start()
@@ -342,18 +359,15 @@ class Broker:
         # At a fixed rate: the statistics take their samples here.
         while not self._stopping.wait(max(0.0, due - time.monotonic())):
             due = max(due + CLIENT_SCAN_S, time.monotonic())
-            try:
+            with self.services.round(self._scanner.name):
                 self.context.stats.sample()
                 lines.look()
                 refusal = self._told_refusal(refusal)
                 context = self.context
                 context.days.look(context.store.runtime())
-                context.filters.left(context.consumers.is_online)
                 self.close_silent(CLIENT_EXPIRY_S)
                 if next(turns) % PROTECT_TURNS == 0:
                     stop_slow_groups(context)
-            except Exception:
-                log.exception("looking after clients failed; trying again in %g s", CLIENT_SCAN_S)
 
     def close_silent(self, seconds: float) -> None:
         """Close connections of producers and consumers without a heartbeat for so long."""
@@ -390,7 +404,9 @@ def _health(context: BrokerContext) -> Health:
     from mqserver.broker.metrics import BrokerMetrics
 
     def unready() -> str | None:
-        return context.store.refusal() if context.accepting else "the broker is stopping"
+        if not context.accepting:
+            return "the broker is stopping"
+        return context.store.refusal() or context.services.unready()
 
     return Health(context.settings.metrics_listen, BrokerMetrics(context).collect, unready)
 

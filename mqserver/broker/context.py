@@ -19,6 +19,7 @@ from mqserver.broker.stats.statistics import Statistics
 from mqserver.config.online import OnlineSettings
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Queue
+from mqserver.services import Services
 from mqstore import GetResult, PutResult, QueryResult
 from mqstore.lean import dataclass
 
@@ -194,7 +195,8 @@ class BrokerContext:
     settings: replaced as a whole by an online update. store_host: "ip:port" told to clients.
     accepting: False once the broker is stopping. lock, unlock: the plane's queue locks.
     is_open: whether a connection still is. relay: requests to clients.
-    monotonic: seconds. now_ms: wall clock. acl: None while access control is off.
+    monotonic: seconds. now_ms: wall clock. acl: None while access control is off. services: the
+    threads that must go on.
     """
 
     settings: BrokerSettings
@@ -220,6 +222,7 @@ class BrokerContext:
     accepting: bool = True
     days: Days = field(default_factory=lambda: Days(lambda: localtime()[:3]))
     acl: AccessControl | None = None
+    services: Services = field(default_factory=Services)
     certificate_end: Callable[[], int | None] = lambda: None
 
     def forget(self, connection: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from mqserver import services
 from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.state.members import Member, language_name
@@ -47,6 +48,7 @@ class BrokerMetrics:
         yield from self._traffic(figures, counters)
         yield from self._tls(counters)
         yield from self._connections()
+        yield self._service_failures()
         yield self._topics_in()
         yield self._groups_out("messages_out", "Messages read", GROUP_GET_NUMS)
         yield self._groups_out("throughput_out", "Bytes of messages read", GROUP_GET_SIZE)
@@ -142,6 +144,14 @@ class BrokerMetrics:
                 row = (group, *key, _PROTOCOL, mode, _is_system(group))
                 consumers.add_metric(self._values(*row), count)
         yield consumers
+
+    def _service_failures(self) -> Metric:
+        found = CounterMetricFamily(
+            "rocketmq_service_failures", services.HELP, labels=self._labels("service")
+        )
+        for service, (count, _) in self._broker.services.failures().items():
+            found.add_metric(self._values(service), count)
+        return found
 
     def _topics_in(self) -> Metric:
         """Messages that entered each topic's queues: their offsets never fall."""

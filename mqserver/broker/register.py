@@ -35,6 +35,7 @@ from mqclient.wire.headers.namesrv import (
 from mqserver.broker.name_servers import NameServerList
 from mqserver.broker.state.topics import READ_WRITE, Topics
 from mqserver.config.settings import BrokerSettings
+from mqserver.services import Services
 from mqserver.tls import CertificateWatch, client_tls
 from mqstore.lean import dataclass
 
@@ -77,14 +78,17 @@ class Registrar:
         topics: Topics,
         settings: Callable[[], BrokerSettings],
         ordered: Callable[[Iterable[str]], None],
+        services: Services | None = None,
     ) -> None:
         self._identity = identity
         self._topics = topics
         self._settings = settings
         self._ordered = ordered
+        self._services = services or Services()
         self._namesrvs = NameServerList(settings)
         self._thread = threading.Thread(target=self._run, name="registrar", daemon=True)
         self._first = threading.Event()
+        self._stopped = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._transport: Transport | None = None
         self._wake: asyncio.Event | None = None
@@ -175,6 +179,7 @@ class Registrar:
     def stop(self) -> None:
         """Unregister everywhere, close the connections, end the thread."""
         self._stopping = True
+        self._stopped.set()
         loop = self._loop
         if loop is None:
             return
@@ -184,16 +189,23 @@ class Registrar:
     # --- on the registrar's thread
 
     def _run(self) -> None:
-        asyncio.run(self._main())
+        """Whatever ends the loop but a stop begins it anew: nobody else registers the broker."""
+        while not self._stopping:
+            with self._services.round(self._thread.name):
+                asyncio.run(self._main())
+            if not self._stopping:
+                self._stopped.wait(RETRY_S)
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
+        self._sending, self._queued = asyncio.Lock(), None
+        self._told, self._trying, self._unanswered = set(), {}, set()
         settings = self._settings()
         tls = client_tls(settings.client_tls) if settings.use_tls else None
         self._transport = Transport(tls=tls)
         self._transport.on_close(self._lost)
-        watch = CertificateWatch(tls, self._renew) if tls else None
+        watch = CertificateWatch(tls, self._renew, services=self._services) if tls else None
         if watch is not None:
             watch.start()
         readdressing = asyncio.create_task(self._readdress())
@@ -222,7 +234,8 @@ class Registrar:
             await asyncio.sleep(wait)
             wait = address_server.PERIOD_S
             before = self._namesrvs.addresses
-            await self._ask_where()
+            with self._services.round("address-server"):
+                await self._ask_where()
             if self._namesrvs.addresses != before:
                 self._mark(announced=False)
 
@@ -256,8 +269,10 @@ class Registrar:
         except Exception as error:
             log.exception("the registration cannot be made; will try again")
             self._failure = f"the registration cannot be made: {error}"
+            self._services.failed(self._thread.name, self._failure)
         else:
             self._failure = None
+            self._services.succeeded(self._thread.name)
 
     async def _created(self) -> None:
         """Wait for the round that takes what was created up to now: many creations, one round."""
@@ -273,8 +288,14 @@ class Registrar:
             wrapper = self._topics.wrapper()
             round_ = asyncio.create_task(self._register(wrapper, forced=True))
             self._unanswered.add(round_)
-            round_.add_done_callback(self._unanswered.discard)
+            round_.add_done_callback(self._round_done)
             await asyncio.wait({round_}, timeout=CREATED_WAIT_S)
+
+    def _round_done(self, task: asyncio.Task[None]) -> None:
+        self._unanswered.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("the registration cannot be made; will try again", exc_info=error)
+            self._services.failed(self._thread.name, f"the registration cannot be made: {error}")
 
     @property
     def _period(self) -> float:

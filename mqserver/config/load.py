@@ -85,9 +85,9 @@ def load(
     flags = list(flags)
     _apply_tls_file(_with_flags(loaded, flags), loaded)
     if override is not None:
-        path = override(_with_flags(loaded, flags))
-        if os.path.exists(path):
-            apply_file(loaded, path)
+        from mqserver.config.overrides import apply_overrides  # it needs this module
+
+        apply_overrides(loaded, override(_with_flags(loaded, flags)))
     for key, text, origin in flags:
         loaded.apply(key, text, origin)
     return loaded

@@ -6,17 +6,17 @@ a known key that cannot change while running is refused with code 16, a bad valu
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from mqclient.wire.bodies.common import DataVersion
-from mqserver.config.load import AnyPath, Loaded, SettingsError, read_text
+from mqserver.config.load import AnyPath, Loaded, SettingsError
+from mqserver.config.overrides import Overrides
 from mqserver.config.table import Setting, shown_of
-from mqserver.config.text import parse, render
+from mqserver.config.text import parse
 from mqserver.replies import Refused
-from mqstore import files
 
 SYSTEM_ERROR = 1
 NO_PERMISSION = 16
@@ -27,14 +27,21 @@ PATHS = frozenset({"kvConfigPath", "configStorePath"})
 class OnlineSettings:
     """The loaded values of a running server, and the file its changes are saved in.
 
-    changed: called with the new values after each accepted update, before it is saved.
-    version: counts the updates (code 26).
+    changed: called with the new values once an accepted update is saved. check_all: raises
+    SettingsError where values do not fit together. version: counts the updates (code 26).
     """
 
-    def __init__(self, loaded: Loaded, path: AnyPath, changed: Callable[[Loaded], None]) -> None:
+    def __init__(
+        self,
+        loaded: Loaded,
+        path: AnyPath,
+        changed: Callable[[Loaded], None],
+        check_all: Callable[[Loaded], object],
+    ) -> None:
         self._loaded = loaded
-        self._path = path
+        self._overrides = Overrides(path)
         self._changed = changed
+        self._check_all = check_all
         self._lock = threading.Lock()
         self.version = DataVersion(0, time.time_ns() // 1_000_000)
 
@@ -80,26 +87,22 @@ class OnlineSettings:
             )
 
     def _accept(self, accepted: dict[str, str]) -> None:
-        before = dict(self._loaded.values), dict(self._loaded.origins)
+        """Check, save, and only then change what is in memory."""
+        ahead = replace(
+            self._loaded,
+            values=dict(self._loaded.values),
+            origins=dict(self._loaded.origins),
+            warnings=[],
+        )
         for key, text in accepted.items():
-            self._loaded.apply(key, text, str(self._path))
+            ahead.apply(key, text, self._overrides.path)
         try:
-            self._changed(self._loaded)
+            self._check_all(ahead)
+            self._overrides.save(accepted)
         except SettingsError as error:
-            self._loaded.values, self._loaded.origins = before
             raise Refused(SYSTEM_ERROR, str(error)) from None
-        try:
-            self._save(accepted)
         except OSError as error:
-            self._loaded.values, self._loaded.origins = before
-            self._changed(self._loaded)
-            raise Refused(SYSTEM_ERROR, f"cannot save {self._path}: {error}") from None
-
-    def _save(self, accepted: dict[str, str]) -> None:
-        """Merge into the saved changes."""
-        saved: dict[str, str] = {}
-        if os.path.exists(self._path):
-            saved = {entry.key: entry.value for entry in parse(read_text(self._path))}
-        saved.update(accepted)
-        files.make_folders(os.path.dirname(self._path))
-        files.replace(self._path, render(saved).encode())
+            remark = f"cannot save {self._overrides.path}: {error}"
+            raise Refused(SYSTEM_ERROR, remark) from None
+        self._loaded.values, self._loaded.origins = ahead.values, ahead.origins
+        self._changed(self._loaded)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import threading
+from typing import Any
 
 from mqserver.config.load import AnyPath, SettingsError
-from mqstore import fastjson, files
-
-log = logging.getLogger("mqserver.names")
-BYTES_MAX = 64 << 20
-"""A larger file is refused."""
+from mqstore import StoreError, fastjson
+from mqstore.files import StateFile
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 """Its entries say on which brokers an ordered topic lives."""
@@ -21,9 +17,9 @@ class KeyValues:
     """Namespace to key to value; every change is on disk before it is answered."""
 
     def __init__(self, path: AnyPath) -> None:
-        self._path = os.fspath(path)
+        self._file = StateFile(path)
         self._lock = threading.Lock()
-        self._tables, self._is_damaged = _loaded(self._path)
+        self._tables = _loaded(self._file)
 
     def get(self, namespace: str | None, key: str | None) -> str | None:
         """One value, None if there is none."""
@@ -59,48 +55,59 @@ class KeyValues:
 
     def _save(self, tables: dict[str, dict[str, str]]) -> None:
         """Memory changes only once the file did."""
-        files.make_folders(os.path.dirname(self._path))
-        text = fastjson.dumps({"configTable": tables})
-        files.replace(self._path, text.encode(), backup=not self._is_damaged)
+        self._file.save(fastjson.dumps({"configTable": tables}).encode())
         self._tables = tables
-        self._is_damaged = False
 
 
-def _loaded(path: str) -> tuple[dict[str, dict[str, str]], bool]:
-    """The tables, and whether they are those of the previous copy, because the file is damaged.
+def _loaded(file: StateFile) -> dict[str, dict[str, str]]:
+    """No file is an empty table; one that is damaged, as its previous copy is, stops the start."""
+    try:
+        found = file.load(read_tables)
+    except StoreError as error:
+        raise SettingsError(f"kvConfigPath {error}") from error
+    except OSError as error:
+        raise SettingsError(f"cannot read kvConfigPath {file.path}: {error}") from error
+    if found is None:
+        return {}
+    tables, aside = found
+    if aside:
+        file.set_aside(aside)
+    return tables
 
-    No file is an empty table; one that is damaged, as its previous copy is, stops the start.
+
+def read_tables(text: bytes) -> tuple[dict[str, dict[str, str]], list[tuple[str, str, str]]]:
+    """The tables of the file's text, and the entries of it that cannot be used.
+
+    Raises ValueError where nothing of it can be used.
     """
-    first: SettingsError | None = None
-    for name in (path, path + ".bak"):
-        try:
-            text = files.read_own(name, BYTES_MAX)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise SettingsError(f"cannot read kvConfigPath {name}: {error.strerror}") from error
-        try:
-            tables = _tables(text)
-        except ValueError as error:
-            log.warning("kvConfigPath %s is damaged, its previous copy is tried: %s", name, error)
-            first = first or SettingsError(
-                f"kvConfigPath {name} is not RocketMQ's JSON: {error}; put a good copy there, or "
-                "move it away to begin without it"
-            )
-        else:
-            return tables, first is not None
-    if first is not None:
-        raise first
-    return {}, False
-
-
-def _tables(text: bytes) -> dict[str, dict[str, str]]:
-    """Raises ValueError where the text is no such file."""
-    plain = fastjson.loads(text)
-    tables = plain.get("configTable", {}) if isinstance(plain, dict) else None
-    if not isinstance(tables, dict) or not all(isinstance(row, dict) for row in tables.values()):
+    try:
+        plain = fastjson.loads(text.decode())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"no UTF-8 text at byte {error.start}") from error
+    table: Any = plain.get("configTable", {}) if isinstance(plain, dict) else None
+    if not isinstance(table, dict):
         raise ValueError("configTable is no table of tables")
-    return {
-        str(namespace): {str(key): str(value) for key, value in table.items()}
-        for namespace, table in tables.items()
-    }
+    tables: dict[str, dict[str, str]] = {}
+    aside = []
+    for namespace, rows in table.items():
+        if not isinstance(rows, dict):
+            aside.append((namespace, "not a table", fastjson.dumps(rows)))
+            continue
+        found = {key: _text(value) for key, value in rows.items()}
+        tables[namespace] = {key: value for key, value in found.items() if value is not None}
+        bad = ((key, value) for key, value in rows.items() if _is_no_text(value))
+        aside += [(f"{namespace} {key}", "not text", fastjson.dumps(value)) for key, value in bad]
+    if aside and not any(tables.values()):
+        raise ValueError(f"{aside[0][0]}: {aside[0][1]}")
+    return tables, aside
+
+
+def _is_no_text(value: object) -> bool:
+    return value is not None and _text(value) is None
+
+
+def _text(value: object) -> str | None:
+    """A value as RocketMQ reads it into its table of text; None for a list or an object."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, (str, int, float)) else None

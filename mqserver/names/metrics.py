@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from mqserver import services
 from mqserver.descriptors import CONNECTIONS_REFUSED_HELP
 from mqserver.names.processors import Names
+from mqserver.services import Failures
 from mqserver.tls import CERTIFICATE_END, CERTIFICATE_END_HELP, TLS_COUNTERS
 
 if TYPE_CHECKING:
@@ -23,10 +25,12 @@ class NamesMetrics:
         names: Names,
         counters: Callable[[], dict[str, int]],
         certificate_end: Callable[[], int | None],
+        failures: Callable[[], Failures],
     ) -> None:
         self._names = names
         self._counters = counters
         self._certificate_end = certificate_end
+        self._failures = failures
 
     def collect(self) -> Iterator[Metric]:
         """Every metric of the moment."""
@@ -52,6 +56,12 @@ class NamesMetrics:
         for name, help_text in TLS_COUNTERS.items():
             count = counters.get(name, 0)
             yield CounterMetricFamily(f"rocketmq_namesrv_{name}", help_text, count)
+        failed = CounterMetricFamily(
+            "rocketmq_namesrv_service_failures", services.HELP, labels=["service"]
+        )
+        for service, (count, _) in self._failures().items():
+            failed.add_metric([service], count)
+        yield failed
         end = self._certificate_end()
         if end is not None:
             name = f"rocketmq_namesrv_{CERTIFICATE_END}"

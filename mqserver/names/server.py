@@ -23,6 +23,7 @@ from mqserver.names.processors import Names, processors_of, silence
 from mqserver.names.routes import Routes
 from mqserver.plane import SWITCH_INTERVAL_S, Event, Tables
 from mqserver.replies import Family
+from mqserver.services import Services
 from mqserver.tls import plane_tls
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class NameServer:
         self.settings = namesrv_settings(loaded)
         self._servers = servers
         file_modes.use(loaded)
+        self.services = Services()
         self._tables = Tables()
         self._answered: set[str] = set()
         self._admin = Guard("adminAllowAddresses", self.settings.admin_allow_addresses)
@@ -52,7 +54,9 @@ class NameServer:
             settings=self.settings,
             routes=Routes(time.monotonic, self.settings.broker_expiry / 1000, self._forget_answers),
             kv=KeyValues(self.settings.kv_config_path),
-            online=OnlineSettings(loaded, namesrv_override(loaded), self._changed),
+            online=OnlineSettings(
+                loaded, namesrv_override(loaded), self._changed, namesrv_settings
+            ),
             brokers=Guard("brokerAllowAddresses", self.settings.broker_allow_addresses),
             publish=self._keep_answer,
             is_open=lambda connection: self._listener.is_open(connection),
@@ -69,13 +73,14 @@ class NameServer:
             code_families={},
             default=(FAMILY, silence),
             on_event=self._on_event,
+            services=self.services,
         )
         self._stopping = threading.Event()
         self._scanner = threading.Thread(target=self._scan, name="dead-brokers", daemon=True)
         self.port = self.settings.listen_port
         self._health: Health | None = None
         if self.settings.metrics_listen:
-            self._health = _health(self.names, self._listener)
+            self._health = _health(self.names, self._listener, self.services)
 
     @property
     def metrics_port(self) -> int | None:
@@ -120,8 +125,9 @@ class NameServer:
     def _scan(self) -> None:
         """Forget silent brokers and close what is left of their connections."""
         while not self._stopping.wait(self.settings.scan_not_active_broker_interval / 1000):
-            for connection in self.names.routes.expire():
-                self._listener.close_connection(connection)
+            with self.services.round(self._scanner.name):
+                for connection in self.names.routes.expire():
+                    self._listener.close_connection(connection)
 
     def _on_event(self, event: Event) -> None:
         """A connection ended: the broker behind it is gone."""
@@ -150,15 +156,15 @@ class NameServer:
             self._forget_answers(self.names.routes.topics())
 
 
-def _health(names: Names, listener: Listener) -> Health:
+def _health(names: Names, listener: Listener, services: Services) -> Health:
     """`/metrics`, `/live` and `/ready` of a NameServer."""
     from mqserver.health import Health, require
 
     require()
     from mqserver.names.metrics import NamesMetrics
 
-    collect = NamesMetrics(names, listener.counters, listener.certificate_end).collect
-    return Health(names.settings.metrics_listen, collect, lambda: None)
+    figures = NamesMetrics(names, listener.counters, listener.certificate_end, services.failures)
+    return Health(names.settings.metrics_listen, figures.collect, services.unready)
 
 
 def _product(settings: NamesrvSettings) -> ProductEnvironment:

@@ -13,4 +13,5 @@ pub mod net;
 #[cfg(feature = "python")]
 mod py;
 pub mod server;
+pub mod services;
 pub mod store;

@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from mqclient.wire.bodies.heartbeat import SubscriptionData
+from mqclient.wire.bodies.base import BodyError
+from mqclient.wire.bodies.heartbeat import ConsumerData, SubscriptionData
+from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.filters import FILE, BloomShape, Filters
+from mqserver.broker.state.members import Member
+from mqserver.broker.state.reading import read_filters
+from mqserver.plane import Tables
 from mqstore import fastjson
 from tests.wire.golden import FOLDER
 
@@ -48,25 +53,53 @@ class Table:
         self, text: str, version: int, topic: str = "T", kind: str = "SQL92", group: str = "g"
     ) -> None:
         data = SubscriptionData(topic, text, sub_version=version, expression_type=kind)
-        self.filters.subscribed(group, [data])
+        self.filters.follow(group, [data])
+
+    def leave(self, *groups: str) -> None:
+        for group in groups:
+            self.filters.follow(group, [])
 
 
 def test_javas_file_is_read_and_written_with_every_field() -> None:
     table = Table()
-    table.filters.load(golden())
+    table.filters.load(read_filters(golden()).content)
     assert fastjson.loads(table.filters.render()) == fastjson.loads(golden())
 
 
 def test_a_file_of_bits_of_another_shape_is_ignored() -> None:
     table = Table(error_percent=10)
-    table.filters.load(golden())
+    table.filters.load(read_filters(golden()).content)
     assert table.rows() == {}
 
 
-@pytest.mark.parametrize("text", [None, b"", b"  ", b"{", b"[]"])
-def test_no_file_is_an_empty_table(text: bytes | None) -> None:
+def test_a_row_of_another_shape_or_without_sense_is_left_out_and_the_others_stay() -> None:
+    plain: Any = fastjson.loads(golden())
+    by_group = plain["filterDataByTopic"]["TopicExt"]["groupFilterData"]
+    first, second = sorted(by_group)
+    by_group[first]["bloomFilterData"]["bitPos"] = [1, 2, 3]
+    by_group["odd"] = {**by_group[second], "consumerGroup": "odd", "bornTime": "never"}
+    by_group["other"] = by_group[second]
+    plain["filterDataByTopic"]["none"] = []
     table = Table()
-    table.filters.load(text)
+    found = read_filters(fastjson.dumps(plain).encode())
+    table.filters.load(found.content)
+    assert table.rows().keys() == {("TopicExt", second)}
+    assert sorted(name for name, _, _ in found.aside) == [
+        "none",
+        "odd of TopicExt",
+        "other of TopicExt",
+    ]
+
+
+@pytest.mark.parametrize("text", [b"{", b"[]", b'{"filterDataByTopic":3}', b'{"\xff":1}'])
+def test_what_is_no_filter_file_is_refused(text: bytes) -> None:
+    with pytest.raises(BodyError):
+        read_filters(text)
+
+
+def test_no_file_is_an_empty_table() -> None:
+    table = Table()
+    table.filters.load(None)
     assert table.rows() == {}
 
 
@@ -78,7 +111,7 @@ def test_a_subscription_is_born_dies_and_comes_back() -> None:
     assert (row["bornTime"], row["deadTime"]) == (table.now_ms, 0)
     born_ms = table.now_ms
     table.now_ms += 1_000
-    table.filters.left(lambda _group: False)
+    table.leave("g")
     (row,) = table.rows().values()
     assert (row["dead"], row["deadTime"]) == (True, table.now_ms)
     table.subscribe("a > 5", 8)
@@ -91,13 +124,39 @@ def test_a_subscription_is_born_dies_and_comes_back() -> None:
     assert table.saved == [FILE] * 4
 
 
-def test_an_older_subscription_changes_nothing() -> None:
+def heartbeat(consumers: Consumers, connection: int, text: str, version: int) -> None:
+    member = Member(f"c{connection}", connection, f"127.0.0.1:{connection}", 0, 407, 1.0)
+    data = SubscriptionData("T", text, sub_version=version, expression_type="SQL92")
+    consumers.register(ConsumerData("g", subscription_data_set=[data]), member)
+
+
+def test_the_expression_of_a_version_that_is_never_exceeded_ends_with_its_client() -> None:
     table = Table()
-    table.subscribe("a > 5", 7)
-    table.subscribe("a > 6", 7)
-    table.subscribe("a > 6", 6)
-    (row,) = table.rows().values()
-    assert row["expression"] == "a > 5"
+    consumers = Consumers(Tables(), lambda *_: None, table.filters.follow)
+    heartbeat(consumers, 1, "a > 5", 7)
+    heartbeat(consumers, 2, "a > 6", 2**63 - 1)
+    heartbeat(consumers, 1, "a > 5", 8)
+    assert table.rows()["T", "g"]["expression"] == "a > 6", "the newest counts, as in RocketMQ"
+    consumers.close(2)
+    row = table.rows()["T", "g"]
+    assert (row["expression"], row["clientVersion"], row["dead"]) == ("a > 5", 8, False)
+    assert table.published["T"][1][0][1] == "a > 5"
+    heartbeat(consumers, 1, "a > 9", 9)
+    assert table.rows()["T", "g"]["expression"] == "a > 9"
+    consumers.close(1)
+    assert table.rows()["T", "g"]["dead"] is True
+
+
+def test_a_version_from_the_file_locks_nobody_out() -> None:
+    before = Table()
+    before.subscribe("a > 5", 2**63 - 1)
+    after = Table()
+    after.filters.load(read_filters(before.filters.render()).content)
+    consumers = Consumers(Tables(), lambda *_: None, after.filters.follow)
+    heartbeat(consumers, 1, "a > 5", 7)
+    heartbeat(consumers, 1, "a > 6", 8)
+    row = after.rows()["T", "g"]
+    assert (row["expression"], row["clientVersion"], row["dead"]) == ("a > 6", 8, False)
 
 
 def test_tags_and_what_does_not_compile_are_no_filters() -> None:
@@ -122,14 +181,14 @@ def test_what_was_alive_when_the_broker_died_is_dead_at_the_next_start() -> None
     before.subscribe("a > 5", 7)
     after = Table()
     after.now_ms += 60_000
-    after.filters.load(before.filters.render())
+    after.filters.load(read_filters(before.filters.render()).content)
     (row,) = after.rows().values()
     assert (row["dead"], row["deadTime"]) == (True, after.now_ms - 30_000)
 
 
 def test_the_filters_of_a_topic_are_published_when_they_change() -> None:
     table = Table()
-    table.filters.load(golden())
+    table.filters.load(read_filters(golden()).content)
     bits, filters = table.published["TopicExt"]
     assert bits == 112
     assert sorted(positions for _, _, positions in filters) == [[37, 36, 35], [80, 74, 68]]
@@ -143,23 +202,14 @@ def test_the_filters_of_a_topic_are_published_when_they_change() -> None:
 
     table.published.clear()
     table.subscribe("a > 5", 8, group="one")
-    table.filters.left(lambda _group: False)
+    table.leave("one", "two")
     assert table.published == {}, "a dead filter keeps its bits: its group may come back"
     table.subscribe("a > 9", 9, group="one")
     assert [text for _, text, _ in table.published["T"][1]] == ["a > 9", "a > 6"]
     table.now_ms += DAY_MS + 1
     table.rows()
     assert [text for _, text, _ in table.published["T"][1]] == ["a > 9"]
-    table.filters.left(lambda _group: False)
+    table.leave("one", "two")
     table.now_ms += DAY_MS + 1
     table.rows()
     assert table.published["T"] is None
-
-
-def test_a_file_that_cannot_be_read_is_named_and_dropped(caplog: pytest.LogCaptureFixture) -> None:
-    table = Table()
-    table.filters.load(b"{")
-    assert table.rows() == {}
-    assert FILE in caplog.text
-    table.subscribe("a > 1", 1)
-    assert ("T", "g") in table.rows()

@@ -1,7 +1,8 @@
-"""State files with a bad row: it is named and set aside, what is beside it is kept."""
+"""State files with a bad entry: it is named and set aside, what is beside it is kept."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,53 +12,95 @@ from mqclient.wire.bodies.base import BodyError
 from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import Frame
-from mqserver.broker.state.reading import GROUPS, TOPICS, Kind
+from mqserver.broker.state.reading import Read, read_groups, read_topics
 from mqserver.probe import Probe
 from mqserver.standalone import Standalone
 from mqstore import fastjson
 
-BAD_ROWS: list[tuple[Any, str, dict[str, object]]] = [
-    (TOPICS, "topicName", {"perm": 2**31}),
-    (TOPICS, "topicName", {"readQueueNums": "many"}),
-    (GROUPS, "groupName", {"retryMaxTimes": -(2**31) - 1}),
-    (GROUPS, "groupName", {"retryQueueNums": "one"}),
+TOPICS = (read_topics, "topicConfigTable", "topicName")
+GROUPS = (read_groups, "subscriptionGroupTable", "groupName")
+Kind = tuple[Callable[[bytes], Read[Any]], str, str]
+
+BAD_ROWS: list[tuple[Kind, str, dict[str, object]]] = [
+    (TOPICS, "perm", {"perm": 2**31}),
+    (TOPICS, "perm", {"perm": 16}),
+    (TOPICS, "queues", {"readQueueNums": 70_000}),
+    (TOPICS, "queues", {"writeQueueNums": -1}),
+    (TOPICS, "readQueueNums", {"readQueueNums": "many"}),
+    (TOPICS, "topicFilterType", {"topicFilterType": "TAGS"}),
+    (TOPICS, "its topicName is", {"topicName": "other"}),
+    (GROUPS, "retryMaxTimes", {"retryMaxTimes": -(2**31) - 1}),
+    (GROUPS, "retryQueueNums", {"retryQueueNums": "one"}),
+    (GROUPS, "retryQueueNums", {"retryQueueNums": -1}),
+    (GROUPS, "its groupName is", {"groupName": "other"}),
 ]
 
 
-def text_of(kind: Any, **rows: object) -> bytes:
-    version = {"counter": 7, "timestamp": 1}
-    return fastjson.dumps({kind.rows: rows, "dataVersion": version}).encode()
+def text_of(kind: Kind, rows: dict[str, object], **more: object) -> bytes:
+    plain = {kind[1]: rows, "dataVersion": {"counter": 7, "timestamp": 1}, **more}
+    return fastjson.dumps(plain).encode()
 
 
-@pytest.mark.parametrize(("kind", "key", "bad"), BAD_ROWS)
-def test_a_bad_row_is_set_aside_and_named(
-    kind: Kind[Any], key: str, bad: dict[str, object], caplog: pytest.LogCaptureFixture
-) -> None:
-    text = text_of(kind, good={key: "good"}, odd={key: "odd", **bad})
-    kind.check(text)
-    assert not caplog.records, "only reading tells"
-    plain = kind.read(text).to_plain()
-    assert list(plain[kind.rows]) == ["good"]
+@pytest.mark.parametrize(("kind", "why", "bad"), BAD_ROWS)
+def test_a_bad_row_is_set_aside_and_named(kind: Kind, why: str, bad: dict[str, object]) -> None:
+    read, table, key = kind
+    odd = {key: "odd", **bad}
+    found = read(text_of(kind, {"good": {key: "good"}, "odd": odd}))
+    plain = found.content.to_plain()
+    assert list(plain[table]) == ["good"]
     assert plain["dataVersion"]["counter"] == 7
-    assert f"{kind.file}: odd is set aside" in caplog.text
-    assert fastjson.dumps({key: "odd", **bad}) in caplog.text, "the row is in the log, whole"
+    ((name, reason, entry),) = found.aside
+    assert name == "odd"
+    assert why in reason
+    assert fastjson.loads(entry) == odd, "the row is kept, whole"
 
 
 @pytest.mark.parametrize("kind", [TOPICS, GROUPS])
-def test_a_file_without_a_good_row_is_damaged(kind: Kind[Any]) -> None:
-    for text in (b"{", b"[]", b'{"%s":3}' % kind.rows.encode(), text_of(kind, odd={"perm": []})):
+@pytest.mark.parametrize("name", ["a/b", "..", "", "a\x00b", "x" * 263])
+def test_a_name_that_rocketmq_cannot_have_made_is_set_aside(kind: Kind, name: str) -> None:
+    read, _, key = kind
+    found = read(text_of(kind, {"good": {key: "good"}, name: {key: name}}))
+    assert [row[0] for row in found.aside] == [name]
+
+
+@pytest.mark.parametrize("kind", [TOPICS, GROUPS])
+@pytest.mark.parametrize("name", ["broker.a", "%RETRY%odd group", "Überweisung", "x" * 262])
+def test_an_odd_name_that_rocketmq_may_have_made_is_kept(kind: Kind, name: str) -> None:
+    read, table, key = kind
+    found = read(text_of(kind, {name: {key: name}}))
+    assert not found.aside
+    assert list(found.content.to_plain()[table]) == [name]
+
+
+def test_a_bad_version_begins_anew() -> None:
+    found = read_topics(text_of(TOPICS, {"T": {"topicName": "T"}}, dataVersion={"counter": "x"}))
+    assert found.content.data_version.counter == 0
+    assert [row[0] for row in found.aside] == ["dataVersion"]
+
+
+@pytest.mark.parametrize("kind", [TOPICS, GROUPS])
+def test_a_file_without_a_good_row_is_damaged(kind: Kind) -> None:
+    read, table, _ = kind
+    for text in (b"{", b"[]", b'{"%s":3}' % table.encode(), text_of(kind, {"odd": {"perm": []}})):
         with pytest.raises(BodyError):
-            kind.check(text)
+            read(text)
+    with pytest.raises(BodyError, match="byte 3"):
+        read(b'{"a\xff"')
+    with pytest.raises(BodyError, match="position 5"):
+        read(b'{"a":')
 
 
 def test_a_broker_starts_with_what_is_left(tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.mkdir()
     good = TopicConfig("Good", 3, 3).to_plain()
-    text = text_of(TOPICS, Good=good, Odd={**good, "topicName": "Odd", "perm": 2**31})
-    (config / TOPICS.file).write_bytes(text)
+    rows = {"Good": good, "Odd": {**good, "topicName": "Odd", "perm": 2**31}}
+    (config / "topics.json").write_bytes(text_of(TOPICS, rows))
     with Standalone(tmp_path) as mq, Probe(mq.broker_address) as probe:
         answer = probe.call(Frame(RequestCode.GET_ALL_TOPIC_CONFIG, {}))
-    rows = TopicConfigSerializeWrapper.from_json(answer.body).topic_config_table
-    assert rows["Good"].read_queue_nums == 3
-    assert "Odd" not in rows
+    found = TopicConfigSerializeWrapper.from_json(answer.body).topic_config_table
+    assert found["Good"].read_queue_nums == 3
+    assert "Odd" not in found
+    (aside,) = (tmp_path / "mqstack/quarantine").iterdir()
+    assert aside.name == "topics.json.entries.jsonl"
+    assert '"name":"Odd"' in aside.read_text()

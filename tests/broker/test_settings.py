@@ -1,5 +1,6 @@
 """The settings tables, the properties reader, precedence, and online update."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -162,7 +163,8 @@ class TestOnlineUpdate:
         def changed(now: Loaded) -> None:
             seen.append(broker_settings(now).broker_permission)
 
-        return OnlineSettings(loaded, tmp_path / "config/o.properties", changed), seen
+        path = tmp_path / "config/o.properties"
+        return OnlineSettings(loaded, path, changed, broker_settings), seen
 
     def test_an_allowed_key_changes_and_is_saved(self, tmp_path: Path) -> None:
         online, seen = self.make(tmp_path)
@@ -194,6 +196,41 @@ class TestOnlineUpdate:
         with pytest.raises(Refused):
             online.update("adminAllowAddresses=nonsense")
         assert "adminAllowAddresses=\n" in online.text()
+
+    def test_a_change_that_cannot_be_saved_is_none(self, tmp_path: Path) -> None:
+        online, seen = self.make(tmp_path)
+        (tmp_path / "config/o.properties.tmp").mkdir(parents=True)
+        with pytest.raises(Refused, match="cannot save"):
+            online.update("brokerPermission=4")
+        assert not seen, "nobody hears of a change that is not on the disk"
+        assert "brokerPermission=6\n" in online.text()
+        (tmp_path / "config/o.properties.tmp").rmdir()
+        assert online.update("brokerPermission=4")
+        assert seen == [4]
+
+    def test_a_damaged_file_is_read_from_its_previous_copy(self, tmp_path: Path) -> None:
+        online, _ = self.make(tmp_path)
+        online.update("brokerPermission=4")
+        online.update("brokerPermission=2")
+        path = tmp_path / "config/o.properties"
+        stamp = path.stat().st_mtime_ns
+        path.write_text("brokerPermission=6\n")
+        os.utime(path, ns=(stamp, stamp))
+        read = load(BROKER, override=lambda _: str(path))
+        assert read.values["brokerPermission"] == 4, "same time, other bytes: damage"
+        later = stamp + 1_000_000_000
+        os.utime(path, ns=(later, later))
+        read = load(BROKER, override=lambda _: str(path))
+        assert read.values["brokerPermission"] == 6, "an operator wrote it"
+
+    def test_a_bad_row_is_named_and_the_others_count(self, tmp_path: Path) -> None:
+        path = tmp_path / "config/o.properties"
+        path.parent.mkdir()
+        path.write_text("flushDiskType=SOMETIMES\nbrokerPermission=4\n")
+        read = load(BROKER, override=lambda _: str(path))
+        assert read.values["brokerPermission"] == 4
+        (warning,) = read.warnings
+        assert f"{path}:1: flushDiskType=SOMETIMES" in warning
 
 
 def test_namesrv_settings(tmp_path: Path) -> None:

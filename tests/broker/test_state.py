@@ -13,6 +13,7 @@ from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.groups import Groups
 from mqserver.broker.state.members import Member
 from mqserver.broker.state.producers import Producers
+from mqserver.broker.state.reading import read_groups, read_topics
 from mqserver.broker.state.saving import Saver
 from mqserver.broker.state.topics import Template, Topics, built_in, shown
 from mqserver.broker.table import CODE_FAMILIES, families_of, load_all
@@ -135,7 +136,7 @@ class TestTopics:
         text = room.topics.render()
         assert text.startswith(b'{\n\t"dataVersion":{\n\t\t"counter":1,\n\t\t"timestamp":7\n\t},')
         again = Room()
-        again.topics.load(text)
+        again.topics.load(read_topics(text).content)
         assert again.topics.wrapper() == room.topics.wrapper()
         assert "New" in again.plane.tables["topics"]
 
@@ -195,7 +196,7 @@ class TestGroups:
         room = Room()
         room.groups.put(SubscriptionGroupConfig("g", consume_enable=False, retry_max_times=3))
         again = Room()
-        again.groups.load(room.groups.render())
+        again.groups.load(read_groups(room.groups.render()).content)
         assert again.groups.find("g") == room.groups.find("g")
         assert again.groups.version == room.groups.version
 

@@ -32,7 +32,9 @@ class SocketlessNames:
             settings=frozen,
             routes=Routes(lambda: self.time, frozen.broker_expiry / 1000, self._forget),
             kv=KeyValues(folder / "kv.json"),
-            online=OnlineSettings(loaded, folder / "config/namesrv.properties", self._changed),
+            online=OnlineSettings(
+                loaded, folder / "config/namesrv.properties", self._changed, namesrv_settings
+            ),
             brokers=Guard("brokerAllowAddresses", frozen.broker_allow_addresses),
             publish=self._publish,
             is_open=lambda _connection: True,

@@ -1,6 +1,7 @@
 """The NameServer's key-value file: damage, its previous copy, saves that fail."""
 
-import errno
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -45,16 +46,44 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
         KeyValues(path)
 
 
-def test_the_previous_copy_is_kept_without_hard_links(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(errno.EPERM, "no hard links here")
-
-    monkeypatch.setattr("mqstore.files.os.link", refuse)
-    tables = KeyValues(tmp_path / "kv.json")
+def test_a_changed_file_is_damaged_if_nobody_wrote_it_since(tmp_path: Path) -> None:
+    path = tmp_path / "kv.json"
+    tables = KeyValues(path)
     tables.put("a", "key", "old")
     tables.put("a", "key", "new")
-    assert KeyValues(tmp_path / "kv.json").get("a", "key") == "new"
-    (tmp_path / "kv.json").write_bytes(b"{")
-    assert KeyValues(tmp_path / "kv.json").get("a", "key") == "old"
+    stamp = path.stat().st_mtime_ns
+    path.write_bytes(path.read_bytes().replace(b"new", b"nex"))
+    os.utime(path, ns=(stamp, stamp))
+    assert KeyValues(path).get("a", "key") == "old", "same time, other bytes"
+    os.utime(path, ns=(stamp + 10**9, stamp + 10**9))
+    assert KeyValues(path).get("a", "key") == "nex", "an operator wrote it"
+
+
+def test_a_bad_value_is_set_aside_and_the_others_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "kv.json"
+    path.write_text('{"configTable":{"a":{"k":"v","n":5,"none":null,"bad":[1]},"b":"no table"}}')
+    tables = KeyValues(path)
+    assert tables.table("a") == {"k": "v", "n": "5"}
+    assert tables.table("b") is None
+    (kept,) = (tmp_path / "mqstack/quarantine").iterdir()
+    text = kept.read_text()
+    assert '"name":"a bad"' in text
+    assert '"name":"b"' in text
+
+
+def test_the_command_of_the_refusal_works(tmp_path: Path) -> None:
+    path = tmp_path / "it's here" / "kv.json"
+    path.parent.mkdir()
+    path.write_bytes(b'{"configTable":{"a"')
+    (tmp_path / "it's here" / "kv.json.bak").write_bytes(b"{")
+    with pytest.raises(SettingsError) as refused:
+        KeyValues(path)
+    line = str(refused.value)
+    assert "\n" not in line
+    assert str(path) in line
+    assert "at position 19" in line
+    command = line.partition("begin without it: ")[2]
+    subprocess.run(["bash", "-c", command], check=True)
+    assert KeyValues(path).table("a") is None
+    kept = {found.name for found in (path.parent / "mqstack/quarantine").iterdir()}
+    assert kept == {"kv.json", "kv.json.bak"}

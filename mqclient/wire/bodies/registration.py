@@ -33,9 +33,11 @@ def read(body: bytes, compressed: bool = False) -> Registered | None:
     None for everything else, good or bad: `RegisterBrokerBody.decode` forgives, and says why not.
     """
     found = _core.read_registration(body, BYTES_MAX if compressed else None)
-    if found is None or not all_named(found[0]):
+    if found is None:
         return None
     topics, counter, timestamp, filter_servers = found
+    if not all_named(topics) or not all_named(filter_servers):
+        return None
     return Registered(topics, DataVersion(counter, timestamp), filter_servers)
 
 

@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Self
 
 from mqclient.wire.bodies import registration
-from mqclient.wire.bodies.base import Body, BodyError
+from mqclient.wire.bodies.base import Body, BodyError, fastjson_text
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.headers.base import Int32, Name, java_number, named
 from mqstore import fastjson
@@ -127,7 +127,7 @@ class RegisterBrokerBody(Body):
             return cls.from_json(data)
         try:
             return cls._from_stream(_inflate(data))
-        except (struct.error, ValueError, IndexError) as error:
+        except (struct.error, ValueError, TypeError, IndexError) as error:
             raise BodyError(f"compressed registration: {error}") from error
 
     @classmethod
@@ -144,7 +144,7 @@ class RegisterBrokerBody(Body):
         names = fastjson.loads(servers)
         return cls(
             TopicConfigSerializeWrapper(table, DataVersion.from_json(version)),
-            [str(name) for name in names] if isinstance(names, list) else [],
+            [named(fastjson_text(name)) for name in names] if isinstance(names, list) else [],
         )
 
 

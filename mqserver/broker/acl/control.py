@@ -20,6 +20,7 @@ from mqserver.broker.acl.files import AclFile, Places, Version, parse, read, wri
 from mqserver.config.load import SettingsError
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Tables
+from mqserver.services import Services
 from mqserver.watch import Stamp, Watch
 from mqstore.lean import dataclass
 
@@ -111,10 +112,10 @@ class AccessControl:
             self._reload()
         log.info("access control: %d accounts", len(self._loaded.accounts))
 
-    def start(self, denials: Denials) -> None:
+    def start(self, denials: Denials, services: Services | None = None) -> None:
         """Watch the files, and tell of refusals. denials: what the plane refused."""
         self._denials = denials
-        self._watch.start()
+        self._watch.start(services)
 
     def stop(self) -> None:
         """End the thread."""

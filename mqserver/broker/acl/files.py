@@ -123,8 +123,12 @@ def write(path: Path, data: dict[str, Any]) -> None:
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text = yaml.dump(data, None, dumper, default_flow_style=False, sort_keys=False,
-                     allow_unicode=True)  # fmt: skip
+    try:
+        text = yaml.dump(data, None, dumper, default_flow_style=False, sort_keys=False,
+                         allow_unicode=True)  # fmt: skip
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # Values that RocketMQ does not know are kept, but not every one can be written.
+        raise AclError(f"{path} cannot be written: {type(error).__name__}") from None
     if len(text.encode()) > FILE_BYTES_MAX:
         raise AclError(f"{path} would be over {FILE_BYTES_MAX} bytes")
     path = path.resolve()  # a link stays a link
@@ -219,6 +223,8 @@ def _version(data: dict[str, Any], now_ms: int) -> Version:
     counter, timestamp = first.get("counter", 0), first.get("timestamp", 0)
     if not isinstance(counter, int) or not isinstance(timestamp, int):
         raise AclError("dataVersion needs a whole counter and a whole timestamp")
+    if not all(-(2**63) <= number < 2**63 for number in (counter, timestamp)):
+        raise AclError("dataVersion has a number of over 64 bits")
     return Version(counter, timestamp)
 
 

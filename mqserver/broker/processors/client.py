@@ -66,7 +66,6 @@ def _consumer(broker: BrokerContext, data: ConsumerData, member: Member, by: str
         flag = unit_flag(topic, data.unit_mode)
         broker.topics.ensure(topic, group.retry_queue_nums, flag, by)
     broker.consumers.register(data, member)
-    broker.filters.subscribed(data.group_name, data.subscription_data_set)
 
 
 def _constant(text: str | None, known: tuple[str, ...]) -> str | None:

@@ -47,11 +47,18 @@ class Consumers:
     """The table of consumer groups.
 
     notify: told a group and the connections of its members after a change of membership or
-    subscriptions; `always` is set when a connection was lost.
+    subscriptions; `always` is set when a connection was lost. follow: told the subscriptions of a
+    group that count, none when its last member left; after each change and under the lock.
     """
 
-    def __init__(self, tables: Tables, notify: Callable[[str, list[int], bool], None]) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        notify: Callable[[str, list[int], bool], None],
+        follow: Callable[[str, Iterable[SubscriptionData]], None] = lambda _group, _wanted: None,
+    ) -> None:
         self._lock = threading.Lock()
+        self._follow = follow
         self._groups: dict[str, ConsumerGroup] = {}
         self._tables = tables
         self._notify = notify
@@ -145,6 +152,7 @@ class Consumers:
     def _publish(self, name: str, group: ConsumerGroup) -> None:
         """Under the lock, so that rows arrive in the order of the changes."""
         online = bool(group.members)
+        self._follow(name, group.subscriptions.values() if online else ())
         self._tables.publish("subscriptions", {name: _row(group) if online else None})
         ids = GetConsumerListByGroupResponseBody(group.client_ids())
         self._tables.publish("answers", {f"38|{name}": ids.to_json() if online else None})

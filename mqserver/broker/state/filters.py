@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from mqclient.wire.bodies.base import BodyError
 from mqclient.wire.bodies.filters import (
     BloomFilterData,
     ConsumerFilterData,
@@ -18,6 +17,7 @@ from mqclient.wire.bodies.filters import (
     FilterDataMapByTopic,
 )
 from mqclient.wire.bodies.heartbeat import SubscriptionData
+from mqserver.broker.state.reading import bad_name
 from mqserver.broker.tags import is_tag_type, sql_error
 from mqstore import bloom_bits, fastjson
 
@@ -67,30 +67,26 @@ class Filters:
         self._publish = publish
         self._groups: dict[str, dict[str, ConsumerFilterData]] = {}
 
-    def load(self, text: bytes | None) -> None:
-        """Take what the file says; all of it is dropped where its bits have another shape.
+    def load(self, rows: list[ConsumerFilterData] | None) -> None:
+        """Take what the file says, but filters whose bits have another shape.
 
-        A file that cannot be read is dropped with a warning: heartbeats bring their filters again.
+        RocketMQ drops the whole file then. Consumers bring such filters again.
         """
-        if not text or not text.strip():
-            return
-        try:
-            wrapper = ConsumerFilterWrapper.from_json(text)
-        except BodyError as error:
-            _log.warning("%s cannot be read (%s): consumers bring their filters again", FILE, error)
-            return
         groups: dict[str, dict[str, ConsumerFilterData]] = {}
-        for topic, by_group in wrapper.filter_data_by_topic.items():
-            for group, row in by_group.group_filter_data.items():
-                if row.bloom_filter_data != self._shape.bits(group, topic):
-                    return
-                if row.dead_time < row.born_time:
-                    row.dead_time = self._now_ms() - DEAD_BEFORE_LOAD_MS
-                row.dead = True
-                groups.setdefault(group, {})[topic] = row
+        dropped = 0
+        for row in rows or ():
+            if row.bloom_filter_data != self._shape.bits(row.consumer_group, row.topic):
+                dropped += 1
+                continue
+            if row.dead_time < row.born_time:
+                row.dead_time = self._now_ms() - DEAD_BEFORE_LOAD_MS
+            row.dead = True
+            groups.setdefault(row.consumer_group, {})[row.topic] = row
+        if dropped:
+            _log.warning("%s: %d filters with bits of another shape are dropped", FILE, dropped)
         with self._lock:
             self._groups = groups
-            self._tell(set(wrapper.filter_data_by_topic))
+            self._tell({topic for of_group in groups.values() for topic in of_group})
 
     def render(self) -> bytes:
         """The file's text, as RocketMQ writes it; long dead filters are left out for good."""
@@ -105,12 +101,19 @@ class Filters:
                     of_topic.group_filter_data[group] = row
         return fastjson.dumps(wrapper.to_plain(), pretty=True).encode()
 
-    def subscribed(self, group: str, subscriptions: list[SubscriptionData]) -> None:
-        """Take a heartbeat's subscriptions; filters of other topics of the group are dead now."""
+    def follow(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
+        """Take what a group subscribes to now; its filters of other topics are dead from now on.
+
+        A group that nobody is online of subscribes to nothing.
+
+        The table of consumers decides which member's expression counts. A version kept here would
+        outlive the client that sent it, and one that is never exceeded would lock the others out.
+        """
         wanted = {
             subscription.topic: subscription
             for subscription in subscriptions
             if not is_tag_type(subscription.expression_type)
+            and bad_name(subscription.topic) is None
             and sql_error(subscription.expression_type, subscription.sub_string) is None
         }
         if not wanted and group not in self._groups:
@@ -122,28 +125,15 @@ class Filters:
         if any(changed):
             self._save(FILE)
 
-    def left(self, is_online: Callable[[str], bool]) -> None:
-        """Filters of groups that nobody is online of are dead from now on."""
-        with self._lock:
-            gone = [rows for group, rows in self._groups.items() if not is_online(group)]
-            changed = [self._bury(row) for rows in gone for row in rows.values()]
-        if any(changed):
-            self._save(FILE)
-
     def _take(
         self, group: str, rows: dict[str, ConsumerFilterData], subscription: SubscriptionData
     ) -> bool:
         topic = subscription.topic
         known = rows.get(topic)
-        if known is not None and not known.dead:
-            is_same = known.expression == subscription.sub_string
-            if subscription.sub_version <= known.client_version or is_same:
-                known.client_version = max(known.client_version, subscription.sub_version)
-                return False
         if known is not None and known.expression == subscription.sub_string:
-            known.client_version = max(known.client_version, subscription.sub_version)
-            known.dead, known.dead_time = False, 0
-            return True
+            known.client_version = subscription.sub_version
+            was_dead, known.dead, known.dead_time = known.dead, False, 0
+            return was_dead
         rows[topic] = ConsumerFilterData(
             group,
             topic,

@@ -10,14 +10,13 @@ from dataclasses import replace
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from mqserver.broker import topic_names as names
-from mqserver.broker.state import reading
 from mqserver.broker.state.topics import OURSELVES
 from mqserver.plane import Tables
 from mqstore import fastjson
 
 log = logging.getLogger("mqserver.broker")
 
-FILE = reading.GROUPS.file
+FILE = "subscriptionGroup.json"
 
 
 class Groups:
@@ -45,11 +44,10 @@ class Groups:
         self._light = light
         self.version = DataVersion(0, now_ms())
 
-    def load(self, text: bytes | None) -> None:
+    def load(self, wrapper: SubscriptionGroupWrapper | None) -> None:
         """Take what the file says on top of the system's groups, and publish all."""
         with self._lock:
-            if text and text.strip():
-                wrapper = reading.GROUPS.read(text)
+            if wrapper is not None:
                 self._rows.update(wrapper.subscription_group_table)
                 self.version = wrapper.data_version
             self._publish(self._rows, replace_all=True)

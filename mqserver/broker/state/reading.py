@@ -1,74 +1,185 @@
-"""State files of rows by name: a row that cannot be read is set aside, the others are kept."""
+"""State files of rows by name: a row that cannot be used is set aside, the others are kept."""
 
 from __future__ import annotations
 
-import logging
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from mqclient.wire.bodies.base import Body, BodyError
+from mqclient.wire.bodies.common import DataVersion
+from mqclient.wire.bodies.filters import ConsumerFilterData
 from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from mqclient.wire.headers.base import named
 from mqstore import fastjson
 
-Wrapper = TypeVar("Wrapper", bound=Body)
+Content = TypeVar("Content")
+Row = TypeVar("Row", bound=Body)
 
-log = logging.getLogger("mqserver.broker")
+QUEUES_MAX = 65_536
+"""Of one topic."""
+PERM_MAX = 15
+"""All bits that RocketMQ knows: priority, read, write, inherit."""
+FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
+
+Aside = tuple[str, str, str]
+"""An entry that cannot be used: its name, what is wrong with it, its text."""
 
 
-class Kind(NamedTuple, Generic[Wrapper]):
-    """A state file. wrapper: its whole body. rows: the JSON name of its table of `row`."""
+class Read(NamedTuple, Generic[Content]):
+    """What can be used of a file, and what cannot."""
 
-    file: str
-    wrapper: type[Wrapper]
-    rows: str
-    row: type[Body]
+    content: Content
+    aside: list[Aside]
 
-    def check(self, text: bytes) -> None:
-        """Raises BodyError where nothing of the file can be used."""
-        self._split(text)
 
-    def read(self, text: bytes) -> Wrapper:
-        """What can be used of the file; each row that cannot is logged with its text.
+def read_topics(text: bytes) -> Read[TopicConfigSerializeWrapper]:
+    """`topics.json`. Raises BodyError where nothing of it can be used."""
+    plain = _object(text)
+    found = _rows(plain, "topicConfigTable", TopicConfig, _topic_flaw)
+    version = _version(plain, found.aside)
+    return Read(TopicConfigSerializeWrapper(found.content, version), found.aside)
 
-        Raises BodyError as `check` does.
-        """
-        wrapper, aside = self._split(text)
-        for name, (row, reason) in aside.items():
-            log.error("%s: %s is set aside (%s): %s", self.file, name, reason, fastjson.dumps(row))
-        return wrapper
 
-    def _split(self, text: bytes) -> tuple[Wrapper, dict[str, tuple[object, str]]]:
+def read_groups(text: bytes) -> Read[SubscriptionGroupWrapper]:
+    """`subscriptionGroup.json`. Raises BodyError where nothing of it can be used."""
+    plain = _object(text)
+    found = _rows(plain, "subscriptionGroupTable", SubscriptionGroupConfig, _group_flaw)
+    version = _version(plain, found.aside)
+    return Read(SubscriptionGroupWrapper(found.content, version), found.aside)
+
+
+def read_filters(text: bytes) -> Read[list[ConsumerFilterData]]:
+    """`consumerFilter.json`. Raises BodyError where nothing of it can be used."""
+    kept: list[ConsumerFilterData] = []
+    aside: list[Aside] = []
+    for topic, of_topic in _table(_object(text), "filterDataByTopic").items():
         try:
-            return self.wrapper.from_json(text), {}
-        except BodyError:
-            plain = _object(text)
-            rows = plain.get(self.rows) if plain is not None else None
-            if plain is None or not isinstance(rows, dict):
-                raise
-            aside = {}
-            for name, row in rows.items():
-                try:
-                    self.row.from_plain(row)
-                except BodyError as error:
-                    aside[str(name)] = (row, str(error))
-            if len(aside) in (0, len(rows)):
-                raise
-        kept = {name: row for name, row in rows.items() if str(name) not in aside}
-        return self.wrapper.from_plain({**plain, self.rows: kept}), aside
+            by_group = _table(of_topic if isinstance(of_topic, dict) else {}, "groupFilterData")
+        except BodyError as error:
+            aside.append(_aside(topic, str(error), of_topic))
+            continue
+        if not isinstance(of_topic, dict):
+            aside.append(_aside(topic, "not an object", of_topic))
+        rows = _take(by_group, ConsumerFilterData, _filter_flaw)
+        for group, row in rows.content.items():
+            if row.topic == topic:
+                kept.append(row)
+            else:
+                aside.append(_aside(f"{group} of {topic}", "another topic", by_group[group]))
+        aside += [(f"{group} of {topic}", flaw, entry) for group, flaw, entry in rows.aside]
+    return _unless_all_are_bad(Read(kept, aside))
 
 
-def _object(text: bytes) -> dict[str, object] | None:
+def bad_name(name: str) -> str | None:
+    """Why a topic or a group cannot have this name, None if it can.
+
+    RocketMQ takes any group from a heartbeat, and makes a topic and its folder of it: what it may
+    have made is kept, however odd.
+    """
     try:
-        plain = fastjson.loads(text)
-    except ValueError:
-        return None
-    return plain if isinstance(plain, dict) else None
+        named(name)
+    except ValueError as error:
+        return str(error)
+    if not name:
+        return "an empty name"
+    if "/" in name or name in (".", ".."):
+        return "a name that is no folder's"
+    return None
 
 
-TOPICS = Kind("topics.json", TopicConfigSerializeWrapper, "topicConfigTable", TopicConfig)
-GROUPS = Kind(
-    "subscriptionGroup.json",
-    SubscriptionGroupWrapper,
-    "subscriptionGroupTable",
-    SubscriptionGroupConfig,
-)
+def _topic_flaw(name: str, row: TopicConfig) -> str | None:
+    if row.topic_name != name:
+        return f"its topicName is {row.topic_name!r}"
+    for queues in (row.read_queue_nums, row.write_queue_nums):
+        if not 0 <= queues <= QUEUES_MAX:
+            return f"{queues} queues: must be 0 to {QUEUES_MAX}"
+    if not 0 <= row.perm <= PERM_MAX:
+        return f"perm={row.perm}: must be 0 to {PERM_MAX}"
+    if row.topic_filter_type not in FILTER_TYPES:
+        return f"topicFilterType={row.topic_filter_type}: must be one of {', '.join(FILTER_TYPES)}"
+    return None
+
+
+def _group_flaw(name: str, row: SubscriptionGroupConfig) -> str | None:
+    if row.group_name != name:
+        return f"its groupName is {row.group_name!r}"
+    if not 0 <= row.retry_queue_nums <= QUEUES_MAX:
+        return f"retryQueueNums={row.retry_queue_nums}: must be 0 to {QUEUES_MAX}"
+    return None
+
+
+def _filter_flaw(group: str, row: ConsumerFilterData) -> str | None:
+    if row.consumer_group != group:
+        return f"its consumerGroup is {row.consumer_group!r}"
+    return bad_name(row.topic)
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    """Raises BodyError with the byte at which the text ends to be JSON."""
+    try:
+        plain = fastjson.loads(text.decode())
+    except UnicodeDecodeError as error:
+        raise BodyError(f"no UTF-8 text at byte {error.start}") from error
+    except ValueError as error:
+        raise BodyError(f"no JSON: {error}") from error
+    if not isinstance(plain, dict):
+        raise BodyError("not an object at byte 0")
+    return plain
+
+
+def _table(plain: dict[str, Any], name: str) -> dict[str, Any]:
+    table = plain.get(name)
+    if table is None:
+        return {}
+    if not isinstance(table, dict):
+        raise BodyError(f"{name} is not a table")
+    return table
+
+
+def _rows(
+    plain: dict[str, Any], name: str, kind: type[Row], flaw: Callable[[str, Row], str | None]
+) -> Read[dict[str, Row]]:
+    return _unless_all_are_bad(_take(_table(plain, name), kind, flaw))
+
+
+def _take(
+    table: dict[str, Any], kind: type[Row], flaw: Callable[[str, Row], str | None]
+) -> Read[dict[str, Row]]:
+    kept: dict[str, Row] = {}
+    aside: list[Aside] = []
+    for name, entry in table.items():
+        try:
+            row = kind.from_plain(entry)
+            wrong = bad_name(name) or flaw(name, row)
+        except BodyError as error:
+            wrong = str(error)
+        if wrong is None:
+            kept[name] = row
+        else:
+            aside.append(_aside(name, wrong, entry))
+    return Read(kept, aside)
+
+
+def _unless_all_are_bad(read: Read[Content]) -> Read[Content]:
+    """A file of which no entry can be used is damaged as a whole."""
+    if read.aside and not read.content:
+        name, wrong, _ = read.aside[0]
+        raise BodyError(f"{name}: {wrong}")
+    return read
+
+
+def _version(plain: dict[str, Any], aside: list[Aside]) -> DataVersion:
+    """The table's version; one that cannot be used begins anew."""
+    entry = plain.get("dataVersion")
+    if entry is None:
+        return DataVersion()
+    try:
+        return DataVersion.from_plain(entry)
+    except BodyError as error:
+        aside.append(_aside("dataVersion", str(error), entry))
+        return DataVersion()
+
+
+def _aside(name: str, wrong: str, entry: object) -> Aside:
+    return name, wrong, fastjson.dumps(entry)

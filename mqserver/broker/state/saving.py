@@ -8,11 +8,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from mqserver.services import Services
+
 log = logging.getLogger("mqserver.broker")
 DELAY_S = 0.1
 """A change is on the disk this long after it was made, at the latest."""
 
 
+THREAD = "state-saver"
 RETRY_MAX_S = 10.0
 """A save that fails is tried again after a pause that doubles from DELAY_S up to this."""
 
@@ -20,11 +23,15 @@ RETRY_MAX_S = 10.0
 class Saver:
     """Renders and saves named state files.
 
-    save: writes one file atomically and durably (`Store.save_state`).
+    save: writes one file atomically and durably (`Store.save_state`). services: told whether all
+    that changed is saved.
     """
 
-    def __init__(self, save: Callable[[str, bytes], None]) -> None:
+    def __init__(
+        self, save: Callable[[str, bytes], None], services: Services | None = None
+    ) -> None:
         self._save = save
+        self._services = services or Services()
         self._renders: dict[str, Callable[[], bytes]] = {}
         self._dirty: set[str] = set()
         self._wake = threading.Event()
@@ -38,7 +45,7 @@ class Saver:
         self._pause_s = DELAY_S
         self._asked: Counter[str] = Counter()
         self._covered: Counter[str] = Counter()
-        self._thread = threading.Thread(target=self._run, name="state-saver", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
 
     def add(self, name: str, render: Callable[[], bytes]) -> None:
         """Register a file and the function that renders it."""
@@ -117,20 +124,22 @@ class Saver:
         try:
             self.save_now(name)
         except OSError as error:
-            self._put_off(name)
+            self._put_off(name, error)
             log.error("cannot save %s, tried again in %.1f s: %s", name, self._pause_s, error)
             return error
         except Exception as error:  # whoever waits must hear of it, and the thread must go on
-            self._put_off(name)
+            self._put_off(name, error)
             log.exception("cannot save %s, tried again in %.1f s", name, self._pause_s)
             return error
         self._failed.discard(name)
         if not self._failed:
             self._pause_s = DELAY_S
+            self._services.succeeded(THREAD)
         return None
 
-    def _put_off(self, name: str) -> None:
+    def _put_off(self, name: str, error: Exception) -> None:
         """Keep what could not be saved, for another try."""
         self._failed.add(name)
+        self._services.failed(THREAD, f"{name} cannot be saved: {error}")
         self._pause_s = min(self._pause_s * 2, RETRY_MAX_S)
         self._retry_at = time.monotonic() + self._pause_s

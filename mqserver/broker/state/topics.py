@@ -10,7 +10,7 @@ from dataclasses import replace
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqserver.broker import topic_names as names
-from mqserver.broker.state import reading
+from mqserver.broker.state.reading import QUEUES_MAX as QUEUES_MAX
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Tables
 from mqstore import fastjson
@@ -18,11 +18,9 @@ from mqstore.lean import dataclass
 
 log = logging.getLogger("mqserver.broker")
 
-FILE = reading.TOPICS.file
+FILE = "topics.json"
 READ, WRITE, INHERIT = 4, 2, 1
 READ_WRITE = READ | WRITE
-QUEUES_MAX = 65_536
-"""Of one topic."""
 SCHEDULE_QUEUES = 18
 BENCHMARK_QUEUES = 1024
 CLUSTER_QUEUES = 16
@@ -102,11 +100,10 @@ class Topics:
         self._light = light
         self.version = DataVersion(0, now_ms())
 
-    def load(self, text: bytes | None) -> None:
+    def load(self, wrapper: TopicConfigSerializeWrapper | None) -> None:
         """Take what the file says on top of the built-in topics, and publish all."""
         with self._lock:
-            if text and text.strip():
-                wrapper = reading.TOPICS.read(text)
+            if wrapper is not None:
                 self._rows.update(wrapper.topic_config_table)
                 self.version = wrapper.data_version
             self._publish(self._rows, replace_all=True)

@@ -55,10 +55,9 @@ class Checks:
 
     def _run(self) -> None:
         while not self._stopping.wait(self._broker.settings.transaction_check_interval / 1000):
-            try:
+            # After a failure the next pass begins where this one did.
+            with self._broker.services.round(self._thread.name):
                 self.run_once()
-            except Exception:
-                log.exception("a check of half messages failed; the next one begins where it did")
 
     def run_once(self) -> None:
         """One pass over the half messages."""

@@ -42,11 +42,20 @@ pub enum FastjsonError {
 /// # Errors
 /// `FastjsonError` where fastjson would fail too, and at the limits of this module.
 pub fn to_strict(text: &str) -> Result<String, FastjsonError> {
-    if text.len() > MAX_TEXT_BYTES {
+    to_strict_within(text, MAX_TEXT_BYTES)
+}
+
+/// As [`to_strict`] with another limit, for text that does not come from a peer.
+///
+/// # Errors
+/// As [`to_strict`].
+pub fn to_strict_within(text: &str, bytes_max: usize) -> Result<String, FastjsonError> {
+    if text.len() > bytes_max {
         return Err(FastjsonError::Size);
     }
     let mut rewriter = Rewriter {
         text,
+        bytes_max,
         position: 0,
         depth: 0,
         key_depth: 0,
@@ -64,6 +73,7 @@ pub fn to_strict(text: &str) -> Result<String, FastjsonError> {
 /// Walks the text once, copying what is strict and mending the rest.
 struct Rewriter<'a> {
     text: &'a str,
+    bytes_max: usize,
     position: usize,
     depth: usize,
     key_depth: usize,
@@ -71,7 +81,7 @@ struct Rewriter<'a> {
 
 impl Rewriter<'_> {
     fn value(&mut self, out: &mut Vec<u8>) -> Result<(), FastjsonError> {
-        if out.len() > MAX_TEXT_BYTES {
+        if out.len() > self.bytes_max {
             return Err(FastjsonError::Size);
         }
         match self.peek() {

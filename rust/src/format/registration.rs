@@ -186,11 +186,18 @@ struct Version {
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
+/// All of a row: what the reader that forgives refuses, is no row here either.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RowText {
+struct RowText<'a> {
+    #[serde(rename = "order")]
+    _order: Option<bool>,
     perm: i32,
     read_queue_nums: i32,
+    #[serde(borrow, rename = "topicFilterType")]
+    _topic_filter_type: Option<Text<'a>>,
+    #[serde(borrow, rename = "topicName")]
+    topic_name: Text<'a>,
     topic_sys_flag: i32,
     write_queue_nums: i32,
 }
@@ -215,7 +222,10 @@ impl<'de> Visitor<'de> for RowsVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Rows<'de>, A::Error> {
         let mut rows = Vec::new();
-        while let Some((Text(name), row)) = map.next_entry::<Text<'de>, RowText>()? {
+        while let Some((Text(name), row)) = map.next_entry::<Text<'de>, RowText<'de>>()? {
+            if row.topic_name.0 != name {
+                return Err(serde::de::Error::custom("a topic under another's name"));
+            }
             rows.push((
                 name,
                 Row {
@@ -289,6 +299,11 @@ mod tests {
             (r#""perm":6,"#, ""),
             (r#""perm":6"#, r#""perm":99999999999"#),
             (r#""perm":6"#, r#""perm":6.0"#),
+            (r#""topicName":"T""#, r#""topicName":null"#),
+            (r#""topicName":"T""#, r#""topicName":"U""#),
+            (r#""topicName":"T","#, ""),
+            (r#""topicFilterType":"SINGLE_TAG""#, r#""topicFilterType":[]"#),
+            (r#""order":false"#, r#""order":{}"#),
             (r#""counter":7"#, r#"counter:7"#),
             (r#""filterServerList":["a:1"],"#, ""),
         ] {

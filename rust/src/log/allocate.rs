@@ -1,6 +1,7 @@
 //! The allocation thread: blocks, warm pages and the next file, ready before the writer comes.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -13,6 +14,7 @@ use super::segment::Segment;
 use super::segments::Segments;
 use super::stall::Stall;
 use super::writer::Writer;
+use crate::services;
 
 /// Bytes kept warm ahead of the writer: 10 ms at the speed of memory. They cost memory and, with
 /// SYNC_FLUSH, a write of zeros, so an idle log should not have more of them.
@@ -197,7 +199,7 @@ impl<F: Files> Drop for Allocator<F> {
         self.ahead.for_thread.notify_one();
         self.ahead.tell(None);
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was printed when it happened.
+            // No panic ends it.
             let _ = thread.join();
         }
         let prepared = self.ahead.state.lock().prepared.take();
@@ -219,13 +221,22 @@ struct Worker<F: Files> {
 impl<F: Files> Worker<F> {
     fn run(&self) {
         while self.wait() {
-            let failure = self.work().err();
+            let failure = self.work_or_say_why().err();
             if let Some(error) = &failure {
                 // The writer meets the same error when it gets there, and answers with it.
                 tracing::warn!(%error, "nothing is ready ahead of the commit log's writer");
             }
             self.ahead.tell(failure);
         }
+    }
+
+    /// A panic is an error like others: the thread goes on, and the writer hears of it.
+    fn work_or_say_why(&self) -> io::Result<()> {
+        catch_unwind(AssertUnwindSafe(|| self.work())).unwrap_or_else(|panic| {
+            let reason = format!("panicked: {}", services::words(&*panic));
+            tracing::error!(reason, "the thread that prepares log files failed");
+            Err(io::Error::other(reason))
+        })
     }
 
     /// Waits for the writer; false when stopped.

@@ -19,6 +19,7 @@ mod registration;
 mod request;
 mod server;
 mod server_settings;
+mod state;
 mod store;
 mod store_arguments;
 mod store_results;
@@ -57,6 +58,8 @@ mod _core {
     use super::request::{Event, Request};
     #[pymodule_export]
     use super::server::{Server, ServerStopped};
+    #[pymodule_export]
+    use super::state::StateFiles;
     #[pymodule_export]
     use super::store::Store;
     #[pymodule_export]

@@ -300,6 +300,14 @@ impl Server {
         counters
     }
 
+    /// Threads and tasks that have failed: how many times, and why if they still do.
+    fn failures(&self) -> std::collections::BTreeMap<&'static str, (u64, Option<String>)> {
+        let all = self.core.services.all();
+        all.into_iter()
+            .map(|(name, failed)| (name, (failed.count, failed.now)))
+            .collect()
+    }
+
     /// What was stored, read and delivered natively since the last call.
     fn take_traffic(&self) -> Vec<TrafficRow> {
         let taken = self.core.traffic.take();

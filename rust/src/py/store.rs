@@ -10,11 +10,12 @@ use pyo3::types::{PyBytes, PyDict};
 
 use super::errors::raise;
 use super::filter::filter;
+use super::state::{aside, read_checked};
 use super::store_arguments::{address, wall_ms};
 use super::store_results::{GetResult, PutResult, QueryResult, cleaned, waited};
 use super::store_settings::read_settings;
 use crate::clock::SystemClock;
-use crate::store::{self, GetRequest, PutRequest, ReadMode};
+use crate::store::{self, Aside, GetRequest, PutRequest, ReadMode};
 
 /// An open store directory: one writer, any number of readers. Methods may be called from any
 /// thread; each releases the GIL while it works.
@@ -327,25 +328,33 @@ impl Store {
     }
 
     /// Reads `config/{name}`, or its .bak when it is missing or damaged, or None. `check` is
-    /// called with the bytes and raises where they are no such file.
+    /// called with the bytes and raises where they are no such file; what it returns is returned.
     #[pyo3(signature = (name, check=None))]
-    fn load_state<'py>(
+    fn load_state(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         name: &str,
         check: Option<Py<PyAny>>,
-    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let checked = |bytes: &[u8]| match &check {
-            None => Ok(()),
-            Some(check) => Python::attach(|py| match check.call1(py, (PyBytes::new(py, bytes),)) {
-                Ok(_) => Ok(()),
-                Err(error) => Err(error.value(py).to_string()),
-            }),
-        };
-        let text = self
-            .run(py, |store| store.load_checked_state(name, checked))?
-            .map_err(raise)?;
-        Ok(text.map(|text| PyBytes::new(py, &text)))
+    ) -> PyResult<Option<Py<PyAny>>> {
+        let checked = |bytes: &[u8]| read_checked(check.as_ref(), bytes);
+        self.run(py, |store| store.load_checked_state(name, checked))?
+            .map_err(raise)
+    }
+
+    /// Keeps entries of a state file that cannot be used, (name, reason, text), and logs them.
+    fn set_state_aside(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        entries: Vec<(String, String, String)>,
+    ) -> PyResult<()> {
+        let entries: Vec<Aside> = entries.into_iter().map(aside).collect();
+        self.run(py, |store| store.set_state_aside(name, &entries))
+    }
+
+    /// Every consume queue there is: topic to queue ids.
+    fn queues(&self, py: Python<'_>) -> PyResult<BTreeMap<String, Vec<i32>>> {
+        self.run(py, store::Store::queues)
     }
 
     /// Figures of the store by RocketMQ's runtime keys.
@@ -361,6 +370,15 @@ impl Store {
     /// Why the store accepts no more puts (poisoned, or the disk is full), or None.
     fn refusal(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.run(py, store::Store::refusal)
+    }
+
+    /// Threads that have failed: how many times, and why if they still do.
+    fn failures(&self, py: Python<'_>) -> PyResult<BTreeMap<&'static str, (u64, Option<String>)>> {
+        let all = self.run(py, store::Store::failures)?;
+        Ok(all
+            .into_iter()
+            .map(|(name, failed)| (name, (failed.count, failed.now)))
+            .collect())
     }
 
     /// Takes the settings of cleaning among these.

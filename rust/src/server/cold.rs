@@ -12,6 +12,9 @@ use super::slice;
 use crate::format::remoting::Head;
 use crate::store::ReadMode;
 
+/// What the threads are called together.
+const THREADS: &str = "mq-cold";
+
 /// Body of a thread that may wait for the disk; ends when the queue is closed.
 pub(super) fn read_cold(core: &Arc<Core>) {
     let Some(store) = core.store.clone() else {
@@ -27,9 +30,15 @@ pub(super) fn read_cold(core: &Arc<Core>) {
                     continue;
                 }
                 core.counters.cold_reads.one();
-                let mut out = Vec::new();
-                task.answer(core, &store, ReadMode::Wait, &mut out);
-                write(core, &peer, &out);
+                let read = || {
+                    let mut out = Vec::new();
+                    task.answer(core, &store, ReadMode::Wait, &mut out);
+                    write(core, &peer, &out);
+                };
+                if core.services.round(THREADS, read).is_err() {
+                    // Its client would wait for an answer that no longer comes.
+                    peer.close();
+                }
             }
             Popped::Timeout => {}
             Popped::Closed => return,

@@ -26,6 +26,7 @@ use super::tls::Tls;
 use super::traffic::Traffic;
 use super::turns::LongTurns;
 use crate::clock::Clock;
+use crate::services::Services;
 use crate::store::Store;
 
 /// Settings that contradict each other.
@@ -76,6 +77,8 @@ pub struct Core {
     pub tls: Tls,
     /// Places of connections that ask for more than a short turn takes.
     pub(super) long_turns: LongTurns,
+    /// Threads and tasks of the server, as far as they failed.
+    pub services: Services,
     /// Set while stopping: connections are not read any more.
     draining: AtomicBool,
 }
@@ -115,6 +118,7 @@ impl Core {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Arc::new(Self {
             locks: Locks::new(Arc::clone(&clock)),
+            services: Services::default(),
             tls: Tls::new(&settings.tls),
             settings,
             clock,

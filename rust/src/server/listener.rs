@@ -49,7 +49,11 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Accepts until the task is aborted.
-pub(super) async fn accept(core: Arc<Core>, listener: tokio::net::TcpListener, fast_port: bool) {
+pub(super) async fn accept(
+    core: Arc<Core>,
+    listener: Arc<tokio::net::TcpListener>,
+    fast_port: bool,
+) {
     let mut back_off = BACK_OFF_MIN;
     loop {
         match listener.accept().await {

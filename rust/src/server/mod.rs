@@ -53,6 +53,7 @@ mod slice;
 mod spare;
 mod split;
 mod stats;
+mod supervise;
 mod tables;
 mod tls;
 mod traffic;

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::core::Core;
 use super::limits::COLD_THREADS;
 use super::settings::Kind;
-use super::{cold, hold, listener, overload};
+use super::{cold, hold, listener, overload, supervise};
 use crate::store::Delivered;
 
 /// How often a stop looks whether the hand-off is empty.
@@ -58,11 +58,20 @@ impl Server {
             fast.map(|(listener, _)| (listener, true)),
         ];
         for (listener, is_fast) in ports.into_iter().flatten() {
-            let listener = tokio::net::TcpListener::from_std(listener)?;
-            accepting.spawn(listener::accept(Arc::clone(&core), listener, is_fast));
+            let listener = Arc::new(tokio::net::TcpListener::from_std(listener)?);
+            let accept = move |core| listener::accept(core, Arc::clone(&listener), is_fast);
+            accepting.spawn(supervise::supervise(Arc::clone(&core), "accept", accept));
         }
-        runtime.spawn(hold::keep_time(Arc::clone(&core)));
-        runtime.spawn(overload::keep_queues(Arc::clone(&core)));
+        runtime.spawn(supervise::supervise(
+            Arc::clone(&core),
+            "holds",
+            hold::keep_time,
+        ));
+        runtime.spawn(supervise::supervise(
+            Arc::clone(&core),
+            "queues",
+            overload::keep_queues,
+        ));
         drop(context);
         let cold = follow_store(&core)?;
         Ok(Self {
@@ -97,7 +106,7 @@ impl Server {
         }
         self.core.close_queues();
         for thread in self.cold {
-            // A cold-read thread that panicked has nothing left to say.
+            // No panic ends it.
             let _ = thread.join();
         }
         let flushed = Instant::now() + FLUSH_TIME;

@@ -26,10 +26,13 @@ use crate::clock::Clock;
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use crate::format::delay_levels::DelayLevels;
 use crate::format::message::SCHEDULE_TOPIC;
+use crate::services::Services;
 
 /// Messages of one level delivered before the next level has its turn: with every level behind,
 /// each is served every few milliseconds.
 const TURN_MESSAGES: usize = 512;
+/// The delivering thread's name.
+const THREAD: &str = "mq-delay";
 /// A put that was refused, or a message that could not be read, is tried again after this long.
 const RETRY_MS: i64 = 100;
 /// A message that could not be read so often in a row does not hold up the others any longer.
@@ -132,9 +135,11 @@ impl Delay {
         queue.map_or(0, |queue| queue.max_offset())
     }
 
-    fn run(&self, delivery: &impl Delivery) {
+    fn run(&self, delivery: &impl Delivery, services: &Services) {
         loop {
-            let next = self.deliver_due(delivery);
+            let turn = services.round(THREAD, || self.deliver_due(delivery));
+            // After a panic nothing is known but that it is to be tried again.
+            let next = turn.unwrap_or_else(|_| vec![Next::At(self.clock.wall_ms() + RETRY_MS)]);
             let sleep_ms = self.sleep_ms(&next);
             let sleep = Duration::from_millis(sleep_ms.unsigned_abs());
             // With no time to sleep: only look whether to stop.
@@ -334,10 +339,14 @@ pub(crate) struct DelayThread {
 
 impl DelayThread {
     /// Starts delivering.
-    pub(crate) fn start(delay: Arc<Delay>, delivery: impl Delivery) -> io::Result<Self> {
-        let seen = Arc::clone(&delay);
-        let run = move || seen.run(&delivery);
-        let thread = Some(thread::Builder::new().name("mq-delay".into()).spawn(run)?);
+    pub(crate) fn start(
+        delay: Arc<Delay>,
+        delivery: impl Delivery,
+        services: &Arc<Services>,
+    ) -> io::Result<Self> {
+        let (seen, services) = (Arc::clone(&delay), Arc::clone(services));
+        let run = move || seen.run(&delivery, &services);
+        let thread = Some(thread::Builder::new().name(THREAD.into()).spawn(run)?);
         Ok(Self { delay, thread })
     }
 }
@@ -346,7 +355,7 @@ impl Drop for DelayThread {
     fn drop(&mut self) {
         self.delay.signal.stop();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was printed when it happened.
+            // No panic ends it.
             let _ = thread.join();
         }
     }

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::Mutex;
-use serde_json::Value;
 
+use super::aside::Aside;
 use super::state::State;
+use super::state_json;
 use super::types::StoreError;
-use crate::format::fastjson;
 
 const FILE_NAME: &str = "delayOffset.json";
 
@@ -40,8 +40,7 @@ impl DelayOffsets {
         levels: i32,
         within: impl Fn(i32, i64) -> i64,
     ) -> Result<Self, StoreError> {
-        let bytes = state.load(FILE_NAME, |bytes| parse(bytes).is_some())?;
-        let table = bytes.and_then(|bytes| parse(&bytes)).unwrap_or_default();
+        let table = read(state)?;
         let next = |level| within(level, table.get(&level).copied().unwrap_or(0));
         let next: Vec<i64> = (1..=levels).map(next).collect();
         let saving = Saving {
@@ -102,8 +101,7 @@ impl DelayOffsets {
 /// Moves offsets beyond the end of their queue back to it, on disk: from beyond, delayed messages
 /// to come would never be delivered. `end` says where the queue of a level ends.
 pub(crate) fn set_back(state: &State, end: impl Fn(i32) -> i64) -> Result<(), StoreError> {
-    let bytes = state.load(FILE_NAME, |bytes| parse(bytes).is_some())?;
-    let before = bytes.and_then(|bytes| parse(&bytes)).unwrap_or_default();
+    let before = read(state)?;
     let after = before
         .iter()
         .map(|(level, offset)| (*level, end(*level).min(*offset)));
@@ -114,14 +112,35 @@ pub(crate) fn set_back(state: &State, end: impl Fn(i32) -> i64) -> Result<(), St
     state.save(FILE_NAME, render(after).as_bytes())
 }
 
-fn parse(bytes: &[u8]) -> Option<BTreeMap<i32, i64>> {
-    let text = fastjson::to_strict(std::str::from_utf8(bytes).ok()?).ok()?;
-    let value: Value = serde_json::from_str(&text).ok()?;
-    let Some(table) = value.get("offsetTable") else {
-        return value.is_object().then(BTreeMap::new);
+/// What the file says, or nothing without one.
+fn read(state: &State) -> Result<BTreeMap<i32, i64>, StoreError> {
+    let Some((table, aside)) = state.load_checked(FILE_NAME, parse)? else {
+        return Ok(BTreeMap::new());
     };
-    let pair = |(level, offset): (&String, &Value)| Some((level.parse().ok()?, offset.as_i64()?));
-    table.as_object()?.iter().map(pair).collect()
+    state.set_aside(FILE_NAME, &aside);
+    Ok(table)
+}
+
+/// The offsets by level, and what cannot be used; Err when nothing can.
+fn parse(bytes: &[u8]) -> Result<(BTreeMap<i32, i64>, Vec<Aside>), String> {
+    let file = state_json::object(bytes)?;
+    let (mut table, mut aside) = (BTreeMap::new(), Vec::new());
+    for (level, offset) in state_json::table(&file, "offsetTable")? {
+        match (level.parse(), offset.as_i64()) {
+            (Ok(level), Some(offset)) if level > 0 && offset >= 0 => {
+                table.insert(level, offset);
+            }
+            _ => aside.push(Aside {
+                name: format!("level {level}"),
+                reason: "not the offset of a level".to_owned(),
+                entry: offset.to_string(),
+            }),
+        }
+    }
+    match aside.first() {
+        Some(first) if table.is_empty() => Err(format!("{}: {}", first.name, first.reason)),
+        _ => Ok((table, aside)),
+    }
 }
 
 fn render(by_level: impl IntoIterator<Item = (i32, i64)>) -> String {
@@ -143,15 +162,17 @@ mod tests {
     #[test]
     fn the_file_is_read_and_written_as_java_does() {
         let golden = b"{\n\t\"offsetTable\":{1:2,2:2,3:2\n\t}\n}";
-        let table = parse(golden).unwrap();
-        assert_eq!(table, BTreeMap::from([(1, 2), (2, 2), (3, 2)]));
+        let read = |text: &[u8]| parse(text).map(|(table, aside)| (table, aside.len()));
+        let table = BTreeMap::from([(1, 2), (2, 2), (3, 2)]);
+        assert_eq!(read(golden), Ok((table.clone(), 0)));
         assert_eq!(render(table).as_bytes(), golden);
-        assert_eq!(parse(b"{}"), Some(BTreeMap::new()));
-        assert_eq!(
-            parse(b"{\"offsetTable\":{\"1\":7}}"),
-            Some(BTreeMap::from([(1, 7)]))
-        );
-        assert_eq!(parse(b"{\"offsetTable\":{1:"), None);
+        assert_eq!(read(b"{}"), Ok((BTreeMap::new(), 0)));
+        let one = BTreeMap::from([(1, 7)]);
+        assert_eq!(read(b"{\"offsetTable\":{\"1\":7}}"), Ok((one.clone(), 0)));
+        let bad = b"{\"offsetTable\":{1:7,2:-1,x:3,0:1,4:\"y\"}}";
+        assert_eq!(read(bad), Ok((one, 4)), "the bad ones are set aside");
+        read(b"{\"offsetTable\":{1:").unwrap_err();
+        read(b"{\"offsetTable\":{1:true}}").unwrap_err();
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Makes the log durable: by group commit, or on an interval.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -14,6 +15,7 @@ use super::space::{Space, Waiting};
 use super::types::{AckOutcome, Ticket};
 use crate::clock::Clock;
 use crate::log::{Files, Segments, is_full};
+use crate::services::{self, Services};
 
 pub(super) const PAGE_BYTES: u64 = 4096;
 /// Two, so that one syncs while the other sends the replies of the sync before.
@@ -101,7 +103,19 @@ impl<F: Files> Flusher<F> {
 
     /// One sync for all that is appended; this thread has the turn, and `comes_back` for
     /// the next.
+    ///
+    /// A panic leaves it open what is on the disk, and whoever waits without an answer: it counts
+    /// as a flush that failed.
     fn run_turn(&self, comes_back: bool) {
+        let turn = AssertUnwindSafe(|| self.turn(comes_back));
+        if let Err(panic) = catch_unwind(turn) {
+            let reason = services::words(&*panic);
+            self.acks
+                .fail(format!("flush of the commit log panicked: {reason}"));
+        }
+    }
+
+    fn turn(&self, comes_back: bool) {
         // In this order: the timestamp's record lies below the end read after it.
         let timestamp_ms = self.last_store_timestamp_ms.load(Ordering::Acquire);
         let written = self.write_out();
@@ -234,6 +248,7 @@ impl FlushThreads {
         flusher: &Arc<Flusher<F>>,
         interval: Interval,
         clock: Arc<dyn Clock>,
+        services: &Arc<Services>,
     ) -> io::Result<Self> {
         let every = interval.every;
         let mut rounds = Rounds::new(Arc::clone(flusher), interval, clock);
@@ -244,7 +259,7 @@ impl FlushThreads {
                 rounds.next();
             }
         };
-        let thread = Periodic::start_pausing("mq-flush", every, round)?;
+        let thread = Periodic::start_pausing("mq-flush", every, services, round)?;
         Ok(Self::OnInterval { _thread: thread })
     }
 }

@@ -178,7 +178,8 @@ fn the_disk_begins_between_two_flushes_while_much_comes() {
     let files = Gated::new(Memory::default());
     let rig = rig_of_files(files.clone(), 1 << 20, SystemClock::shared());
     let clock = SystemClock::shared();
-    let _threads = FlushThreads::on_interval(&rig.flusher, TENTH_OF_A_SECOND, clock).unwrap();
+    let _threads =
+        FlushThreads::on_interval(&rig.flusher, TENTH_OF_A_SECOND, clock, &Arc::default()).unwrap();
     let begun = || files.gates.begin_sync.passed() > 0;
     put_much_until(&rig, "something was begun", begun);
 }
@@ -189,7 +190,8 @@ fn a_disk_that_hangs_as_it_begins_is_flushed_next() {
     let rig = rig_of_files(files.clone(), 64 << 20, SystemClock::shared());
     files.gates.begin_sync.close();
     let clock = SystemClock::shared();
-    let _threads = FlushThreads::on_interval(&rig.flusher, TENTH_OF_A_SECOND, clock).unwrap();
+    let _threads =
+        FlushThreads::on_interval(&rig.flusher, TENTH_OF_A_SECOND, clock, &Arc::default()).unwrap();
     let hangs = || files.gates.begin_sync.waiting() == 1;
     put_much_until(&rig, "the beginning hangs", hangs);
     let hangs_since = Instant::now();

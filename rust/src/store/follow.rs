@@ -1,5 +1,7 @@
 //! The thread that keeps what is derived up with the log, and when it looks at the log again.
 
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -14,6 +16,7 @@ use super::space::{Space, Waiting};
 use super::types::StoreError;
 use super::walk::{LogRead, Walk};
 use crate::log::{Files, Segments};
+use crate::services;
 
 /// While messages come this fast after each other, the dispatcher pauses between looks.
 const BUSY: Duration = Duration::from_millis(1);
@@ -101,6 +104,17 @@ impl Room {
     }
 }
 
+/// Does `work`; a panic of it is an error, which stops the dispatcher: how far the queues were
+/// written is not known.
+fn unless_panicking(work: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let reason = format!("panicked: {}", services::words(&*panic));
+        Err(io_error("dispatch thread".as_ref())(io::Error::other(
+            reason,
+        )))
+    })
+}
+
 /// The thread that keeps [`Derived`] up with the log.
 pub(crate) struct Dispatcher {
     progress: Arc<Progress>,
@@ -132,7 +146,7 @@ impl Dispatcher {
             let mut walk = Walk::from(from);
             while let Some(limit) = readable_beyond(walk.offset()) {
                 let follow = || derived.follow(&*log, &mut walk, limit, told.get());
-                if let Err(error) = room.patiently(follow) {
+                if let Err(error) = unless_panicking(|| room.patiently(follow)) {
                     tracing::error!(%error, "dispatch stopped");
                     return failed(error);
                 }
@@ -168,7 +182,7 @@ impl Dispatcher {
     /// Waits for the thread to end, after `readable_beyond` answered None.
     pub(crate) fn join(&self) {
         if let Some(thread) = self.thread.lock().take() {
-            // A panic of the thread was reported when it happened.
+            // No panic ends it.
             let _ = thread.join();
         }
     }

@@ -8,6 +8,7 @@ mod append_golden_tests;
 #[cfg(test)]
 mod append_tests;
 mod arrivals;
+mod aside;
 mod checkpoint;
 mod clean;
 mod clean_rules;
@@ -67,6 +68,8 @@ mod offset_moves;
 mod offsets;
 mod open;
 mod open_files;
+#[cfg(test)]
+mod panic_tests;
 mod pending;
 #[cfg(test)]
 mod pending_memory_tests;
@@ -96,6 +99,7 @@ mod slow_queue_tests;
 mod space;
 mod sparse_files;
 mod state;
+mod state_json;
 #[allow(clippy::module_inception)]
 mod store;
 #[cfg(test)]
@@ -113,9 +117,11 @@ pub(crate) use ack::after_replies;
 #[cfg(test)]
 pub(crate) use ack::calling_replies;
 pub use arrivals::Arrivals;
+pub use aside::Aside;
 pub use delay::DeliveryListener;
 pub use read_sql::Marks;
 pub use settings::{Cleaning, MultiDispatch, QueueExt, Settings};
+pub use state::State;
 pub use store::Store;
 pub use types::{
     AckOutcome, Arrival, Cleaned, Delivered, GetRequest, GetResult, GetStatus, Put, PutRequest,

@@ -9,12 +9,14 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::aside::Aside;
 use super::offset_moves::Resets;
 use super::state::State;
+use super::state_json;
 use super::types::StoreError;
-use crate::format::{fastjson, multi_dispatch};
+use crate::format::multi_dispatch;
 
 const FILE_NAME: &str = "consumerOffset.json";
 const LMQ_FILE_NAME: &str = "lmqConsumerOffset.json";
@@ -22,6 +24,7 @@ const TABLE: &str = "offsetTable";
 const LMQ_TABLE: &str = "lmqOffsetTable";
 /// Where the offset of a light group is in memory.
 const LMQ_QUEUE_ID: i32 = 0;
+const NO_OFFSET: &str = "not an offset";
 
 pub(super) type ByQueue = BTreeMap<i32, i64>;
 /// Nested so that a look-up needs no joined key.
@@ -49,9 +52,11 @@ impl Offsets {
         };
         let mut groups = None;
         for name in names {
-            if groups.is_none() {
-                let bytes = state.load(name, |bytes| parse(bytes).is_some())?;
-                groups = bytes.and_then(|bytes| parse(&bytes));
+            if groups.is_none()
+                && let Some((found, aside)) = state.load_checked(name, parse)?
+            {
+                state.set_aside(name, &aside);
+                groups = Some(found);
             }
         }
         Ok(Self {
@@ -129,40 +134,75 @@ pub(super) fn entry_or_default<'a, V: Default>(
     map.get_mut(key).expect("inserted above")
 }
 
-/// Reads RocketMQ's file; None when it is not one. Java writes the queue ids as bare numbers.
-fn parse(bytes: &[u8]) -> Option<ByGroup> {
-    let text = fastjson::to_strict(std::str::from_utf8(bytes).ok()?).ok()?;
-    let value: Value = serde_json::from_str(&text).ok()?;
-    let file = value.as_object()?;
+/// Reads RocketMQ's file: what can be used, and what cannot; Err when nothing can. Java writes the
+/// queue ids as bare numbers.
+fn parse(bytes: &[u8]) -> Result<(ByGroup, Vec<Aside>), String> {
+    let file = state_json::object(bytes)?;
     let mut groups = ByGroup::new();
-    for (key, queues) in table(file, TABLE)? {
-        let by_queue = queues_of(&mut groups, key)?;
-        for (queue_id, offset) in queues.as_object()? {
-            by_queue.insert(queue_id.parse().ok()?, offset.as_i64()?);
+    let mut aside = Vec::new();
+    for (key, queues) in state_json::table(&file, TABLE)? {
+        if let Err(reason) = take_row(&mut groups, key, queues, &mut aside) {
+            aside.push(set_aside(key.clone(), reason, queues));
         }
     }
-    for (key, offset) in table(file, LMQ_TABLE)? {
-        queues_of(&mut groups, key)?.insert(LMQ_QUEUE_ID, offset.as_i64()?);
+    for (key, offset) in state_json::table(&file, LMQ_TABLE)? {
+        match (topic_and_group(key), offset.as_i64()) {
+            (Ok((topic, group)), Some(offset)) => {
+                by_queue(&mut groups, topic, group).insert(LMQ_QUEUE_ID, offset);
+            }
+            (Err(reason), _) => aside.push(set_aside(key.clone(), reason, offset)),
+            (Ok(_), None) => aside.push(set_aside(key.clone(), NO_OFFSET, offset)),
+        }
     }
-    Some(groups)
+    match aside.first() {
+        Some(first) if groups.is_empty() => Err(format!("{}: {}", first.name, first.reason)),
+        _ => Ok((groups, aside)),
+    }
 }
 
-/// The entries of a table, none if it is missing; None when it is not one.
-fn table<'a>(
-    file: &'a Map<String, Value>,
-    name: &str,
-) -> Option<impl Iterator<Item = (&'a String, &'a Value)>> {
-    let table = match file.get(name) {
-        Some(table) => Some(table.as_object()?),
-        None => None,
-    };
-    Some(table.into_iter().flatten())
+/// Takes the queues of `topic@group`; those without an offset are set aside.
+fn take_row(
+    groups: &mut ByGroup,
+    key: &str,
+    queues: &Value,
+    aside: &mut Vec<Aside>,
+) -> Result<(), &'static str> {
+    let (topic, group) = topic_and_group(key)?;
+    let queues = queues.as_object().ok_or("not a table of queues")?;
+    for (queue_id, offset) in queues {
+        match (queue_id.parse(), offset.as_i64()) {
+            (Ok(queue_id), Some(offset)) => {
+                by_queue(groups, topic, group).insert(queue_id, offset);
+            }
+            (Err(_), _) => {
+                aside.push(set_aside(
+                    format!("{key} {queue_id}"),
+                    "no queue id",
+                    offset,
+                ));
+            }
+            (Ok(_), None) => aside.push(set_aside(format!("{key} {queue_id}"), NO_OFFSET, offset)),
+        }
+    }
+    Ok(())
 }
 
-/// The queues of `topic@group`.
-fn queues_of<'a>(groups: &'a mut ByGroup, key: &str) -> Option<&'a mut ByQueue> {
-    let (topic, group) = key.split_once('@')?;
-    Some(entry_or_default(entry_or_default(groups, group), topic))
+fn topic_and_group(key: &str) -> Result<(&str, &str), &'static str> {
+    let (topic, group) = key.split_once('@').ok_or("not topic@group")?;
+    let bad = state_json::bad_name(topic).or_else(|| state_json::bad_name(group));
+    bad.map_or(Ok((topic, group)), Err)
+}
+
+fn set_aside(name: String, reason: &str, entry: &Value) -> Aside {
+    Aside {
+        name,
+        reason: reason.to_owned(),
+        entry: entry.to_string(),
+    }
+}
+
+fn by_queue<'a>(groups: &'a mut ByGroup, topic: &str, group: &str) -> &'a mut ByQueue {
+    entry_or_default(entry_or_default(groups, group), topic)
 }
 
 /// RocketMQ's text of the table, keys sorted.
@@ -262,15 +302,46 @@ mod tests {
             "{\n\t\"offsetTable\":{\n\t\t\"A@g\":{0:5,1:7\n\t\t},\n\t\t\"B@g\":{0:0\n\t\t}\n\t}\n}";
         assert_eq!(render(&table), text);
         assert_eq!(render(&BTreeMap::new()), "{\n\t\"offsetTable\":{}\n}");
-        assert_eq!(parse(text.as_bytes()).unwrap()["g"]["A"][&1], 7);
+        assert_eq!(parse(text.as_bytes()).unwrap().0["g"]["A"][&1], 7);
     }
 
     #[test]
     fn what_is_not_an_offset_table_is_unusable() {
-        assert!(parse(b"{\"offsetTable\":{\"T@g\":{0:").is_none());
-        assert!(parse(b"[]").is_none());
-        assert!(parse(b"{\"offsetTable\":{\"T@g\":{\"x\":1}}}").is_none());
-        assert!(parse(b"{}").unwrap().is_empty());
+        let reason = |text: &[u8]| parse(text).unwrap_err();
+        let cut = reason(b"{\"offsetTable\":{\"T@g\":{0:");
+        assert!(cut.contains("at byte 25"), "{cut}");
+        assert!(reason(b"{\"offsetTable\xff").contains("at byte 13"));
+        reason(b"[]");
+        reason(b"{\"offsetTable\":[]}");
+        let all_bad = reason(b"{\"offsetTable\":{\"T@g\":{\"x\":1}}}");
+        assert_eq!(all_bad, "T@g x: no queue id");
+        assert!(parse(b"{}").unwrap().0.is_empty());
+    }
+
+    #[test]
+    fn a_bad_entry_is_set_aside_and_the_others_are_kept() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("config")).unwrap();
+        let text = r#"{"offsetTable":{"T@g":{0:5,1:"x",2:7},"no group":{0:1},"T@a/b":{0:1},
+            "T@odd name":{0:99999999999999999999},"%RETRY%\u00fc@\u00fc":{0:3}}}"#;
+        let path = root.path().join("config/consumerOffset.json");
+        std::fs::write(path, text).unwrap();
+        let state = State::new(root.path());
+        let offsets = Offsets::load(&state, false).unwrap();
+        let kept = [("%RETRY%ü@ü", &[(0, 3)][..]), ("T@g", &[(0, 5), (2, 7)])];
+        let kept = kept.map(|(key, queues)| (key.to_owned(), queues.iter().copied().collect()));
+        assert_eq!(offsets.all(), BTreeMap::from(kept));
+        let aside = root
+            .path()
+            .join("mqstack/quarantine/consumerOffset.json.entries.jsonl");
+        let aside = std::fs::read_to_string(aside).unwrap();
+        for name in ["T@g 1", "no group", "T@a/b", "T@odd name 0"] {
+            assert!(
+                aside.contains(&format!("\"name\":\"{name}\"")),
+                "{name} in {aside}"
+            );
+        }
+        assert_eq!(aside.lines().count(), 4);
     }
 
     #[test]
@@ -303,7 +374,7 @@ mod tests {
         let golden = std::fs::read_to_string(path).unwrap();
         let offsets = Offsets::load(&State::new(root.path()), true).unwrap();
         assert_eq!(render_with_lmq(offsets.all()), golden);
-        assert_eq!(parse(golden.as_bytes()), Some(ByGroup::new()));
-        assert!(parse(b"{\"lmqOffsetTable\":{\"T@g\":{}}}").is_none());
+        assert_eq!(parse(golden.as_bytes()).unwrap().0, ByGroup::new());
+        parse(b"{\"lmqOffsetTable\":{\"T@g\":{}}}").unwrap_err();
     }
 }

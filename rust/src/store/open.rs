@@ -43,6 +43,7 @@ use crate::clock::Clock;
 use crate::format::delay_levels::DelayLevels;
 use crate::format::message::SCHEDULE_TOPIC;
 use crate::log::{Allocator, Directory, Files, Segments, Writer};
+use crate::services::Services;
 
 /// How often queues are written, so that who reads their files sees their messages.
 const WRITE_EVERY: Duration = Duration::from_millis(200);
@@ -154,8 +155,9 @@ impl Parts<'_> {
         let room = Room::new(&upkeep.space, &puts.flusher.appended);
         let dispatcher = self.dispatcher(derived, log_end, room, acks)?;
         let (puts, reader, upkeep) = (Arc::new(puts), Arc::new(reader), Arc::new(upkeep));
-        let (cleaner, cleaning) = self.cleaning(&reader, &upkeep)?;
-        let running = self.running(&puts, &upkeep, (cleaning, allocator, lock))?;
+        let services = Arc::<Services>::default();
+        let (cleaner, cleaning) = self.cleaning(&reader, &upkeep, &services)?;
+        let running = self.running(&puts, &upkeep, &services, (cleaning, allocator, lock))?;
         let store = Store {
             root: self.root.into(),
             log: self.log,
@@ -168,6 +170,7 @@ impl Parts<'_> {
             get_latency: Latency::default(),
             healed: recovered.healed,
             listener: Arc::default(),
+            services,
             running: Mutex::new(Some(running)),
         };
         store.listen();
@@ -259,21 +262,24 @@ impl Parts<'_> {
         &self,
         puts: &Arc<Puts<Directory>>,
         upkeep: &Arc<Upkeep>,
+        services: &Arc<Services>,
         (cleaning, allocator, lock): (Periodic, Allocator<Directory>, StoreLock),
     ) -> Result<Running, StoreError> {
         let redelivery = Redelivery(Arc::clone(puts));
-        let delay = DelayThread::start(Arc::clone(&upkeep.delay), redelivery);
-        let flush = self.flush_threads(&puts.flusher);
+        let delay = DelayThread::start(Arc::clone(&upkeep.delay), redelivery, services);
+        let flush = self.flush_threads(&puts.flusher, services);
         let (upkeep, puts) = (Arc::clone(upkeep), Arc::clone(puts));
         upkeep.sample(puts.appender.counters.messages());
         let mut writes = 0_u32;
-        let upkeep = Periodic::start("mq-upkeep", WRITE_EVERY, move || {
+        let upkeep = Periodic::start("mq-upkeep", WRITE_EVERY, services, move || {
             writes = writes.wrapping_add(1);
-            if !writes.is_multiple_of(WRITES_PER_FLUSH) {
-                return upkeep.write_queues();
-            }
-            upkeep.round();
-            upkeep.sample(puts.appender.counters.messages());
+            upkeep.guarded(|| {
+                if !writes.is_multiple_of(WRITES_PER_FLUSH) {
+                    return upkeep.write_queues();
+                }
+                upkeep.round();
+                upkeep.sample(puts.appender.counters.messages());
+            });
         });
         Ok(Running {
             delay: delay.map_err(thread_error)?,
@@ -290,6 +296,7 @@ impl Parts<'_> {
         &self,
         reader: &Arc<Reader<Directory>>,
         upkeep: &Arc<Upkeep>,
+        services: &Arc<Services>,
     ) -> Result<(Arc<Cleaner<Directory>>, Periodic), StoreError> {
         let log_directory = self.root.join("commitlog");
         let (reader, upkeep) = (Arc::clone(reader), Arc::clone(upkeep));
@@ -298,15 +305,19 @@ impl Parts<'_> {
         let every = Duration::from_millis(self.settings.cleaning.interval_ms);
         let run = Arc::clone(&cleaner);
         let round = move |pause: &Pause| run.round(pause);
-        let thread = Periodic::start_pausing("mq-clean", every, round).map_err(thread_error)?;
-        Ok((cleaner, thread))
+        let thread = Periodic::start_pausing("mq-clean", every, services, round);
+        Ok((cleaner, thread.map_err(thread_error)?))
     }
 
     fn clock(&self) -> Arc<dyn Clock> {
         Arc::clone(&self.clock)
     }
 
-    fn flush_threads(&self, flusher: &Arc<Flusher<Directory>>) -> io::Result<FlushThreads> {
+    fn flush_threads(
+        &self,
+        flusher: &Arc<Flusher<Directory>>,
+        services: &Arc<Services>,
+    ) -> io::Result<FlushThreads> {
         let settings = &self.settings;
         if settings.sync_flush {
             return FlushThreads::group_commit(flusher);
@@ -316,7 +327,7 @@ impl Parts<'_> {
             least_pages: settings.flush_least_pages.into(),
             thorough_ms: settings.flush_thorough_interval_ms.cast_signed(),
         };
-        FlushThreads::on_interval(flusher, interval, self.clock())
+        FlushThreads::on_interval(flusher, interval, self.clock(), services)
     }
 }
 

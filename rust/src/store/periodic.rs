@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::services::Services;
+
 /// The running thread; dropping stops it, after the present round.
 pub(crate) struct Periodic {
     shared: Arc<Shared>,
@@ -46,26 +48,31 @@ impl Pause {
 }
 
 impl Periodic {
-    /// Calls `work` every `every`, the first time after `every`.
+    /// Calls `work` every `every`, the first time after `every`. A round that panics is noted in
+    /// `services`, and the next one comes in its time.
     pub(crate) fn start(
-        name: &str,
+        name: &'static str,
         every: Duration,
+        services: &Arc<Services>,
         mut work: impl FnMut() + Send + 'static,
     ) -> io::Result<Self> {
-        Self::start_pausing(name, every, move |_| work())
+        Self::start_pausing(name, every, services, move |_| work())
     }
 
     /// As [`Periodic::start`], for work that pauses.
     pub(crate) fn start_pausing(
-        name: &str,
+        name: &'static str,
         every: Duration,
+        services: &Arc<Services>,
         mut work: impl FnMut(&Pause) + Send + 'static,
     ) -> io::Result<Self> {
+        let services = Arc::clone(services);
         let shared = Arc::<Shared>::default();
         let pause = Pause(Arc::clone(&shared));
         let run = move || {
             while pause.0.next_round(every) {
-                work(&pause);
+                // A panic is noted, and the thread goes on.
+                let _ = services.round(name, || work(&pause));
             }
         };
         let thread = Some(thread::Builder::new().name(name.into()).spawn(run)?);
@@ -127,7 +134,7 @@ impl Drop for Periodic {
         self.shared.state.lock().is_stopped = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was printed when it happened.
+            // No round can end it with a panic.
             let _ = thread.join();
         }
     }
@@ -144,7 +151,8 @@ mod tests {
     #[test]
     fn a_round_comes_when_woken_and_a_pause_ends_at_the_stop() {
         let (rounds, seen) = mpsc::channel();
-        let periodic = Periodic::start_pausing("test", LONG, move |pause| {
+        let services = Arc::default();
+        let periodic = Periodic::start_pausing("test", LONG, &services, move |pause| {
             assert!(pause.sleep(Duration::from_millis(1)));
             rounds.send("in").unwrap();
             assert!(!pause.sleep(LONG), "stopped, not slept out");
@@ -159,10 +167,31 @@ mod tests {
     }
 
     #[test]
+    fn a_round_that_panics_is_noted_and_the_next_one_comes() {
+        let services = Arc::<Services>::default();
+        let (rounds, seen) = mpsc::channel();
+        let mut count = 0;
+        let every = Duration::from_millis(1);
+        let work = move || {
+            count += 1;
+            rounds.send(count).unwrap();
+            assert_ne!(count, 1, "the first round fails");
+        };
+        let periodic = Periodic::start("test", every, &services, work).unwrap();
+        for round in 1..=3 {
+            assert_eq!(seen.recv_timeout(Duration::from_secs(10)), Ok(round));
+        }
+        drop(periodic);
+        let failures = &services.all()["test"];
+        assert_eq!((failures.count, &failures.now), (1, &None));
+    }
+
+    #[test]
     fn rounds_repeat() {
         let (rounds, seen) = mpsc::channel();
         let every = Duration::from_millis(1);
-        let _periodic = Periodic::start("test", every, move || rounds.send(()).unwrap()).unwrap();
+        let send = move || rounds.send(()).unwrap();
+        let _periodic = Periodic::start("test", every, &Arc::default(), send).unwrap();
         for _ in 0..3 {
             seen.recv_timeout(Duration::from_secs(10)).unwrap();
         }

@@ -1,4 +1,4 @@
-//! Checksums of the state files, kept beside RocketMQ's folders in `{root}/mqstack/state`.
+//! Checksums of the state files, kept apart from RocketMQ's folders, in `{root}/mqstack/state`.
 //!
 //! A line per version of a file: CRC-32, length in bytes and time of change in nanoseconds since
 //! the epoch. The line of a new version is durable before the version gets its name, and the line
@@ -99,10 +99,8 @@ pub(super) fn verdict(known: &[Seal], seen: &Seal) -> Verdict {
 }
 
 /// Where the side file of a state file is.
-pub(super) fn path_of(root: &Path, name: &str) -> PathBuf {
-    root.join("mqstack")
-        .join("state")
-        .join(format!("{name}.sum"))
+pub(super) fn path_of(own: &Path, name: &str) -> PathBuf {
+    own.join("state").join(format!("{name}.sum"))
 }
 
 /// The lines of a side file; a missing one has none, damaged lines are left out.

@@ -6,19 +6,25 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 
+use super::aside::{self, Aside};
 use super::files::{create_directory, io_error, sync_directory};
 use super::seal::{self, Seal, Verdict};
+use super::state_json;
 use super::types::StoreError;
 use crate::log::fs::{self, OpenOptions};
 
 /// A larger state file is refused, bytes.
 const BYTES_MAX: u64 = 1 << 30;
 
+/// Whose read error means that the medium has lost the file: `EIO`.
+const MEDIUM_ERROR: i32 = libc::EIO;
+
 /// The directory of RocketMQ's JSON files.
 #[derive(Debug)]
 pub struct State {
-    root: PathBuf,
     directory: PathBuf,
+    /// Checksums, and what cannot be used, lie below this one.
+    own: PathBuf,
     /// One save at a time: two of the same name would share the temporary file.
     saving: Mutex<()>,
     /// Files that are not to become the previous copy: it is the good one.
@@ -28,25 +34,43 @@ pub struct State {
 impl State {
     /// The state files of the store at `root`; creates nothing before the first save.
     pub fn new(root: &Path) -> Self {
+        Self::at(&root.join("config"), &root.join("mqstack"))
+    }
+
+    /// State files in any directory; what we keep beside them lies below `own`.
+    pub fn at(directory: &Path, own: &Path) -> Self {
         Self {
-            root: root.to_owned(),
-            directory: root.join("config"),
+            directory: directory.to_owned(),
+            own: own.to_owned(),
             saving: Mutex::new(()),
             damaged: Mutex::default(),
         }
     }
 
-    /// Replaces `name` by `bytes`, durably; what it held before stays in `{name}.bak`.
+    /// Replaces `name` by `bytes`, durably; what it held before stays in `{name}.bak`, or in
+    /// quarantine if it was damaged.
     pub fn save(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let _saving = self.saving.lock();
         let path = self.path_of(name)?;
+        if bytes.len() as u64 > BYTES_MAX {
+            let what = format!(
+                "{} bytes, at most {BYTES_MAX} could be read again",
+                bytes.len()
+            );
+            let error = io::Error::new(io::ErrorKind::FileTooLarge, what);
+            return Err(io_error(&path)(error));
+        }
         create_directory(&self.directory)?;
         let temporary = self.directory.join(format!("{name}.tmp"));
         let backup = self.directory.join(format!("{name}.bak"));
         let new = write_synced(&temporary, bytes, &path).map_err(io_error(&temporary))?;
         self.note(name, new, [&path, &backup])?;
-        if !self.damaged.lock().contains(name) {
-            keep_previous(&path, &backup)?;
+        match self.damaged.lock().contains(name) {
+            true => {
+                create_directory(&self.quarantine())?;
+                keep_previous(&path, &self.quarantine().join(name))?;
+            }
+            false => keep_previous(&path, &backup)?,
         }
         fs::rename(&temporary, &path).map_err(io_error(&path))?;
         self.damaged.lock().remove(name);
@@ -55,7 +79,7 @@ impl State {
 
     /// Has the side file know the version to come beside those that are there.
     fn note(&self, name: &str, new: Seal, present: [&Path; 2]) -> Result<(), StoreError> {
-        let side = seal::path_of(&self.root, name);
+        let side = seal::path_of(&self.own, name);
         let known = seal::read(&side)?;
         let mut seals = vec![new];
         for path in present {
@@ -75,45 +99,76 @@ impl State {
         is_usable: impl Fn(&[u8]) -> bool,
     ) -> Result<Option<Vec<u8>>, StoreError> {
         let check = |bytes: &[u8]| match is_usable(bytes) {
-            true => Ok(()),
+            true => Ok(bytes.to_vec()),
             false => Err("not what RocketMQ writes there".to_owned()),
         };
         self.load_checked(name, check)
     }
 
-    /// As [`State::load`]; `check` says what is wrong with the bytes.
-    pub fn load_checked(
+    /// As [`State::load`]; `check` makes of the bytes what is wanted, or says what is wrong.
+    pub fn load_checked<T>(
         &self,
         name: &str,
-        check: impl Fn(&[u8]) -> Result<(), String>,
-    ) -> Result<Option<Vec<u8>>, StoreError> {
+        check: impl Fn(&[u8]) -> Result<T, String>,
+    ) -> Result<Option<T>, StoreError> {
         let path = self.path_of(name)?;
-        let mut damage = None;
+        let mut unusable = Vec::new();
         for candidate in self.candidates(name)? {
-            let content = candidate.content;
-            let reason = match content.and_then(|bytes| check(&bytes).map(|()| bytes)) {
-                Ok(bytes) => return Ok(Some(bytes)),
+            let reason = match candidate.content.and_then(|bytes| check(&bytes)) {
+                Ok(content) => return Ok(Some(content)),
                 Err(reason) => reason,
             };
             if candidate.path == path {
                 self.damaged.lock().insert(name.to_owned());
             }
-            let path = candidate.path.display().to_string();
-            tracing::warn!(path, reason, "damaged state file, not used");
-            damage.get_or_insert(StoreError::State { path, reason });
+            let shown = candidate.path.display().to_string();
+            tracing::warn!(path = shown, reason, "damaged state file, not used");
+            unusable.push((candidate.path, reason));
         }
-        damage.map_or(Ok(None), Err)
+        let Some((path, reason)) = unusable.first() else {
+            return Ok(None);
+        };
+        Err(StoreError::State {
+            path: path.display().to_string(),
+            reason: reason.clone(),
+            command: self.begin_without(unusable.iter().map(|(path, _)| path.as_path())),
+        })
+    }
+
+    /// The shell's words that put files away, so that the next start begins without them.
+    fn begin_without<'a>(&self, files: impl Iterator<Item = &'a Path>) -> String {
+        let quoted =
+            |path: &Path| format!("'{}'", path.display().to_string().replace('\'', "'\\''"));
+        let files: Vec<String> = files.map(quoted).collect();
+        let to = quoted(&self.quarantine());
+        format!("mkdir -p {to} && mv {} {to}", files.join(" "))
+    }
+
+    /// Keeps entries of a file that cannot be used, and logs them. They are no longer in the file
+    /// once it is saved.
+    pub fn set_aside(&self, name: &str, entries: &[Aside]) {
+        if let Err(error) = aside::keep(&self.quarantine(), name, entries) {
+            tracing::error!(%error, "entries that are set aside are in this log alone");
+        }
+    }
+
+    fn quarantine(&self) -> PathBuf {
+        self.own.join("quarantine")
     }
 
     /// The file and its previous copy, as far as they exist, in the order to try them in.
     pub fn candidates(&self, name: &str) -> Result<Vec<Candidate>, StoreError> {
         let path = self.path_of(name)?;
-        let known = seal::read(&seal::path_of(&self.root, name))?;
+        let known = seal::read(&seal::path_of(&self.own, name))?;
         let mut found = Vec::new();
         for path in [path, self.directory.join(format!("{name}.bak"))] {
             match checked(&path, &known) {
                 Ok(content) => found.push(Candidate { path, content }),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if error.raw_os_error() == Some(MEDIUM_ERROR) => {
+                    let content = Err(error.to_string());
+                    found.push(Candidate { path, content });
+                }
                 Err(error) => return Err(io_error(&path)(error)),
             }
         }
@@ -122,12 +177,11 @@ impl State {
 
     /// Names come from callers outside the store, so they must not leave the directory.
     fn path_of(&self, name: &str) -> Result<PathBuf, StoreError> {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        if name.is_empty() || name.starts_with('.') || !name.bytes().all(is_plain) {
+        if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
             return Err(StoreError::Setting {
                 key: "state file name",
                 value: name.to_owned(),
-                what: "a plain file name of letters, digits, '.', '_' and '-'",
+                what: "a file name without a directory",
             });
         }
         Ok(self.directory.join(name))
@@ -146,21 +200,33 @@ pub struct Candidate {
 /// What a file holds, unless its checksum says it is damaged.
 fn checked(path: &Path, known: &[Seal]) -> io::Result<Result<Vec<u8>, String>> {
     let bytes = fs::read_own(path, BYTES_MAX)?;
-    if bytes.is_empty() {
+    if bytes.is_empty() && is_json(path) {
         return Ok(Err("empty".to_owned()));
     }
     let file = fs::open_own(path, OpenOptions::new().read(true))?;
     Ok(match seal::verdict(known, &Seal::of(&file, &bytes)?) {
-        Verdict::Damaged => Err(format!(
-            "its {} bytes do not have their checksum",
-            bytes.len()
-        )),
+        Verdict::Damaged => Err(no_checksum(path, &bytes)),
         Verdict::Unknown if !known.is_empty() => {
             tracing::info!(path = %path.display(), "state file written by somebody else: taken");
             Ok(bytes)
         }
         Verdict::Ours | Verdict::Unknown => Ok(bytes),
     })
+}
+
+/// Whether a file, or what it is the previous copy of, is JSON by its name.
+fn is_json(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    name.trim_end_matches(".bak").ends_with(".json")
+}
+
+/// Where the JSON of a damaged file ends is where the damage is, if it shows there.
+fn no_checksum(path: &Path, bytes: &[u8]) -> String {
+    let what = format!("its {} bytes do not have their checksum", bytes.len());
+    match is_json(path).then(|| state_json::flaw(bytes)).flatten() {
+        Some(flaw) => format!("{what}; {flaw}"),
+        None => what,
+    }
 }
 
 fn write_synced(path: &Path, bytes: &[u8], replaced: &Path) -> io::Result<Seal> {
@@ -352,7 +418,7 @@ mod tests {
     fn names_cannot_leave_the_directory() {
         let root = tempfile::tempdir().unwrap();
         let state = State::new(root.path());
-        for name in ["", ".", "..", "../lock", "a/b", ".hidden", "a\0b"] {
+        for name in ["", ".", "..", "../lock", "a/b", "/a", "a\0b"] {
             assert!(state.save(name, b"x").is_err(), "{name:?}");
             assert!(state.load(name, any).is_err(), "{name:?}");
         }

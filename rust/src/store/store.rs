@@ -11,6 +11,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::arrivals::{Arrivals, Listener};
+use super::aside::Aside;
 use super::clean::Cleaner;
 use super::delay::{DelayThread, DeliveryListener};
 use super::dispatch::BitmapSource;
@@ -33,6 +34,7 @@ use super::types::{
 use super::upkeep::Upkeep;
 use crate::clock::Clock;
 use crate::log::{Allocator, Directory, Segments, fs};
+use crate::services::{Failures, Services};
 
 /// An open store directory: one writer, any number of readers.
 pub struct Store {
@@ -48,6 +50,8 @@ pub struct Store {
     /// Damaged ranges of the log that recovery healed.
     pub(super) healed: usize,
     pub(super) listener: Arc<OnceLock<Listener>>,
+    /// Its threads, as far as they failed.
+    pub(super) services: Arc<Services>,
     /// None once closed.
     pub(super) running: Mutex<Option<Running>>,
 }
@@ -235,13 +239,28 @@ impl Store {
         self.upkeep.state.load(name, |_| true)
     }
 
-    /// As [`Store::load_state`]; `check` says what is wrong with the bytes.
-    pub fn load_checked_state(
+    /// As [`Store::load_state`]; `check` makes of the bytes what is wanted, or says what is wrong.
+    pub fn load_checked_state<T>(
         &self,
         name: &str,
-        check: impl Fn(&[u8]) -> Result<(), String>,
-    ) -> Result<Option<Vec<u8>>, StoreError> {
+        check: impl Fn(&[u8]) -> Result<T, String>,
+    ) -> Result<Option<T>, StoreError> {
         self.upkeep.state.load_checked(name, check)
+    }
+
+    /// Keeps entries of a state file that cannot be used, and logs them.
+    pub fn set_state_aside(&self, name: &str, entries: &[Aside]) {
+        self.upkeep.state.set_aside(name, entries);
+    }
+
+    /// Every consume queue there is, by topic: how many a topic had, where nothing else says so.
+    pub fn queues(&self) -> BTreeMap<String, Vec<i32>> {
+        let mut found = BTreeMap::<String, Vec<i32>>::new();
+        for queue in self.upkeep.queues.all() {
+            let ids = found.entry(queue.topic().to_owned()).or_default();
+            ids.push(queue.queue_id());
+        }
+        found
     }
 
     /// Registers the one listener told of messages that became readable, in order.
@@ -292,6 +311,12 @@ impl Store {
     pub fn refusal(&self) -> Option<String> {
         let poison = self.puts.flusher.acks.poison().map(str::to_owned);
         poison.or_else(|| self.upkeep.space.refusal())
+    }
+
+    /// Threads of the store that have failed; those whose failure stops the store are told by
+    /// [`Store::refusal`] alone.
+    pub fn failures(&self) -> BTreeMap<&'static str, Failures> {
+        self.services.all()
     }
 
     /// Deletes what is older than the reserved time (or more, if the disk is nearly full), at most

@@ -331,14 +331,16 @@ pub enum StoreError {
     },
     /// A state file is damaged, and so is its previous copy, or there is none.
     #[error(
-        "{path}: {reason}, and no previous copy is usable; put a good copy there, \
-         or move it away to begin without it"
+        "{path}: {reason}, and no previous copy can be used; put a good copy there, \
+         or begin without it: {command}"
     )]
     State {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// What is wrong with it, and at which byte if that is known.
         reason: String,
+        /// What to run to begin without the file.
+        command: String,
     },
     /// A file operation failed.
     #[error("{path}: {source}")]

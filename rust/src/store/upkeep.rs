@@ -1,5 +1,6 @@
 //! What has to be written every so often: derived files, offsets, the checkpoint.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,6 +21,7 @@ use super::state::State;
 use super::types::StoreError;
 use super::walk::LogRead;
 use crate::clock::Clock;
+use crate::services;
 
 /// Rounds from one flush of the queues to the next where many get messages.
 const MANY_QUEUES_ROUNDS: u32 = 3;
@@ -46,6 +48,16 @@ pub(crate) struct Upkeep {
 }
 
 impl Upkeep {
+    /// Does a round. One that panics leaves it open what is on the disk, and a later flush would
+    /// vouch for it in the checkpoint: it stops the store.
+    pub(crate) fn guarded(&self, round: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(round)) {
+            let reason = services::words(&*panic);
+            self.acks.fail(format!("upkeep panicked: {reason}"));
+            resume_unwind(panic);
+        }
+    }
+
     /// One round of the upkeep thread.
     pub(crate) fn round(&self) {
         self.space.refresh();

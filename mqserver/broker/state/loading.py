@@ -1,0 +1,137 @@
+"""Loads a broker's tables from its state files.
+
+A table that no file tells any more is made anew from what the store shows: its consume queues and
+its committed offsets.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, TypeVar, overload
+
+from mqclient.wire.bodies.common import DataVersion
+from mqclient.wire.bodies.filters import ConsumerFilterData
+from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from mqserver.broker import topic_names as names
+from mqserver.broker.state import filters, groups, reading, topics
+from mqstore import StoreDamaged
+
+log = logging.getLogger("mqserver.broker")
+
+T = TypeVar("T")
+SHOWN_MAX = 20
+"""Names that a warning shows."""
+
+
+class StateStore(Protocol):
+    """What loading uses of `mqstore.Store`; see there."""
+
+    @overload
+    def load_state(self, name: str, check: None = None) -> bytes | None: ...
+    @overload
+    def load_state(self, name: str, check: Callable[[bytes], T]) -> T | None: ...
+
+    def set_state_aside(self, name: str, entries: list[reading.Aside]) -> None:
+        """Keep entries that cannot be used, and log them."""
+        ...
+
+    def queues(self) -> Mapping[str, list[int]]:
+        """Consume queues by topic."""
+        ...
+
+    def committed_all(self) -> Mapping[str, Mapping[int, int]]:
+        """Committed offsets by topic@group."""
+        ...
+
+
+class Loading:
+    """Reads the state files of one store.
+
+    heals: make a damaged table anew (`damagePolicy=heal`); else StoreDamaged is raised. built_in:
+    topics that every broker has.
+    """
+
+    def __init__(
+        self, store: StateStore, heals: bool, built_in: Iterable[str], now_ms: Callable[[], int]
+    ) -> None:
+        self._store = store
+        self._heals = heals
+        self._built_in = frozenset(built_in)
+        self._now_ms = now_ms
+
+    def topics(self) -> TopicConfigSerializeWrapper | None:
+        """The table of topics; None if there is nothing to tell."""
+        found = self._read(topics.FILE, reading.read_topics)
+        return found or self._topics_of_queues()
+
+    def groups(self) -> SubscriptionGroupWrapper | None:
+        """The table of groups; None if there is nothing to tell."""
+        found = self._read(groups.FILE, reading.read_groups)
+        return found or self._groups_of_offsets()
+
+    def filters(self) -> list[ConsumerFilterData] | None:
+        """The filters; None without any, also where they are damaged: heartbeats bring them."""
+        try:
+            return self._load(filters.FILE, reading.read_filters)
+        except StoreDamaged as error:
+            log.warning("%s; consumers bring their filters again", error)
+            return None
+
+    def _read(self, file: str, read: Callable[[bytes], reading.Read[T]]) -> T | None:
+        try:
+            return self._load(file, read)
+        except StoreDamaged as error:
+            if not self._heals:
+                raise
+            log.error("%s", error)
+            return None
+
+    def _load(self, file: str, read: Callable[[bytes], reading.Read[T]]) -> T | None:
+        found = self._store.load_state(file, read)
+        if found is None:
+            return None
+        if found.aside:
+            self._store.set_state_aside(file, found.aside)
+        return found.content
+
+    def _topics_of_queues(self) -> TopicConfigSerializeWrapper | None:
+        rows = {}
+        for topic, queue_ids in self._store.queues().items():
+            is_listed = topic not in self._built_in and not topic.startswith(names.LIGHT_PREFIX)
+            if is_listed and reading.bad_name(topic) is None:
+                queues = min(max(queue_ids) + 1, reading.QUEUES_MAX)
+                rows[topic] = TopicConfig(topic, queues, queues, topics.READ_WRITE)
+        _warn(topics.FILE, "topics", rows)
+        version = DataVersion(1, self._now_ms())
+        return TopicConfigSerializeWrapper(rows, version) if rows else None
+
+    def _groups_of_offsets(self) -> SubscriptionGroupWrapper | None:
+        found = {key.partition("@")[2] for key in self._store.committed_all()}
+        for topic in self._store.queues():
+            for prefix in (names.RETRY_PREFIX, names.DLQ_PREFIX):
+                if topic.startswith(prefix):
+                    found.add(topic.removeprefix(prefix))
+        wanted = (g for g in found if g not in names.SYSTEM_GROUPS and not reading.bad_name(g))
+        is_light = names.LIGHT_PREFIX
+        rows = {g: SubscriptionGroupConfig(g) for g in sorted(wanted) if not g.startswith(is_light)}
+        _warn(groups.FILE, "groups", rows)
+        version = DataVersion(1, self._now_ms())
+        return SubscriptionGroupWrapper(rows, version) if rows else None
+
+
+def _warn(file: str, what: str, rows: Mapping[str, object]) -> None:
+    if not rows:
+        return
+    shown = ", ".join(sorted(rows)[:SHOWN_MAX])
+    more = f" and {len(rows) - SHOWN_MAX} more" if len(rows) > SHOWN_MAX else ""
+    log.warning(
+        "%s is not there or cannot be used: %d %s are made anew from the store, with default "
+        "settings: %s%s",
+        file,
+        len(rows),
+        what,
+        shown,
+        more,
+    )

@@ -1,0 +1,150 @@
+//! What a panic in a thread of the store does: it is told, and either the thread goes on or the
+//! store acknowledges nothing more.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Instant;
+
+use super::settings::Settings;
+use super::store::Store;
+use super::store_rig::{PATIENCE, settings};
+use super::test_rig::request;
+use super::types::{PutRequest, PutStatus};
+use crate::clock::SystemClock;
+use crate::log::{Operation, Tape, Target};
+
+/// Panics at the syncs of files below a folder, once armed.
+#[derive(Debug)]
+struct PanicAtSync {
+    folder: &'static str,
+    is_armed: AtomicBool,
+}
+
+impl Tape for PanicAtSync {
+    fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
+        let is_below = target
+            .path
+            .components()
+            .any(|part| part.as_os_str() == self.folder);
+        let is_sync = matches!(operation, Operation::Sync(..));
+        let is_due = is_below && is_sync && self.is_armed.load(Ordering::SeqCst);
+        assert!(!is_due, "the disk of the test");
+        Ok(0)
+    }
+
+    fn after(&self, _: Target<'_>, _: &Operation<'_>, _: u64) {}
+}
+
+fn open(root: &Path, settings: Settings) -> Arc<Store> {
+    Store::open(root, settings, SystemClock::shared(), true).unwrap()
+}
+
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < PATIENCE, "still not: {what}");
+        std::thread::yield_now();
+    }
+}
+
+fn refusal(store: &Store) -> String {
+    until("a refusal", || store.refusal().is_some());
+    store.refusal().unwrap()
+}
+
+#[test]
+fn a_flush_that_panics_acknowledges_nothing_and_stops_the_store() {
+    for sync_flush in [true, false] {
+        let root = tempfile::tempdir().unwrap();
+        let tape = Arc::new(PanicAtSync {
+            folder: "commitlog",
+            is_armed: AtomicBool::new(false),
+        });
+        let watch = crate::log::watch(root.path(), Arc::clone(&tape) as _);
+        let settings = Settings {
+            sync_flush,
+            flush_interval_ms: 10,
+            flush_least_pages: 0,
+            ..settings()
+        };
+        let store = open(root.path(), settings);
+        let status = |body| store.wait(store.put(&request("T", body))).status;
+        assert_eq!(status(b"before"), PutStatus::Ok);
+        tape.is_armed.store(true, Ordering::SeqCst);
+        let status_of_lost = status(b"lost");
+        assert_eq!(status_of_lost == PutStatus::Ok, !sync_flush);
+        let refusal = refusal(&store);
+        assert!(
+            refusal.contains("flush of the commit log panicked"),
+            "{refusal}"
+        );
+        assert_eq!(status(b"after"), PutStatus::ServiceNotAvailable);
+        tape.is_armed.store(false, Ordering::SeqCst);
+        store.close().unwrap_err();
+        drop(watch);
+    }
+}
+
+#[test]
+fn upkeep_that_panics_in_a_flush_of_queues_stops_the_store() {
+    let root = tempfile::tempdir().unwrap();
+    let tape = Arc::new(PanicAtSync {
+        folder: "consumequeue",
+        is_armed: AtomicBool::new(true),
+    });
+    let watch = crate::log::watch(root.path(), Arc::clone(&tape) as _);
+    let store = open(root.path(), settings());
+    store.wait(store.put(&request("T", b"x")));
+    let refusal = refusal(&store);
+    assert!(refusal.contains("upkeep panicked"), "{refusal}");
+    until("the count", || store.failures().contains_key("mq-upkeep"));
+    tape.is_armed.store(false, Ordering::SeqCst);
+    store.close().unwrap_err();
+    drop(watch);
+}
+
+#[test]
+fn a_dispatcher_that_panics_stops_the_store() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path(), settings());
+    store.on_arrival(Box::new(|_| panic!("of the listener")));
+    store.wait(store.put(&request("T", b"x")));
+    let refusal = refusal(&store);
+    assert!(
+        refusal.contains("dispatch") && refusal.contains("of the listener"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn a_delivery_that_panics_is_noted_and_the_next_one_is_made() {
+    let root = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        delay_levels: "1s".to_owned(),
+        ..settings()
+    };
+    let store = open(root.path(), settings);
+    let delivered = Arc::new(AtomicU32::new(0));
+    let count = Arc::clone(&delivered);
+    store.on_delivery(Box::new(move |_| {
+        let before = count.fetch_add(1, Ordering::SeqCst);
+        assert_ne!(before, 0, "the first one fails");
+    }));
+    let delayed = PutRequest {
+        delay_level: 1,
+        properties: b"DELAY\x011",
+        ..request("T", b"later")
+    };
+    for _ in 0..2 {
+        assert_eq!(store.wait(store.put(&delayed)).status, PutStatus::Ok);
+    }
+    until("all delivered", || delivered.load(Ordering::SeqCst) >= 3);
+    until("a good round", || {
+        store.failures()["mq-delay"].now.is_none()
+    });
+    assert_eq!(store.failures()["mq-delay"].count, 1);
+    assert_eq!(store.refusal(), None);
+    store.close().unwrap();
+}

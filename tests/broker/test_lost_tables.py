@@ -1,0 +1,184 @@
+"""State files that are lost or damaged: what the store shows is made anew, the rest is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqclient.wire.bodies.groups import SubscriptionGroupWrapper
+from mqclient.wire.bodies.topics import TopicConfigSerializeWrapper
+from mqclient.wire.codes import RequestCode
+from mqclient.wire.frame import Frame
+from mqserver.broker.broker import Broker
+from mqserver.config.broker_table import BROKER
+from mqserver.config.load import load, pairs
+from mqstore import Settings, Store, StoreDamaged, fastjson
+
+SETTINGS = {
+    "brokerName": "b",
+    "bindAddress": "127.0.0.1",
+    "listenPort": "0",
+    "fastPortEnable": "false",
+    "minFreeBytes": "1048576",
+}
+DAMAGED = (b"", b"{", b'{"topicConfigTable":[]}', b"\xff\xfe", b'{"topicConfigTable":{"T":7}}')
+
+
+def fill(root: Path) -> None:
+    """A store as its broker leaves it: topics, groups and offsets."""
+    with Store(root, Settings(commit_log_file_bytes=1 << 20), create=True) as store:
+        for topic, queue_id in (("Orders", 0), ("Orders", 3), ("%RETRY%readers", 0), ("Other", 1)):
+            store.put(topic, b"body", queue_id=queue_id)
+        store.commit("committers", "Orders", 0, 1)
+        store.save_state("topics.json", _topics(Orders=(4, 4), Other=(2, 2)))
+        store.save_state("subscriptionGroup.json", _groups("readers", "committers"))
+        store.save_state("topics.json", _topics(Orders=(4, 6), Other=(2, 2)))
+
+
+def _topics(**queues: tuple[int, int]) -> bytes:
+    rows = {
+        name: {"topicName": name, "readQueueNums": reads, "writeQueueNums": writes, "perm": 6}
+        for name, (reads, writes) in queues.items()
+    }
+    return fastjson.dumps({"topicConfigTable": rows, "dataVersion": {"counter": 3}}).encode()
+
+
+def _groups(*names: str) -> bytes:
+    rows = {name: {"groupName": name, "retryMaxTimes": 3} for name in names}
+    return fastjson.dumps({"subscriptionGroupTable": rows}).encode()
+
+
+def broker(root: Path, **settings: str) -> Broker:
+    flags = {**SETTINGS, "storePathRootDir": str(root), **settings}
+    return Broker(load(BROKER, flags=pairs(flags, "t")))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    fill(tmp_path / "store")
+    yield tmp_path / "store"
+
+
+def tables(root: Path, **settings: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Topics and groups of a broker that starts on the store."""
+    started = broker(root, **settings)
+    started.start()
+    try:
+        context = started.context
+        topics = context.topics.wrapper().topic_config_table
+        return topics, context.groups.all().subscription_group_table
+    finally:
+        started.stop()
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_table_is_taken_from_its_previous_copy(root: Path, damage: bytes) -> None:
+    (root / "config/topics.json").write_bytes(damage)
+    topics, _ = tables(root)
+    assert topics["Orders"].write_queue_nums == 4, "the copy has the version before"
+    assert (root / "mqstack/quarantine/topics.json").read_bytes() == damage
+
+
+def test_any_flipped_bit_is_found_and_the_previous_copy_is_taken(root: Path) -> None:
+    path = root / "config/topics.json"
+    whole, stamp = path.read_bytes(), path.stat().st_mtime_ns
+    with Store(root) as store:
+        for bit in range(0, len(whole) * 8, 13):
+            flipped = bytearray(whole)
+            flipped[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(flipped)
+            os.utime(path, ns=(stamp, stamp))
+            assert store.load_state("topics.json") == _topics(Orders=(4, 4), Other=(2, 2))
+
+
+@pytest.mark.parametrize("damage", [None, *DAMAGED])
+def test_topics_that_no_file_tells_are_made_of_their_queues(
+    root: Path, damage: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    lose(root, "topics.json", damage)
+    topics, _ = tables(root)
+    assert (topics["Orders"].read_queue_nums, topics["Orders"].write_queue_nums) == (4, 4)
+    assert (topics["Other"].write_queue_nums, topics["Other"].perm) == (2, 6)
+    assert topics["%RETRY%readers"].write_queue_nums == 1
+    assert topics["SCHEDULE_TOPIC_XXXX"].write_queue_nums == 18, "a built-in topic stays as it is"
+    assert "3 topics are made anew from the store" in caplog.text
+    assert "%RETRY%readers, Orders, Other" in caplog.text
+    saved = TopicConfigSerializeWrapper.from_json((root / "config/topics.json").read_bytes())
+    assert saved.topic_config_table["Orders"].write_queue_nums == 4
+
+
+@pytest.mark.parametrize("damage", [None, b"{"])
+def test_groups_that_no_file_tells_are_made_of_offsets_and_retry_topics(
+    root: Path, damage: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    lose(root, "subscriptionGroup.json", damage)
+    _, groups = tables(root, autoCreateSubscriptionGroup="false")
+    assert {"readers", "committers"} <= groups.keys()
+    assert "2 groups are made anew from the store" in caplog.text
+    saved = (root / "config/subscriptionGroup.json").read_bytes()
+    assert "readers" in SubscriptionGroupWrapper.from_json(saved).subscription_group_table
+
+
+def test_a_new_store_warns_of_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tables(tmp_path / "new")
+    assert "made anew" not in caplog.text
+
+
+def test_damaged_filters_are_dropped(root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (root / "config/consumerFilter.json").write_bytes(b"{")
+    topics, _ = tables(root)
+    assert "Orders" in topics
+    assert "consumers bring their filters again" in caplog.text
+
+
+def lose(root: Path, name: str, damage: bytes | None) -> None:
+    for path in (root / "config" / name, root / "config" / f"{name}.bak"):
+        if damage is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_bytes(damage)
+
+
+@pytest.mark.parametrize("name", ["topics.json", "subscriptionGroup.json"])
+def test_a_table_is_not_made_anew_where_damage_is_to_be_refused(root: Path, name: str) -> None:
+    lose(root, name, b"{")
+    with pytest.raises(StoreDamaged, match=r"at position 1, and no previous copy can be used"):
+        tables(root, damagePolicy="refuse")
+
+
+@pytest.mark.parametrize("name", ["consumerOffset.json", "delayOffset.json", "topics.json"])
+def test_a_refusal_is_one_line_and_its_command_works(root: Path, name: str) -> None:
+    lose(root, name, b'{"offsetTable":{"T@g":{0:')
+    command = [sys.executable, "-m", "mqserver.cli", "broker", "start"]
+    flags = {**SETTINGS, "storePathRootDir": str(root), "damagePolicy": "refuse"}
+    for key, value in flags.items():
+        command += ["--set", f"{key}={value}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("mqserver: ")]
+    assert "Traceback" not in done.stderr
+    assert line.startswith(f"mqserver: {root}/config/{name}: ")
+    assert "at byte 25" in line or "at position 25" in line
+    subprocess.run(["bash", "-c", line.partition("begin without it: ")[2]], check=True)
+    topics, _ = tables(root, damagePolicy="refuse")
+    assert "Orders" in topics
+
+
+def test_a_topic_that_was_made_anew_is_read(root: Path) -> None:
+    lose(root, "topics.json", b"{")
+    started = broker(root)
+    started.start()
+    try:
+        fields = {"topic": "Orders", "queueId": "3"}
+        from mqserver.probe import ask
+
+        answer = ask(f"127.0.0.1:{started.port}", Frame(RequestCode.GET_MAX_OFFSET, fields))
+        assert answer.fields["offset"] == "1"
+    finally:
+        started.stop()
