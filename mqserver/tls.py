@@ -21,6 +21,7 @@ TLS_COUNTERS = {
 CERTIFICATE_END = "tls_certificate_expiry_timestamp_seconds"
 CERTIFICATE_END_HELP = "Until when the certificate shown is good, seconds since 1970"
 _FILES = ("cert", "key", "trust")
+_AT_START = ("handshake_timeout", "max_handshakes", "max_source_handshakes")
 
 
 def plane_tls(settings: ServerTlsSettings) -> dict[str, object]:
@@ -37,6 +38,8 @@ def plane_tls(settings: ServerTlsSettings) -> dict[str, object]:
         "client_auth": settings.need_client_auth,
         "trust": settings.trust_cert_path if settings.auth_client else None,
         "handshake_timeout": settings.handshake_timeout_millis / 1000,
+        "max_handshakes": settings.max_handshakes,
+        "max_source_handshakes": settings.max_handshakes_per_address,
     }
 
 
@@ -67,7 +70,7 @@ class CertificateWatch:
         show: Callable[[Mapping[str, object]], None],
         watch_s: float = WATCH_S,
     ) -> None:
-        self._tls = {key: value for key, value in tls.items() if key != "handshake_timeout"}
+        self._tls = {key: value for key, value in tls.items() if key not in _AT_START}
         self._show = show
         self._paths = [str(tls[key]) for key in _FILES if tls.get(key)]
         self._shown = self._before = self._stamps()

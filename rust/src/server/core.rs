@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
 use super::answers::Answers;
+use super::budget::Budget;
 use super::events::{Event, EventKind};
 use super::handoff::Handoff;
 use super::heartbeat::Heartbeats;
@@ -74,6 +75,8 @@ pub struct Core {
     pub overload: Overload,
     /// What connections are shown.
     pub tls: Tls,
+    /// What large requests may take together.
+    pub(super) budget: Budget,
     /// Places of connections that ask for more than a short turn takes.
     pub(super) long_turns: LongTurns,
     /// Set while stopping: connections are not read any more.
@@ -115,7 +118,8 @@ impl Core {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Arc::new(Self {
             locks: Locks::new(Arc::clone(&clock)),
-            tls: Tls::new(&settings.tls),
+            tls: Tls::new(&settings.tls, settings.connections_max),
+            budget: Budget::new(settings.large_bytes_max, settings.frame_bytes_max),
             settings,
             clock,
             store,
@@ -180,6 +184,11 @@ impl Core {
     /// From now on no connection is read.
     pub(super) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
+    }
+
+    /// Bytes of requests over 1 MiB that are being received or served, of all connections.
+    pub fn large_request_bytes(&self) -> usize {
+        self.budget.taken_bytes()
     }
 
     /// Whether connections are not to be read any more.

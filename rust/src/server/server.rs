@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::core::Core;
 use super::limits::COLD_THREADS;
 use super::settings::Kind;
-use super::{cold, hold, listener, overload};
+use super::{cold, hold, listener, memory, overload};
 use crate::store::Delivered;
 
 /// How often a stop looks whether the hand-off is empty.
@@ -63,6 +63,7 @@ impl Server {
         }
         runtime.spawn(hold::keep_time(Arc::clone(&core)));
         runtime.spawn(overload::keep_queues(Arc::clone(&core)));
+        runtime.spawn(memory::keep_low());
         drop(context);
         let cold = follow_store(&core)?;
         Ok(Self {
