@@ -43,8 +43,8 @@ __all__ = [
     "Request", "RequestTemplate", "Scan", "SentReply", "Server", "ServerStopped", "SettingError",
     "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout",
     "bench", "bloom_bits", "certificate_end", "check_sql", "fastjson_dumps",
-    "fastjson_to_strict", "json_lines", "next_log", "read_registration", "rebuild", "unpack_registration",
-    "write_topic_table",
+    "fastjson_to_strict", "json_lines", "next_log", "read_registration", "rebuild",
+    "unpack_registration", "write_topic_table",
 ]  # fmt: skip
 
 OPTIMISED: Final[bool]
