@@ -22,6 +22,7 @@ TLS_COUNTERS = {
 CERTIFICATE_END = "tls_certificate_expiry_timestamp_seconds"
 CERTIFICATE_END_HELP = "Until when the certificate shown is good, seconds since 1970"
 _FILES = ("cert", "key", "trust")
+_AT_START = ("handshake_timeout", "max_handshakes", "max_source_handshakes")
 
 
 def plane_tls(settings: ServerTlsSettings) -> dict[str, object]:
@@ -38,6 +39,8 @@ def plane_tls(settings: ServerTlsSettings) -> dict[str, object]:
         "client_auth": settings.need_client_auth,
         "trust": settings.trust_cert_path if settings.auth_client else None,
         "handshake_timeout": settings.handshake_timeout_millis / 1000,
+        "max_handshakes": settings.max_handshakes,
+        "max_source_handshakes": settings.max_handshakes_per_address,
     }
 
 
@@ -69,7 +72,7 @@ class CertificateWatch:
         watch_s: float = WATCH_S,
         services: Services | None = None,
     ) -> None:
-        self._tls = {key: value for key, value in tls.items() if key != "handshake_timeout"}
+        self._tls = {key: value for key, value in tls.items() if key not in _AT_START}
         self._show = show
         self._paths = [str(tls[key]) for key in _FILES if tls.get(key)]
         self._shown = self._before = self._stamps()

@@ -44,7 +44,7 @@ __all__ = [
     "StateFiles", "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned",
     "UnknownLayout", "bench", "bloom_bits", "certificate_end", "check_sql", "fastjson_dumps",
     "fastjson_to_strict", "json_lines", "next_log", "read_registration", "rebuild",
-    "write_topic_table",
+    "unpack_registration", "write_topic_table",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
@@ -325,12 +325,15 @@ def fastjson_dumps(value: object, pretty: bool, raw_key: type[str]) -> str:
 # --- registrations (see mqclient/wire/bodies/registration.py)
 
 def read_registration(
-    body: bytes, unpacked_max: int | None = None
+    body: bytes, compressed: bool = False
 ) -> tuple[dict[str, tuple[int, int, int, int]], int, int, list[str]] | None:
     """Topics and rows, counter, timestamp, filter servers. Releases the GIL while it reads.
 
-    unpacked_max: the body is compressed, and may grow to so many bytes.
+    ValueError for a compressed body that cannot be unpacked, or grows too big.
     """
+
+def unpack_registration(body: bytes) -> bytes:
+    """The stream in a compressed registration; ValueError as above. Releases the GIL."""
 
 def write_topic_table(table: dict[str, Any]) -> str:
     """Write a table of `TopicConfig` as fastjson does. Holds the GIL."""

@@ -98,6 +98,14 @@ _OURS = (
     Setting("maxHeaderFields", 256, "most fields in the header of a frame, where all properties "
             "of a message are one; a connection that sends more is closed", floor=64,
             ceiling=1 << 20),
+    Setting("maxFrameSeconds", 30, "close a connection that has not completed a frame this long "
+            "after its first byte; time in which the server does not read does not count",
+            unit="s", floor=1, ceiling=3600),
+    Setting("minFrameBytesPerSecond", 1024, "close a connection whose frame takes over a third of "
+            "maxFrameSeconds and comes slower than this on average; 0: any speed", unit="bytes/s"),
+    Setting("maxLargeRequestBytes", 64 << 20, "memory that requests over 1 MiB may take, of all "
+            "connections; one connection may take a quarter of it. A request that finds no room "
+            "waits, and its connection is not read", unit="bytes", floor=1 << 20),
     Setting("maxUnfinishedFrameBytes", 128 << 20, "frames that have begun and not ended, of all "
             "connections, at least twice maxFrameBytes; above it the oldest are closed",
             unit="bytes", floor=1 << 20),

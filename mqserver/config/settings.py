@@ -31,6 +31,8 @@ class ServerTlsSettings(NamedTuple):
     auth_client: bool
     trust_cert_path: str
     handshake_timeout_millis: int
+    max_handshakes: int
+    max_handshakes_per_address: int
 
 
 class ClientTlsSettings(NamedTuple):
@@ -102,6 +104,9 @@ class BrokerSettings(NamedTuple):
     max_frame_bytes: int
     max_header_bytes: int
     max_header_fields: int
+    max_frame_seconds: int
+    min_frame_bytes_per_second: int
+    max_large_request_bytes: int
     max_unfinished_frame_bytes: int
     max_connections: int
     server_channel_max_idle_time_seconds: int
@@ -162,6 +167,9 @@ class NamesrvSettings(NamedTuple):
     max_frame_bytes: int
     max_header_bytes: int
     max_header_fields: int
+    max_frame_seconds: int
+    min_frame_bytes_per_second: int
+    max_large_request_bytes: int
     max_unfinished_frame_bytes: int
     max_connections: int
     server_channel_max_idle_time_seconds: int

@@ -28,6 +28,11 @@ TLS_SERVER = (
     Setting("tls.server.trustCertPath", "", "authorities of clients' certificates, PEM"),
     Setting("tls.server.handshakeTimeoutMillis", 10_000, "close a connection whose handshake "
             "takes longer", unit="ms", floor=100, ceiling=120_000),
+    Setting("tls.server.maxHandshakes", 1024, "handshakes at once, at most a quarter of "
+            "maxConnections; one more closes the one whose client has been silent for longest",
+            floor=1),
+    Setting("tls.server.maxHandshakesPerAddress", 512, "the same for one address (IPv6: one "
+            "network of 64 bits)", floor=1),
 )  # fmt: skip
 
 TLS_CLIENT = (

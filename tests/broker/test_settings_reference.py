@@ -55,8 +55,9 @@ OURS = {
     "aclWhiteListSkipsSignature", "adminAllowAddresses", "advertisedPort", "allocateStepBytes",
     "bindAddress", "brokerAllowAddresses", "brokerExpiry", "damagePolicy", "dataPlane",
     "fastPortEnable", "handoffThreads", "logDir", "logFileBytes", "logFileCount", "logLevel",
-    "maxConnections", "maxFrameBytes", "maxHeaderBytes", "maxHeaderFields",
-    "maxUnfinishedFrameBytes", "metricsListen", "minFreeBytes", "storeFileMode", "workerThreads",
+    "maxConnections", "maxFrameBytes", "maxHeaderBytes", "maxFrameSeconds", "maxHeaderFields",
+    "maxLargeRequestBytes", "maxUnfinishedFrameBytes", "metricsListen", "minFrameBytesPerSecond",
+    "minFreeBytes", "storeFileMode", "workerThreads",
 }  # fmt: skip
 
 

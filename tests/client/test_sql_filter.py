@@ -1,5 +1,6 @@
 """SQL92 filters of a push consumer, evaluated by our broker."""
 
+import json
 import threading
 from collections.abc import Iterator
 
@@ -7,6 +8,7 @@ import pytest
 
 from mqclient import BrokerError, Message, Producer, PushConsumer, SqlFilter
 from mqserver.standalone import Standalone
+from tests.server.raw import Raw, json_frame
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +90,19 @@ def test_what_the_broker_cannot_parse_is_refused_at_the_start(mq):
     with pytest.raises(BrokerError, match="SUBSCRIPTION_PARSE_FAILED"):
         consumer.start()
     consumer.close()
+
+
+def test_an_expression_over_64_kib_is_refused_wherever_it_comes_in(mq):
+    topic, text = mq.topic(), "a = '" + "x" * 65_536 + "'"
+    pull = {"consumerGroup": "TOOLS_CONSUMER", "topic": topic, "queueId": "0", "queueOffset": "0"}
+    pull |= {"maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0"}
+    pull |= {"subVersion": "0", "subscription": text, "expressionType": "SQL92"}
+    subscription = {"topic": topic, "subString": text, "expressionType": "SQL92"}
+    check = {"clientId": "c", "group": "g", "subscriptionData": subscription}
+    wanted = "bad SQL92 expression: it has 65542 bytes, and at most 65536 are taken"
+    with Raw(int(mq.broker_address.rpartition(":")[2])) as raw:
+        for frame in (json_frame(11, 1, pull), json_frame(46, 1, None, json.dumps(check).encode())):
+            assert raw.ask(frame)[:4] == (23, 1, 1, wanted)
 
 
 def test_a_broker_without_filters_says_so():

@@ -258,3 +258,44 @@ def test_files_that_cannot_be_used_are_named(servers: Servers, authority: Author
     for tls, wanted in cases:
         with pytest.raises(SettingsError, match=wanted):
             servers.start({1: echo}, tls={"mode": "permissive", **tls})
+
+
+def stalled(servers: Servers, port: int, hello: bytes, count: int) -> list[Raw]:
+    """Connections that began a handshake and stopped."""
+    all_of_them = []
+    for _ in range(count):
+        raw = servers.connect(port)
+        raw.socket.sendall(hello)
+        all_of_them.append(raw)
+    return all_of_them
+
+
+def test_handshakes_that_stop_keep_nobody_out(servers: Servers, authority: Authority):
+    tls = tls_of(authority, max_handshakes=40, max_source_handshakes=20, handshake_timeout=60.0)
+    listener, port = servers.start({1: echo}, tls=tls)
+    hello = client_hello(authority.context())[:100]
+    silent = stalled(servers, port, hello, 60)
+    assert until(lambda: listener.counters()["handshakes_given_up"] == 40)
+    assert answers(port, authority.context()), "from the same address"
+    assert all(ends(raw) for raw in silent[:40]), "the oldest go first"
+    with socket.create_connection(("127.0.0.1", port), 30, ("127.0.0.2", 0)) as plain:
+        context = authority.context()
+        with context.wrap_socket(plain, server_hostname="127.0.0.1") as wrapped:
+            assert Raw.over(wrapped).ask(json_frame(1, 1)).code == 0
+    wanted = "its unfinished TLS handshake made room for a newer one"
+    assert servers.wait_event("tls").detail == wanted
+
+
+def test_handshakes_take_no_more_than_a_quarter_of_the_connections(
+    servers: Servers, authority: Authority
+):
+    tls = tls_of(authority, handshake_timeout=60.0)
+    listener, port = servers.start({1: echo}, tls=tls, max_connections=20)
+    hello = client_hello(authority.context())[:100]
+    for _ in range(30):
+        stalled(servers, port, hello, 1)
+        assert until(lambda: listener.counters()["connections"] <= 6)
+    assert until(lambda: listener.counters()["handshakes_given_up"] == 25)
+    assert until(lambda: listener.counters()["connections"] == 5)
+    assert servers.connect(port).ask(json_frame(1, 1)).code == 0
+    assert listener.counters()["connections_refused"] == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
 from zlib import compress
 
 import pytest
@@ -16,6 +18,8 @@ from mqclient.wire.bodies.topics import (
 )
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import decode
+from mqserver.names.processors import _registered
+from mqserver.replies import Request
 from mqstore import fastjson
 from tests.wire.golden import FOLDER, frames
 
@@ -85,14 +89,34 @@ def test_ours_compressed_is_read_the_short_way() -> None:
     }
 
 
-def test_a_bomb_is_not_unpacked() -> None:
-    bomb = compress(b"\0" * (registration.BYTES_MAX + 1), 9)
-    assert registration.read(bomb, compressed=True) is None
-    with pytest.raises(BodyError, match="grows over 67108864 bytes"):
-        RegisterBrokerBody.decode(bomb, compressed=True)
+WHOLE = compress(b"\0" * 100)
+NO_STREAMS = {
+    "bomb": (compress(b"\0" * (32 << 20), 9), "32[0-9]{3} bytes grow over the bound of 32"),
+    "cut short": (WHOLE[:-1], "the zlib stream is cut short"),
+    "followed": (WHOLE + b"more", "4 bytes follow the zlib stream"),
+    "other": (b"no zlib", "no zlib stream"),
+}
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"no zlib", compress(b""), compress(b"\0" * 100)])
+@pytest.mark.parametrize("why", NO_STREAMS)
+def test_what_must_not_be_unpacked_is_refused_by_the_first_reader(why: str) -> None:
+    body, wanted = NO_STREAMS[why]
+    for read in (registration.read, RegisterBrokerBody.decode):
+        with pytest.raises(BodyError, match=f"^compressed registration: {wanted}"):
+            read(body, compressed=True)
+
+
+def test_a_bomb_is_refused_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    body, _ = NO_STREAMS["bomb"]
+    decoded: list[bytes] = []
+    monkeypatch.setattr(RegisterBrokerBody, "decode", lambda body, _: decoded.append(body))
+    request = SimpleNamespace(body=body, version=407)
+    with pytest.raises(BodyError):
+        _registered(cast(Request, request), compressed=True)
+    assert not decoded
+
+
+@pytest.mark.parametrize("body", [compress(b""), WHOLE])
 def test_what_is_compressed_and_unusual_is_left_to_it_too(body: bytes) -> None:
     assert registration.read(body, compressed=True) is None
 

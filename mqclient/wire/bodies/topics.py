@@ -125,8 +125,9 @@ class RegisterBrokerBody(Body):
         """Read what `encode` wrote; raises BodyError on anything else."""
         if not compressed:
             return cls.from_json(data)
+        stream = registration.unpack(data)
         try:
-            return cls._from_stream(_inflate(data))
+            return cls._from_stream(stream)
         except (struct.error, ValueError, TypeError, IndexError) as error:
             raise BodyError(f"compressed registration: {error}") from error
 
@@ -172,20 +173,6 @@ def _take(stream: bytes, position: int) -> tuple[bytes, int]:
     if length < 0 or end > len(stream):
         raise IndexError(f"piece of {length} bytes at {position} does not fit {len(stream)}")
     return stream[position + 4 : end], end
-
-
-def _inflate(data: bytes) -> bytes:
-    """Unpack with a cap, so that a small registration cannot take all memory."""
-    import zlib
-
-    unpacker = zlib.decompressobj()
-    try:
-        stream = unpacker.decompress(data, registration.BYTES_MAX)
-    except zlib.error as error:
-        raise BodyError(f"compressed registration: {error}") from error
-    if unpacker.unconsumed_tail:
-        raise BodyError(f"compressed registration grows over {registration.BYTES_MAX} bytes")
-    return stream
 
 
 @dataclass

@@ -17,7 +17,7 @@ from mqserver.broker.offset_moved import note_moved
 from mqserver.broker.remarks import FAQ, address, no_group, system_error
 from mqserver.broker.state.consumers import BROADCASTING
 from mqserver.broker.state.topics import READ
-from mqserver.broker.tags import codes_of, is_tag_type, sql_error
+from mqserver.broker.tags import codes_of, is_tag_type, is_too_long, sql_error
 from mqserver.broker.topic_names import RETRY_PREFIX
 from mqserver.replies import Hold, Refused, Reply, Request, Response
 from mqstore import GetResult
@@ -127,8 +127,11 @@ def _filter(
         return _Wanted(retried=_retried(broker, header.topic))
     if not broker.settings.enable_property_filter:
         raise system_error(f"The broker does not support consumer to filter message by {kind}")
-    if sql_error(kind, text) is None:
+    wrong = sql_error(kind, text)
+    if wrong is None:
         return _Wanted(sql=text)
+    if is_inline and is_too_long(text):
+        raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, wrong)
     if is_inline:
         # RocketMQ answers unfiltered what came with an expression it cannot compile.
         return _Wanted()

@@ -13,6 +13,9 @@ use crate::format::properties::Wanted;
 #[error("bad SQL92 expression: {0}")]
 pub struct SqlError(pub(super) String);
 
+/// Bytes of the longest expression. Every message of a topic is compared with all of it.
+pub const TEXT_BYTES_MAX: usize = 64 << 10;
+
 const NO_ORDER: &str = "only numbers and properties have an order";
 
 fn refused(why: &str) -> SqlError {
@@ -27,8 +30,16 @@ pub struct Sql {
 }
 
 impl Sql {
-    /// Compiles an expression.
+    /// Compiles an expression of at most `TEXT_BYTES_MAX` bytes.
+    ///
+    /// # Errors
+    /// `SqlError` for a longer one, and for what RocketMQ would not compile either.
     pub fn compile(text: &str) -> Result<Self, SqlError> {
+        if text.len() > TEXT_BYTES_MAX {
+            let length = text.len();
+            let why = format!("it has {length} bytes, and at most {TEXT_BYTES_MAX} are taken");
+            return Err(SqlError(why));
+        }
         let expression = Parser::new(text).parse()?;
         Ok(Self {
             text: text.into(),

@@ -6,6 +6,7 @@ pub mod consume_queue_ext;
 pub mod delay_levels;
 pub mod fastjson;
 pub mod index;
+pub mod inflate;
 pub mod message;
 pub mod message_id;
 pub mod multi_dispatch;

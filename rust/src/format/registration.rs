@@ -5,14 +5,14 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::Read;
 
-use flate2::read::ZlibDecoder;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
+use thiserror::Error;
 
 use crate::format::fastjson::write_string;
-use crate::format::remoting::push_decimal;
+use crate::format::inflate::{Bound, InflateError, inflate};
+use crate::format::remoting::{MAX_FRAME_BYTES, push_decimal};
 
 /// What a broker says of itself: its topics, their version, its filter servers.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,14 +64,39 @@ pub fn read(body: &[u8]) -> Option<Registration<'_>> {
     })
 }
 
-/// Unpacks a compressed registration, for `read_unpacked`; `None` for what is no zlib stream or
-/// would grow over `bytes_max`, and no more than that is ever unpacked.
-pub fn unpack(body: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
-    let mut stream = Vec::new();
-    let limit = u64::try_from(bytes_max).ok()?.saturating_add(1);
-    let mut unpacking = ZlibDecoder::new(body).take(limit);
-    unpacking.read_to_end(&mut stream).ok()?;
-    (stream.len() <= bytes_max).then_some(stream)
+/// What a compressed registration may grow to. The frame bounds one that is not compressed to the
+/// same bytes; the names of topics grow to 10 to 50 times their packed size.
+pub const UNPACKED_MAX: Bound = Bound {
+    bytes: MAX_FRAME_BYTES,
+    ratio: 100,
+};
+
+/// Topics of a compressed registration. One that is not compressed has no room for more.
+pub const TOPICS_MAX: usize = 1 << 18;
+
+/// Why a compressed registration is refused, however it would be read.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum UnpackError {
+    /// It is no stream, or one that grows too big.
+    #[error(transparent)]
+    Stream(#[from] InflateError),
+    /// Its topics are too many.
+    #[error("{0} topics; at most {TOPICS_MAX} are taken")]
+    Topics(usize),
+}
+
+/// Unpacks a compressed registration, for `read_unpacked`.
+///
+/// # Errors
+/// `UnpackError`, as soon as it is known that the registration is not one to take.
+pub fn unpack(body: &[u8]) -> Result<Vec<u8>, UnpackError> {
+    let stream = inflate(body, UNPACKED_MAX)?;
+    let mut left = stream.as_slice();
+    let count = piece(&mut left).and_then(|_| number(&mut left));
+    match count.filter(|count| *count > TOPICS_MAX) {
+        Some(count) => Err(UnpackError::Topics(count)),
+        None => Ok(stream),
+    }
 }
 
 /// Reads an unpacked registration: pieces with their lengths before them, which are the version,
@@ -370,14 +395,25 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_not_unpacked() {
-        let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), Default::default());
-        std::io::Write::write_all(&mut packer, &[0; 100_000]).unwrap();
-        let packed = packer.finish().unwrap();
-        assert_eq!(unpack(&packed, 100_000).unwrap().len(), 100_000);
-        assert_eq!(unpack(&packed, 99_999), None);
-        assert_eq!(unpack(&packed[..packed.len() / 2], 100_000), None);
-        assert_eq!(unpack(b"no zlib", 100_000), None);
+    fn a_bomb_is_refused_for_what_it_is() {
+        let packed = |bytes: &[u8]| {
+            let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), Default::default());
+            std::io::Write::write_all(&mut packer, bytes).unwrap();
+            packer.finish().unwrap()
+        };
+        let bomb = packed(&vec![0; 32 << 20]);
+        let limit = bomb.len() * UNPACKED_MAX.ratio;
+        let packed_bytes = bomb.len();
+        let too_big = InflateError::TooBig {
+            packed: packed_bytes,
+            limit,
+        };
+        assert_eq!(unpack(&bomb), Err(UnpackError::Stream(too_big)));
+        let count = i32::try_from(TOPICS_MAX).unwrap() + 1;
+        let many = packed(&stream(VERSION, count, &[], "[]"));
+        assert_eq!(unpack(&many), Err(UnpackError::Topics(TOPICS_MAX + 1)));
+        let usual = stream(VERSION, 0, &[], "[]");
+        assert_eq!(unpack(&packed(&usual)), Ok(usual));
     }
 
     #[test]

@@ -33,7 +33,44 @@ struct Opener {
     connection: Arc<Connection>,
     /// Opened bytes that did not fit where they were to go; at most a record.
     rest: Vec<u8>,
+    records: Records,
     ended: bool,
+}
+
+/// Follows where TLS records begin and end: type 1, version 2, length 2, and as many bytes.
+#[derive(Debug, Default)]
+struct Records {
+    header: [u8; 5],
+    /// Bytes of the record that came, its header included; 0 between records.
+    came: usize,
+}
+
+impl Records {
+    fn begun_bytes(&self) -> usize {
+        self.came
+    }
+
+    fn size(&self) -> usize {
+        let [.., high, low] = self.header;
+        self.header.len() + usize::from(u16::from_be_bytes([high, low]))
+    }
+
+    fn pass(&mut self, mut bytes: &[u8]) {
+        while let [first, rest @ ..] = bytes {
+            if self.came < self.header.len() {
+                self.header[self.came] = *first;
+                self.came += 1;
+                bytes = rest;
+            } else {
+                let more = bytes.len().min(self.size() - self.came);
+                self.came += more;
+                bytes = &bytes[more..];
+            }
+            if self.came >= self.header.len() && self.came == self.size() {
+                self.came = 0;
+            }
+        }
+    }
 }
 
 impl Receiver {
@@ -139,9 +176,16 @@ impl Receiver {
         let opener = self.opener.insert(Opener {
             connection: Arc::clone(connection),
             rest: Vec::new(),
+            records: Records::default(),
             ended: false,
         });
         opener.open(first, &mut []).map(drop)
+    }
+
+    /// Bytes of a TLS record that has begun and not ended: they cannot be opened yet.
+    pub fn sealed_bytes(&self) -> usize {
+        let opener = self.opener.as_ref();
+        opener.map_or(0, |opener| opener.records.begun_bytes())
     }
 
     /// Whether a TLS handshake goes on.
@@ -153,6 +197,7 @@ impl Receiver {
 
 impl Opener {
     fn open(&mut self, sealed: &[u8], buffer: &mut [u8]) -> io::Result<usize> {
+        self.records.pass(sealed);
         let opened = self.connection.open(sealed, buffer, &mut self.rest)?;
         self.ended = opened.ended;
         Ok(opened.count)
@@ -166,5 +211,31 @@ impl Opener {
             self.rest = Vec::new();
         }
         count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_followed_however_they_are_cut() {
+        let record =
+            |size: u16| [&[23, 3, 3], &size.to_be_bytes()[..], &vec![7; size.into()]].concat();
+        let stream = [record(0), record(1), record(5), record(16_000), record(0)].concat();
+        for step in [1, 2, 3, 5, 7, 1_000, stream.len()] {
+            let mut records = Records::default();
+            for (index, piece) in stream.chunks(step).enumerate() {
+                records.pass(piece);
+                let begun = records.begun_bytes();
+                assert!(
+                    begun <= ((index + 1) * step).min(16_004),
+                    "in steps of {step}"
+                );
+            }
+            assert_eq!(records.begun_bytes(), 0, "in steps of {step}");
+            records.pass(&record(100)[..60]);
+            assert_eq!(records.begun_bytes(), 60);
+        }
     }
 }

@@ -53,7 +53,7 @@ mod _core {
     #[pymodule_export]
     use super::rebuild::{RepairReport, rebuild};
     #[pymodule_export]
-    use super::registration::{read_registration, write_topic_table};
+    use super::registration::{read_registration, unpack_registration, write_topic_table};
     #[pymodule_export]
     use super::request::{Event, Request};
     #[pymodule_export]

@@ -3,34 +3,34 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 
 use crate::format::registration::{
-    Registration, Row, Topic, read, read_unpacked, unpack, write_topics,
+    Registration, Row, Topic, UnpackError, read, read_unpacked, unpack, write_topics,
 };
 
 /// Topics with (reads, writes, perm, system flag), counter, timestamp, filter servers.
 type Read<'py> = (Bound<'py, PyDict>, i64, i64, Vec<String>);
 
-/// Reads a registration as brokers write it; None for anything unusual. `unpacked_max`: of a
-/// compressed one, how many bytes it may grow to.
+/// Reads a registration as brokers write it; None for anything unusual. ValueError for a compressed
+/// one that cannot be unpacked, or must not be.
 #[pyfunction]
-#[pyo3(signature = (body, unpacked_max = None))]
+#[pyo3(signature = (body, compressed = false))]
 pub fn read_registration<'py>(
     py: Python<'py>,
     body: &Bound<'py, PyBytes>,
-    unpacked_max: Option<usize>,
+    compressed: bool,
 ) -> PyResult<Option<Read<'py>>> {
     let bytes = body.as_bytes();
     let stream;
-    let found = match unpacked_max {
-        None => py.detach(|| read(bytes)),
-        Some(bytes_max) => {
-            stream = py.detach(|| unpack(bytes, bytes_max)).unwrap_or_default();
-            py.detach(|| read_unpacked(&stream))
-        }
+    let found = if compressed {
+        stream = py.detach(|| unpack(bytes)).map_err(refused)?;
+        py.detach(|| read_unpacked(&stream))
+    } else {
+        py.detach(|| read(bytes))
     };
     let Some(found) = found else {
         return Ok(None);
@@ -39,6 +39,21 @@ pub fn read_registration<'py>(
     let servers = found.filter_servers.into_iter().map(Cow::into_owned);
     let servers = servers.collect();
     Ok(Some((topics, found.counter, found.timestamp, servers)))
+}
+
+/// Unpacks a compressed registration; ValueError as `read_registration`.
+#[pyfunction]
+pub fn unpack_registration<'py>(
+    py: Python<'py>,
+    body: &Bound<'py, PyBytes>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let bytes = body.as_bytes();
+    let stream = py.detach(|| unpack(bytes)).map_err(refused)?;
+    Ok(PyBytes::new(py, &stream))
+}
+
+fn refused(error: UnpackError) -> PyErr {
+    PyValueError::new_err(error.to_string())
 }
 
 /// Equal rows are one tuple: a broker's topics have few shapes.
@@ -67,8 +82,7 @@ pub fn write_topic_table(py: Python<'_>, table: &Bound<'_, PyDict>) -> PyResult<
     }
     topics.sort_unstable_by(|one, other| one.0.cmp(&other.0));
     let bytes = write_topics(topics.into_iter());
-    String::from_utf8(bytes)
-        .map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))
+    String::from_utf8(bytes).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 fn topic_of(py: Python<'_>, config: &Bound<'_, PyAny>) -> PyResult<Topic<'static>> {

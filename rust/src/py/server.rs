@@ -295,6 +295,7 @@ impl Server {
             ("held", core.holds.len()),
             ("parked", core.peers.parked()),
             ("unfinished_bytes", core.peers.unfinished()),
+            ("large_request_bytes", core.large_request_bytes()),
         ];
         counters.extend(now.map(|(name, count)| (name.to_owned(), count as u64)));
         counters

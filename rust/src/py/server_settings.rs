@@ -13,13 +13,13 @@ use super::tls;
 use crate::filter::Sql;
 use crate::format::remoting::HeaderLimits;
 use crate::server::{
-    BrokerRow, Change, DataPlane, FilterRow, GroupFilter, GroupRow, Kind, Settings, StoredReplies,
-    Subscription, SubscriptionRow, TopicRow,
+    BrokerRow, Change, DataPlane, FilterRow, FrameLimits, GroupFilter, GroupRow, Kind, Settings,
+    StoredReplies, Subscription, SubscriptionRow, TopicRow,
 };
 use crate::store::Marks;
 
 /// The keys `Server` takes; anything else is a spelling mistake.
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 21] = [
     "kind",
     "host",
     "port",
@@ -29,6 +29,9 @@ const KEYS: [&str; 18] = [
     "max_frame_bytes",
     "max_header_bytes",
     "max_header_fields",
+    "frame_timeout",
+    "min_frame_rate",
+    "max_large_bytes",
     "max_unfinished_bytes",
     "idle_timeout",
     "max_connections",
@@ -91,6 +94,7 @@ pub(super) fn settings(map: &Bound<'_, PyMapping>) -> PyResult<Settings> {
     let defaults = Settings::default();
     let families: HashMap<String, usize> = optional(map, "families")?.unwrap_or_default();
     let idle: Option<f64> = optional(map, "idle_timeout")?;
+    let frame_timeout: Option<f64> = optional(map, "frame_timeout")?;
     let frame_bytes_max = match optional(map, "max_frame_bytes")? {
         None => defaults.frame_bytes_max,
         Some(bytes @ 64..=0x7FFF_FFFF) => bytes,
@@ -118,6 +122,12 @@ pub(super) fn settings(map: &Bound<'_, PyMapping>) -> PyResult<Settings> {
             bytes: optional(map, "max_header_bytes")?.unwrap_or(defaults.header.bytes),
             fields: optional(map, "max_header_fields")?.unwrap_or(defaults.header.fields),
         },
+        frame: FrameLimits {
+            time: frame_timeout.map_or(defaults.frame.time, seconds),
+            bytes_per_second: optional(map, "min_frame_rate")?
+                .unwrap_or(defaults.frame.bytes_per_second),
+        },
+        large_bytes_max: optional(map, "max_large_bytes")?.unwrap_or(defaults.large_bytes_max),
         // A buffer doubles as it grows: one frame of the largest size must always fit.
         unfinished_bytes_max: unfinished.max(2 * frame_bytes_max),
         idle_timeout: idle.map_or(defaults.idle_timeout, seconds),

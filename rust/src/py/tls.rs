@@ -46,6 +46,12 @@ pub(super) fn server_settings(all: &Bound<'_, PyMapping>) -> PyResult<TlsSetting
     if let Some(timeout) = optional(&map, "handshake_timeout")? {
         settings.handshake_timeout = seconds(timeout);
     }
+    if let Some(count) = optional(&map, "max_handshakes")? {
+        settings.handshakes_max = count;
+    }
+    if let Some(count) = optional(&map, "max_source_handshakes")? {
+        settings.source_handshakes_max = count;
+    }
     Ok(settings)
 }
 

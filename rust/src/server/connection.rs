@@ -3,23 +3,25 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
+use super::budget::{Room, Share};
 use super::core::Core;
-use super::deadlines;
+use super::deadlines::{self, Begun};
 use super::dispatch;
 use super::events::EventKind;
+use super::handshakes::Handshake;
 use super::limits::{FIRST_READ_BYTES, READ_BYTES, UNREAD_BYTES_PAUSE};
 use super::overload;
 use super::parked;
 use super::peers::Peer;
 use super::slice;
 use super::split::{Splitter, Taken};
-use super::tls::Handshake;
 use super::trial::{Length, Trial};
 use super::turns;
 use super::unfinished;
@@ -41,6 +43,9 @@ thread_local! {
 
 /// Why a connection ends.
 pub(super) type End = (EventKind, String);
+
+/// A timer that is late by this much was held up by a process that stood still.
+const DELAY_FORGIVEN: Duration = Duration::from_secs(1);
 
 /// How a read ended.
 #[derive(PartialEq, Eq)]
@@ -66,7 +71,20 @@ struct Connection {
     room: usize,
     /// Whether its client takes its answers.
     trial: Trial,
+    /// Monotonic time since which it is not read.
+    unread_since_ms: Option<i64>,
+    /// Monotonic time since which a TLS record has begun and not ended.
+    sealed_since_ms: Option<i64>,
+    /// The timer is set for the frame that has begun.
+    is_watched: bool,
+    /// What its large requests may take, once there was one.
+    share: Option<Share>,
+    /// Waits for room for the large frame that has begun.
+    admission: Option<Admission>,
 }
+
+/// In memory of its own: few wait, and every connection's task would have room for it.
+type Admission = Pin<Box<dyn Future<Output = Option<Room>> + Send>>;
 
 /// Takes a connection down, however its task ends: returned, panicked, or dropped by a stop.
 struct Ending {
@@ -87,9 +105,8 @@ impl Drop for Ending {
         let (mut kind, mut detail) = std::mem::replace(&mut self.end, blank);
         if peer.is_unread() {
             (kind, detail) = (EventKind::Unread, "its client does not read".to_owned());
-        } else if peer.unfinished.gave_way() {
-            let made_room = "its unfinished frame made room for those of others";
-            (kind, detail) = (EventKind::BadFrame, made_room.to_owned());
+        } else if let Some(gave_way) = peer.gave_way() {
+            (kind, detail) = gave_way.end();
         }
         core.tell(kind, Some(peer), peer.remote, detail);
     }
@@ -113,6 +130,11 @@ pub(super) fn serve(
         left: Vec::new(),
         room: FIRST_READ_BYTES,
         trial: Trial::new(),
+        unread_since_ms: None,
+        sealed_since_ms: None,
+        is_watched: false,
+        share: None,
+        admission: None,
     };
     async move {
         let mut ending = Ending {
@@ -135,6 +157,7 @@ impl Connection {
             let was_fresh = self.is_fresh;
             let owed = peer.owed();
             let may_read = self.may_read(owed);
+            self.note_whether_read(may_read);
             tokio::select! {
                 turn = self.turn(is_more), if may_read => match turn {
                     Err(end) => return end,
@@ -142,17 +165,19 @@ impl Connection {
                 },
                 () = &mut writing => {
                     writing.set(peer.write_some());
-                    self.wrote(owed, may_read);
+                    self.wrote(owed);
                 }
                 () = &mut check => {
+                    self.forgive_delay(check.deadline());
                     if let Some(end) = self.overdue() {
                         return end;
                     }
                     check.as_mut().reset(self.next_check());
                 }
             }
-            if was_fresh && !self.is_fresh {
-                check.as_mut().reset(self.next_check()); // a handshake has less time
+            // A handshake has less time, and a frame that has begun as well.
+            if was_fresh && !self.is_fresh || self.needs_watch() {
+                check.as_mut().reset(self.next_check());
             }
             if peer.is_closing() {
                 return (EventKind::Closed, "closed by the server".to_owned());
@@ -169,30 +194,133 @@ impl Connection {
         has_room && (owed == 0 || self.next_length() == Length::Long)
     }
 
-    fn next_check(&self) -> Instant {
-        deadlines::next_check(&self.core, &self.peer, self.handshake.as_ref())
+    /// The frame that has begun, if its sender is what it waits for.
+    fn begun(&self) -> Option<Begun> {
+        if self.unread_since_ms.is_some() {
+            return None;
+        }
+        if !self.splitter.is_partial() {
+            return self.begun_record();
+        }
+        let began_ms = self.peer.unfinished.began_ms()?;
+        let large = self.splitter.large_size();
+        Some(Begun {
+            taken_ms: self.core.clock.monotonic_ms() - began_ms,
+            received: self.splitter.received(),
+            large: large.filter(|_| self.splitter.has_room()),
+            is_awaited: self.core.budget.is_awaited(),
+        })
+    }
+
+    /// The TLS record that has begun, of which nobody knows yet what it is part of.
+    fn begun_record(&self) -> Option<Begun> {
+        let since_ms = self.sealed_since_ms.filter(|_| self.handshake.is_none())?;
+        Some(Begun {
+            taken_ms: self.core.clock.monotonic_ms() - since_ms,
+            received: self.receiver.sealed_bytes(),
+            large: None,
+            is_awaited: false,
+        })
+    }
+
+    /// Notes when a TLS record began, and that it ended.
+    fn note_record(&mut self) {
+        if self.receiver.sealed_bytes() == 0 {
+            self.sealed_since_ms = None;
+        } else if self.sealed_since_ms.is_none() {
+            self.sealed_since_ms = Some(self.core.clock.monotonic_ms());
+        }
+    }
+
+    /// Whether a frame began that the timer does not know. The timer is not set for each frame: it
+    /// goes off before the first rule can be broken, and is set for the frame of that moment.
+    fn needs_watch(&self) -> bool {
+        !self.is_watched && self.unread_since_ms.is_none() && self.splitter.is_partial()
+    }
+
+    fn next_check(&mut self) -> Instant {
+        let frame = self.begun();
+        self.is_watched = frame.is_some();
+        let check = deadlines::next_check(&self.core, &self.peer, self.handshake.as_ref(), frame);
+        match self.receiver.is_plain() {
+            true => check,
+            // A record that begins wakes nobody who could set the timer.
+            false => check.min(Instant::now() + self.core.settings.frame.grace()),
+        }
     }
 
     fn overdue(&self) -> Option<End> {
-        let is_awaited = self.splitter.is_partial() && self.may_read(self.peer.owed());
-        deadlines::overdue(&self.core, &self.peer, self.handshake.as_ref(), is_awaited)
+        let frame = self.begun();
+        deadlines::overdue(&self.core, &self.peer, self.handshake.as_ref(), frame)
+    }
+
+    /// Time in which the server does not read is no time that a frame takes.
+    fn note_whether_read(&mut self, is_read: bool) {
+        match (is_read, self.unread_since_ms) {
+            (false, None) => self.unread_since_ms = Some(self.core.clock.monotonic_ms()),
+            (true, Some(since_ms)) => {
+                self.unread_since_ms = None;
+                self.sealed_since_ms = None; // it is met again at the next read
+                let unread_ms = self.core.clock.monotonic_ms() - since_ms;
+                self.peer.unfinished.give_back(unread_ms);
+            }
+            _ => {}
+        }
+    }
+
+    /// A timer that is late tells of a process that stood still, and did not read either.
+    fn forgive_delay(&self, due: Instant) {
+        let delay = Instant::now().saturating_duration_since(due);
+        if delay >= DELAY_FORGIVEN {
+            let delay_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
+            self.peer.unfinished.give_back(delay_ms);
+        }
     }
 
     /// The client took some of the answers it was owed, if any could be written.
-    fn wrote(&self, owed: usize, may_read: bool) {
-        let now_ms = self.core.clock.monotonic_ms();
+    fn wrote(&self, owed: usize) {
         if self.peer.owed() < owed {
-            self.peer.note_write(now_ms);
-        }
-        if !may_read {
-            self.peer.unfinished.begin_anew(now_ms);
+            self.peer.note_write(self.core.clock.monotonic_ms());
         }
         parked::give_back(&self.core, &self.peer);
+    }
+
+    /// Waits until the large frame that has begun has its room. May be dropped at any time, and
+    /// keeps its place in the order.
+    async fn admit(&mut self) {
+        self.note_whether_read(false);
+        if let Some(admission) = &mut self.admission
+            && let Some(room) = admission.await
+        {
+            self.splitter.give_room(room);
+        }
+        self.admission = None;
+        self.note_whether_read(true);
+        self.is_watched = false; // a large frame is looked at more often
+    }
+
+    /// Asks for room for the large frame that has begun, if it has none.
+    fn ask_for_room(&mut self) {
+        if self.splitter.has_room() {
+            return;
+        }
+        let Some(size) = self.splitter.large_size() else {
+            return;
+        };
+        let core = Arc::clone(&self.core);
+        let share = self
+            .share
+            .get_or_insert_with(|| core.budget.share())
+            .clone();
+        self.admission = Some(Box::pin(async move { core.budget.room(share, size).await }));
     }
 
     /// Serves what comes; if there is more than a short turn takes, when there is a place among the
     /// few connections that may have long ones. All others are in nobody's way until then.
     async fn turn(&mut self, is_more: bool) -> Result<Turn, End> {
+        if self.admission.is_some() {
+            Box::pin(self.admit()).await;
+        }
         if !is_more {
             return poll_fn(|cx| self.poll_read(cx, Length::Short)).await;
         }
@@ -203,7 +331,9 @@ impl Connection {
             tokio::task::yield_now().await; // else it waits for a place anyway
         }
         // In a block of its own: few wait, and every connection's task would have room for it.
+        self.note_whether_read(false);
         let place = Box::pin(core.long_turns.wait(is_trial)).await;
+        self.note_whether_read(true);
         let once = poll_fn(|cx| {
             let _long = slice::LongWork::begin();
             if is_trial {
@@ -242,6 +372,7 @@ impl Connection {
             }
             let (received, is_kept) = self.receive(cx, &mut scratch.input);
             let failure = self.follow_handshake(&received);
+            self.note_record();
             Poll::Ready(match ready!(received) {
                 Ok(0) => Err((EventKind::Closed, "closed by the client".to_owned())),
                 Ok(count) => {
@@ -298,10 +429,13 @@ impl Connection {
             core.counters.tls_failed.one();
             (EventKind::Tls, why)
         };
-        let begun = self.core.tls.begin(bytes[0]);
+        let begun = self.core.tls.begin(bytes[0], &self.peer);
         let Some((session, handshake)) = begun.map_err(|why| failed(&self.core, why))? else {
             return Ok(true);
         };
+        if handshake.made_room {
+            self.core.counters.handshakes_given_up.one();
+        }
         self.handshake = Some(handshake);
         let upgraded = (self.receiver).upgrade(self.peer.connection(), session, bytes);
         upgraded.map_err(|error| failed(&self.core, error.to_string()))?;
@@ -358,6 +492,9 @@ impl Connection {
         }
         let held = self.splitter.held_bytes() + self.left.capacity();
         unfinished::note(core, peer, held, is_new, now_ms);
+        if self.splitter.is_partial() {
+            self.ask_for_room();
+        }
         match self.left.is_empty() {
             true => Ok(Turn::Done),
             false => Ok(Turn::Over),

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
 use super::answers::Answers;
+use super::budget::Budget;
 use super::events::{Event, EventKind};
 use super::handoff::Handoff;
 use super::heartbeat::Heartbeats;
@@ -75,6 +76,8 @@ pub struct Core {
     pub overload: Overload,
     /// What connections are shown.
     pub tls: Tls,
+    /// What large requests may take together.
+    pub(super) budget: Budget,
     /// Places of connections that ask for more than a short turn takes.
     pub(super) long_turns: LongTurns,
     /// Threads and tasks of the server, as far as they failed.
@@ -119,7 +122,8 @@ impl Core {
         Ok(Arc::new(Self {
             locks: Locks::new(Arc::clone(&clock)),
             services: Services::default(),
-            tls: Tls::new(&settings.tls),
+            tls: Tls::new(&settings.tls, settings.connections_max),
+            budget: Budget::new(settings.large_bytes_max, settings.frame_bytes_max),
             settings,
             clock,
             store,
@@ -184,6 +188,11 @@ impl Core {
     /// From now on no connection is read.
     pub(super) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
+    }
+
+    /// Bytes of requests over 1 MiB that are being received or served, of all connections.
+    pub fn large_request_bytes(&self) -> usize {
+        self.budget.taken_bytes()
     }
 
     /// Whether connections are not to be read any more.

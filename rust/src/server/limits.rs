@@ -82,14 +82,39 @@ pub const SPARE_BYTES_MAX: usize = 8 << 20;
 /// Of a smaller buffer, bytes, nothing is kept.
 pub const SPARE_BUFFER_BYTES: usize = 128 << 10;
 
-/// Seconds a client may take to complete a frame it has begun; then its connection is closed.
-pub const FRAME_SECONDS_MAX: u64 = 60;
+/// Seconds from the first byte of a frame to its last, when the settings name no time; then the
+/// connection is closed. Time in which the server does not read does not count.
+pub const FRAME_SECONDS_MAX: u64 = 30;
+
+/// Average bytes a second of a frame that takes longer than its grace, when the settings name no
+/// number; a slower one closes its connection.
+pub const FRAME_BYTES_PER_SECOND_MIN: u64 = 1_024;
+
+/// That grace is one part in this many of the time a frame may take.
+pub const FRAME_GRACE_PARTS: u32 = 3;
+
+/// A frame over this, bytes, needs room in the budget of large requests before the server reads on.
+pub const LARGE_FRAME_BYTES: usize = 1 << 20;
+
+/// Bytes of large requests that are being received or served, of all connections, when the settings
+/// name no number. A frame that finds no room waits, and its connection is not read meanwhile.
+pub const LARGE_BYTES_MAX: usize = 64 << 20;
+
+/// One connection's large requests take one part in this many of that, or one frame.
+pub const LARGE_PARTS: usize = 4;
 
 /// Connections at once when the settings name no number; one more is closed as it is accepted.
 pub const CONNECTIONS_MAX: usize = 65_536;
 
-/// TLS handshakes that go on at once; one more connection is closed.
+/// TLS handshakes that go on at once, when the settings name no number. One more closes the
+/// connection whose client has been silent for longest in its handshake.
 pub const HANDSHAKES_MAX: usize = 1_024;
+
+/// The same for the handshakes of one source: an IPv4 address or an IPv6 network of 64 bits.
+pub const SOURCE_HANDSHAKES_MAX: usize = 512;
+
+/// Handshakes take one part in this many of all connections, if that is fewer.
+pub const HANDSHAKE_PARTS: usize = 4;
 
 /// Seconds a TLS handshake may take when the settings name no time; then its connection is closed.
 pub const HANDSHAKE_SECONDS_MAX: u64 = 10;

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::events::EventKind;
 use super::heartbeat::Heart;
 use super::limits::CALLS_MAX;
 use super::order::SendOrder;
@@ -35,10 +36,38 @@ pub struct Peer {
     connection: Arc<Connection>,
     /// The client left more unread than may be.
     unread: AtomicBool,
+    /// Why others had it closed.
+    gave_way: OnceLock<GaveWay>,
     last_read_ms: AtomicI64,
     last_write_ms: AtomicI64,
     next_opaque: AtomicI32,
     calls: Mutex<HashMap<i32, mpsc::SyncSender<Vec<u8>>>>,
+}
+
+/// What a connection was closed for, so that others have room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum GaveWay {
+    /// A frame that has begun.
+    Frame,
+    /// A TLS handshake that goes on.
+    Handshake,
+}
+
+impl GaveWay {
+    /// For the log.
+    pub(super) fn end(self) -> (EventKind, String) {
+        let (kind, why) = match self {
+            Self::Frame => (
+                EventKind::BadFrame,
+                "its unfinished frame made room for those of others",
+            ),
+            Self::Handshake => (
+                EventKind::Tls,
+                "its unfinished TLS handshake made room for a newer one",
+            ),
+        };
+        (kind, why.to_owned())
+    }
 }
 
 /// The reply to a request we sent; the sender is dropped when the connection closes.
@@ -62,6 +91,7 @@ impl Peer {
             parked: Parked::default(),
             connection,
             unread: AtomicBool::new(false),
+            gave_way: OnceLock::new(),
             last_read_ms: AtomicI64::new(now_ms),
             last_write_ms: AtomicI64::new(now_ms),
             next_opaque: AtomicI32::new(1),
@@ -116,6 +146,17 @@ impl Peer {
     /// Closes the connection; what it is owed is lost.
     pub fn close(&self) {
         self.connection.close();
+    }
+
+    /// Closes the connection for a reason that its own task does not know.
+    pub(super) fn give_way(&self, with: GaveWay) {
+        let _ = self.gave_way.set(with); // the first reason counts
+        self.close();
+    }
+
+    /// Why others had it closed; None if they did not.
+    pub(super) fn gave_way(&self) -> Option<GaveWay> {
+        self.gave_way.get().copied()
     }
 
     /// Whether the connection is closed.

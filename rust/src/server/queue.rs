@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+/// An empty queue keeps room for this many items.
+const KEPT_ITEMS: usize = 1_024;
+
 /// Many producers, many consumers, at most `capacity` items.
 #[derive(Debug)]
 pub struct BoundedQueue<T> {
@@ -17,6 +20,17 @@ pub struct BoundedQueue<T> {
 struct State<T> {
     items: VecDeque<T>,
     closed: bool,
+}
+
+impl<T> State<T> {
+    /// The oldest item. The last one of a flood leaves no memory behind.
+    fn take_oldest(&mut self) -> Option<T> {
+        let item = self.items.pop_front()?;
+        if self.items.is_empty() && self.items.capacity() > KEPT_ITEMS {
+            self.items = VecDeque::new();
+        }
+        Some(item)
+    }
 }
 
 /// What a consumer got.
@@ -76,7 +90,7 @@ impl<T> BoundedQueue<T> {
         let deadline = Instant::now() + timeout.min(Duration::from_secs(86_400));
         let mut state = self.state.lock();
         loop {
-            if let Some(item) = state.items.pop_front() {
+            if let Some(item) = state.take_oldest() {
                 return Popped::Item(item);
             }
             if state.closed {
@@ -98,7 +112,7 @@ impl<T> BoundedQueue<T> {
         if !late(state.items.front()?) {
             return None;
         }
-        let item = state.items.pop_front()?;
+        let item = state.take_oldest()?;
         Some((item, state.items.len()))
     }
 
@@ -145,6 +159,18 @@ mod tests {
         assert_eq!(queue.pop(SHORT), Popped::Item(2));
         assert_eq!(queue.pop(SHORT), Popped::Item(4));
         assert_eq!(queue.pop(SHORT), Popped::Timeout);
+    }
+
+    #[test]
+    fn a_queue_that_is_empty_again_keeps_no_memory_of_a_flood() {
+        let queue = BoundedQueue::new(usize::MAX);
+        for item in 0..100_000 {
+            queue.push(item).unwrap();
+        }
+        for item in 0..100_000 {
+            assert_eq!(queue.pop_if(|_| true), Some((item, 99_999 - item)));
+        }
+        assert_eq!(queue.state.lock().items.capacity(), 0);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::core::Core;
 use super::limits::COLD_THREADS;
 use super::settings::Kind;
-use super::{cold, hold, listener, overload, supervise};
+use super::{cold, hold, listener, memory, overload, supervise};
 use crate::store::Delivered;
 
 /// How often a stop looks whether the hand-off is empty.
@@ -72,6 +72,7 @@ impl Server {
             "queues",
             overload::keep_queues,
         ));
+        runtime.spawn(memory::keep_low());
         drop(context);
         let cold = follow_store(&core)?;
         Ok(Self {

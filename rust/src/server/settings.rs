@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 
+use super::deadlines::FrameLimits;
 use super::limits;
 use super::tls::TlsMode;
 use crate::format::remoting::HeaderLimits;
@@ -37,6 +38,10 @@ pub struct TlsSettings {
     pub shown: Option<Arc<ServerConfig>>,
     /// A handshake that takes longer closes its connection.
     pub handshake_timeout: Duration,
+    /// Handshakes at once, of all clients.
+    pub handshakes_max: usize,
+    /// Handshakes at once, of one source address.
+    pub source_handshakes_max: usize,
 }
 
 impl Default for TlsSettings {
@@ -45,6 +50,8 @@ impl Default for TlsSettings {
             mode: TlsMode::Disabled,
             shown: None,
             handshake_timeout: Duration::from_secs(limits::HANDSHAKE_SECONDS_MAX),
+            handshakes_max: limits::HANDSHAKES_MAX,
+            source_handshakes_max: limits::SOURCE_HANDSHAKES_MAX,
         }
     }
 }
@@ -68,8 +75,12 @@ pub struct Settings {
     pub frame_bytes_max: usize,
     /// What the header of a frame may take.
     pub header: HeaderLimits,
+    /// What the sender of a frame must keep to.
+    pub frame: FrameLimits,
     /// Bytes of frames that have begun and not ended, of all connections together.
     pub unfinished_bytes_max: usize,
+    /// Bytes of requests over 1 MiB that are being received or served, of all connections.
+    pub large_bytes_max: usize,
     /// A connection without a byte in either direction for this long is closed.
     pub idle_timeout: Duration,
     /// Connections at once.
@@ -98,7 +109,9 @@ impl Default for Settings {
                 bytes: limits::HEADER_BYTES_MAX,
                 fields: limits::HEADER_FIELDS_MAX,
             },
+            frame: FrameLimits::default(),
             unfinished_bytes_max: limits::UNFINISHED_BYTES_MAX,
+            large_bytes_max: limits::LARGE_BYTES_MAX,
             idle_timeout: Duration::from_secs(120),
             connections_max: limits::CONNECTIONS_MAX,
             families: Vec::new(),

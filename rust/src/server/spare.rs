@@ -6,6 +6,7 @@
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::budget::Room;
 use super::limits::{SPARE_BUFFER_BYTES, SPARE_BYTES_MAX};
 
 static SPARE: Mutex<Spare> = Mutex::new(Spare::new());
@@ -61,15 +62,18 @@ pub(super) fn keep(buffer: Vec<u8>) {
     }
 }
 
-/// The bytes of `buffer`, which is kept once nobody has them.
-pub(super) fn lend(buffer: Vec<u8>) -> Bytes {
+/// The bytes of `buffer`, which is kept once nobody has them. Then `room` is given back too.
+pub(super) fn lend(buffer: Vec<u8>, room: Option<Box<Room>>) -> Bytes {
     match buffer.capacity() < SPARE_BUFFER_BYTES {
         true => Bytes::from(buffer),
-        false => Bytes::from_owner(Lent(buffer)),
+        false => Bytes::from_owner(Lent(buffer, room)),
     }
 }
 
-struct Lent(Vec<u8>);
+struct Lent(
+    Vec<u8>,
+    #[expect(dead_code, reason = "it is held")] Option<Box<Room>>,
+);
 
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
@@ -120,7 +124,7 @@ mod tests {
     #[test]
     fn lent_bytes_are_those_of_the_buffer() {
         for size in [10, SIZE] {
-            let bytes = lend(vec![7; size]);
+            let bytes = lend(vec![7; size], None);
             assert_eq!(bytes.slice(1..), vec![7; size - 1]);
         }
     }

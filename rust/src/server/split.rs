@@ -4,6 +4,7 @@ use std::mem;
 
 use bytes::Bytes;
 
+use super::budget::{Budget, Room};
 use super::spare;
 use crate::format::remoting::{FrameError, HeaderLimits};
 use crate::net::frame::{LENGTH_BYTES, frame_size};
@@ -57,6 +58,8 @@ impl<'b> Whole<'b> {
 #[derive(Debug)]
 pub(super) struct Splitter {
     partial: Vec<u8>,
+    /// What it has of the budget of large requests, if it is large.
+    room: Option<Box<Room>>,
     frame_bytes_max: usize,
     header: HeaderLimits,
 }
@@ -65,6 +68,7 @@ impl Splitter {
     pub(super) fn new(frame_bytes_max: usize, header: HeaderLimits) -> Self {
         Self {
             partial: Vec::new(),
+            room: None,
             frame_bytes_max,
             header,
         }
@@ -73,6 +77,27 @@ impl Splitter {
     /// Whether a frame has begun and not ended.
     pub(super) fn is_partial(&self) -> bool {
         !self.partial.is_empty()
+    }
+
+    /// Bytes of that frame that came.
+    pub(super) fn received(&self) -> usize {
+        self.partial.len()
+    }
+
+    /// The whole size of that frame, if it needs room in the budget of large requests.
+    pub(super) fn large_size(&self) -> Option<usize> {
+        let size = frame_size(&self.partial, self.frame_bytes_max).ok()??;
+        Budget::concerns(size).then_some(size)
+    }
+
+    /// Whether that frame has its room.
+    pub(super) fn has_room(&self) -> bool {
+        self.room.is_some()
+    }
+
+    /// Gives that frame its room, until its last byte is no longer needed.
+    pub(super) fn give_room(&mut self, room: Room) {
+        self.room = Some(Box::new(room));
     }
 
     /// What that frame takes of memory, bytes.
@@ -126,7 +151,7 @@ impl Splitter {
             };
             bytes = rest;
             // Nothing is kept: most connections are quiet most of the time.
-            let whole = spare::lend(mem::take(&mut self.partial));
+            let whole = spare::lend(mem::take(&mut self.partial), self.room.take());
             if take(Whole::own(&whole))? != Taken::Next {
                 return Ok(bytes);
             }

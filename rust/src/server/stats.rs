@@ -51,6 +51,8 @@ pub struct Counters {
     pub tls_sessions: Counter,
     /// Connections closed because TLS was not agreed on.
     pub tls_failed: Counter,
+    /// Connections closed in their TLS handshake to make room for newer ones.
+    pub handshakes_given_up: Counter,
     /// Connections closed because unfinished frames took too much memory.
     pub frames_given_up: Counter,
     /// Requests answered 2 because a queue was full.
@@ -79,6 +81,7 @@ impl Default for Counters {
             frames_bad: Counter::default(),
             tls_sessions: Counter::default(),
             tls_failed: Counter::default(),
+            handshakes_given_up: Counter::default(),
             frames_given_up: Counter::default(),
             overloaded: Counter::default(),
             unanswered: Counter::default(),
@@ -111,6 +114,7 @@ impl Counters {
             ("frames_bad", &self.frames_bad),
             ("tls_sessions", &self.tls_sessions),
             ("tls_failed", &self.tls_failed),
+            ("handshakes_given_up", &self.handshakes_given_up),
             ("frames_given_up", &self.frames_given_up),
             ("overloaded", &self.overloaded),
             ("unanswered", &self.unanswered),

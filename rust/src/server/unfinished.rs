@@ -5,13 +5,13 @@
 //! that share the memory are stopped, none of them can finish.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
 use super::core::Core;
 use super::limits::UNFINISHED_PARTS;
-use super::peers::Peer;
+use super::peers::{GaveWay, Peer};
 
 /// The frame that a connection is in the middle of.
 #[derive(Debug, Default)]
@@ -19,7 +19,6 @@ pub(super) struct Unfinished {
     /// What it takes of memory; 0 between frames.
     bytes: AtomicUsize,
     began_ms: AtomicI64,
-    gave_way: AtomicBool,
 }
 
 /// What the unfinished frames of all connections take.
@@ -37,14 +36,9 @@ impl Unfinished {
         is_there.then(|| self.began_ms.load(Ordering::Relaxed))
     }
 
-    /// Gives the frame its time anew: it was us who did not read.
-    pub(super) fn begin_anew(&self, now_ms: i64) {
-        self.began_ms.store(now_ms, Ordering::Relaxed);
-    }
-
-    /// Whether its connection was closed to make room.
-    pub(super) fn gave_way(&self) -> bool {
-        self.gave_way.load(Ordering::Acquire)
+    /// Gives the frame back time in which the server did not read.
+    pub(super) fn give_back(&self, unread_ms: i64) {
+        self.began_ms.fetch_add(unread_ms, Ordering::Relaxed);
     }
 }
 
@@ -107,8 +101,7 @@ fn make_room(core: &Core) {
         }
         // Its memory goes as its task ends, which is next.
         all.change(&peer.unfinished, 0);
-        peer.unfinished.gave_way.store(true, Ordering::Release);
-        peer.close();
+        peer.give_way(GaveWay::Frame);
         core.counters.frames_given_up.one();
     }
 }
@@ -126,7 +119,7 @@ mod tests {
         assert_eq!(all.change(&two, 50), 150);
         assert_eq!(all.change(&one, 30), 80);
         assert_eq!(one.began_ms(), Some(0));
-        one.begin_anew(7);
+        one.give_back(7);
         assert_eq!(one.began_ms(), Some(7));
         assert_eq!(all.change(&one, 0), 50);
         assert_eq!(all.change(&two, 0), 0);
