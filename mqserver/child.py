@@ -28,6 +28,12 @@ class Child:
         self.told = ""
         self.origin = "the child's own choice"
 
+    @property
+    def pid(self) -> int:
+        """Of the running process."""
+        assert self._process is not None, "not started"
+        return self._process.pid
+
     def start(self) -> None:
         """Start the process and wait for its ready line. Raises RuntimeError with its words."""
         owner = self._owner

@@ -1,0 +1,156 @@
+"""A broker in a process of its own, a healthy client beside it, and what a flood does to both."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Self
+
+from mqclient.cli.bench import run_produce
+from mqserver.child import Child
+from mqserver.standalone import Standalone
+from tests.server.raw import Raw, Reply
+
+HEALTHY_TOPIC = "Healthy"
+RATE_PER_SECOND = 500.0
+SLICE_SECONDS = 0.5
+WARMUP_SECONDS = 0.1
+MEMORY_PERIOD_SECONDS = 0.02
+IN_FLIGHT = 256
+
+
+@dataclass
+class Seen:
+    """What happened while a flood lasted.
+
+    Megabytes are of the servers' own (anonymous) memory. p99_ms: of the sends of the healthy
+    client, one figure for each slice of time that it finished.
+    """
+
+    before_mb: float = 0.0
+    peak_mb: float = 0.0
+    after_mb: float = 0.0
+    seconds: float = 0.0
+    alone_p99_ms: float = 0.0
+    p99_ms: list[float] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def grown_mb(self) -> float:
+        """How much more memory there was at most."""
+        return self.peak_mb - self.before_mb
+
+    @property
+    def worst_p99_ms(self) -> float:
+        """The p99 of the worst slice."""
+        return max(self.p99_ms, default=0.0)
+
+    def __str__(self) -> str:
+        return (
+            f"memory {self.before_mb:.0f} MB, peak {self.peak_mb:.0f} MB, after "
+            f"{self.after_mb:.0f} MB; p99 alone {self.alone_p99_ms:.1f} ms, worst beside "
+            f"{self.worst_p99_ms:.1f} ms; {self.seconds:.1f} s"
+        )
+
+
+class Rig:
+    """A NameServer and a broker in one process of their own; a context manager."""
+
+    def __init__(self, settings: dict[str, str] | None = None) -> None:
+        self.mq = Standalone(process=True, settings=settings)
+
+    def __enter__(self) -> Self:
+        self.mq.start()
+        self.mq.topic(HEALTHY_TOPIC)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.mq.stop()
+
+    @property
+    def port(self) -> int:
+        """The broker's."""
+        return int(self.mq.broker_address.rpartition(":")[2])
+
+    @property
+    def namesrv_port(self) -> int:
+        """The NameServer's."""
+        return int(self.mq.namesrv.rpartition(":")[2])
+
+    def memory_mb(self) -> float:
+        """The servers' own memory now."""
+        assert isinstance(self.mq.servers, Child)
+        lines = Path(f"/proc/{self.mq.servers.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")) / 1024
+
+    def store_mb(self) -> float:
+        """What the store takes of the disk."""
+        files = (path for path in self.mq.data.rglob("*") if path.is_file())
+        return sum(path.stat().st_blocks * 512 for path in files) / 1e6
+
+    @contextmanager
+    def watching(self) -> Iterator[Seen]:
+        """Watch memory and the healthy client during the `with` block; figures are there after."""
+        seen, over = Seen(), threading.Event()
+        self._healthy_slice(Seen())
+        alone = Seen()
+        self._healthy_slice(alone)
+        seen.alone_p99_ms, seen.before_mb = alone.worst_p99_ms, self.memory_mb()
+        watchers = [
+            threading.Thread(target=self._watch_memory, args=(seen, over)),
+            threading.Thread(target=self._stay_healthy, args=(seen, over)),
+        ]
+        began = time.monotonic()
+        for watcher in watchers:
+            watcher.start()
+        try:
+            yield seen
+        finally:
+            seen.seconds = time.monotonic() - began
+            over.set()
+            for watcher in watchers:
+                watcher.join()
+        seen.after_mb = self.memory_mb()
+
+    def _watch_memory(self, seen: Seen, over: threading.Event) -> None:
+        while True:
+            seen.peak_mb = max(seen.peak_mb, self.memory_mb())
+            if over.wait(MEMORY_PERIOD_SECONDS):
+                return
+
+    def _stay_healthy(self, seen: Seen, over: threading.Event) -> None:
+        while True:
+            self._healthy_slice(seen)
+            if over.is_set():
+                return
+
+    def _healthy_slice(self, seen: Seen) -> None:
+        load: dict[str, object] = {"namesrv": self.mq.namesrv, "topic": HEALTHY_TOPIC}
+        times = {"warmup_s": WARMUP_SECONDS, "duration_s": SLICE_SECONDS}
+        try:
+            report = run_produce({**load, **times}, rate=RATE_PER_SECOND)
+        except (ConnectionError, RuntimeError) as error:
+            seen.problems.append(str(error))
+            return
+        seen.p99_ms.append(float(report["latency_us"]["p99"]) / 1_000)
+        seen.problems += report["problems"]
+
+
+def pour(raw: Raw, frames: Iterable[bytes], in_flight: int = IN_FLIGHT) -> Counter[int]:
+    """Send all frames, some at a time, and read an answer to each: how many had which code."""
+    return Counter(reply.code for reply in answers(raw, frames, in_flight))
+
+
+def answers(raw: Raw, frames: Iterable[bytes], in_flight: int = IN_FLIGHT) -> Iterator[Reply]:
+    """Send all frames, some at a time; the answers to them, as they come."""
+    waiting = iter(frames)
+    while batch := list(islice(waiting, in_flight)):
+        raw.send(*batch)
+        for _ in batch:
+            yield raw.read()
