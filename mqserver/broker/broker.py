@@ -19,6 +19,7 @@ from mqserver.broker.context import BrokerContext, NoNameServers
 from mqserver.broker.opening import open_store
 from mqserver.broker.relay import Relay
 from mqserver.broker.state import filters, groups, reading, topics
+from mqserver.broker.state.bounds import Bounds, Footprints
 from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.filters import BloomShape, Filters
 from mqserver.broker.state.producers import Producers
@@ -164,9 +165,12 @@ class Broker:
     def _built(self, store: Store) -> BrokerContext:
         """State, loaded from the store's directory."""
         saver = Saver(store.save_state)
+        bounds = Bounds(lambda: self.settings)
+        footprints = Footprints(bounds)
         context = BrokerContext(
             settings=self.settings,
             store=store,
+            bounds=bounds,
             topics=topics.Topics(
                 topics.built_in(self.settings),
                 self._tables,
@@ -174,6 +178,7 @@ class Broker:
                 saver.mark,
                 lambda: context.registrar.announce_created(),
                 self.settings.enable_lmq,
+                bounds,
             ),
             groups=groups.Groups(
                 self._tables,
@@ -181,9 +186,10 @@ class Broker:
                 saver.mark,
                 lambda: context.settings.auto_create_subscription_group,
                 self.settings.enable_lmq,
+                bounds,
             ),
-            consumers=Consumers(self._tables, self._notify),
-            producers=Producers(),
+            consumers=Consumers(self._tables, self._notify, footprints),
+            producers=Producers(footprints),
             filters=Filters(
                 BloomShape(
                     self.settings.max_error_rate_of_bloom_filter,
@@ -195,6 +201,7 @@ class Broker:
                 partial(self._tables.publish, "filters")
                 if self.settings.enable_calc_filter_bit_map
                 else None,
+                lambda: context.settings.max_filter_bytes,
             ),
             saver=saver,
             online=OnlineSettings(self._loaded, broker_override(self._loaded), self._changed),
@@ -202,7 +209,7 @@ class Broker:
             store_host=self._store_host(),
             monotonic=time.monotonic,
             now_ms=_now_ms,
-            lock=lambda _group, _client, _queues: [],
+            lock=lambda _group, _client, _queues: ([], None),
             unlock=lambda _group, _client, _queues: None,
             is_open=lambda _connection: True,
             relay=Relay(self._send, self._call),
@@ -315,7 +322,7 @@ class Broker:
         context = self.context
         if not context.settings.notify_consumer_ids_changed_enable or self._listener is None:
             return
-        config = context.groups.find(group)
+        config = context.groups.get(group)
         if not lost and config is not None and not config.notify_consumer_ids_changed_enable:
             return
         fields, code = {"consumerGroup": group}, int(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)

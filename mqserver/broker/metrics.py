@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _WATERMARKS = sorted({*CODE_FAMILIES.values()})
 _PROTOCOL = "remoting"
+_NATIVE_BOUNDS = {"locks_refused": "queueLockMax", "offsets_refused": "consumerOffsetMax"}
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -97,6 +98,7 @@ class BrokerMetrics:
             if plane in ("native", "python"):
                 requests.add_metric(self._values(code, plane), count)
         yield requests
+        yield self._bounds(counters)
         waiting = GaugeMetricFamily(
             "rocketmq_processor_watermark", "Requests that wait", labels=self._labels("processor")
         )
@@ -107,6 +109,20 @@ class BrokerMetrics:
         yield self._gauge("connections", "Open connections", counters.get("connections", 0))
         refused = counters.get("connections_refused", 0)
         yield self._counter("connections_refused", CONNECTIONS_REFUSED_HELP, refused)
+
+    def _bounds(self, counters: Mapping[str, int]) -> Metric:
+        """What the broker refused to make or remember for clients, by the setting that says so."""
+        found = CounterMetricFamily(
+            "rocketmq_bounds_reached",
+            "Requests that were refused something because a bound was reached",
+            labels=self._labels("setting"),
+        )
+        reached = Counter(self._broker.bounds.counts())
+        for name, setting in _NATIVE_BOUNDS.items():
+            reached[setting] += counters.get(name, 0)
+        for setting, count in sorted(reached.items()):
+            found.add_metric(self._values(setting), count)
+        return found
 
     def _tls(self, counters: Mapping[str, int]) -> Iterator[Metric]:
         for name, help_text in TLS_COUNTERS.items():

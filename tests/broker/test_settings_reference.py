@@ -53,10 +53,13 @@ OURS = {
     "aclPlainFile",
     # ours
     "aclWhiteListSkipsSignature", "adminAllowAddresses", "advertisedPort", "allocateStepBytes",
-    "bindAddress", "brokerAllowAddresses", "brokerExpiry", "damagePolicy", "dataPlane",
-    "fastPortEnable", "handoffThreads", "logDir", "logFileBytes", "logFileCount", "logLevel",
-    "maxConnections", "maxFrameBytes", "maxHeaderBytes", "maxHeaderFields",
-    "maxUnfinishedFrameBytes", "metricsListen", "minFreeBytes", "storeFileMode", "workerThreads",
+    "autoCreateGroupMax", "autoCreateTopicMax", "autoCreateTopicPerSecond", "bindAddress",
+    "brokerAllowAddresses", "brokerExpiry", "clientGroupMax", "clientQueueLockMax",
+    "consumerOffsetMax", "damagePolicy", "dataPlane", "fastPortEnable", "handoffThreads", "logDir",
+    "logFileBytes", "logFileCount", "logLevel", "maxConnections", "maxFilterBytes", "maxFrameBytes",
+    "maxHeaderBytes", "maxHeaderFields", "maxHeartbeatBytes", "maxSubscriptionBytes",
+    "maxUnfinishedFrameBytes", "metricsListen", "minFreeBytes", "queueLockMax", "statsItemMax",
+    "storeFileMode", "unknownGroupOffsetMax", "workerThreads",
 }  # fmt: skip
 
 

@@ -16,11 +16,15 @@ from mqclient.wire.bodies.heartbeat import (
     GetConsumerListByGroupResponseBody,
     SubscriptionData,
 )
+from mqserver.broker.state.bounds import Bounds, Footprints
 from mqserver.broker.state.members import Member
 from mqserver.plane import Tables
 from mqstore.lean import dataclass
 
 BROADCASTING = "BROADCASTING"
+_KIND = "consumer"
+_SUBSCRIPTION_BYTES = 64
+"""What a subscription counts for, beside its texts."""
 
 
 @dataclass(slots=True)
@@ -47,18 +51,29 @@ class Consumers:
     """The table of consumer groups.
 
     notify: told a group and the connections of its members after a change of membership or
-    subscriptions; `always` is set when a connection was lost.
+    subscriptions; `always` is set when a connection was lost. footprints: what each connection may
+    have remembered.
     """
 
-    def __init__(self, tables: Tables, notify: Callable[[str, list[int], bool], None]) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        notify: Callable[[str, list[int], bool], None],
+        footprints: Footprints | None = None,
+    ) -> None:
         self._lock = threading.Lock()
+        self._footprints = footprints or Footprints(Bounds())
         self._groups: dict[str, ConsumerGroup] = {}
         self._tables = tables
         self._notify = notify
 
     def register(self, data: ConsumerData, member: Member) -> bool:
-        """Take one group of a heartbeat; whether members or topics changed."""
+        """Take one group of a heartbeat; whether members or topics changed.
+
+        Raises Refused at a bound.
+        """
         with self._lock:
+            self._footprints.take(member.connection, _KIND, data.group_name, _text_bytes(data))
             group = self._groups.setdefault(data.group_name, ConsumerGroup())
             known = group.members.get(member.connection)
             joined = known is None or known.client_id != member.client_id
@@ -84,13 +99,12 @@ class Consumers:
 
     def close(self, connection: int) -> None:
         """A connection ended: its member leaves every group."""
-        with self._lock:
-            names = [name for name, g in self._groups.items() if connection in g.members]
-        self._remove(names, connection, lost=True)
+        self._remove(self._footprints.groups(connection, _KIND), connection, lost=True)
 
     def _remove(self, names: Iterable[str], connection: int, lost: bool) -> None:
         for name in names:
             with self._lock:
+                self._footprints.give_back(connection, _KIND, name)
                 group = self._groups.get(name)
                 if group is None or group.members.pop(connection, None) is None:
                     continue
@@ -148,6 +162,18 @@ class Consumers:
         self._tables.publish("subscriptions", {name: _row(group) if online else None})
         ids = GetConsumerListByGroupResponseBody(group.client_ids())
         self._tables.publish("answers", {f"38|{name}": ids.to_json() if online else None})
+
+
+def _text_bytes(data: ConsumerData) -> int:
+    """About what the subscriptions of a group take."""
+    return sum(
+        _SUBSCRIPTION_BYTES
+        + len(subscription.topic)
+        + len(subscription.sub_string)
+        + sum(map(len, subscription.tags_set))
+        + 8 * (len(subscription.tags_set) + len(subscription.code_set))
+        for subscription in data.subscription_data_set
+    )
 
 
 def _subscribe(
