@@ -195,8 +195,11 @@ class BrokerMetrics:
             labels=self._labels("consumer_group topic is_retry is_system"),
         )
         store = self._broker.store
+        groups, topics = self._broker.groups, self._broker.topics
         for key, row in store.committed_all().items():
             topic, _, group = key.partition("@")
+            if groups.get(group) is None or topics.get(topic) is None:
+                continue  # a name that anybody made up
             lag = sum(max(0, store.max_offset(topic, queue) - at) for queue, at in row.items())
             is_retry = _word(topic.startswith(names.RETRY_PREFIX))
             lags.add_metric(self._values(group, topic, is_retry, _is_system(group)), lag)

@@ -82,9 +82,9 @@ _BOUNDS = (
     Setting("clientQueueLockMax", 10_000, "queues that one client may have locked", online=True),
     Setting("clientGroupMax", 1_000, "groups of producers and consumers that one connection may be "
             "in", floor=1, online=True),
-    Setting("maxHeartbeatBytes", 1 << 20, "longest heartbeat, and most that is remembered of one "
-            "connection's", unit="bytes", floor=4096, ceiling=64 << 20, online=True),
-    Setting("maxSubscriptionBytes", 64 << 20, "most that is remembered of all heartbeats: names, "
+    Setting("maxHeartbeatBytes", 1 << 20, "longest heartbeat; twice as much is remembered of one "
+            "connection's heartbeats", unit="bytes", floor=4096, ceiling=64 << 20, online=True),
+    Setting("maxSubscriptionBytes", 128 << 20, "most that is remembered of all heartbeats: names, "
             "tags and expressions", unit="bytes", floor=1 << 20, online=True),
     Setting("maxFilterBytes", 16 << 20, "most that consumerFilter.json keeps; where more SQL92 "
             "expressions come, those that nobody used for longest are forgotten", unit="bytes",

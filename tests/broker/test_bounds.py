@@ -154,7 +154,7 @@ def test_a_connection_is_in_so_many_groups() -> None:
 
 
 def test_what_heartbeats_bring_is_bounded_for_each_client_and_for_all() -> None:
-    bounds, _ = bounded(max_heartbeat_bytes=1_000, max_subscription_bytes=1_500)
+    bounds, _ = bounded(max_heartbeat_bytes=750, max_subscription_bytes=2_400)
     footprints = Footprints(bounds)
     consumers = Consumers(Tables(), lambda *_: None, footprints)
     other = Member("c@2", 2, "127.0.0.1:6", 0, 401, 0.0)

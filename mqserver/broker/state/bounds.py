@@ -21,8 +21,10 @@ BURST_SECONDS = 10
 """A bucket that was not used for this long is full."""
 LOG_PAUSE_SECONDS = 60.0
 """Between two log lines about the same setting."""
-MEMBERSHIP_BYTES = 64
+MEMBERSHIP_BYTES = 256
 """What a membership or a subscription counts for, beside its texts."""
+CLIENT_HEARTBEATS = 2
+"""What is remembered of a client is no more than this many of the longest heartbeats."""
 
 
 class Limits(Protocol):
@@ -67,7 +69,7 @@ class DefaultLimits(NamedTuple):
     auto_create_group_max: int = 10_000
     client_group_max: int = 1_000
     max_heartbeat_bytes: int = 1 << 20
-    max_subscription_bytes: int = 64 << 20
+    max_subscription_bytes: int = 128 << 20
 
 
 class Bounds:
@@ -173,9 +175,10 @@ class Footprints:
             raise self._full("clientGroupMax", limits.client_group_max, "groups of one client")
         if more <= 0:
             return
-        if own.bytes + more > limits.max_heartbeat_bytes:
+        if own.bytes + more > CLIENT_HEARTBEATS * limits.max_heartbeat_bytes:
             what = "bytes of subscriptions of one client"
-            raise self._full("maxHeartbeatBytes", limits.max_heartbeat_bytes, what)
+            most = CLIENT_HEARTBEATS * limits.max_heartbeat_bytes
+            raise self._full("maxHeartbeatBytes", most, what)
         if self._total + more > limits.max_subscription_bytes:
             what = "bytes of subscriptions of all clients"
             raise self._full("maxSubscriptionBytes", limits.max_subscription_bytes, what)

@@ -16,15 +16,16 @@ from mqclient.wire.bodies.heartbeat import (
     GetConsumerListByGroupResponseBody,
     SubscriptionData,
 )
-from mqserver.broker.state.bounds import Bounds, Footprints
+from mqserver.broker.state.bounds import MEMBERSHIP_BYTES, Bounds, Footprints
 from mqserver.broker.state.members import Member
+from mqserver.broker.tags import is_tag_type
 from mqserver.plane import Tables
 from mqstore.lean import dataclass
 
 BROADCASTING = "BROADCASTING"
 _KIND = "consumer"
-_SUBSCRIPTION_BYTES = 64
-"""What a subscription counts for, beside its texts."""
+_SQL_BYTES = 8
+"""Of a compiled expression, for each byte of its text."""
 
 
 @dataclass(slots=True)
@@ -166,14 +167,12 @@ class Consumers:
 
 def _text_bytes(data: ConsumerData) -> int:
     """About what the subscriptions of a group take."""
-    return sum(
-        _SUBSCRIPTION_BYTES
-        + len(subscription.topic)
-        + len(subscription.sub_string)
-        + sum(map(len, subscription.tags_set))
-        + 8 * (len(subscription.tags_set) + len(subscription.code_set))
-        for subscription in data.subscription_data_set
-    )
+    total = 0
+    for row in data.subscription_data_set:
+        text = len(row.sub_string) * (1 if is_tag_type(row.expression_type) else _SQL_BYTES)
+        tags = sum(map(len, row.tags_set)) + 8 * (len(row.tags_set) + len(row.code_set))
+        total += MEMBERSHIP_BYTES + len(row.topic) + text + tags
+    return total
 
 
 def _subscribe(
