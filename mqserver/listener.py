@@ -193,8 +193,9 @@ class Listener:
 
     def lock_batch(
         self, group: str, client_id: str, queues: Sequence[tuple[str, str, int]]
-    ) -> list[tuple[str, str, int]]:
-        """Lock (topic, broker, queue id) for a client; return those it now holds."""
+    ) -> tuple[list[tuple[str, str, int]], str | None]:
+        """Lock (topic, broker, queue id) for a client; return those it now holds, and what to tell
+        it where a bound refused others."""
         return self._server.lock_batch(group, client_id, queues)
 
     def unlock_batch(

@@ -64,8 +64,11 @@ class Plane(Protocol):
         """Those of the connections whose heartbeats the plane has not answered for so long."""
         ...
 
-    def lock_batch(self, group: str, client_id: str, queues: Sequence[Queue]) -> list[Queue]:
-        """Lock queues for a client; returns those it holds now."""
+    def lock_batch(
+        self, group: str, client_id: str, queues: Sequence[Queue]
+    ) -> tuple[list[Queue], str | None]:
+        """Lock queues for a client; returns those it holds now, and what to tell it where a bound
+        refused others."""
         ...
 
     def unlock_batch(self, group: str, client_id: str, queues: Sequence[Queue]) -> None:

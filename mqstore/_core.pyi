@@ -222,8 +222,13 @@ class Store:
         """End of the log in bytes."""
     def committed(self, group: str, topic: str, queue_id: int) -> int | None:
         """The committed offset of a group in a queue, or None."""
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Commit an offset; persisted on the interval and at close."""
+    def commit(
+        self, group: str, topic: str, queue_id: int, offset: int, entries_max: int | None = None
+    ) -> bool:
+        """Commit an offset; persisted on the interval and at close.
+
+        False if it is new and there are `entries_max` already.
+        """
     def committed_all(self) -> dict[str, dict[int, int]]:
         """Every committed offset: "topic@group" to queue to offset."""
     def committed_of_group(self, group: str) -> dict[str, dict[int, int]]:
@@ -496,7 +501,9 @@ class Server:
     def close_connection(self, connection: int) -> None: ...
     def silent(self, connections: Sequence[int], seconds: float) -> list[int]:
         """Those of the connections whose heartbeats were not answered natively for so long."""
-    def lock_batch(self, group: str, client_id: str, queues: Sequence[_Queue]) -> list[_Queue]: ...
+    def lock_batch(
+        self, group: str, client_id: str, queues: Sequence[_Queue]
+    ) -> tuple[list[_Queue], str | None]: ...
     def unlock_batch(self, group: str, client_id: str, queues: Sequence[_Queue]) -> None: ...
     def counters(self) -> dict[str, int]:
         """Counts since the start ("native.310", "python.34", "bytes_in"...), and what waits now

@@ -19,6 +19,7 @@ from mqserver.broker.context import BrokerContext, NoNameServers
 from mqserver.broker.opening import open_store
 from mqserver.broker.relay import Relay
 from mqserver.broker.state import filters, groups, topics
+from mqserver.broker.state.bounds import Bounds, Footprints
 from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.filters import BloomShape, Filters
 from mqserver.broker.state.loading import Loading
@@ -169,10 +170,13 @@ class Broker:
     def _built(self, store: Store) -> BrokerContext:
         """State, loaded from the store's directory."""
         saver = Saver(store.save_state, self.services)
+        bounds = Bounds(lambda: self.settings)
+        footprints = Footprints(bounds)
         filter_table = self._filters(saver)
         context = BrokerContext(
             settings=self.settings,
             store=store,
+            bounds=bounds,
             topics=topics.Topics(
                 topics.built_in(self.settings),
                 self._tables,
@@ -180,6 +184,7 @@ class Broker:
                 saver.mark,
                 lambda: context.registrar.announce_created(),
                 self.settings.enable_lmq,
+                bounds,
             ),
             groups=groups.Groups(
                 self._tables,
@@ -187,9 +192,10 @@ class Broker:
                 saver.mark,
                 lambda: context.settings.auto_create_subscription_group,
                 self.settings.enable_lmq,
+                bounds,
             ),
-            consumers=Consumers(self._tables, self._notify, filter_table.follow),
-            producers=Producers(),
+            consumers=Consumers(self._tables, self._notify, filter_table.follow, footprints),
+            producers=Producers(footprints),
             filters=filter_table,
             saver=saver,
             online=OnlineSettings(
@@ -199,7 +205,7 @@ class Broker:
             store_host=self._store_host(),
             monotonic=time.monotonic,
             now_ms=_now_ms,
-            lock=lambda _group, _client, _queues: [],
+            lock=lambda _group, _client, _queues: ([], None),
             unlock=lambda _group, _client, _queues: None,
             is_open=lambda _connection: True,
             relay=Relay(self._send, self._call),
@@ -234,6 +240,7 @@ class Broker:
             _now_ms,
             saver.mark,
             publish if settings.enable_calc_filter_bit_map else None,
+            lambda: self.settings.max_filter_bytes,
         )
 
     def _register(self) -> None:
@@ -332,7 +339,7 @@ class Broker:
         context = self.context
         if not context.settings.notify_consumer_ids_changed_enable or self._listener is None:
             return
-        config = context.groups.find(group)
+        config = context.groups.get(group)
         if not lost and config is not None and not config.notify_consumer_ids_changed_enable:
             return
         fields, code = {"consumerGroup": group}, int(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)

@@ -8,6 +8,7 @@ from time import localtime
 from typing import TYPE_CHECKING, Protocol
 
 from mqserver.broker.relay import Relay
+from mqserver.broker.state.bounds import Bounds
 from mqserver.broker.state.consumers import Consumers
 from mqserver.broker.state.days import Days
 from mqserver.broker.state.filters import Filters
@@ -98,8 +99,10 @@ class StoreDoor(Protocol):
         """A committed offset."""
         ...
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Commit an offset."""
+    def commit(
+        self, group: str, topic: str, queue_id: int, offset: int, entries_max: int | None = None
+    ) -> bool:
+        """Commit an offset; False if it is new, and there are so many already."""
         ...
 
     def committed_all(self) -> dict[str, dict[int, int]]:
@@ -196,7 +199,7 @@ class BrokerContext:
     accepting: False once the broker is stopping. lock, unlock: the plane's queue locks.
     is_open: whether a connection still is. relay: requests to clients.
     monotonic: seconds. now_ms: wall clock. acl: None while access control is off. services: the
-    threads that must go on.
+    threads that must go on. bounds: on what clients may invent.
     """
 
     settings: BrokerSettings
@@ -212,13 +215,14 @@ class BrokerContext:
     store_host: str
     monotonic: Callable[[], float]
     now_ms: Callable[[], int]
-    lock: Callable[[str, str, list[Queue]], list[Queue]]
+    lock: Callable[[str, str, list[Queue]], tuple[list[Queue], str | None]]
     unlock: Callable[[str, str, list[Queue]], None]
     is_open: Callable[[int], bool]
     relay: Relay
     counters: Callable[[], dict[str, int]]
     stats: Statistics
     boot_ms: int
+    bounds: Bounds
     accepting: bool = True
     days: Days = field(default_factory=lambda: Days(lambda: localtime()[:3]))
     acl: AccessControl | None = None

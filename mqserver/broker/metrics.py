@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _WATERMARKS = sorted({*CODE_FAMILIES.values()})
 _PROTOCOL = "remoting"
+_NATIVE_BOUNDS = {"locks_refused": "queueLockMax", "offsets_refused": "consumerOffsetMax"}
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -99,6 +100,7 @@ class BrokerMetrics:
             if plane in ("native", "python"):
                 requests.add_metric(self._values(code, plane), count)
         yield requests
+        yield self._bounds(counters)
         waiting = GaugeMetricFamily(
             "rocketmq_processor_watermark", "Requests that wait", labels=self._labels("processor")
         )
@@ -109,6 +111,20 @@ class BrokerMetrics:
         yield self._gauge("connections", "Open connections", counters.get("connections", 0))
         refused = counters.get("connections_refused", 0)
         yield self._counter("connections_refused", CONNECTIONS_REFUSED_HELP, refused)
+
+    def _bounds(self, counters: Mapping[str, int]) -> Metric:
+        """What the broker refused to make or remember for clients, by the setting that says so."""
+        found = CounterMetricFamily(
+            "rocketmq_bounds_reached",
+            "Requests that were refused something because a bound was reached",
+            labels=self._labels("setting"),
+        )
+        reached = Counter(self._broker.bounds.counts())
+        for name, setting in _NATIVE_BOUNDS.items():
+            reached[setting] += counters.get(name, 0)
+        for setting, count in sorted(reached.items()):
+            found.add_metric(self._values(setting), count)
+        return found
 
     def _tls(self, counters: Mapping[str, int]) -> Iterator[Metric]:
         for name, help_text in TLS_COUNTERS.items():
@@ -189,8 +205,11 @@ class BrokerMetrics:
             labels=self._labels("consumer_group topic is_retry is_system"),
         )
         store = self._broker.store
+        groups, topics = self._broker.groups, self._broker.topics
         for key, row in store.committed_all().items():
             topic, _, group = key.partition("@")
+            if groups.get(group) is None or topics.get(topic) is None:
+                continue  # a name that anybody made up
             lag = sum(max(0, store.max_offset(topic, queue) - at) for queue, at in row.items())
             is_retry = _word(topic.startswith(names.RETRY_PREFIX))
             lags.add_metric(self._values(group, topic, is_retry, _is_system(group)), lag)

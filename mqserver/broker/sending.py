@@ -9,7 +9,7 @@ from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.send import SendMessageRequestHeader
 from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
-from mqserver.broker.remarks import FAQ, sending_forbidden
+from mqserver.broker.remarks import FAQ, no_group, sending_forbidden
 from mqserver.broker.state.topics import FILE, WRITE, Template, shown
 from mqserver.replies import Refused, Request
 from mqstore import PutResult, ReceivedMessage, offset_msg_id
@@ -71,8 +71,13 @@ def made(broker: BrokerContext, header: SendMessageRequestHeader, by: str) -> To
     """
     template = Template(header.default_topic, header.default_topic_queue_nums, header.unit_mode)
     auto = broker.settings.auto_create_topic_enable
+    is_retry = header.topic.startswith(names.RETRY_PREFIX)
+    if is_retry:
+        group = header.topic.removeprefix(names.RETRY_PREFIX)
+        if broker.groups.find(group, by) is None:
+            raise no_group(group)
     config = broker.topics.create_for_send(header.topic, template, auto, by)
-    if config is None and header.topic.startswith(names.RETRY_PREFIX):
+    if config is None and is_retry:
         config = broker.topics.ensure(header.topic, 1, by=by)
     if config is None:
         remark = f"topic[{header.topic}] not exist, apply first please!{FAQ}"

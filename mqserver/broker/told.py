@@ -57,4 +57,7 @@ def broker_row(context: BrokerContext) -> dict[str, object]:
         "slave_read": settings.slave_read_enable,
         "store_host": context.store_host,
         "accepting": context.accepting,
+        "consumer_offset_max": settings.consumer_offset_max,
+        "queue_lock_max": settings.queue_lock_max,
+        "client_queue_lock_max": settings.client_queue_lock_max,
     }

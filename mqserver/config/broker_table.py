@@ -65,6 +65,34 @@ _TOPICS = (
             ceiling=LONG_MAX, online=True),
 )  # fmt: skip
 
+_BOUNDS = (
+    Setting("autoCreateTopicMax", 10_000, "topics, without built-in and retry topics, from which "
+            "on sends create no more; an administrator still does", online=True),
+    Setting("autoCreateTopicPerSecond", 100, "topics that sends may create in a second; after a "
+            "pause ten times as many at once", unit="topics", floor=1, ceiling=1_000_000,
+            online=True),
+    Setting("autoCreateGroupMax", 10_000, "consumer groups from which on heartbeats, pulls and "
+            "sends create no more; an administrator still does", online=True),
+    Setting("consumerOffsetMax", 1_000_000, "committed offsets, one for each group and queue, from "
+            "which on new ones are refused; a group goes on in the queues where it has one",
+            online=True),
+    Setting("unknownGroupOffsetMax", 100_000, "committed offsets from which on a group, topic or "
+            "queue that the broker does not know gets no new one", online=True),
+    Setting("queueLockMax", 100_000, "queues locked by orderly consumers at once", online=True),
+    Setting("clientQueueLockMax", 10_000, "queues that one client may have locked", online=True),
+    Setting("clientGroupMax", 1_000, "groups of producers and consumers that one connection may be "
+            "in", floor=1, online=True),
+    Setting("maxHeartbeatBytes", 1 << 20, "longest heartbeat; twice as much is remembered of one "
+            "connection's heartbeats", unit="bytes", floor=4096, ceiling=64 << 20, online=True),
+    Setting("maxSubscriptionBytes", 128 << 20, "most that is remembered of all heartbeats: names, "
+            "tags and expressions", unit="bytes", floor=1 << 20, online=True),
+    Setting("maxFilterBytes", 16 << 20, "most that consumerFilter.json keeps; where more SQL92 "
+            "expressions come, those that nobody used for longest are forgotten", unit="bytes",
+            floor=64 << 10, online=True),
+    Setting("statsItemMax", 100_000, "items of the statistics, a few for each topic and each group "
+            "and queue; what comes after them is not counted", floor=1_000),
+)  # fmt: skip
+
 _CONSUMERS = (
     Setting("longPollingEnable", True, "hold pulls that find nothing", online=True),
     Setting("shortPollingTimeMills", 1000, "hold time without long polling", unit="ms",
@@ -233,6 +261,6 @@ _INERT = (
     inert("clientCloseSocketIfTimeout", True, _CLIENT),
 )
 
-BROKER = Table((*_IDENTITY, *_TOPICS, *_CONSUMERS, *_REGISTRATION, *_TRANSACTIONS, *_FILTERS,
-                *_STATISTICS, *_OVERLOAD, *_OURS, *_ACCESS, *TLS_SERVER,
+BROKER = Table((*_IDENTITY, *_TOPICS, *_BOUNDS, *_CONSUMERS, *_REGISTRATION, *_TRANSACTIONS,
+                *_FILTERS, *_STATISTICS, *_OVERLOAD, *_OURS, *_ACCESS, *TLS_SERVER,
                 *TLS_CLIENT, *LOG_ROWS, *STORE_ROWS, *_INERT))  # fmt: skip

@@ -68,6 +68,18 @@ class BrokerSettings(NamedTuple):
     default_topic_queue_nums: int
     auto_create_topic_enable: bool
     auto_create_subscription_group: bool
+    auto_create_topic_max: int
+    auto_create_topic_per_second: int
+    auto_create_group_max: int
+    consumer_offset_max: int
+    unknown_group_offset_max: int
+    queue_lock_max: int
+    client_queue_lock_max: int
+    client_group_max: int
+    max_heartbeat_bytes: int
+    max_subscription_bytes: int
+    max_filter_bytes: int
+    stats_item_max: int
     cluster_topic_enable: bool
     broker_topic_enable: bool
     trace_topic_enable: bool

@@ -101,7 +101,7 @@ fn what_is_put_is_read_also_after_a_clean_restart() {
         );
     }
     assert_eq!(bodies(&store, "T").len(), 10);
-    store.commit("g", "T", 0, 7);
+    store.commit("g", "T", 0, 7, usize::MAX);
     assert!(root.path().join("abort").exists());
     store.close().unwrap();
     store.close().unwrap();

@@ -53,11 +53,14 @@ OURS = {
     "aclPlainFile",
     # ours
     "aclWhiteListSkipsSignature", "adminAllowAddresses", "advertisedPort", "allocateStepBytes",
-    "bindAddress", "brokerAllowAddresses", "brokerExpiry", "damagePolicy", "dataPlane",
-    "fastPortEnable", "handoffThreads", "logDir", "logFileBytes", "logFileCount", "logLevel",
-    "maxConnections", "maxFrameBytes", "maxHeaderBytes", "maxFrameSeconds", "maxHeaderFields",
-    "maxLargeRequestBytes", "maxUnfinishedFrameBytes", "metricsListen", "minFrameBytesPerSecond",
-    "minFreeBytes", "storeFileMode", "workerThreads",
+    "autoCreateGroupMax", "autoCreateTopicMax", "autoCreateTopicPerSecond", "bindAddress",
+    "brokerAllowAddresses", "brokerExpiry", "clientGroupMax", "clientQueueLockMax",
+    "consumerOffsetMax", "damagePolicy", "dataPlane", "fastPortEnable", "handoffThreads", "logDir",
+    "logFileBytes", "logFileCount", "logLevel", "maxConnections", "maxFilterBytes", "maxFrameBytes",
+    "maxFrameSeconds", "maxHeaderBytes", "maxHeaderFields", "maxHeartbeatBytes",
+    "maxLargeRequestBytes", "maxSubscriptionBytes", "maxUnfinishedFrameBytes", "metricsListen",
+    "minFrameBytesPerSecond", "minFreeBytes", "queueLockMax", "statsItemMax", "storeFileMode",
+    "unknownGroupOffsetMax", "workerThreads",
 }  # fmt: skip
 
 

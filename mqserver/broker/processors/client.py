@@ -18,7 +18,7 @@ from mqserver.broker.context import BrokerContext
 from mqserver.broker.state.members import Member
 from mqserver.broker.state.topics import unit_flag
 from mqserver.broker.tags import is_tag_type, sql_error
-from mqserver.replies import Reply, Request, Response
+from mqserver.replies import Refused, Reply, Request, Response
 
 _ENUMS = {
     "consume_type": ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY"),
@@ -36,8 +36,12 @@ _ENUMS = {
 
 
 def heartbeat(broker: BrokerContext, request: Request) -> Reply:
-    """HEART_BEAT (34): always a success; a group of an illegal name is skipped."""
-    data = HeartbeatData.from_json(request.body)
+    """HEART_BEAT (34): a success, and a group of an illegal name is skipped.
+
+    Where a bound is reached, the groups there is room for are taken, and the answer names the
+    setting.
+    """
+    data = _read(broker, request)
     member = Member(
         data.client_id,
         request.connection,
@@ -46,25 +50,67 @@ def heartbeat(broker: BrokerContext, request: Request) -> Reply:
         request.version,
         broker.monotonic(),
     )
-    for consumer in data.consumer_data_set:
-        _consumer(broker, consumer, member, request.remote)
+    refused = _take_consumers(broker, data.consumer_data_set, member)
     for producer in data.producer_data_set:
-        broker.producers.register(producer.group_name, member)
+        try:
+            if names.is_legal_group(producer.group_name):
+                broker.producers.register(producer.group_name, member)
+        except Refused as error:
+            refused = error
     if not broker.is_open(request.connection):  # its end was handled before this heartbeat
         broker.forget(request.connection)
+    if refused is not None:
+        raise refused
     return Response()
 
 
-def _consumer(broker: BrokerContext, data: ConsumerData, member: Member, by: str) -> None:
-    group = broker.groups.find(data.group_name, by)
-    if group is None and not names.is_legal_group(data.group_name):
-        return
+def _read(broker: BrokerContext, request: Request) -> HeartbeatData:
+    """The body; Refused for one that brings more than any client needs."""
+    limits, size = broker.settings, len(request.body)
+    if size > limits.max_heartbeat_bytes:
+        remark = (
+            f"a heartbeat of {size} bytes is over maxHeartbeatBytes={limits.max_heartbeat_bytes}"
+        )
+        raise broker.bounds.refused(ResponseCode.SYSTEM_ERROR, "maxHeartbeatBytes", remark)
+    data = HeartbeatData.from_json(request.body)
+    groups = len(data.consumer_data_set) + len(data.producer_data_set)
+    if groups > limits.client_group_max:
+        remark = f"a heartbeat of {groups} groups is over clientGroupMax={limits.client_group_max}"
+        raise broker.bounds.refused(ResponseCode.SYSTEM_ERROR, "clientGroupMax", remark)
+    return data
+
+
+def _take_consumers(
+    broker: BrokerContext, consumers: list[ConsumerData], member: Member
+) -> Refused | None:
+    """Take the consumer groups there is room for; why not all of them."""
+    refused, taken, is_new = None, [], False
+    for data in consumers:
+        try:
+            group = broker.groups.find(data.group_name, member.remote)
+        except Refused as error:
+            refused = error
+            continue
+        if group is not None:
+            topic = names.retry_topic(data.group_name)
+            flag = unit_flag(topic, data.unit_mode)
+            is_new |= broker.topics.ensured(topic, group.retry_queue_nums, flag, member.remote)[1]
+        # One that may not be created: RocketMQ knows its members nevertheless.
+        if group is not None or names.is_legal_group(data.group_name):
+            taken.append(data)
+    if is_new:
+        broker.topics.announce()
+    for data in taken:
+        try:
+            _register(broker, data, member)
+        except Refused as error:
+            refused = error
+    return refused
+
+
+def _register(broker: BrokerContext, data: ConsumerData, member: Member) -> None:
     for name, known in _ENUMS.items():
         setattr(data, name, _constant(getattr(data, name), known))
-    if group is not None:  # else it may not be created: RocketMQ knows its members nevertheless
-        topic = names.retry_topic(data.group_name)
-        flag = unit_flag(topic, data.unit_mode)
-        broker.topics.ensure(topic, group.retry_queue_nums, flag, by)
     broker.consumers.register(data, member)
 
 

@@ -20,6 +20,7 @@ from mqclient.wire.headers.admin import (
     TopicRequestHeader,
 )
 from mqclient.wire.headers.clients import ConsumerGroupRequestHeader, ProducerGroupRequestHeader
+from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import system_error
 from mqserver.broker.state.groups import FILE
@@ -30,8 +31,14 @@ from mqstore import MessageQueue
 
 
 def create_group(broker: BrokerContext, request: Request) -> Reply:
-    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200): saved before the answer."""
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200): saved before the answer.
+
+    RocketMQ takes any name. A group that is there may be changed whatever its name is.
+    """
     config = SubscriptionGroupConfig.from_json(request.body)
+    name = config.group_name
+    if broker.groups.get(name) is None and not names.is_legal_group(name):
+        raise system_error(f"group {name!r}: only ^[%|a-zA-Z0-9_-]+$ of up to 255 characters")
     if not 0 <= config.retry_queue_nums <= QUEUES_MAX:
         raise system_error(f"retryQueueNums={config.retry_queue_nums}: must be 0 to {QUEUES_MAX}")
     broker.groups.put(config, request.remote)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from mqclient.wire.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody
 from mqserver.broker.context import BrokerContext
+from mqserver.broker.remarks import system_error
 from mqserver.plane import Queue
 from mqserver.replies import Reply, Request, Response
 from mqstore import MessageQueue
 
 
 def lock(broker: BrokerContext, request: Request) -> Reply:
-    """LOCK_BATCH_MQ (41): the queues that the client holds now."""
+    """LOCK_BATCH_MQ (41): the queues that the client holds now; the remark names a bound that was
+    reached."""
     body = LockBatchRequestBody.from_json(request.body)
-    held = broker.lock(body.consumer_group, body.client_id, _queues(body))
+    held, remark = broker.lock(body.consumer_group, body.client_id, _queues(body))
+    if remark is not None and not held:
+        raise system_error(remark)
     granted = [MessageQueue(topic, name, queue_id) for topic, name, queue_id in held]
-    return Response(body=LockBatchResponseBody(granted).to_json())
+    return Response(remark=remark, body=LockBatchResponseBody(granted).to_json())
 
 
 def unlock(broker: BrokerContext, request: Request) -> Reply:

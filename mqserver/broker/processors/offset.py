@@ -19,7 +19,10 @@ from mqclient.wire.headers.offsets import (
     TimestampResponseHeader,
     UpdateConsumerOffsetRequestHeader,
 )
+from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
+from mqserver.broker.remarks import no_group, system_error
+from mqserver.broker.state.topics import shown
 from mqserver.replies import Reply, Request, Response
 from mqstore import MessageQueue
 
@@ -41,10 +44,50 @@ def query_offset(broker: BrokerContext, request: Request) -> Reply:
 
 
 def update_offset(broker: BrokerContext, request: Request) -> Reply:
-    """UPDATE_CONSUMER_OFFSET (15): not checked, may go backwards."""
+    """UPDATE_CONSUMER_OFFSET (15): may go backwards.
+
+    RocketMQ takes any names. Here the first commit of a group in a queue is refused where the
+    broker remembers enough; a later one is not.
+    """
     header = UpdateConsumerOffsetRequestHeader.from_fields(request.fields)
-    broker.store.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
-    return Response(fields={})
+    place = (header.consumer_group, header.topic, header.queue_id)
+    if broker.store.commit(*place, header.commit_offset, entries_max=0):
+        return Response(fields={})
+    _check_names(broker, header.consumer_group, header.topic)
+    unknown = _unknown(broker, *place)
+    setting, limit = "consumerOffsetMax", broker.settings.consumer_offset_max
+    if unknown is not None:
+        setting, limit = "unknownGroupOffsetMax", broker.settings.unknown_group_offset_max
+    if broker.store.commit(*place, header.commit_offset, entries_max=limit):
+        return Response(fields={})
+    code, what = unknown or (ResponseCode.SYSTEM_ERROR, "no more offsets are taken")
+    remark = f"{what}; the broker has {setting}={limit} committed offsets"
+    raise broker.bounds.refused(code, setting, remark)
+
+
+def _check_names(broker: BrokerContext, group: str, topic: str) -> None:
+    """Refused for a name that nothing could be created under; one that is there may be any."""
+    if broker.groups.get(group) is None and not names.is_legal_group(group):
+        raise no_group(group)
+    illegal = names.illegal_topic(topic)
+    if illegal and broker.topics.get(topic) is None:
+        raise system_error(illegal)
+
+
+def _unknown(
+    broker: BrokerContext, group: str, topic: str, queue_id: int
+) -> tuple[ResponseCode, str] | None:
+    """Which of a commit's names the broker does not know: the code and its words."""
+    if broker.groups.get(group) is None:
+        code = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+        return code, f"subscription group not exist, {group}"
+    config = broker.topics.get(topic)
+    if config is None:
+        return ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist"
+    queues = max(config.read_queue_nums, config.write_queue_nums)
+    if not 0 <= queue_id < queues:
+        return ResponseCode.SYSTEM_ERROR, f"queueId[{queue_id}] is illegal, {shown(config)}"
+    return None
 
 
 def search_offset(broker: BrokerContext, request: Request) -> Reply:

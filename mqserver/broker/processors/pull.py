@@ -59,9 +59,7 @@ def _pull(broker: BrokerContext, request: Request) -> Reply:
     wanted = _filter(broker, header, group)
     first = request.attempt == 0
     if first and header.sys_flag & PullSysFlag.COMMIT_OFFSET:
-        broker.store.commit(
-            header.consumer_group, header.topic, header.queue_id, header.commit_offset
-        )
+        _commit(broker, header)
     store, topic, queue_id = broker.store, header.topic, header.queue_id
     found = store.take_reset(header.consumer_group, topic, queue_id)
     if found is None:
@@ -79,6 +77,15 @@ def _pull(broker: BrokerContext, request: Request) -> Reply:
         count, size = found.message_count, len(found.body)
         broker.stats.got(topic, header.consumer_group, count, size, queue_id, found.behind_bytes)
     return _answer(broker, group, code, found)
+
+
+def _commit(broker: BrokerContext, header: PullMessageRequestHeader) -> None:
+    """Commit on the way. A pull that comes at the bound is answered all the same."""
+    limit = broker.settings.consumer_offset_max
+    place = (header.consumer_group, header.topic, header.queue_id)
+    if not broker.store.commit(*place, header.commit_offset, entries_max=limit):
+        remark = f"the offset of a pull of {place} is not taken: the broker has {limit} of them"
+        broker.bounds.refused(ResponseCode.SYSTEM_ERROR, "consumerOffsetMax", remark)
 
 
 def _check_queue(broker: BrokerContext, request: Request, header: PullMessageRequestHeader) -> None:

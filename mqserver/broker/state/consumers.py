@@ -16,11 +16,16 @@ from mqclient.wire.bodies.heartbeat import (
     GetConsumerListByGroupResponseBody,
     SubscriptionData,
 )
+from mqserver.broker.state.bounds import MEMBERSHIP_BYTES, Bounds, Footprints
 from mqserver.broker.state.members import Member
+from mqserver.broker.tags import is_tag_type
 from mqserver.plane import Tables
 from mqstore.lean import dataclass
 
 BROADCASTING = "BROADCASTING"
+_KIND = "consumer"
+_SQL_BYTES = 8
+"""Of a compiled expression, for each byte of its text."""
 
 
 @dataclass(slots=True)
@@ -49,6 +54,7 @@ class Consumers:
     notify: told a group and the connections of its members after a change of membership or
     subscriptions; `always` is set when a connection was lost. follow: told the subscriptions of a
     group that count, none when its last member left; after each change and under the lock.
+    footprints: what each connection may have remembered.
     """
 
     def __init__(
@@ -56,16 +62,22 @@ class Consumers:
         tables: Tables,
         notify: Callable[[str, list[int], bool], None],
         follow: Callable[[str, Iterable[SubscriptionData]], None] = lambda _group, _wanted: None,
+        footprints: Footprints | None = None,
     ) -> None:
         self._lock = threading.Lock()
         self._follow = follow
+        self._footprints = footprints or Footprints(Bounds())
         self._groups: dict[str, ConsumerGroup] = {}
         self._tables = tables
         self._notify = notify
 
     def register(self, data: ConsumerData, member: Member) -> bool:
-        """Take one group of a heartbeat; whether members or topics changed."""
+        """Take one group of a heartbeat; whether members or topics changed.
+
+        Raises Refused at a bound.
+        """
         with self._lock:
+            self._footprints.take(member.connection, _KIND, data.group_name, _text_bytes(data))
             group = self._groups.setdefault(data.group_name, ConsumerGroup())
             known = group.members.get(member.connection)
             joined = known is None or known.client_id != member.client_id
@@ -91,13 +103,12 @@ class Consumers:
 
     def close(self, connection: int) -> None:
         """A connection ended: its member leaves every group."""
-        with self._lock:
-            names = [name for name, g in self._groups.items() if connection in g.members]
-        self._remove(names, connection, lost=True)
+        self._remove(self._footprints.groups(connection, _KIND), connection, lost=True)
 
     def _remove(self, names: Iterable[str], connection: int, lost: bool) -> None:
         for name in names:
             with self._lock:
+                self._footprints.give_back(connection, _KIND, name)
                 group = self._groups.get(name)
                 if group is None or group.members.pop(connection, None) is None:
                     continue
@@ -156,6 +167,16 @@ class Consumers:
         self._tables.publish("subscriptions", {name: _row(group) if online else None})
         ids = GetConsumerListByGroupResponseBody(group.client_ids())
         self._tables.publish("answers", {f"38|{name}": ids.to_json() if online else None})
+
+
+def _text_bytes(data: ConsumerData) -> int:
+    """About what the subscriptions of a group take."""
+    total = 0
+    for row in data.subscription_data_set:
+        text = len(row.sub_string) * (1 if is_tag_type(row.expression_type) else _SQL_BYTES)
+        tags = sum(map(len, row.tags_set)) + 8 * (len(row.tags_set) + len(row.code_set))
+        total += MEMBERSHIP_BYTES + len(row.topic) + text + tags
+    return total
 
 
 def _subscribe(

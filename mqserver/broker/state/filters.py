@@ -24,6 +24,9 @@ from mqstore import bloom_bits, fastjson
 _log = logging.getLogger(__name__)
 
 FILE = "consumerFilter.json"
+KEPT_BYTES_MAX = 16 << 20
+FILTER_BYTES = 256
+"""What a filter takes beside its texts."""
 DEAD_BEFORE_LOAD_MS = 30_000
 """A filter that was alive when its broker died counts as dead since so long before the start."""
 
@@ -43,12 +46,18 @@ class BloomShape(NamedTuple):
 Publish = Callable[[Mapping[str, object | None]], None]
 
 
+def _size(row: ConsumerFilterData) -> int:
+    """About what a filter takes, bytes."""
+    return FILTER_BYTES + len(row.consumer_group) + len(row.topic) + len(row.expression)
+
+
 class Filters:
     """The table of filters by group and topic; every change marks the file.
 
     keep_ms: how long a dead one is kept (`filterDataCleanTimeSpan`). publish: told the filters of
     each topic where they changed, for the bits of its messages; None if nobody wants those
-    (`enableCalcFilterBitMap`).
+    (`enableCalcFilterBitMap`). bytes_max: of the names and expressions of all filters
+    (`maxFilterBytes`); where more come, the filters that are dead for longest make room.
     """
 
     def __init__(
@@ -58,14 +67,17 @@ class Filters:
         now_ms: Callable[[], int],
         save: Callable[[str], None],
         publish: Publish | None = None,
+        bytes_max: Callable[[], int] = lambda: KEPT_BYTES_MAX,
     ) -> None:
         self._lock = threading.Lock()
+        self._bytes_max = bytes_max
         self._shape = shape
         self._keep_ms = keep_ms
         self._now_ms = now_ms
         self._save = save
         self._publish = publish
         self._groups: dict[str, dict[str, ConsumerFilterData]] = {}
+        self._bytes = 0
 
     def load(self, rows: list[ConsumerFilterData] | None) -> None:
         """Take what the file says, but filters whose bits have another shape.
@@ -86,6 +98,7 @@ class Filters:
             _log.warning("%s: %d filters with bits of another shape are dropped", FILE, dropped)
         with self._lock:
             self._groups = groups
+            self._bytes = sum(_size(row) for kept in groups.values() for row in kept.values())
             self._tell({topic for of_group in groups.values() for topic in of_group})
 
     def render(self) -> bytes:
@@ -134,7 +147,7 @@ class Filters:
             known.client_version = subscription.sub_version
             was_dead, known.dead, known.dead_time = known.dead, False, 0
             return was_dead
-        rows[topic] = ConsumerFilterData(
+        new = ConsumerFilterData(
             group,
             topic,
             subscription.sub_string,
@@ -143,8 +156,36 @@ class Filters:
             subscription.sub_version,
             bloom_filter_data=self._shape.bits(group, topic),
         )
+        if not self._has_room(new):
+            return False
+        self._keep(rows, new)
         self._tell({topic})
         return True
+
+    def _has_room(self, new: ConsumerFilterData) -> bool:
+        """Whether a filter may be added; those that are dead for longest go for it."""
+        limit, more = self._bytes_max(), _size(new)
+        if self._bytes + more <= limit:
+            return True
+        dead = [row for rows in self._groups.values() for row in rows.values() if row.dead]
+        gone: set[str] = set()
+        for row in sorted(dead, key=lambda row: row.dead_time):
+            if self._bytes + more <= limit - limit // 8:  # so that the next ones find room too
+                break
+            self._drop(row)
+            gone.add(row.topic)
+        self._tell(gone)
+        return self._bytes + more <= limit
+
+    def _keep(self, rows: dict[str, ConsumerFilterData], row: ConsumerFilterData) -> None:
+        if row.topic in rows:
+            self._bytes -= _size(rows[row.topic])
+        rows[row.topic] = row
+        self._bytes += _size(row)
+
+    def _drop(self, row: ConsumerFilterData) -> None:
+        del self._groups[row.consumer_group][row.topic]
+        self._bytes -= _size(row)
 
     def _bury(self, row: ConsumerFilterData) -> bool:
         if row.dead:
@@ -158,7 +199,7 @@ class Filters:
         for group, rows in list(self._groups.items()):
             over = [t for t, row in rows.items() if row.dead and row.dead_time < limit]
             for topic in over:
-                del rows[topic]
+                self._drop(rows[topic])
             changed.update(over)
             if not rows:
                 del self._groups[group]

@@ -9,7 +9,9 @@ from dataclasses import replace
 
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from mqclient.wire.codes import ResponseCode
 from mqserver.broker import topic_names as names
+from mqserver.broker.state.bounds import Bounds
 from mqserver.broker.state.topics import OURSELVES
 from mqserver.plane import Tables
 from mqstore import fastjson
@@ -24,7 +26,7 @@ class Groups:
 
     auto_create: whether an unknown group is created when it is first met. light: the group of
     every light queue is there and in no list (`enableLmq`, LmqSubscriptionGroupManager).
-    by: who asks for a change, "ip:port", for the log.
+    by: who asks for a change, "ip:port", for the log. bounds: how many groups clients may create.
     """
 
     def __init__(
@@ -34,8 +36,10 @@ class Groups:
         save: Callable[[str], None],
         auto_create: Callable[[], bool],
         light: bool = False,
+        bounds: Bounds | None = None,
     ) -> None:
         self._lock = threading.Lock()
+        self._bounds = bounds or Bounds()
         self._rows = {name: SubscriptionGroupConfig(name) for name in names.SYSTEM_GROUPS}
         self._tables = tables
         self._now_ms = now_ms
@@ -56,11 +60,18 @@ class Groups:
         """The file's text, as RocketMQ writes it."""
         return fastjson.dumps(self.all().to_plain(), pretty=True).encode()
 
-    def find(self, group: str, by: str = OURSELVES) -> SubscriptionGroupConfig | None:
-        """A group, created with defaults if that is allowed; None if it is not."""
+    def get(self, group: str) -> SubscriptionGroupConfig | None:
+        """A group, None if it does not exist."""
         if self._light and group.startswith(names.LIGHT_PREFIX):
             return SubscriptionGroupConfig(group)
-        found = self._rows.get(group)
+        return self._rows.get(group)
+
+    def find(self, group: str, by: str = OURSELVES) -> SubscriptionGroupConfig | None:
+        """A group, created with defaults if that is allowed; None if it is not.
+
+        Raises Refused when clients have created enough.
+        """
+        found = self.get(group)
         if found is not None:
             return found
         if not self._auto_create() and not group.startswith(names.SYSTEM_GROUP_PREFIX):
@@ -69,10 +80,23 @@ class Groups:
             return None
         with self._lock:
             if group not in self._rows:
+                self._check_room(group)
                 self._change(SubscriptionGroupConfig(group))
                 log.info("group %r created for %s", group, by)
                 self._save(FILE)
             return self._rows[group]
+
+    def _check_room(self, group: str) -> None:
+        """Groups count whoever made them: the file does not tell."""
+        limit = self._bounds.limits.auto_create_group_max
+        if len(self._rows) < limit:
+            return
+        remark = (
+            f"subscription group not exist, {group}; clients create no more groups: the broker has "
+            f"{len(self._rows)} of autoCreateGroupMax={limit}"
+        )
+        code = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+        raise self._bounds.refused(code, "autoCreateGroupMax", remark)
 
     def put(self, config: SubscriptionGroupConfig, by: str = OURSELVES) -> None:
         """Create or replace a group (code 200); the caller saves."""

@@ -9,7 +9,9 @@ from dataclasses import replace
 
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from mqclient.wire.codes import ResponseCode
 from mqserver.broker import topic_names as names
+from mqserver.broker.state.bounds import Bounds
 from mqserver.broker.state.reading import QUEUES_MAX as QUEUES_MAX
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Tables
@@ -77,6 +79,7 @@ class Topics:
     registrar that a topic was created, without the lock; returns when the NameServers know it,
     or soon. light: every light queue is a topic that is in no list
     (`enableLmq`, LmqTopicConfigManager). by: who asks for a change, "ip:port", for the log.
+    bounds: how many topics sends may create.
     """
 
     def __init__(
@@ -87,11 +90,14 @@ class Topics:
         save: Callable[[str], None],
         announce: Callable[[], None],
         light: bool = False,
+        bounds: Bounds | None = None,
     ) -> None:
         self._lock = threading.Lock()
         self._rows = dict(system)
+        self._bounds = bounds or Bounds()
         self._rendering = threading.Lock()
         self._texts: dict[str, tuple[TopicConfig, str]] = {}
+        self._retry_topics = 0
         self._system = frozenset(system) | names.SYSTEM_TOPICS
         self._tables = tables
         self._now_ms = now_ms
@@ -105,6 +111,7 @@ class Topics:
         with self._lock:
             if wrapper is not None:
                 self._rows.update(wrapper.topic_config_table)
+                self._retry_topics = sum(map(_is_retry, self._rows))
                 self.version = wrapper.data_version
             self._publish(self._rows, replace_all=True)
 
@@ -159,6 +166,7 @@ class Topics:
         with self._lock:
             if self._rows.pop(topic, None) is not None:
                 log.info("topic %s deleted by %s", topic, by)
+                self._retry_topics -= _is_retry(topic)
                 self._next_version()
                 self._tables.publish("topics", {topic: None})
                 self._tables.forget_heartbeats()  # which make the retry topics
@@ -170,7 +178,10 @@ class Topics:
     def create_for_send(
         self, topic: str, template: Template, auto_create: bool, by: str = OURSELVES
     ) -> TopicConfig | None:
-        """Create a topic at its first send from the client's template, if that is inheritable."""
+        """Create a topic at its first send from the client's template, if that is inheritable.
+
+        Raises Refused when sends have created enough, in all or lately.
+        """
         with self._lock:
             if topic in self._rows:
                 return self._rows[topic]
@@ -191,6 +202,7 @@ class Topics:
             perm = READ_WRITE
         if not perm & INHERIT:
             return None
+        self._check_room(topic)
         queues = max(0, min(template.queues, base.write_queue_nums))
         return self._create(
             replace(
@@ -204,22 +216,54 @@ class Topics:
             )
         )
 
+    def _check_room(self, topic: str) -> None:
+        """Topics count whoever made them, as the file does not tell; retry topics belong to their
+        groups, which have a bound of their own."""
+        if topic.startswith(names.RETRY_PREFIX):
+            return
+        limits = self._bounds.limits
+        made = len(self._rows) - self._retry_topics - len(self._system & self._rows.keys())
+        if made >= limits.auto_create_topic_max:
+            remark = (
+                f"topic[{topic}] not exist, apply first please! Sends create no more topics: the "
+                f"broker has {made} of autoCreateTopicMax={limits.auto_create_topic_max}"
+            )
+            raise self._bounds.refused(ResponseCode.TOPIC_NOT_EXIST, "autoCreateTopicMax", remark)
+        if not self._bounds.creations.take():
+            remark = (
+                f"[FLOW CONTROL]topic[{topic}] is not created now, try again later: sends create "
+                f"autoCreateTopicPerSecond={limits.auto_create_topic_per_second} topics a second"
+            )
+            raise self._bounds.refused(ResponseCode.SYSTEM_BUSY, "autoCreateTopicPerSecond", remark)
+
     def ensure(
         self, topic: str, queues: int, sys_flag: int = 0, by: str = OURSELVES
     ) -> TopicConfig:
-        """A retry or dead-letter topic, created if missing."""
+        """A retry or dead-letter topic, created if missing, and announced."""
+        found, is_new = self.ensured(topic, queues, sys_flag, by)
+        if is_new:
+            self._announce()
+        return found
+
+    def ensured(
+        self, topic: str, queues: int, sys_flag: int = 0, by: str = OURSELVES
+    ) -> tuple[TopicConfig, bool]:
+        """As `ensure`, and whether it is new; who makes many announces them with one `announce`."""
         found = self._rows.get(topic)
         if found is not None:
-            return found
+            return found, False
         with self._lock:
             if topic in self._rows:
-                return self._rows[topic]
+                return self._rows[topic], False
             created = self._create(
                 TopicConfig(topic, queues, queues, READ_WRITE, topic_sys_flag=sys_flag)
             )
         log.info("topic %s created for %s: %s", topic, by, shown(created))
+        return created, True
+
+    def announce(self) -> None:
+        """Tell the NameServers of the topics that `ensured` made."""
         self._announce()
-        return created
 
     def set_ordered(self, topics: Iterable[str]) -> None:
         """Exactly these topics are ordered, says the NameServer (B.1)."""
@@ -245,6 +289,8 @@ class Topics:
         return config
 
     def _change(self, rows: dict[str, TopicConfig]) -> None:
+        fresh = rows.keys() - self._rows.keys()
+        self._retry_topics += sum(map(_is_retry, fresh))
         self._rows.update(rows)
         self._next_version()
         self._publish(rows)
@@ -255,6 +301,10 @@ class Topics:
     def _publish(self, rows: Mapping[str, TopicConfig], replace_all: bool = False) -> None:
         published = {name: _row(config) for name, config in rows.items()}
         self._tables.publish("topics", published, replace=replace_all)
+
+
+def _is_retry(topic: str) -> bool:
+    return topic.startswith(names.RETRY_PREFIX)
 
 
 def unit_flag(topic: str, unit: bool) -> int:

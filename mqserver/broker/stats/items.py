@@ -18,6 +18,7 @@ from mqserver.broker.stats.counts import Counts
 MINUTE, HOUR, DAY = (10_000, 7), (600_000, 7), (3_600_000, 25)
 """Milliseconds between two samples, and samples kept."""
 _DEAD_ROWS_MAX = 1_000
+ITEMS_MAX = 100_000
 
 
 class _Sample(NamedTuple):
@@ -78,11 +79,12 @@ class Window:
 class Items:
     """The table of items. Methods may be called from any thread.
 
-    now_ms: monotonic.
+    now_ms: monotonic. items_max: items, and moments; those that come after them are left out.
     """
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
+    def __init__(self, now_ms: Callable[[], int], items_max: int = ITEMS_MAX) -> None:
         self._now_ms = now_ms
+        self._items_max = items_max
         self._lock = threading.Lock()
         self._rows: dict[str, dict[str, int]] = {}
         self._counts = Counts()
@@ -95,16 +97,18 @@ class Items:
         with self._lock:
             rows = self._rows.setdefault(name, {})
             row = rows.get(key)
-            if row is None:
+            if row is not None:
+                self._counts.add(row, value, times)
+            elif len(self._counts) < self._items_max:
                 rows[key] = len(self._counts)
                 self._counts.append(value, times)
-            else:
-                self._counts.add(row, value, times)
 
     def set(self, name: str, key: str, value: int) -> None:
         """Note a moment: only its last value counts, and it is no item."""
         with self._lock:
-            self._moments.setdefault(name, {})[key] = value
+            moments = self._moments.setdefault(name, {})
+            if key in moments or len(moments) < self._items_max:
+                moments[key] = value
 
     def moments(self, name: str) -> dict[str, int]:
         """The moments of a name, by key."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from mqclient.wire.bodies.groups import BrokerStatsData, BrokerStatsItem
 from mqserver.broker import topic_names as names
-from mqserver.broker.stats.items import Items
+from mqserver.broker.stats.items import ITEMS_MAX, Items
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Traffic
 
@@ -49,11 +49,16 @@ class Counted(NamedTuple):
 
 
 class Statistics:
-    """All items of one broker. Methods may be called from any thread. now_ms: monotonic."""
+    """All items of one broker. Methods may be called from any thread.
 
-    def __init__(self, counted: Counted, now_ms: Callable[[], int]) -> None:
+    now_ms: monotonic. items_max: `statsItemMax`.
+    """
+
+    def __init__(
+        self, counted: Counted, now_ms: Callable[[], int], items_max: int = ITEMS_MAX
+    ) -> None:
         self._counted = counted
-        self._items = Items(now_ms)
+        self._items = Items(now_ms, items_max)
         self._take: Callable[[], list[Traffic]] | None = None
 
     def follow(self, take: Callable[[], list[Traffic]]) -> None:
@@ -215,4 +220,4 @@ def statistics_of(settings: BrokerSettings) -> Statistics:
         len(settings.message_delay_level.split()),
         settings.enable_lmq,
     )
-    return Statistics(counted, lambda: time.monotonic_ns() // 1_000_000)
+    return Statistics(counted, lambda: time.monotonic_ns() // 1_000_000, settings.stats_item_max)

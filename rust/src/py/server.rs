@@ -265,14 +265,20 @@ impl Server {
         self.core.silent(connections, (seconds * 1e3) as i64)
     }
 
-    /// Locks queues for a client; gives those it now holds.
-    fn lock_batch(&self, group: &str, client_id: &str, queues: Vec<QueueTuple>) -> Vec<QueueTuple> {
+    /// Locks queues for a client; gives those it now holds, and the remark where a bound refused
+    /// others.
+    fn lock_batch(
+        &self,
+        group: &str,
+        client_id: &str,
+        queues: Vec<QueueTuple>,
+    ) -> (Vec<QueueTuple>, Option<String>) {
         let names = queues.into_iter().map(queue_name).collect();
-        let granted = self.core.locks.lock(group, client_id, names);
-        granted
-            .into_iter()
-            .map(|queue| (queue.topic, queue.broker_name, queue.queue_id))
-            .collect()
+        let granted = self.core.lock(group, client_id, names);
+        let remark = granted.remark();
+        let queues = granted.queues.into_iter();
+        let tuples = queues.map(|queue| (queue.topic, queue.broker_name, queue.queue_id));
+        (tuples.collect(), remark)
     }
 
     /// Frees those of the queues that the client holds.

@@ -13,7 +13,8 @@ use super::tls;
 use crate::filter::Sql;
 use crate::format::remoting::HeaderLimits;
 use crate::server::{
-    BrokerRow, Change, DataPlane, FilterRow, FrameLimits, GroupFilter, GroupRow, Kind, Settings,
+    BrokerRow, Change, DataPlane, FilterRow, FrameLimits, GroupFilter, GroupRow, Kind, LockLimits,
+    Settings,
     StoredReplies, Subscription, SubscriptionRow, TopicRow,
 };
 use crate::store::Marks;
@@ -172,6 +173,11 @@ pub(super) fn broker(rows: &Bound<'_, PyMapping>) -> PyResult<BrokerRow> {
     let row = rows.get_item("")?.cast_into::<PyMapping>()?;
     let store_host: String = required(&row, "store_host")?;
     let parsed: Result<SocketAddr, _> = store_host.parse();
+    let usual = BrokerRow::default();
+    let locks = LockLimits {
+        all: optional(&row, "queue_lock_max")?.unwrap_or(usual.locks.all),
+        of_client: optional(&row, "client_queue_lock_max")?.unwrap_or(usual.locks.of_client),
+    };
     Ok(BrokerRow {
         permission: required(&row, "permission")?,
         region_id: required(&row, "region_id")?,
@@ -188,6 +194,8 @@ pub(super) fn broker(rows: &Bound<'_, PyMapping>) -> PyResult<BrokerRow> {
         filter_retry: optional(&row, "filter_retry")?.unwrap_or(false),
         store_host: parsed.map_err(|_| bad("store_host", store_host, "\"IP:PORT\""))?,
         accepting: optional(&row, "accepting")?.unwrap_or(true),
+        offsets_max: optional(&row, "consumer_offset_max")?.unwrap_or(usual.offsets_max),
+        locks,
         stored: StoredReplies::default(),
     })
 }

@@ -251,7 +251,9 @@ impl Store {
         self.run(py, |store| store.committed(group, topic, queue_id))
     }
 
-    /// Commits an offset; persisted on the interval and at close.
+    /// Commits an offset; persisted on the interval and at close. False if it is new and there are
+    /// `entries_max` already.
+    #[pyo3(signature = (group, topic, queue_id, offset, entries_max=None))]
     fn commit(
         &self,
         py: Python<'_>,
@@ -259,8 +261,12 @@ impl Store {
         topic: &str,
         queue_id: i32,
         offset: i64,
-    ) -> PyResult<()> {
-        self.run(py, |store| store.commit(group, topic, queue_id, offset))
+        entries_max: Option<usize>,
+    ) -> PyResult<bool> {
+        let entries_max = entries_max.unwrap_or(usize::MAX);
+        self.run(py, |store| {
+            store.commit(group, topic, queue_id, offset, entries_max)
+        })
     }
 
     /// Every committed offset: "topic@group" to queue to offset.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
+use super::locks::LockLimits;
 use crate::format::remoting::{
     FLAG_RESPONSE, FieldValue, Prepared, PreparedReply, ReplyTo, Serialize,
 };
@@ -40,6 +41,10 @@ pub struct BrokerRow {
     pub store_host: SocketAddr,
     /// False while the broker stops: sends are refused with 14.
     pub accepting: bool,
+    /// `consumerOffsetMax`: of so many offsets on, groups get no new ones.
+    pub offsets_max: usize,
+    /// `queueLockMax` and `clientQueueLockMax`.
+    pub locks: LockLimits,
     /// The replies to sends that are stored.
     pub stored: StoredReplies,
 }
@@ -63,6 +68,8 @@ impl Default for BrokerRow {
             filter_retry: false,
             store_host: SocketAddr::from(([127, 0, 0, 1], 10_911)),
             accepting: true,
+            offsets_max: 1_000_000,
+            locks: LockLimits::default(),
             stored: StoredReplies::default(),
         }
     }

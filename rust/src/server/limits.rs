@@ -178,6 +178,9 @@ pub const EVENTS_MAX: usize = 65_536;
 /// Ready-made bodies, bytes of keys and bodies together; the least recently used go first.
 pub const ANSWER_BYTES_MAX: usize = 16 << 20;
 
+/// Groups' queues that a thread counts reads of between two takings of the statistics.
+pub const TRAFFIC_ROWS_MAX: usize = 16_384;
+
 /// Milliseconds after which a queue lock that was not renewed may be taken by another client.
 pub const LOCK_EXPIRY_MS: i64 = 60_000;
 

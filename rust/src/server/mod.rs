@@ -75,7 +75,7 @@ pub use group_row::GroupRow;
 pub use handoff::{Job, JobHead};
 pub use hold::Wish;
 pub use limits::{CONNECTIONS_MAX, FRAME_BYTES_MAX};
-pub use locks::QueueName;
+pub use locks::{Granted, LockLimits, QueueName};
 pub use peers::Peer;
 pub use queue::Popped;
 pub use server::Server;

@@ -35,13 +35,24 @@ fn starts_at_zero(store: &Store, topic: &str, queue_id: i32) -> bool {
     store.min_offset(topic, queue_id) <= 0 && !store.is_on_disk(topic, queue_id, 0)
 }
 
-/// 15: commits an offset, unchecked, as RocketMQ does.
+/// 15: commits an offset. One that is new and whose group, topic or queue the tables do not know is
+/// Python's to decide.
 pub(super) fn commit(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let done = (|| {
         let (store, topic, queue_id) = queue(context)?;
         let group = context.frame.ext.get("consumerGroup")?;
-        store.commit(group, topic, queue_id, number(context, "commitOffset")?);
-        Some(())
+        let offset = number(context, "commitOffset")?;
+        let within = |entries_max| store.commit(group, topic, queue_id, offset, entries_max);
+        let tables = &context.core.tables;
+        let may_be_new = || {
+            let queues = tables
+                .topics
+                .with(topic, |row| row.read_queues.max(row.write_queues))?;
+            tables.groups.with(group, |_| ())?;
+            (0..queues).contains(&queue_id).then_some(())?;
+            tables.broker.with(|row| row.offsets_max)
+        };
+        (within(0) || may_be_new().is_some_and(within)).then_some(())
     })();
     if done.is_none() {
         return Handled::Declined;

@@ -100,12 +100,16 @@ pub(super) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         return Handled::Declined;
     };
     if asked.sys_flag & COMMIT_OFFSET != 0 {
-        store.commit(
-            asked.group,
-            asked.topic,
-            asked.queue_id,
-            asked.commit_offset,
-        );
+        let Asked {
+            group,
+            topic,
+            queue_id,
+            commit_offset,
+            ..
+        } = asked;
+        if !store.commit(group, topic, queue_id, commit_offset, broker.offsets_max) {
+            core.counters.offsets_refused.one();
+        }
     }
     let hold_ms = match asked.sys_flag & SUSPEND {
         0 => None,

@@ -65,6 +65,10 @@ pub struct Counters {
     pub events_lost: Counter,
     /// Pulls read by the threads that may wait for the disk.
     pub cold_reads: Counter,
+    /// Lock requests that did not get all free queues, as there are enough locks.
+    pub locks_refused: Counter,
+    /// Offsets of pulls that were not committed, as there are enough.
+    pub offsets_refused: Counter,
 }
 
 impl Default for Counters {
@@ -88,6 +92,8 @@ impl Default for Counters {
             holds: Counter::default(),
             events_lost: Counter::default(),
             cold_reads: Counter::default(),
+            locks_refused: Counter::default(),
+            offsets_refused: Counter::default(),
         }
     }
 }
@@ -121,6 +127,8 @@ impl Counters {
             ("holds", &self.holds),
             ("events_lost", &self.events_lost),
             ("cold_reads", &self.cold_reads),
+            ("locks_refused", &self.locks_refused),
+            ("offsets_refused", &self.offsets_refused),
         ];
         let mut all: BTreeMap<String, u64> = named
             .map(|(name, counter)| (name.to_owned(), counter.get()))

@@ -2,7 +2,8 @@
 //!
 //! Every thread counts in a shard of its own, so its lock is free when it is taken. Python takes
 //! the sums every ten seconds and makes RocketMQ's items of them; between two takings a shard has
-//! at most one row for each topic that exists, and for each group and queue that was read.
+//! at most one row for each topic that exists, and for each group and queue that was read, of which
+//! those beyond a bound are not counted.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -10,6 +11,8 @@ use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
+
+use super::limits::TRAFFIC_ROWS_MAX;
 
 /// Shards; more threads than these share some.
 pub(super) const SHARDS: usize = 16;
@@ -83,6 +86,8 @@ struct Rows {
     last_puts: (String, i32, Sums),
     /// By topic and group.
     gets: HashMap<String, ByTopic>,
+    /// Rows in `gets`.
+    get_count: usize,
     /// Delayed messages that were delivered, by real topic and queue of the schedule topic.
     deliveries: ByTopic,
 }
@@ -127,12 +132,17 @@ impl Traffic {
 
     /// Counts a pull that found something.
     pub fn get(&self, topic: &str, group: &str, queue_id: i32, sums: Sums) {
-        let mut rows = self.own();
-        match rows.gets.get_mut(topic) {
-            Some(groups) => add(groups, group, queue_id, sums),
+        let rows = &mut *self.own();
+        let queues = rows.gets.get_mut(topic).and_then(|of| of.get_mut(group));
+        let known = queues.and_then(|of| of.iter_mut().find(|(known, _)| *known == queue_id));
+        match known {
+            Some((_, known)) => known.add(sums),
+            None if rows.get_count >= TRAFFIC_ROWS_MAX => {}
             None => {
-                let groups = HashMap::from([(group.to_owned(), vec![(queue_id, sums)])]);
-                rows.gets.insert(topic.to_owned(), groups);
+                rows.get_count += 1;
+                let groups = rows.gets.entry(topic.to_owned()).or_default();
+                let queues = groups.entry(group.to_owned()).or_default();
+                queues.push((queue_id, sums));
             }
         }
     }
@@ -247,6 +257,20 @@ mod tests {
         let expected = [("", -1, 1), ("T", -1, 3), ("T", 3, 1), ("U", -1, 1)];
         assert_eq!(counted.collect::<Vec<_>>(), expected);
         assert!(traffic.take().puts.is_empty());
+    }
+
+    #[test]
+    fn readers_beyond_the_bound_are_not_counted_and_known_ones_are() {
+        let traffic = Traffic::default();
+        let get = |group: usize| traffic.get("T", &format!("g{group}"), 0, Sums::one(1, 10, 0));
+        (0..TRAFFIC_ROWS_MAX + 10).for_each(get);
+        get(0);
+        let gets = traffic.take().gets;
+        assert_eq!(gets.len(), TRAFFIC_ROWS_MAX);
+        let times = gets.iter().map(|row| row.3.times).sum::<u64>();
+        assert_eq!(times, TRAFFIC_ROWS_MAX as u64 + 1);
+        get(TRAFFIC_ROWS_MAX);
+        assert_eq!(traffic.take().gets.len(), 1, "a new period");
     }
 
     #[test]

@@ -80,8 +80,11 @@ impl Offsets {
             return 0;
         };
         let (queues, count) = (queues.clone(), queues.len());
-        let topics = entry_or_default(&mut groups, to);
-        entry_or_default(topics, topic).extend(queues);
+        let to_queues = entry_or_default(entry_or_default(&mut groups, to), topic);
+        let before = to_queues.len();
+        to_queues.extend(queues);
+        self.count
+            .fetch_add(to_queues.len() - before, Ordering::Relaxed);
         drop(groups);
         self.version.fetch_add(1, Ordering::Release);
         count
@@ -106,8 +109,9 @@ impl Offsets {
             }
         };
         groups.retain(|_, topics| !topics.is_empty());
-        drop(groups);
         let count = removed.iter().map(BTreeMap::len).sum();
+        self.count.fetch_sub(count, Ordering::Relaxed);
+        drop(groups);
         if count > 0 {
             self.version.fetch_add(1, Ordering::Release);
         }
@@ -121,10 +125,10 @@ mod tests {
 
     fn offsets() -> Offsets {
         let offsets = Offsets::default();
-        offsets.commit("g", "T", 0, 5);
-        offsets.commit("g", "T", 1, 7);
-        offsets.commit("g", "U", 0, 1);
-        offsets.commit("other", "T", 0, 9);
+        offsets.commit("g", "T", 0, 5, usize::MAX);
+        offsets.commit("g", "T", 1, 7, usize::MAX);
+        offsets.commit("g", "U", 0, 1, usize::MAX);
+        offsets.commit("other", "T", 0, 9, usize::MAX);
         offsets
     }
 
@@ -133,13 +137,13 @@ mod tests {
         let offsets = offsets();
         assert_eq!(offsets.take_reset("g", "T", 0), None);
         offsets.reset("g", "T", 0, 2);
-        offsets.commit("g", "T", 0, 6);
-        offsets.commit("g", "T", 1, 8);
+        offsets.commit("g", "T", 0, 6, usize::MAX);
+        offsets.commit("g", "T", 1, 8, usize::MAX);
         assert_eq!(offsets.of_group("g")["T"], BTreeMap::from([(0, 2), (1, 8)]));
         assert_eq!(offsets.take_reset("other", "T", 0), None);
         assert_eq!(offsets.take_reset("g", "T", 0), Some(2));
         assert_eq!(offsets.take_reset("g", "T", 0), None);
-        offsets.commit("g", "T", 0, 3);
+        offsets.commit("g", "T", 0, 3, usize::MAX);
         assert_eq!(offsets.get("g", "T", 0), Some(3));
     }
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use serde_json::Value;
@@ -25,6 +25,8 @@ const LMQ_TABLE: &str = "lmqOffsetTable";
 /// Where the offset of a light group is in memory.
 const LMQ_QUEUE_ID: i32 = 0;
 const NO_OFFSET: &str = "not an offset";
+/// Groups that are copied before a commit may go on.
+const GROUPS_AT_ONCE: usize = 64;
 
 pub(super) type ByQueue = BTreeMap<i32, i64>;
 /// Nested so that a look-up needs no joined key.
@@ -35,6 +37,8 @@ pub(super) type ByGroup = HashMap<String, HashMap<String, ByQueue>>;
 pub struct Offsets {
     lmq_enabled: bool,
     pub(super) groups: RwLock<ByGroup>,
+    /// Offsets in `groups`; changed under its lock.
+    pub(super) count: AtomicUsize,
     /// Offsets set by the operator that the group has not met yet.
     pub(super) resets: Resets,
     /// Counts changes, so that an unchanged table is not written again.
@@ -59,8 +63,11 @@ impl Offsets {
                 groups = Some(found);
             }
         }
+        let groups = groups.unwrap_or_default();
+        let by_queue = groups.values().flat_map(HashMap::values);
         Ok(Self {
-            groups: RwLock::new(groups.unwrap_or_default()),
+            count: AtomicUsize::new(by_queue.map(BTreeMap::len).sum()),
+            groups: RwLock::new(groups),
             lmq_enabled,
             ..Self::default()
         })
@@ -92,19 +99,56 @@ impl Offsets {
 
     /// Commits an offset; it may go back. Without effect while the group has yet to meet a reset
     /// of this queue, which its late commits would undo.
-    pub fn commit(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
-        if !self.resets.is_pending(group, topic, queue_id) {
-            self.set(group, topic, queue_id, offset);
-        }
+    ///
+    /// False if it would be the group's first in this queue and there are `entries_max` offsets of
+    /// all groups already: what clients make up must not fill the memory.
+    pub fn commit(
+        &self,
+        group: &str,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        entries_max: usize,
+    ) -> bool {
+        self.resets.is_pending(group, topic, queue_id)
+            || self.set_within(group, topic, queue_id, offset, entries_max)
     }
 
     pub(super) fn set(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
+        self.set_within(group, topic, queue_id, offset, usize::MAX);
+    }
+
+    fn set_within(
+        &self,
+        group: &str,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        entries_max: usize,
+    ) -> bool {
         let queue_id = self.queue_id_in(group, queue_id);
         let mut groups = self.groups.write();
-        let topics = entry_or_default(&mut groups, group);
-        entry_or_default(topics, topic).insert(queue_id, offset);
+        let queues = groups
+            .get_mut(group)
+            .and_then(|topics| topics.get_mut(topic));
+        match queues.and_then(|queues| queues.get_mut(&queue_id)) {
+            Some(known) => *known = offset,
+            None if self.count.load(Ordering::Relaxed) >= entries_max => return false,
+            None => {
+                let topics = entry_or_default(&mut groups, group);
+                entry_or_default(topics, topic).insert(queue_id, offset);
+                self.count.fetch_add(1, Ordering::Relaxed);
+            }
+        }
         drop(groups);
         self.version.fetch_add(1, Ordering::Release);
+        true
+    }
+
+    /// Committed offsets of all groups.
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
     }
 
     fn queue_id_in(&self, group: &str, queue_id: i32) -> i32 {
@@ -112,14 +156,22 @@ impl Offsets {
     }
 
     /// Every committed offset: topic@group to queue to offset.
+    ///
+    /// Copied a few groups at a time: a commit, which holds up a worker of the server, must not wait
+    /// for all of them. A group that is new meanwhile may be missing.
     pub fn all(&self) -> BTreeMap<String, ByQueue> {
-        let groups = self.groups.read();
-        let of_group = |(group, topics): (&String, &HashMap<String, ByQueue>)| {
-            let joined =
-                |(topic, queues): (&String, &ByQueue)| (format!("{topic}@{group}"), queues.clone());
-            topics.iter().map(joined).collect::<Vec<_>>()
-        };
-        groups.iter().flat_map(of_group).collect()
+        let names: Vec<String> = self.groups.read().keys().cloned().collect();
+        let mut all = BTreeMap::new();
+        for part in names.chunks(GROUPS_AT_ONCE) {
+            let groups = self.groups.read();
+            let found = part.iter().filter_map(|group| groups.get_key_value(group));
+            for (group, topics) in found {
+                for (topic, queues) in topics {
+                    all.insert(format!("{topic}@{group}"), queues.clone());
+                }
+            }
+        }
+        all
     }
 }
 
@@ -269,9 +321,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let state = State::new(root.path());
         let offsets = Offsets::load(&state, false).unwrap();
-        offsets.commit("g", "T", 1, 7);
-        offsets.commit("g", "T", 0, 5);
-        offsets.commit("other", "%RETRY%g", 0, 1);
+        offsets.commit("g", "T", 1, 7, usize::MAX);
+        offsets.commit("g", "T", 0, 5, usize::MAX);
+        offsets.commit("other", "%RETRY%g", 0, 1, usize::MAX);
         assert_eq!(offsets.get("g", "T", 1), Some(7));
         assert_eq!(offsets.get("g", "T", 2), None);
         assert_eq!(offsets.get("nobody", "T", 1), None);
@@ -281,6 +333,28 @@ mod tests {
         assert_eq!(offsets.remove("g", None), 2);
         offsets.save(&state).unwrap();
         assert_eq!(reopened(&state).len(), 1);
+    }
+
+    #[test]
+    fn a_full_table_takes_what_it_knows_and_nothing_new() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        let offsets = Offsets::load(&state, false).unwrap();
+        assert!(offsets.commit("g", "T", 0, 1, 2));
+        assert!(offsets.commit("g", "T", 1, 1, 2));
+        for (group, topic, queue_id) in [("g", "T", 2), ("g", "U", 0), ("h", "T", 0)] {
+            assert!(!offsets.commit(group, topic, queue_id, 1, 2));
+            assert_eq!(offsets.get(group, topic, queue_id), None);
+        }
+        assert!(offsets.commit("g", "T", 1, 7, 0), "known");
+        assert_eq!((offsets.get("g", "T", 1), offsets.count()), (Some(7), 2));
+        offsets.save(&state).unwrap();
+        let again = Offsets::load(&state, false).unwrap();
+        assert_eq!(again.count(), 2, "what is in the file counts");
+        assert_eq!((again.clone_group("g", "h", "T"), again.count()), (2, 4));
+        assert_eq!((again.clone_group("g", "h", "T"), again.count()), (2, 4));
+        assert_eq!((again.remove("g", None), again.count()), (2, 2));
+        assert_eq!((again.remove("h", Some("T")), again.count()), (2, 0));
     }
 
     #[test]
@@ -349,12 +423,12 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let state = State::new(root.path());
         let before = Offsets::load(&state, false).unwrap();
-        before.commit("g", "T", 1, 7);
+        before.commit("g", "T", 1, 7, usize::MAX);
         before.save(&state).unwrap();
 
         let offsets = Offsets::load(&state, true).unwrap();
         assert_eq!(offsets.get("g", "T", 1), Some(7), "taken along");
-        offsets.commit("%LMQ%alice", "%LMQ%alice", 3, 9);
+        offsets.commit("%LMQ%alice", "%LMQ%alice", 3, 9, usize::MAX);
         assert_eq!(offsets.get("%LMQ%alice", "%LMQ%alice", 0), Some(9));
         offsets.save(&state).unwrap();
         let saved = std::fs::read_to_string(root.path().join("config/lmqConsumerOffset.json"));

@@ -196,7 +196,7 @@ fn a_group_that_was_reset() {
     let rig = rig();
     rig.put("T", 3);
     let store = &rig.store;
-    store.commit("g", "T", 1, 3);
+    store.commit("g", "T", 1, 3, usize::MAX);
     assert_eq!(store.take_reset("g", "T", 1), None);
     store.reset_offset("g", "T", 1, 1);
     assert_eq!(store.committed("g", "T", 1), Some(1));

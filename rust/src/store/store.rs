@@ -190,9 +190,18 @@ impl Store {
         self.upkeep.offsets.get(group, topic, queue_id)
     }
 
-    /// Commits an offset (in memory; persisted on the interval and at close).
-    pub fn commit(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
-        self.upkeep.offsets.commit(group, topic, queue_id, offset);
+    /// Commits an offset (in memory; persisted on the interval and at close). False if it would be
+    /// the group's first in this queue and there are `entries_max` offsets of all groups already.
+    pub fn commit(
+        &self,
+        group: &str,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        entries_max: usize,
+    ) -> bool {
+        let offsets = &self.upkeep.offsets;
+        offsets.commit(group, topic, queue_id, offset, entries_max)
     }
 
     /// Every committed offset: topic@group -> queue -> offset.

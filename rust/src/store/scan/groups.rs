@@ -148,7 +148,7 @@ pub(super) fn outlook(
                 committed
             };
             if resumes_at != committed {
-                offsets.commit(group, topic, queue_id, resumes_at);
+                offsets.commit(group, topic, queue_id, resumes_at, usize::MAX);
             }
             let reached = earlier.get(&(key.clone(), queue_id));
             let reached = reached.map_or(committed, |earlier| committed.max(*earlier));

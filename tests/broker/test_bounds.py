@@ -1,0 +1,236 @@
+"""What clients may make up: how much of it is taken, and what they are told beyond that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mqclient.wire.bodies.heartbeat import ConsumerData, SubscriptionData
+from mqclient.wire.bodies.topics import TopicConfig
+from mqserver.broker.state import producers as producers_module
+from mqserver.broker.state.bounds import (
+    BURST_SECONDS,
+    LOG_PAUSE_SECONDS,
+    Bounds,
+    Bucket,
+    DefaultLimits,
+    Footprints,
+)
+from mqserver.broker.state.consumers import Consumers
+from mqserver.broker.state.filters import BloomShape, Filters
+from mqserver.broker.state.groups import Groups
+from mqserver.broker.state.members import Member
+from mqserver.broker.state.producers import Producers
+from mqserver.broker.state.topics import Template, Topics, built_in
+from mqserver.broker.stats.items import Items
+from mqserver.config.broker_table import BROKER
+from mqserver.config.load import load, pairs
+from mqserver.config.settings import broker_settings
+from mqserver.plane import Tables
+from mqserver.replies import Refused
+
+TEMPLATE = Template("TBW102", 4, unit=False)
+MEMBER = Member("c@1", 1, "127.0.0.1:5", 0, 401, 0.0)
+
+
+class Clock:
+    """Monotonic seconds, by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def bounded(**limits: Any) -> tuple[Bounds, Clock]:
+    clock = Clock()
+    return Bounds(lambda: DefaultLimits(**limits), clock), clock
+
+
+def topics_of(bounds: Bounds) -> Topics:
+    settings = broker_settings(load(BROKER, flags=pairs({"brokerName": "b"}, "t")))
+    topics = Topics(
+        built_in(settings),
+        Tables(),
+        lambda: 7,
+        lambda _: None,
+        lambda: None,
+        bounds=bounds,
+    )
+    topics.load(None)
+    return topics
+
+
+def groups_of(bounds: Bounds) -> Groups:
+    groups = Groups(Tables(), lambda: 7, lambda _: None, lambda: True, bounds=bounds)
+    groups.load(None)
+    return groups
+
+
+def refusal(call: Any, *arguments: Any) -> tuple[int, str]:
+    with pytest.raises(Refused) as error:
+        call(*arguments)
+    return error.value.response.code, error.value.response.remark or ""
+
+
+def test_sends_create_topics_up_to_a_number_and_administrators_go_on() -> None:
+    bounds, _ = bounded(auto_create_topic_max=3)
+    topics = topics_of(bounds)
+    topics.put(TopicConfig("Admins"))
+    topics.ensure("%RETRY%g", 1)  # belongs to its group
+    for name in ("One", "Two"):
+        assert topics.create_for_send(name, TEMPLATE, True) is not None
+    code, remark = refusal(topics.create_for_send, "Three", TEMPLATE, True)
+    assert code == 17
+    assert "topic[Three] not exist" in remark
+    assert "autoCreateTopicMax=3" in remark
+    topics.put(TopicConfig("Admins2"))
+    assert topics.create_for_send("One", TEMPLATE, True) is not None, "it is there"
+    for name in ("Admins", "Admins2"):
+        topics.remove(name)
+    assert topics.create_for_send("Three", TEMPLATE, True) is not None
+    assert bounds.counts() == {"autoCreateTopicMax": 1}
+
+
+def test_sends_create_topics_at_a_rate() -> None:
+    bounds, clock = bounded(auto_create_topic_per_second=2)
+    topics = topics_of(bounds)
+    for number in range(2 * BURST_SECONDS):
+        topics.create_for_send(f"T{number}", TEMPLATE, True)
+    code, remark = refusal(topics.create_for_send, "More", TEMPLATE, True)
+    assert code == 2
+    assert "autoCreateTopicPerSecond=2" in remark
+    clock.now += 0.5
+    assert topics.create_for_send("More", TEMPLATE, True) is not None
+    assert refusal(topics.create_for_send, "Much", TEMPLATE, True)[0] == 2
+
+
+def test_a_bucket_is_full_after_a_pause_and_never_fuller() -> None:
+    clock = Clock()
+    bucket = Bucket(lambda: 3, clock)
+    for _ in range(2):
+        clock.now += 1_000
+        assert [bucket.take() for _ in range(3 * BURST_SECONDS + 1)].count(True) == 30
+
+
+def test_clients_create_groups_up_to_a_number() -> None:
+    bounds, _ = bounded(auto_create_group_max=9)
+    groups = groups_of(bounds)  # with the seven of the system
+    assert groups.find("one")
+    assert groups.find("two")
+    code, remark = refusal(groups.find, "three")
+    assert code == 26
+    assert "autoCreateGroupMax=9" in remark
+    assert groups.find("one"), "known ones are found"
+    assert groups.get("three") is None
+    assert groups.find("../../x") is None
+    assert groups.find("g" * 256) is None
+
+
+def consumer(group: str, *texts: str) -> ConsumerData:
+    rows = [SubscriptionData(f"T{n}", text) for n, text in enumerate(texts)]
+    return ConsumerData(group, subscription_data_set=rows)
+
+
+def test_a_connection_is_in_so_many_groups() -> None:
+    bounds, _ = bounded(client_group_max=2)
+    footprints = Footprints(bounds)
+    consumers = Consumers(Tables(), lambda *_: None, footprints)
+    producers = Producers(footprints)
+    consumers.register(consumer("a"), MEMBER)
+    producers.register("a", MEMBER)
+    code, remark = refusal(consumers.register, consumer("b"), MEMBER)
+    assert (code, "clientGroupMax" in remark) == (1, True)
+    assert refusal(producers.register, "b", MEMBER)[0] == 1
+    consumers.register(consumer("a", "x"), MEMBER)
+    consumers.unregister("a", MEMBER.connection)
+    producers.register("b", MEMBER)
+    consumers.close(MEMBER.connection)
+    producers.close(MEMBER.connection)
+    assert footprints.total() == 0
+    assert not producers.all()
+
+
+def test_what_heartbeats_bring_is_bounded_for_each_client_and_for_all() -> None:
+    bounds, _ = bounded(max_heartbeat_bytes=750, max_subscription_bytes=2_400)
+    footprints = Footprints(bounds)
+    consumers = Consumers(Tables(), lambda *_: None, footprints)
+    other = Member("c@2", 2, "127.0.0.1:6", 0, 401, 0.0)
+    consumers.register(consumer("a", "x" * 600), MEMBER)
+    code, remark = refusal(consumers.register, consumer("b", "x" * 600), MEMBER)
+    assert (code, "maxHeartbeatBytes" in remark) == (1, True)
+    assert consumers.get("b") is None
+    code, remark = refusal(consumers.register, consumer("b", "x" * 800), other)
+    assert (code, "maxSubscriptionBytes" in remark) == (1, True)
+    consumers.register(consumer("a", "x"), MEMBER)  # less than before
+    consumers.register(consumer("b", "x" * 800), other)
+    for connection in (1, 2):
+        consumers.close(connection)
+    assert footprints.total() == 0
+
+
+def test_producer_groups_without_members_are_forgotten_one_day(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(producers_module, "EMPTY_GROUPS_MAX", 2)
+    producers = Producers()
+    for name in ("a", "b", "c"):
+        producers.register(name, MEMBER)
+        producers.close(MEMBER.connection)
+    assert [producers.knows(name) for name in ("a", "b", "c")] == [False, True, True]
+    producers.register("b", MEMBER)
+    for name in ("d", "e"):
+        other = Member("c@2", 2, "127.0.0.1:6", 0, 401, 0.0)
+        producers.register(name, other)
+        producers.close(2)
+    assert producers.knows("b"), "it has a member again"
+    assert not producers.knows("c")
+
+
+def sql(topic: str, text: str) -> SubscriptionData:
+    return SubscriptionData(topic, text, expression_type="SQL92")
+
+
+def test_dead_filters_make_room_for_new_ones() -> None:
+    now_ms = [1_000]
+    filters = Filters(
+        BloomShape(20, 32), 1 << 40, lambda: now_ms[0], lambda _: None, None, lambda: 3_000
+    )
+
+    def kept() -> str:
+        return filters.render().decode()
+
+    filters.subscribed("first", [sql("T", "a > 1")])
+    filters.left(lambda _: False)
+    for number in range(20):
+        now_ms[0] += 1
+        filters.subscribed(f"g{number}", [sql("T", f"a > {number}")])
+    assert '"first"' not in kept(), "the only dead one went"
+    assert '"g0"' in kept()
+    assert '"g19"' not in kept(), "no living one goes for it"
+    filters.left(lambda group: group != "g0")
+    filters.subscribed("late", [sql("T", "b > 1")])
+    assert '"late"' in kept()
+    assert '"g0"' not in kept()
+
+
+def test_items_beyond_the_number_are_not_counted() -> None:
+    items = Items(lambda: 0, items_max=2)
+    for key in ("a", "b", "c", "a"):
+        items.add("N", key, 1)
+        items.set("M", key, 1)
+    assert items.totals("N") == {"a": 2, "b": 1}
+    assert set(items.moments("M")) == {"a", "b"}
+
+
+def test_a_bound_is_logged_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    bounds, clock = bounded()
+    for _ in range(3):
+        bounds.refused(1, "aSetting", "some words")
+    assert [record.getMessage() for record in caplog.records] == ["aSetting is reached: some words"]
+    clock.now += LOG_PAUSE_SECONDS
+    bounds.refused(1, "aSetting", "some words")
+    assert len(caplog.records) == 2
+    assert bounds.counts() == {"aSetting": 4}
