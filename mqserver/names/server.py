@@ -22,6 +22,7 @@ from mqserver.names.kv import KeyValues
 from mqserver.names.processors import Names, processors_of, silence
 from mqserver.names.routes import Routes
 from mqserver.plane import SWITCH_INTERVAL_S, Event, Tables
+from mqserver.registration_secret import SignatureCheck
 from mqserver.replies import Family
 from mqserver.tls import plane_tls
 
@@ -54,6 +55,7 @@ class NameServer:
             kv=KeyValues(self.settings.kv_config_path),
             online=OnlineSettings(loaded, namesrv_override(loaded), self._changed),
             brokers=Guard("brokerAllowAddresses", self.settings.broker_allow_addresses),
+            signatures=SignatureCheck(self.settings.registration_secret),
             publish=self._keep_answer,
             is_open=lambda connection: self._listener.is_open(connection),
         )

@@ -13,6 +13,7 @@ from mqserver.guard import Guard, guarded
 from mqserver.names.kv import KeyValues
 from mqserver.names.processors import Names, processors_of, silence
 from mqserver.names.routes import Routes
+from mqserver.registration_secret import SignatureCheck
 from mqserver.replies import Reply
 from tests.fakes import FakeRequest, answer
 
@@ -34,6 +35,7 @@ class SocketlessNames:
             kv=KeyValues(folder / "kv.json"),
             online=OnlineSettings(loaded, folder / "config/namesrv.properties", self._changed),
             brokers=Guard("brokerAllowAddresses", frozen.broker_allow_addresses),
+            signatures=SignatureCheck(frozen.registration_secret, lambda: int(self.time * 1000)),
             publish=self._publish,
             is_open=lambda _connection: True,
         )
