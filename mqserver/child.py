@@ -27,6 +27,7 @@ class Child:
         self.broker = ""
         self.told = ""
         self.origin = "the child's own choice"
+        self.warnings: tuple[str, ...] = ()
 
     def start(self) -> None:
         """Start the process and wait for its ready line. Raises RuntimeError with its words."""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from io import TextIOWrapper
+from typing import cast
 
 from mqserver import file_modes
 from mqserver.config.load import Loaded
@@ -176,7 +177,8 @@ def _file(loaded: Loaded, name: str) -> logging.Handler:
 
     class Rolling(RotatingFileHandler):
         def _open(self) -> TextIOWrapper:
-            return open(self.baseFilename, self.mode, encoding="utf-8", opener=files.opener)
+            file = open(self.baseFilename, self.mode, encoding="utf-8", opener=files.opener)  # noqa: SIM115
+            return cast(TextIOWrapper, file)
 
     handler = Rolling(
         folder / name,
