@@ -44,7 +44,8 @@ class BrokerError(RocketMQError):
     def __str__(self) -> str:
         where = f"{self.broker} answered " if self.broker else ""
         words = f": {self.remark}" if self.remark else ""
-        hint = _HINTS.get(self.code, "")
+        says_what_to_do = "; " in self.remark  # as our servers' remarks do
+        hint = "" if says_what_to_do else _HINTS.get(self.code, "")
         return f"{where}{name_of(self.code)}{words}{'; ' + hint if hint else ''}"
 
 

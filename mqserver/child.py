@@ -27,6 +27,7 @@ class Child:
         self.broker = ""
         self.told = ""
         self.origin = "the child's own choice"
+        self.warnings: tuple[str, ...] = ()
 
     @property
     def pid(self) -> int:

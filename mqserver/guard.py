@@ -19,7 +19,10 @@ ADMIN_CODES = frozenset(
     {17, 25, 50, 51, 53, 54, 100, 102, 200, 205, 207, 215, 216, 222}
     | {306, 308, 314, 316, 318, 323, 327, 329}
 )
-"""Request codes that change a server or show its secrets."""
+"""Request codes that change a server or show its secrets: the admin column of the code tables."""
+ACCOUNT_CODES = ADMIN_CODES | {52}
+"""With access control these need an admin account as well, and so does asking for the version of
+the access files."""
 
 _PRIVATE = "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,169.254.0.0/16,fc00::/7,fe80::/10"
 """RFC 1918, RFC 4193 and link-local: Python's own `is_private` holds more than these."""
@@ -102,8 +105,8 @@ def _for_trusted(processor: Processor, guard: Guard) -> Processor:
         if not guard.trusts(request.remote):
             raise Refused(
                 ResponseCode.NO_PERMISSION,
-                f"request {request.code} from {request.remote} is not trusted; "
-                f"add its network to {guard.key} on this server",
+                f"{host_of(request.remote)} may not administer this server (request "
+                f"{request.code}); add its network to {guard.key} in the server's settings",
             )
         return processor(request)
 

@@ -29,6 +29,7 @@ class Pair:
         self.broker = ""
         self.told = ""
         self.origin = ""
+        self.warnings: tuple[str, ...] = ()
 
     def start(self) -> None:
         """Start the NameServer, then the broker; nothing is left running if that fails."""
@@ -46,6 +47,7 @@ class Pair:
         self.names, self.server = names, server
         self.namesrv = names.address
         self.told, self.origin = server.address, server.advertised.origin
+        self.warnings = names.warnings + server.advertised.warnings
         host = server.settings.bind_address
         self.broker = f"{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{server.port}"
 

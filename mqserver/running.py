@@ -22,7 +22,6 @@ FAILED = 1
 USAGE_ERROR = 2
 POISONED = 3
 SECOND_SIGNAL = 130
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 BURST_S = 0.3
 """Signals closer together than this were meant as one."""
 
@@ -57,11 +56,8 @@ def run_namesrv(file: str | None, settings: Mapping[str, str], show: str = "") -
         _collect_garbage()
     _announce("The Name Server boot success. serializeType=JSON")
     _announce(f"listening on {server.settings.bind_address}:{server.port}")
-    if server.names.brokers.is_open and server.settings.bind_address not in LOOPBACK:
-        _warning(
-            "any host of a private network may register as a broker; "
-            "set brokerAllowAddresses to the networks of your brokers"
-        )
+    for warning in server.warnings:
+        _warning(warning)
     stopped.wait()
     server.stop()
     return None
@@ -171,6 +167,8 @@ def run_standalone(
     told, origin = both.told
     for line in boot_lines(name, told, both.namesrv, origin, str(both.data), root):
         say(line)
+    for warning in both.servers.warnings:
+        _warning(warning)
     say(f"ready: {both.namesrv} {both.broker_address}")
     stopped.wait()
     both.stop()

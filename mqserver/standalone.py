@@ -45,12 +45,16 @@ _GROUP = "TOOLS_CONSUMER"
 
 
 class Servers(Protocol):
-    """A NameServer and a broker that can be started and stopped; see `pair` and `child`."""
+    """A NameServer and a broker that can be started and stopped; see `pair` and `child`.
+
+    warnings: what the operator should know, once they are started.
+    """
 
     namesrv: str
     broker: str
     told: str
     origin: str
+    warnings: tuple[str, ...]
 
     def start(self) -> None:
         """Start both; returns when both answer."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mqclient.wire.codes import RequestCode
 from mqserver.broker.table import PROCESSORS as BROKER
+from mqserver.guard import ACCOUNT_CODES, ADMIN_CODES
 from mqserver.names.processors import PROCESSORS as NAMES
 from tests.interop.differential.families import BINARY, FAMILIES
 
@@ -23,6 +24,9 @@ Python processor; *native when published*: it repeats the body that the processo
 *Python*: always the processor. `dataPlane=python` hands everything to the processors. The tests
 are families of the differential suite (`tests/interop/differential/tables`), which sends the same
 requests to RocketMQ 4.9.7: most families once with JSON headers and once with ROCKETMQ headers.
+
+*admin*: served only to this machine and `adminAllowAddresses`, and with access control only to an
+account with `admin: true`; *with ACL*: the second alone.
 """
 #: Who answers natively: the variant of `Native` and its file.
 FILES = {
@@ -67,7 +71,7 @@ def page() -> str:
 
 
 def _table(rows: dict[int, str], native: dict[int, str], *, namesrv: bool) -> list[str]:
-    lines = ["| code | name | served | by | tests |", "|---|---|---|---|---|"]
+    lines = ["| code | name | admin | served | by | tests |", "|---|---|---|---|---|---|"]
     for code, processor in sorted(rows.items()):
         variant = native.get(code)
         served, by = "Python", processor
@@ -75,7 +79,9 @@ def _table(rows: dict[int, str], native: dict[int, str], *, namesrv: bool) -> li
             served = "native when published" if variant in PUBLISHED else "native"
             by = f"rust/src/server/{FILES[variant]}, {processor}"
         tests = ", ".join(_tests(code, namesrv))
-        lines.append(f"| {code} | {RequestCode(code).name} | {served} | {by} | {tests} |")
+        admin = "yes" if code in ADMIN_CODES else "with ACL" if code in ACCOUNT_CODES else ""
+        name = RequestCode(code).name
+        lines.append(f"| {code} | {name} | {admin} | {served} | {by} | {tests} |")
     return lines
 
 

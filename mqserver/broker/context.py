@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from time import localtime
 from typing import TYPE_CHECKING, Protocol
@@ -170,11 +170,11 @@ class Announcer(Protocol):
         ...
 
     def announce_created(self) -> None:
-        """Register the topics made since the last time; a short, bounded wait for the answers."""
+        """Register the topics made since the last time, with a short wait for the answers."""
         ...
 
-    def register_topics(self, topics: Iterable[str]) -> None:
-        """Register these topics with every NameServer and wait for the answers."""
+    def register_topics(self) -> None:
+        """Register the topics that changed with every NameServer and wait for the answers."""
         ...
 
 
@@ -187,7 +187,7 @@ class NoNameServers:
     def announce_created(self) -> None:
         """Nobody listens."""
 
-    def register_topics(self, topics: Iterable[str]) -> None:
+    def register_topics(self) -> None:
         """Nobody listens."""
 
 

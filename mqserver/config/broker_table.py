@@ -119,6 +119,8 @@ _OURS = (
             ceiling=64),
     Setting("adminAllowAddresses", "", "networks, CIDR, besides this machine, that may administer",
             online=True),
+    Setting("registrationSecret", "", "sign registrations at NameServers; set the same secret, of "
+            "16 characters or more, on each of them", secret=True),
     Setting("maxFrameBytes", 16 << 20, "largest frame taken", unit="bytes", floor=64 << 10,
             ceiling=1 << 30),
     Setting("maxHeaderBytes", 256 << 10, "longest header of a frame; a connection that "

@@ -27,6 +27,8 @@ NAMESRV = Table(
                 "networks, CIDR, besides this machine, that may administer", online=True),
         Setting("brokerAllowAddresses", "", "networks, CIDR, besides this machine, that may "
                 "register; empty: loopback and private networks", online=True),
+        Setting("registrationSecret", "", "take registrations only from brokers with this secret, "
+                "of 16 characters or more; a Java broker has none", secret=True),
         Setting("scanNotActiveBrokerInterval", 5000, "look for dead brokers", unit="ms",
                 floor=10),
         Setting("brokerExpiry", 120_000, "a silent broker is dead after this", unit="ms",

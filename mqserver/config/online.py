@@ -80,7 +80,7 @@ class OnlineSettings:
             value = setting.read(text)
         except ValueError as error:
             raise Refused(SYSTEM_ERROR, f"{key}={text}: must be {error}") from None
-        if not setting.online and value != self._loaded.values[key]:
+        if not setting.online and (setting.secret or value != self._loaded.values[key]):
             raise Refused(
                 NO_PERMISSION,
                 f"{key} cannot change while running; set it in the configuration file and restart",

@@ -12,11 +12,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mqserver.config.load import Loaded, SettingsError
+from mqserver.config.table import shown_of
 from mqserver.config.tls_table import FILES, missing_file
 from mqstore import Settings
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
+
+SECRET_LENGTH_MIN = 16
+"""Characters of `registrationSecret`."""
 
 
 class ServerTlsSettings(NamedTuple):
@@ -109,6 +113,7 @@ class BrokerSettings(NamedTuple):
     worker_threads: int
     handoff_threads: int
     admin_allow_addresses: str
+    registration_secret: str
     rocketmq_home: str
     acl_enable: bool
     acl_plain_file: str
@@ -172,6 +177,7 @@ class NamesrvSettings(NamedTuple):
     rmq_address_server_sub_group: str
     admin_allow_addresses: str
     broker_allow_addresses: str
+    registration_secret: str
     scan_not_active_broker_interval: int
     broker_expiry: int
     worker_threads: int
@@ -209,6 +215,7 @@ def namesrv_settings(loaded: Loaded) -> NamesrvSettings:
     values["kv_config_path"] = os.path.expanduser(values["kv_config_path"])
     for key in ("adminAllowAddresses", "brokerAllowAddresses"):
         _check_networks(loaded, key)
+    _check_secret(loaded)
     values["server_tls"] = _server_tls(loaded)
     return NamesrvSettings(**values)
 
@@ -284,6 +291,7 @@ def _fields_of(names: tuple[str, ...], loaded: Loaded, begins: str = "") -> dict
 def _check_broker(loaded: Loaded, values: Mapping[str, Any]) -> None:
     """Relations between settings that RocketMQ checks at start, or should."""
     _check_networks(loaded, "adminAllowAddresses")
+    _check_secret(loaded)
     if loaded.values["brokerRole"] != "ASYNC_MASTER":
         raise _refusal(loaded, "brokerRole", "replication is not built yet; use ASYNC_MASTER")
     if values["broker_id"] != 0:
@@ -338,5 +346,12 @@ def _check_networks(loaded: Loaded, key: str) -> None:
         raise _refusal(loaded, key, f"must be networks like 10.0.0.0/8: {error}") from None
 
 
+def _check_secret(loaded: Loaded) -> None:
+    if 0 < len(str(loaded.values["registrationSecret"])) < SECRET_LENGTH_MIN:
+        what = f"must have at least {SECRET_LENGTH_MIN} characters"
+        raise _refusal(loaded, "registrationSecret", what)
+
+
 def _refusal(loaded: Loaded, key: str, what: str) -> SettingsError:
-    return SettingsError(f"{loaded.origins[key]}: {key}={loaded.values[key]}: {what}")
+    value = shown_of(loaded.table[key], loaded.values[key])
+    return SettingsError(f"{loaded.origins[key]}: {key}={value}: {what}")

@@ -8,6 +8,16 @@ from mqstore.lean import dataclass
 
 Value = bool | int | float | str
 
+
+class Secret(str):
+    """A value that is not shown where what holds it is shown."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'******'"
+
+
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
@@ -45,7 +55,7 @@ class Setting:
             return float(text)
         if self.choices and text not in self.choices:
             raise ValueError(f"one of {', '.join(self.choices)}")
-        return text
+        return Secret(text) if self.secret and text else text
 
     def _read_bool(self, text: str) -> bool:
         if text.lower() not in ("true", "false"):

@@ -34,6 +34,7 @@ from mqserver.guard import Guard, host_of, is_private
 from mqserver.names.answers import LEGACY, cluster_body, route_body, style_of
 from mqserver.names.kv import ORDER_NAMESPACE, KeyValues
 from mqserver.names.routes import AddressTaken, Registration, Routes
+from mqserver.registration_secret import SignatureCheck
 from mqserver.replies import NO_REPLY, Processor, Refused, Reply, Request, Response
 from mqstore.lean import dataclass
 
@@ -55,6 +56,7 @@ class Names:
     kv: KeyValues
     online: OnlineSettings
     brokers: Guard
+    signatures: SignatureCheck
     publish: Callable[[str, str, bytes], None]
     is_open: Callable[[int], bool]
     product: Callable[[str], bytes | None] | None = None
@@ -304,13 +306,27 @@ def silence(request: Request) -> Reply:
 
 
 def _check_source(names: Names, request: Request) -> None:
+    """Raises Refused for who is no broker: by its address, by its signature, or by both."""
+    try:
+        _check_address(names, request.remote)
+        names.signatures.check(request)
+    except Refused as refused:
+        why = refused.response.remark
+        log.error("refused request %d of %s: %s", request.code, request.remote, why)
+        raise
+
+
+def _check_address(names: Names, remote: str) -> None:
     brokers = names.brokers
-    if not (is_private(request.remote) if brokers.is_open else brokers.trusts(request.remote)):
-        log.error("refused request %d of %s", request.code, request.remote)
+    if not brokers.is_open:
+        is_known = brokers.trusts(remote)
+    else:  # a signature says more than an address
+        is_known = names.signatures.is_on or is_private(remote)
+    if not is_known:
         raise Refused(
             ResponseCode.NO_PERMISSION,
-            f"brokers may not register from {request.remote}; "
-            f"add its network to {names.brokers.key} on this NameServer",
+            f"brokers may not register from {host_of(remote)}; "
+            f"add its network to {brokers.key} in the NameServer's settings",
             {},
         )
 

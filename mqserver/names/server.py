@@ -22,6 +22,7 @@ from mqserver.names.kv import KeyValues
 from mqserver.names.processors import Names, processors_of, silence
 from mqserver.names.routes import Routes
 from mqserver.plane import SWITCH_INTERVAL_S, Event, Tables
+from mqserver.registration_secret import SignatureCheck
 from mqserver.replies import Family
 from mqserver.services import Services
 from mqserver.tls import plane_tls
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mqserver.names")
 FAMILY = "names"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _REQUESTS_WAITING_MAX = 50_000
 
 
@@ -58,6 +60,7 @@ class NameServer:
                 loaded, namesrv_override(loaded), self._changed, namesrv_settings
             ),
             brokers=Guard("brokerAllowAddresses", self.settings.broker_allow_addresses),
+            signatures=SignatureCheck(self.settings.registration_secret),
             publish=self._keep_answer,
             is_open=lambda connection: self._listener.is_open(connection),
         )
@@ -92,6 +95,18 @@ class NameServer:
         """Where clients on this machine reach it, "host:port"."""
         host = self.settings.bind_address
         return f"{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{self.port}"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the operator should know of how it is set up."""
+        names = self.names
+        is_open = names.brokers.is_open and not names.signatures.is_on
+        if not is_open or self.settings.bind_address in LOOPBACK:
+            return ()
+        return (
+            "any host of a private network may register as a broker; set registrationSecret on the "
+            "NameServer and its brokers, or brokerAllowAddresses to the brokers' networks",
+        )
 
     def counters(self) -> dict[str, int]:
         """What the compiled plane counted, by "native.CODE", "python.CODE" and more."""

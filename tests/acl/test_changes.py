@@ -71,8 +71,8 @@ def test_a_new_secret_counts_at_once(probe: Probe) -> None:
          "Parse resource permission error for G=ALL."),
         ({"accessKey": "someaccount", "secretKey": NEW[1], "whiteRemoteAddress": "300.1.1.1"}, 209,
          "Netaddress examine Exception netaddress is 300.1.1.1"),
-        ({"accessKey": "someaccount", "secretKey": "s" * 100_000}, 209,
-         "a value of 100000 characters"),
+        ({"accessKey": "someaccount", "secretKey": "s" * 200_000}, 209,
+         "a value of 200000 characters"),
     ],
 )  # fmt: skip
 def test_bad_accounts_change_nothing(

@@ -9,6 +9,7 @@ import pytest
 
 from mqclient.wire.codes import FrameFlag
 from mqclient.wire.frame import Frame, encode
+from mqserver.guard import ACCOUNT_CODES, ADMIN_CODES
 from mqserver.pair import Pair
 from mqserver.probe import Probe
 from tests.acl.signing import ADMIN, USER, send, signed
@@ -97,7 +98,7 @@ def test_who_is_not_who_he_says(probe: Probe, serialize: int) -> None:
     assert ask({**good, "Signature": good["Signature"].rstrip("=")}) == failed
     # Another account's name with our signature.
     assert ask({**good, "AccessKey": "rocketadmin"}).endswith("accessKey=rocketadmin")
-    huge = ask({**good, "AccessKey": "k" * 100_000})
+    huge = ask({**good, "AccessKey": "k" * 200_000})
     assert huge == "No acl config for " + "k" * 255
 
 
@@ -163,3 +164,57 @@ def test_administration_needs_an_admin_account(probe: Probe, code: int) -> None:
     reply = probe.call(signed(code, {"accessKey": USER[0], "admin": "true"}))
     wanted = f"Need admin permission for request code={code}, but accessKey={USER[0]} is not"
     assert refusal(reply) == wanted
+
+
+def test_the_codes_of_administration_are_one_table(probe: Probe) -> None:
+    """What the plane asks an admin account for is what the guard keeps for trusted addresses."""
+    wanted = "Need admin permission"
+    found = {code for code in range(500) if refusal(probe.call(signed(code))).startswith(wanted)}
+    assert found == ACCOUNT_CODES == ADMIN_CODES | {52}
+
+
+@pytest.mark.parametrize("where", ["account", "global"])
+@pytest.mark.parametrize("skips", [False, True])
+def test_a_white_address_makes_nobody_an_admin(
+    pair: Pair, probe: Probe, where: str, skips: bool
+) -> None:
+    acl = pair_acl(pair)
+    acl._white_skips_signature = skips
+    if where == "account":
+        acl.put_account({"accessKey": USER[0], "whiteRemoteAddress": "*"})
+    else:
+        assert acl.set_white(["*"], acl.places.plain)
+    become = {"accessKey": USER[0], "secretKey": USER[1], "admin": "true"}
+    for code in (17, 25, 50, 51, 53, 54, 200):
+        assert "Need admin permission" in refusal(probe.call(signed(code, become)))
+        assert refusal(probe.call(Frame(code, become))) == "No accessKey is configured"
+    assert not refusal(probe.call(signed(310, send("AclDeny"), b"x"))), "messages it may"
+    for account, _ in acl._loaded.accounts.values():
+        assert account.admin is (account.access_key == ADMIN[0])
+
+
+def test_an_admin_may_step_down_and_then_nobody_administers(
+    pair: Pair, probe: Probe, caplog: pytest.LogCaptureFixture
+) -> None:
+    me = {"accessKey": ADMIN[0], "secretKey": ADMIN[1], "admin": "false"}
+    with caplog.at_level(logging.WARNING, logger="mqserver.broker.acl"):
+        assert probe.call(signed(50, me, account=ADMIN)).code == 0
+    assert "no account is an admin" in caplog.text
+    again = probe.call(signed(50, {**me, "admin": "true"}, account=ADMIN))
+    assert "Need admin permission" in refusal(again)
+
+
+@pytest.mark.parametrize("key", ["aclEnable=false", "rocketmqHome=/tmp", "aclPlainFile=conf/x.yml",
+                                 "aclWhiteListSkipsSignature=true"])  # fmt: skip
+def test_access_control_cannot_be_turned_off_online(probe: Probe, key: str) -> None:
+    reply = probe.call(signed(25, body=key.encode(), account=ADMIN))
+    assert reply.code == 16
+    assert "cannot change while running" in (reply.remark or "")
+    assert "Need admin permission" in refusal(probe.call(signed(50)))
+
+
+@pytest.mark.parametrize("code", [34, 25, 41, 42, 222])
+def test_a_body_that_is_nested_deeply_ends_nothing(probe: Probe, code: int) -> None:
+    for body in (b"[" * 2_000_000, b'{"a":' * 400_000):
+        assert probe.call(signed(code, body=body, account=ADMIN)).code in (1, 16, 0)
+    assert not refusal(probe.call(signed(310, send("AclPub"), b"x")))

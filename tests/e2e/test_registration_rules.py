@@ -10,14 +10,8 @@ from pathlib import Path
 import pytest
 
 from mqclient.wire.frame import Frame
-from mqserver.broker import register
-from mqserver.broker.register import Identity, Registrar
-from mqserver.broker.state.topics import Topics
-from mqserver.config.broker_table import BROKER
-from mqserver.config.load import load, pairs
-from mqserver.config.settings import broker_settings
+from mqserver.broker import name_server_link
 from mqserver.names.routes import Registration, Routes
-from mqserver.plane import Tables
 from mqserver.probe import ask
 from mqserver.standalone import Standalone
 from tests.e2e.test_registration import namesrv, route
@@ -56,27 +50,29 @@ def test_a_created_topic_is_sent_alone_with_a_higher_version(taken: list[Registr
         assert {"TBW102", "SELF_TEST_TOPIC", "DefaultCluster"} <= whole.topics.keys()
         create(mq.broker_address, "One")
         create(mq.broker_address, "Two")
-        # The whole table is sent from time to time too.
-        one, two = (one for one in taken if one.topics.keys() < {"One", "Two"})
+        one, two = taken[-2:]
         assert (one.topics.keys(), two.topics.keys()) == ({"One"}, {"Two"})
         assert one.version.counter == whole.version.counter + 1
         assert route(mq.namesrv, "One") and route(mq.namesrv, "Two")
 
 
-def test_a_topic_made_by_a_send_comes_at_once_and_soon_with_the_whole_table(
-    taken: list[Registration],
-) -> None:
+def test_a_topic_made_by_a_send_is_registered_once_and_alone(taken: list[Registration]) -> None:
     with Standalone() as mq:
-        letters = {"a": "p", "b": "Sent", "c": "TBW102", "d": "4", "e": "0", "f": "0"}
-        assert ask(mq.broker_address, Frame(310, {**letters, "g": "1", "h": "0"}, b"x")).code == 0
-        assert any("Sent" in one.topics for one in taken), "before the answer"
-        assert until(lambda: any({"Sent", "TBW102"} <= one.topics.keys() for one in taken))
+        begun = len(taken)
+        for name in ("One", "Two"):
+            fields = {"a": "p", "b": name, "c": "TBW102", "d": "4", "e": "0", "f": "0"}
+            assert (
+                ask(mq.broker_address, Frame(310, {**fields, "g": "1", "h": "0"}, b"x")).code == 0
+            )
+            assert taken[-1].topics.keys() == {name}, "before the answer"
+        create(mq.broker_address, "Three")
+        assert [set(one.topics) for one in taken[begun:]] == [{"One"}, {"Two"}, {"Three"}]
 
 
 def test_without_force_an_unchanged_table_is_only_asked_about(
     tmp_path: Path, taken: list[Registration], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(register, "PERIOD_MIN_S", 0.05)
+    monkeypatch.setattr(name_server_link, "PERIOD_MIN_S", 0.05)
     asked: list[bool] = []
 
     class Counting(Routes):
@@ -94,17 +90,6 @@ def test_without_force_an_unchanged_table_is_only_asked_about(
         assert until(lambda: len(asked) >= 3)
         assert not any(asked)
         assert len(taken) == 1, "the first is forced"
-
-
-@pytest.mark.parametrize(
-    ("asked_ms", "period"), [("1", 10.0), ("10000", 10.0), ("45000", 45.0), ("600000", 60.0)]
-)
-def test_the_period_is_between_ten_and_sixty_seconds(asked_ms: str, period: float) -> None:
-    flags = pairs({"registerNameServerPeriod": asked_ms}, "test")
-    settings = broker_settings(load(BROKER, flags=flags))
-    topics = Topics({}, Tables(), lambda: 0, lambda _: None, lambda: None)
-    me = Identity("C", "b", 0, "127.0.0.1:1", "127.0.0.1:2")
-    assert Registrar(me, topics, lambda: settings, lambda _: None)._period == period
 
 
 def timed(act: Callable[[], object]) -> float:

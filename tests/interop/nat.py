@@ -34,7 +34,8 @@ class CommandFailed(Exception):
 class Nat:
     """The three namespaces, gone at the end of the `with` block, whatever happens.
 
-    ports: outside port to inside port. Raises NoNamespaces; then nothing is left.
+    ports: outside port to inside port; without any, nobody outside reaches the servers. Raises
+    NoNamespaces; then nothing is left.
     """
 
     def __init__(self, ports: Mapping[int, int]) -> None:
@@ -47,13 +48,17 @@ class Nat:
         """A command as it is run where the servers are."""
         return _within(self._inside, *command)
 
+    def gateway(self, *command: str) -> list[str]:
+        """A command as it is run on the gateway: a host of containers, which reaches both."""
+        return _within(self._gateway, *command)
+
     def outside(self, *command: str) -> list[str]:
         """A command as it is run where the clients are."""
         return _within(self._outside, *command)
 
     def __enter__(self) -> Self:
         try:
-            _check()
+            _check("ip", *(("nft",) if self._ports else ()))
             _sweep()
             self._build()
         except BaseException:
@@ -83,8 +88,9 @@ class Nat:
             _run("ip", "netns", "add", name)
             self._made.callback(_run, "ip", "netns", "del", name)
             _run(*_within(name, "ip", "link", "set", "lo", "up"))
-        self._nft("add table ip mqnat")
-        self._nft("add chain ip mqnat in { type nat hook prerouting priority -100 ; }")
+        if self._ports:
+            self._nft("add table ip mqnat")
+            self._nft("add chain ip mqnat in { type nat hook prerouting priority -100 ; }")
 
     def _join(self, name: str, address: str, gateway: str, link: str) -> None:
         """A cable between a namespace and the gateway; it goes with either end."""
@@ -102,10 +108,10 @@ def _within(namespace: str, *command: str) -> list[str]:
     return ["ip", "netns", "exec", namespace, *command]
 
 
-def _check() -> None:
+def _check(*tools: str) -> None:
     if os.geteuid() != 0:
         raise NoNamespaces("only root may make network namespaces")
-    for tool in ("ip", "nft"):
+    for tool in tools:
         if shutil.which(tool) is None:
             raise NoNamespaces(f"there is no {tool} here; scripts/system-packages installs it")
 

@@ -13,6 +13,7 @@ from mqserver.guard import Guard, guarded
 from mqserver.names.kv import KeyValues
 from mqserver.names.processors import Names, processors_of, silence
 from mqserver.names.routes import Routes
+from mqserver.registration_secret import SignatureCheck
 from mqserver.replies import Reply
 from tests.fakes import FakeRequest, answer
 
@@ -36,6 +37,7 @@ class SocketlessNames:
                 loaded, folder / "config/namesrv.properties", self._changed, namesrv_settings
             ),
             brokers=Guard("brokerAllowAddresses", frozen.broker_allow_addresses),
+            signatures=SignatureCheck(frozen.registration_secret, lambda: int(self.time * 1000)),
             publish=self._publish,
             is_open=lambda _connection: True,
         )

@@ -137,6 +137,32 @@ def test_a_store_in_a_program_is_as_private(tmp_path: Path) -> None:
     assert set(folders.values()) == {"0750"}
 
 
+HEALED = """
+import os, pathlib, sys
+os.umask(0)
+from mqstore import Settings, Store
+settings = Settings(commit_log_file_bytes=1 << 20)
+with Store(sys.argv[1], settings, create=True) as store:
+    for _ in range(5):
+        store.put("Topic", b"x" * 300)
+log = pathlib.Path(sys.argv[1], "commitlog", "0" * 20)
+data = bytearray(log.read_bytes())
+at = data.index(b"x" * 300, data.index(b"x" * 300) + 300)
+data[at] ^= 1
+log.write_bytes(data)
+with Store(sys.argv[1], settings):
+    pass
+"""
+
+
+def test_damaged_bytes_that_are_kept_are_as_private(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", HEALED, str(tmp_path / "store")], check=True)
+    made, folders = split(tmp_path)
+    assert any("mqstack/quarantine/" in name for name in made), made
+    assert set(made.values()) == {"0640"}
+    assert set(folders.values()) == {"0750"}
+
+
 def test_access_files_are_secret(tmp_path: Path) -> None:
     before = os.umask(0)
     try:

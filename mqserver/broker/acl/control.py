@@ -19,6 +19,7 @@ from mqserver.broker.acl.errors import AclError
 from mqserver.broker.acl.files import AclFile, Places, Version, parse, read, write
 from mqserver.config.load import SettingsError
 from mqserver.config.settings import BrokerSettings
+from mqserver.guard import ACCOUNT_CODES
 from mqserver.plane import Tables
 from mqserver.services import Services
 from mqserver.watch import Stamp, Watch
@@ -151,7 +152,11 @@ class AccessControl:
                     loaded.accounts[account.access_key] = account, file.path
         rows = {key: account.row() for key, (account, _) in loaded.accounts.items()}
         white = [list(pattern) for file in loaded.files for pattern in file.white]
-        self._tables.publish(TABLE, {"": (rows, white, self._white_skips_signature)})
+        if rows and not any(account.admin for account, _ in loaded.accounts.values()):
+            log.warning("no account is an admin: every administration request is refused until "
+                        "an access file has an account with admin: true")  # fmt: skip
+        rules = rows, white, self._white_skips_signature, ACCOUNT_CODES
+        self._tables.publish(TABLE, {"": rules})
         self._loaded, self._stamps = loaded, stamps
 
     # --- what is in force

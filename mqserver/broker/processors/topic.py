@@ -43,7 +43,7 @@ def create_topic(broker: BrokerContext, request: Request) -> Reply:
         request.remote,
     )
     broker.saver.save_now(FILE)
-    broker.registrar.register_topics([header.topic])
+    broker.registrar.register_topics()
     return Response(remark="not set any response code")
 
 

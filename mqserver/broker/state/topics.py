@@ -95,6 +95,7 @@ class Topics:
         self._lock = threading.Lock()
         self._rows = dict(system)
         self._bounds = bounds or Bounds()
+        self._unregistered: set[str] = set()
         self._rendering = threading.Lock()
         self._texts: dict[str, tuple[TopicConfig, str]] = {}
         self._retry_topics = 0
@@ -141,6 +142,12 @@ class Topics:
         with self._lock:
             version = DataVersion(self.version.counter, self.version.timestamp)
             return TopicConfigSerializeWrapper(dict(self._rows), version)
+
+    def take_changes(self) -> tuple[set[str], DataVersion]:
+        """The topics that changed since the last call, and the version that has them all."""
+        with self._lock:
+            changed, self._unregistered = self._unregistered, set()
+            return changed, DataVersion(self.version.counter, self.version.timestamp)
 
     def get(self, topic: str) -> TopicConfig | None:
         """One topic, None if it does not exist."""
@@ -292,6 +299,7 @@ class Topics:
         fresh = rows.keys() - self._rows.keys()
         self._retry_topics += sum(map(_is_retry, fresh))
         self._rows.update(rows)
+        self._unregistered.update(rows)
         self._next_version()
         self._publish(rows)
 

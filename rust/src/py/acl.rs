@@ -1,6 +1,6 @@
 //! From Python's accounts to the rules of access control.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -21,9 +21,12 @@ type Row = (
     HashMap<String, u8>,
 );
 
-/// The one row of table "acl", under the key "": (accounts, white, white_skips_signature).
+/// accounts, white addresses, `white_skips_signature`, codes of administration.
+type Rules = (HashMap<String, Row>, Patterns, bool, HashSet<i32>);
+
+/// The one row of table "acl", under the key "".
 pub(super) fn rules(rows: &Bound<'_, PyMapping>) -> PyResult<AclRules> {
-    let (accounts, white, white_skips_signature): (HashMap<String, Row>, Patterns, bool) =
+    let (accounts, white, white_skips_signature, admin_codes): Rules =
         rows.get_item("")?.extract()?;
     let accounts = accounts
         .into_iter()
@@ -33,6 +36,7 @@ pub(super) fn rules(rows: &Bound<'_, PyMapping>) -> PyResult<AclRules> {
         white: patterns(white),
         accounts,
         white_skips_signature,
+        admin_codes,
     })
 }
 

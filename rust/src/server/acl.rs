@@ -3,9 +3,10 @@
 //! Every request passes here before it is routed, so that natively answered codes, deferred sends
 //! and Python's processors are covered alike. Python owns the accounts and publishes them; the
 //! rules are RocketMQ's `PlainPermissionManager`, except that an address of a white list does not
-//! replace the signature unless `aclWhiteListSkipsSignature` says so.
+//! replace the signature unless `aclWhiteListSkipsSignature` says so, and never replaces the admin
+//! account that administration needs. In RocketMQ every account can make itself an admin (50).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use parking_lot::Mutex;
@@ -22,12 +23,6 @@ pub const PUB: u8 = 4;
 /// Permission bit: may consume.
 pub const SUB: u8 = 8;
 
-/// Requests that only an admin account may make: those of RocketMQ's `Permission.ADMIN_CODE` and
-/// all others that change what a broker is. RocketMQ lets every account make itself an admin (50).
-const ADMIN_CODES: [i32; 23] = [
-    17, 25, 50, 51, 52, 53, 54, 100, 102, 200, 205, 207, 215, 216, 222, 306, 308, 314, 316, 318,
-    323, 327, 329,
-];
 /// Message traces go here; whoever has an account may write them.
 const TRACE_TOPIC: &str = "RMQ_SYS_TRACE_TOPIC";
 /// Characters of a client's own text that a refusal repeats.
@@ -81,14 +76,18 @@ pub struct AclRules {
     pub accounts: HashMap<String, Account>,
     /// A white address needs no account and no signature, as in RocketMQ.
     pub white_skips_signature: bool,
+    /// Requests that only an admin account may make, from white addresses too.
+    pub admin_codes: HashSet<i32>,
 }
 
 impl AclRules {
     /// Whether a request may be served; the error is RocketMQ's text.
     fn check(&self, frame: &Frame<'_>, remote: IpAddr) -> Result<(), String> {
         let remote = remote.to_canonical();
+        let is_administration = self.admin_codes.contains(&frame.code);
+        let skips_signature = self.white_skips_signature && !is_administration;
         let is_white = self.white.iter().any(|pattern| pattern.matches(remote));
-        if is_white && self.white_skips_signature {
+        if is_white && skips_signature {
             return Ok(());
         }
         let key = frame.ext.get(ACCESS_KEY);
@@ -96,22 +95,27 @@ impl AclRules {
         let account = self.accounts.get(key);
         let account = account.ok_or_else(|| format!("No acl config for {}", echo(key)))?;
         let is_white = is_white || account.white.iter().any(|pattern| pattern.matches(remote));
-        if is_white && self.white_skips_signature {
+        if is_white && skips_signature {
             return Ok(());
         }
         if !account.signer.verify(frame) {
             return Err(format!("Check signature failed for accessKey={key}"));
         }
+        if is_administration && !account.admin {
+            return Err(format!(
+                "Need admin permission for request code={}, but accessKey={key} is not",
+                frame.code
+            ));
+        }
         if is_white {
             return Ok(());
         }
-        account.permits(key, frame)
+        account.permits(frame)
     }
 }
 
 impl Account {
-    fn permits(&self, key: &str, frame: &Frame<'_>) -> Result<(), String> {
-        let code = frame.code;
+    fn permits(&self, frame: &Frame<'_>) -> Result<(), String> {
         let mut is_trace = false;
         let mut refused = None;
         let unlisted_admin = self.admin && self.topics.is_empty() && self.groups.is_empty();
@@ -123,11 +127,6 @@ impl Account {
         })?;
         if is_trace {
             return Ok(());
-        }
-        if ADMIN_CODES.contains(&code) && !self.admin {
-            return Err(format!(
-                "Need admin permission for request code={code}, but accessKey={key} is not"
-            ));
         }
         match refused {
             None => Ok(()),

@@ -42,6 +42,7 @@ fn rules() -> AclRules {
         accounts: accounts
             .map(|(key, account)| (key.to_owned(), account))
             .into(),
+        admin_codes: [17, 25, 50, 200, 207, 215].into(),
         ..AclRules::default()
     }
 }
@@ -174,6 +175,29 @@ fn a_white_address_replaces_the_signature_only_where_that_is_wanted() {
     global.white = anybody();
     let global = table(global);
     assert_eq!(why(&global, &nameless, "[2001:db8::1]:5"), "");
+}
+
+#[test]
+fn a_white_address_makes_nobody_an_admin() {
+    let anybody = || vec![AddressPattern(Vec::new())];
+    let ask = |key, code, skips| {
+        let mut rules = rules();
+        rules.white = anybody();
+        rules.white_skips_signature = skips;
+        rules.accounts.get_mut("rocketuser").unwrap().white = anybody();
+        why(&table(rules), &signed(code, key, &[], SECRET), "192.0.2.1:5")
+    };
+    for skips in [false, true] {
+        for code in [17, 25, 50, 200] {
+            let wanted = format!(
+                "Need admin permission for request code={code}, but accessKey=rocketuser is not"
+            );
+            assert_eq!(ask(Some("rocketuser"), code, skips), wanted);
+            assert_eq!(ask(None, code, skips), "No accessKey is configured");
+            assert_eq!(ask(Some("rocketadmin"), code, skips), "");
+        }
+        assert_eq!(ask(Some("rocketuser"), 310, skips), "");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
 import org.apache.rocketmq.client.utils.MessageUtil;
+import org.apache.rocketmq.common.MixAll;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -21,10 +22,13 @@ import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
  * A push consumer which prints every message it is given: concurrent, or "orderly"; clustering, or
  * "broadcast"; by tags, or by "sql". With "answer" it replies to each message. It tells the broker
  * of itself and of its offsets every "beatMs". A topic of "trace" gets what became of each message.
+ * The first "failures" of a message come again after "delayLevel". With "retryQueues" it says, right
+ * after its start, how many queues its group's retry topic has.
  */
 final class Consuming {
     private final String id;
     private final int failures;
+    private final int delayLevel;
     private final String answer;
     private final AtomicInteger shared = new AtomicInteger();
     private final DefaultMQPushConsumer consumer;
@@ -32,6 +36,7 @@ final class Consuming {
     Consuming(JSONObject command) throws Exception {
         id = command.getString("id");
         failures = command.getIntValue("failures");
+        delayLevel = command.containsKey("delayLevel") ? command.getIntValue("delayLevel") : 1;
         answer = command.getString("answer");
         consumer = new DefaultMQPushConsumer(command.getString("group"), Account.hook(command),
                 sharing(), command.containsKey("trace"), command.getString("trace"));
@@ -58,6 +63,20 @@ final class Consuming {
             consumer.registerMessageListener(this::consume);
         }
         consumer.start();
+        if (command.getBooleanValue("retryQueues")) {
+            JSONObject fields = new JSONObject();
+            fields.put("queues", retryQueues(command.getString("group")));
+            Driver.emit(id, "retryQueues", fields);
+        }
+    }
+
+    /** How many queues the group's retry topic has, or why that is not known. */
+    private Object retryQueues(String group) {
+        try {
+            return consumer.fetchSubscribeMessageQueues(MixAll.getRetryTopic(group)).size();
+        } catch (Exception error) {
+            return error.toString();
+        }
     }
 
     void close() {
@@ -96,7 +115,7 @@ final class Consuming {
                     .forEach(this::answer);
         }
         if (first.getReconsumeTimes() < failures) {
-            context.setDelayLevelWhenNextConsume(1);
+            context.setDelayLevelWhenNextConsume(delayLevel);
             return ConsumeConcurrentlyStatus.RECONSUME_LATER;
         }
         return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;

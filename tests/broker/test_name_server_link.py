@@ -1,0 +1,236 @@
+"""What a NameServer is told, one registration at a time, whatever happens to it meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from mqclient.wire.bodies.topics import RegisterBrokerBody, TopicConfig
+from mqclient.wire.codes import RequestCode
+from mqclient.wire.frame import Frame
+from mqserver.broker import name_server_link as module
+from mqserver.broker import register
+from mqserver.broker.name_server_link import Link
+from mqserver.broker.register import Identity, Registrar
+from mqserver.broker.state.topics import Topics
+from mqserver.config.broker_table import BROKER
+from mqserver.config.load import load, pairs
+from mqserver.config.settings import BrokerSettings, broker_settings
+from mqserver.plane import Tables
+
+ADDRESS = "127.0.0.1:9876"
+ME = Identity("C", "b", 0, "127.0.0.1:1", "127.0.0.1:2")
+
+
+class FakeNamesrv:
+    """Stands for the transport. Each call waits in `asked` until the test answers it."""
+
+    def __init__(self, **_: object) -> None:
+        self.asked: asyncio.Queue[tuple[Frame, asyncio.Future[Frame]]] = asyncio.Queue()
+        self.under_way = 0
+        self.lost: Callable[[str], None] = lambda _: None
+
+    def on_close(self, callback: Callable[[str], None]) -> None:
+        self.lost = callback
+
+    async def call(self, address: str, request: Frame, timeout: float) -> Frame:
+        if request.code == RequestCode.UNREGISTER_BROKER:
+            return Frame(0)
+        answer: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        await self.asked.put((request, answer))
+        self.under_way += 1
+        assert self.under_way == 1, "one registration at a time"
+        try:
+            return await answer
+        finally:
+            self.under_way -= 1
+
+    async def aclose(self) -> None:
+        pass
+
+    async def next(self) -> tuple[set[str], int, asyncio.Future[Frame]]:
+        """The next registration: topics, version, and the future of its answer."""
+        request, answer = await asyncio.wait_for(self.asked.get(), 30)
+        wrapper = RegisterBrokerBody.from_json(request.body).topic_config_serialize_wrapper
+        return set(wrapper.topic_config_table), wrapper.data_version.counter, answer
+
+
+class Bench:
+    """A registrar on the test's own loop, with one NameServer that the test plays."""
+
+    def __init__(self, settings: BrokerSettings, registrar: Registrar, topics: Topics) -> None:
+        self.settings, self.registrar, self.topics = settings, registrar, topics
+        self.namesrv = FakeNamesrv()
+
+    @property
+    def link(self) -> Link:
+        return self.registrar._links[ADDRESS]
+
+    def create(self, topic: str) -> None:
+        self.topics.put(TopicConfig(topic))
+
+    async def settle(self) -> None:
+        """Play a NameServer that takes the whole table."""
+        topics, _, answer = await self.namesrv.next()
+        assert topics == set(self.topics.wrapper().topic_config_table)
+        answer.set_result(Frame(0))
+        await asyncio.wait([self.link.first])
+
+
+@contextmanager
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    flags = pairs({"namesrvAddr": ADDRESS}, "test")
+    settings = broker_settings(load(BROKER, flags=flags))
+    topics = Topics({"Old": TopicConfig("Old")}, Tables(), lambda: 0, lambda _: None, lambda: None)
+    bench = Bench(settings, Registrar(ME, topics, lambda: settings, lambda _: None), topics)
+    monkeypatch.setattr(register, "Transport", lambda **_: bench.namesrv)
+    yield bench
+
+
+def played(act: Callable[[Bench], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a test beside the registrar, and stop both."""
+
+    async def run() -> None:
+        with made(monkeypatch) as bench:
+            main = asyncio.create_task(bench.registrar._main())
+            try:
+                await act(bench)
+            finally:
+                main.cancel()
+                await asyncio.wait([main])
+
+    asyncio.run(run())
+
+
+def test_what_is_created_meanwhile_goes_with_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(bench: Bench) -> None:
+        await bench.settle()
+        bench.create("A")
+        first = asyncio.create_task(bench.registrar._created())
+        topics, version, answer = await bench.namesrv.next()
+        assert (topics, version) == ({"A"}, 1)
+        rest = []
+        for name in ("B", "C"):
+            bench.create(name)
+            rest.append(asyncio.create_task(bench.registrar._created()))
+            await asyncio.sleep(0)
+        answer.set_result(Frame(0))
+        topics, version, answer = await bench.namesrv.next()
+        assert first.done(), "it waits for nobody else's"
+        assert (topics, version) == ({"B", "C"}, 3)
+        assert not any(task.done() for task in rest)
+        answer.set_result(Frame(0))
+        await asyncio.gather(*rest)
+
+    monkeypatch.setattr(register, "CREATED_WAIT_S", 30.0)
+    played(act, monkeypatch)
+
+
+def test_what_is_created_while_the_whole_table_is_under_way_is_told_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def act(bench: Bench) -> None:
+        topics, _, answer = await bench.namesrv.next()
+        assert topics == {"Old"}
+        bench.create("A")
+        bench.topics.remove("Old")
+        told = asyncio.create_task(bench.registrar._changed())
+        await asyncio.sleep(0)
+        answer.set_result(Frame(0))
+        topics, version, answer = await bench.namesrv.next()
+        assert (topics, version) == ({"A"}, 2), "a topic that is gone is not made again"
+        answer.set_result(Frame(0))
+        await told
+
+    played(act, monkeypatch)
+
+
+@pytest.mark.parametrize("failure", ["error", "code"])
+def test_after_a_failure_all_is_told(failure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A NameServer that did not take a row would not take it again with the same version."""
+
+    async def act(bench: Bench) -> None:
+        await bench.settle()
+        bench.create("A")
+        told = asyncio.create_task(bench.registrar._created())
+        topics, _, answer = await bench.namesrv.next()
+        bench.create("B")
+        if failure == "error":
+            answer.set_exception(ConnectionError("gone"))
+        else:
+            answer.set_result(Frame(2, remark="busy"))
+        await told
+        assert bench.registrar.away.keys() == {ADDRESS}
+        topics, _, answer = await bench.namesrv.next()
+        assert topics == {"Old", "A", "B"}
+        answer.set_result(Frame(0))
+        bench.create("C")
+        turn = bench.link.register_soon()
+        topics, _, answer = await bench.namesrv.next()
+        assert topics == {"C"}
+        answer.set_result(Frame(0))
+        await asyncio.wait([turn])
+        assert not bench.registrar.away
+
+    monkeypatch.setattr(module, "RETRY_S", 0.001)
+    played(act, monkeypatch)
+
+
+def test_a_connection_that_is_lost_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(bench: Bench) -> None:
+        await bench.settle()
+        bench.namesrv.lost(ADDRESS)
+        await bench.settle()
+
+    monkeypatch.setattr(module, "LOST_S", 0.001)
+    played(act, monkeypatch)
+
+
+def test_one_that_is_late_is_not_waited_for_until_it_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def act(bench: Bench) -> None:
+        await bench.settle()
+        bench.create("A")
+        await bench.registrar._created()  # for CREATED_WAIT_S, and no longer
+        _, _, answer = await bench.namesrv.next()
+        assert bench.link.is_late
+        monkeypatch.setattr(register, "CREATED_WAIT_S", 3600.0)
+        bench.create("B")
+        await asyncio.wait_for(bench.registrar._created(), 30)
+        answer.set_result(Frame(0))
+        topics, _, answer = await bench.namesrv.next()
+        assert topics == {"B"}, "it is told what it missed"
+        assert bench.link.is_prompt
+        answer.set_result(Frame(0))
+
+    monkeypatch.setattr(register, "CREATED_WAIT_S", 0.01)
+    played(act, monkeypatch)
+
+
+def test_periods_bring_the_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(bench: Bench) -> None:
+        await bench.settle()
+        for _ in range(3):
+            topics, _, answer = await bench.namesrv.next()
+            assert topics == {"Old"}
+            answer.set_result(Frame(0))
+
+    monkeypatch.setattr(module, "PERIOD_MIN_S", 0.001)
+    monkeypatch.setattr(module, "PERIOD_MAX_S", 0.001)
+    played(act, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "period"), [("1", 10.0), ("10000", 10.0), ("45000", 45.0), ("600000", 60.0)]
+)
+def test_the_period_is_between_ten_and_sixty_seconds(asked_ms: str, period: float) -> None:
+    flags = pairs({"registerNameServerPeriod": asked_ms}, "test")
+    settings = broker_settings(load(BROKER, flags=flags))
+    unused: Any = None
+    office = module.Office(unused, unused, unused, lambda: settings, unused, unused)
+    assert office.period == period
