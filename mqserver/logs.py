@@ -176,7 +176,7 @@ def _file(loaded: Loaded, name: str) -> logging.Handler:
 
     class Rolling(RotatingFileHandler):
         def _open(self) -> TextIOWrapper:
-            return open(self.baseFilename, self.mode, encoding="utf-8", opener=files.opener)
+            return open(self.baseFilename, "a", encoding="utf-8", opener=files.opener)
 
     handler = Rolling(
         folder / name,
