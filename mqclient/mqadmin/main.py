@@ -16,6 +16,7 @@ from mqclient.mqadmin.command import Arguments, Command, UsageError
 from mqclient.mqadmin.help import full_help, usage
 from mqclient.mqadmin.render import render
 from mqclient.wire.codes import ResponseCode
+from mqstore.shortage import telling_shortage
 from mqstore.version import version
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_UNREACHABLE, EXIT_DENIED = range(5)
@@ -73,7 +74,8 @@ def _run(command: Command, words: Sequence[str], connect: AdminMaker) -> int:
         if arguments.flag("help"):
             print(full_help(command))
             return EXIT_OK
-        asyncio.run(_execute(command, arguments, connect))
+        with telling_shortage("mqadmin"):
+            asyncio.run(_execute(command, arguments, connect))
         return EXIT_OK
     except UsageError as error:
         return _failed(command, error, EXIT_USAGE, usage(command))
