@@ -78,7 +78,8 @@ def namesrv_addresses(namesrv: str | Iterable[str] | None) -> tuple[str, ...]:
 
 def _texts(namesrv: object) -> list[str]:
     texts = []
-    for part in namesrv if isinstance(namesrv, Iterable) else (namesrv,):
+    several = isinstance(namesrv, Iterable) and not isinstance(namesrv, Mapping)
+    for part in namesrv if several else (namesrv,):  # type: ignore[attr-defined]
         if not isinstance(part, str):
             given = type(part if isinstance(namesrv, (list, tuple)) else namesrv).__name__
             raise TypeError(f"namesrv must be host:port as str, or a list of them, not {given}")
@@ -96,7 +97,9 @@ def _address(text: str) -> str:
     host, colon, port = text.rpartition(":")
     if not colon or (text.count(":") > 1 and not host.endswith("]")):
         host, port = text, "9876"
-    legal_host = bool(host) and "/" not in host and (":" not in host or _is_ipv6(host))
+    legal_host = (
+        bool(host) and not re.search(r"[/\s]", host) and (":" not in host or _is_ipv6(host))
+    )
     if not legal_host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ValueError(f"{text!r} is no address; give host:port, for example 127.0.0.1:9876")
     return f"{host}:{port}"
@@ -165,8 +168,20 @@ def _instance_name() -> str:
     return f"{os.getpid()}#{time.monotonic_ns()}"
 
 
-def _frozen(mapping: Mapping[str, str] | None) -> Mapping[str, str]:
-    return MappingProxyType(dict(mapping or {}))
+def _checked_map(addresses: Mapping[str, str] | None) -> Mapping[str, str]:
+    if addresses is None:
+        return MappingProxyType({})
+    if not isinstance(addresses, Mapping):
+        raise TypeError(
+            "address_map must be a mapping of 'HOST:PORT' to 'HOST:PORT', "
+            f"not {type(addresses).__name__}"
+        )
+    for address in (part for pair in addresses.items() for part in pair):
+        if not isinstance(address, str):
+            raise TypeError(f"address_map holds {address!r}; an address must be str")
+        if _address(address) != address:
+            raise ValueError(f"address_map holds {address!r}, which is no HOST:PORT")
+    return MappingProxyType(dict(addresses))
 
 
 def _set_seconds(settings: object, name: str, floor: float) -> None:
@@ -220,11 +235,15 @@ class ClientSettings:
     tls: Tls | bool | None = None
 
     def __post_init__(self) -> None:
-        if bool(self.access_key) != bool(self.secret_key):
-            raise ValueError("access_key and secret_key go together: give both or neither")
         for name in ("request_timeout", "route_poll_interval", "heartbeat_interval"):
             _set_seconds(self, name, 0.001)
-        object.__setattr__(self, "address_map", _frozen(self.address_map))
+        for name in ("client_ip", "instance_name", "unit_name", *Credentials.__annotations__):
+            _check_type(name, getattr(self, name), str | None, "str")
+        if bool(self.access_key) != bool(self.secret_key):
+            raise ValueError("access_key and secret_key go together: give both or neither")
+        _check_type("serialize", self.serialize, SerializeType | None, "a SerializeType")
+        _check_type("tls", self.tls, Tls | bool | None, "a Tls or bool")
+        object.__setattr__(self, "address_map", _checked_map(self.address_map))
 
     def transport(self) -> dict[str, Any]:
         """What a transport is made with: the account, and TLS."""
@@ -271,6 +290,9 @@ class ProducerSettings:
         _check_range("compress_level", self.compress_level, 0, 9)
         _check_range("body_bytes_max", self.body_bytes_max, 1, 1 << 30)
         _check_range("default_topic_queues", self.default_topic_queues, 1, 65535)
+        _check_type("retry_not_durable", self.retry_not_durable, bool, "bool")
+        if self.queue_index_start is not None:
+            _check_range("queue_index_start", self.queue_index_start, 0, 1 << 31)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -313,8 +335,7 @@ class ConsumerSettings:
                 "orderly consumption is not built yet; leave orderly out to consume concurrently"
             )
         check_topic(RETRY_PREFIX + self.group)  # the retry topic must be legal too
-        if self.consume_from not in ("latest", "earliest"):
-            _check_start(self.consume_from)
+        check_start(self.consume_from)
         if self.model not in ("clustering", "broadcasting"):
             raise ValueError(f"model {self.model!r} is neither 'clustering' nor 'broadcasting'")
         _check_range("threads", self.threads, 1, 1000)
@@ -329,11 +350,14 @@ class ConsumerSettings:
         _set_seconds(self, "pull_interval", 0.0)
 
 
-def _check_start(start: object) -> None:
+def check_start(start: object, name: str = "consume_from") -> None:
+    """Refuse what is no place to begin: neither "latest", "earliest" nor an aware datetime."""
+    if start in ("latest", "earliest"):
+        return
     if not isinstance(start, datetime):
-        raise ValueError(f"consume_from {start!r} is not 'latest', 'earliest' or a datetime")
+        raise ValueError(f"{name} {start!r} is not 'latest', 'earliest' or a datetime")
     if start.tzinfo is None:
-        raise ValueError("consume_from needs a datetime with a time zone: datetime.now(UTC)")
+        raise ValueError(f"{name} needs a datetime with a time zone: datetime.now(UTC)")
 
 
 def _check_range(name: str, value: int, low: int, high: int) -> None:
@@ -341,6 +365,11 @@ def _check_range(name: str, value: int, low: int, high: int) -> None:
         raise TypeError(f"{name} must be int, not {type(value).__name__}")
     if not low <= value <= high:
         raise ValueError(f"{name} must be {low} to {high}, not {value}")
+
+
+def _check_type(name: str, value: object, kind: Any, words: str) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be {words}, not {type(value).__name__}")
 
 
 class ClientOptions(Credentials, total=False):
@@ -405,13 +434,25 @@ def split_options(
     """
     common = {item.name for item in fields(ClientSettings)} - {"namesrv"}
     own = {item.name for item in fields(kind)}  # type: ignore[arg-type]
-    for name in options:
-        if name not in common | own:
-            near = get_close_matches(name, sorted(common | own), 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise TypeError(f"unknown argument {name!r}{hint}")
+    _check_names(options, common | own)
     client = ClientSettings(
         namesrv=namesrv_addresses(namesrv),
         **{name: value for name, value in options.items() if name in common},
     )
     return client, kind(**{name: value for name, value in options.items() if name in own})
+
+
+def client_settings(
+    namesrv: str | Iterable[str] | None, options: Mapping[str, Any]
+) -> ClientSettings:
+    """The settings of a client that has none of its own; TypeError for an unknown argument."""
+    _check_names(options, {item.name for item in fields(ClientSettings)} - {"namesrv"})
+    return ClientSettings(namesrv=namesrv_addresses(namesrv), **options)
+
+
+def _check_names(options: Mapping[str, Any], known: set[str]) -> None:
+    for name in options:
+        if name not in known:
+            near = get_close_matches(name, sorted(known), 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise TypeError(f"unknown argument {name!r}{hint}")

@@ -192,9 +192,17 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
         with a list of messages and a ConsumeContext; None or ConsumeResult.SUCCESS acknowledges,
         an exception or anything else has them delivered again later. Plain functions run in
         `threads` threads.
-        Every member of the group must subscribe to the same. Raises TypeError, ValueError.
+        Every member of the group must subscribe to the same. Raises TypeError, ValueError. A
+        running consumer asks a broker about a SqlFilter: BrokerError when the broker refuses it,
+        UnreachableError or ClientTimeout when none can be asked.
         """
-        self._on_loop(self._twin.subscribe, topic, expression, handler)
+        if self._thread is None:
+            self._twin.subscribe(topic, expression, handler)
+        else:
+            self._running.run(self._subscribed(topic, expression, handler))
+
+    async def _subscribed(self, topic: str, expression: str | SqlFilter, handler: Handler) -> None:
+        await self._twin.subscribe(topic, expression, handler)
 
     def unsubscribe(self, topic: str) -> None:
         """Stop reading a topic; unknown topics are ignored."""

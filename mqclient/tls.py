@@ -51,6 +51,12 @@ class Tls:
     def __post_init__(self) -> None:
         if self.verify not in get_args(Verify):
             raise ValueError(f"verify {self.verify!r} is not 'full', 'ca' or 'none'")
+        for name in ("ca_file", "cert_file", "key_file"):
+            path = getattr(self, name)
+            if path is not None and not isinstance(path, (str, os.PathLike)):
+                raise TypeError(f"{name} must be a path, not {type(path).__name__}")
+        if self.key_password is not None and not isinstance(self.key_password, str):
+            raise TypeError(f"key_password must be str, not {type(self.key_password).__name__}")
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("cert_file and key_file go together: give both or neither")
 

@@ -12,6 +12,10 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from mqstore.shortage import telling_shortage
+
+NEEDS_MIB = {"broker": 2_560, "standalone": 512, "quickstart": 512, "namesrv": 128}
+"""Address space by command; a broker maps files of RocketMQ's sizes."""
 _FILE = ("-c", "--configFile")
 _NAMESRV = ("-n", "--namesrvAddr")
 
@@ -63,6 +67,11 @@ class _Later(ModuleType):
 
 def main() -> None:
     """Entry point of `mqserver`."""
+    with telling_shortage("mqserver", NEEDS_MIB.get("".join(sys.argv[1:2]), 0)):
+        _main()
+
+
+def _main() -> None:
     start = plain_start(sys.argv[1:])
     if start is None:
         from mqserver.commands import cli

@@ -234,8 +234,8 @@ class Listener:
 
     def _start_thread(self, name: str, body: Callable[..., None], *args: object) -> None:
         thread = threading.Thread(target=body, name=name, args=args, daemon=True)
-        self._threads.append(thread)
         thread.start()
+        self._threads.append(thread)  # only what runs can be joined
 
     def _serve(self, family: Family) -> None:
         if family.rests:

@@ -141,8 +141,9 @@ class Calm(logging.Handler):
 
 
 def set_up(loaded: Loaded, server: str) -> None:
-    """Send this process's log where the settings want it. server: "broker" or "namesrv".
+    """Send this process's log where the settings want it.
 
+    server: names the file, "broker", "namesrv" or "standalone".
     Raises OSError when `logDir` cannot be written, SettingsError for a bad `storeFileMode`.
     """
     file_modes.use(loaded)

@@ -13,10 +13,14 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from mqserver.config.load import Loaded, SettingsError, load, pairs
 from mqserver.config.places import broker_override, namesrv_override
+from mqstore.shortage import shortage
+
+if TYPE_CHECKING:
+    from mqserver.standalone import Standalone
 
 FAILED = 1
 USAGE_ERROR = 2
@@ -146,18 +150,10 @@ def run_standalone(
     namesrv_settings: Mapping[str, str],
 ) -> None:
     """`mqserver standalone`: RocketMQ's usual ports unless others are set."""
-    from mqserver.standalone import Standalone
-
     allow_open_files()
-    both = Standalone(
-        data,
-        host=host,
-        advertise=advertise,
-        namesrv_port=9876,
-        port=10911,
-        settings={"fastPortEnable": "true", **settings},
-        namesrv_settings=namesrv_settings,
-    )
+    with clear_errors(None):
+        both = _standalone(data, host, advertise, settings, namesrv_settings)
+        folder = _standalone_log(both)
     stopped = on_signals()
     with clear_errors(None):
         both.start()
@@ -166,12 +162,51 @@ def run_standalone(
     root = str(both.data) + (", temporary, removed at the end" if both.is_temporary else "")
     told, origin = both.told
     for line in boot_lines(name, told, both.namesrv, origin, str(both.data), root):
-        say(line)
+        _announce(line)
     for warning in both.servers.warnings:
         _warning(warning)
-    say(f"ready: {both.namesrv} {both.broker_address}")
+    if folder:
+        say(f"log: {folder}/standalone.log")
+    _announce(f"ready: {both.namesrv} {both.broker_address}")
     stopped.wait()
     both.stop()
+
+
+def _standalone(
+    data: str | None,
+    host: str,
+    advertise: str | None,
+    settings: Mapping[str, str],
+    namesrv_settings: Mapping[str, str],
+) -> Standalone:
+    from mqserver.standalone import Standalone
+
+    return Standalone(
+        data,
+        host=host,
+        advertise=advertise,
+        namesrv_port=9876,
+        port=10911,
+        settings={"fastPortEnable": "true", **settings},
+        namesrv_settings=namesrv_settings,
+    )
+
+
+def _standalone_log(both: Standalone) -> str:
+    """Send the log of both servers where `logDir` says, else beside the store of `--data`.
+
+    Returns the folder, empty for a temporary store without `logDir`.
+    """
+    from mqserver.config.broker_table import BROKER
+    from mqserver.config.namesrv_table import NAMESRV
+    from mqserver.logs import set_up
+
+    folder = {} if both.is_temporary else {"logDir": str(both.data / "mqstack" / "logs")}
+    loaded = load(BROKER, flags=pairs({**folder, **both.broker_settings}, "--set"))
+    set_up(loaded, "standalone")
+    _warn(loaded)
+    _warn(load(NAMESRV, flags=pairs(both.namesrv_settings, "--set-namesrv")))
+    return str(loaded.values["logDir"])
 
 
 def boot_lines(
@@ -226,17 +261,22 @@ def load_namesrv(file: str | None, settings: Mapping[str, str]) -> Loaded:
 
 @contextmanager
 def clear_errors(loaded: Loaded | None) -> Iterator[None]:
-    """Turn what may go wrong at start into one line and an exit code."""
+    """Turn what may go wrong at start into one line and an exit code.
+
+    `cli.main` has a line for a lack of memory or threads.
+    """
     try:
         yield
     except SettingsError as error:
         fail(str(error), USAGE_ERROR)
     except OSError as error:
+        if shortage(error):
+            raise
         fail(_words(error, loaded))
     except Exception as error:
         from mqstore import StoreError
 
-        if not isinstance(error, StoreError):
+        if not isinstance(error, StoreError) or shortage(error):
             raise
         fail(str(error))
 

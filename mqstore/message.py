@@ -101,13 +101,16 @@ class Message:
             raise ValueError(f"topic must be a name, not {topic!r}")
         self.topic = topic
         self.body = body if type(body) is bytes else _as_bytes(body)
-        self.flag = flag
+        self.flag = flag if flag == 0 else _checked_flag(flag)
         self.transaction_id = self.born_timestamp_ms = None
-        wait = "true" if wait_store_ok else "false"
+        wait = "true" if wait_store_ok is True else _wait_text(wait_store_ok)
         if tags is None and keys is None and not properties:
             self.properties = {"WAIT": wait}
         else:
             self.properties = {}
+            if properties is not None and not isinstance(properties, Mapping):
+                given = type(properties).__name__
+                raise TypeError(f"properties must be a mapping of str to str, not {given}")
             for name, value in (properties or {}).items():
                 self.put_property(name, value)
             if keys is not None:
@@ -140,7 +143,7 @@ class Message:
 
     @delay_level.setter
     def delay_level(self, level: int) -> None:
-        if not isinstance(level, int) or level < 0:
+        if not isinstance(level, int) or isinstance(level, bool) or level < 0:
             raise ValueError(f"delay_level must be 0 (none) or a level, not {level!r}")
         if level:
             self.properties["DELAY"] = str(level)
@@ -171,6 +174,20 @@ def _as_bytes(body: object) -> bytes:
         return bytes(body)
     hint = "; encode it: body.encode()" if isinstance(body, str) else ""
     raise TypeError(f"body must be bytes, not {type(body).__name__}{hint}")
+
+
+def _checked_flag(flag: object) -> int:
+    if not isinstance(flag, int) or isinstance(flag, bool):
+        raise TypeError(f"flag must be int, not {type(flag).__name__}")
+    if not -(1 << 31) <= flag < 1 << 31:
+        raise ValueError(f"flag must fit 32 bits, not {flag}")
+    return flag
+
+
+def _wait_text(wait_store_ok: object) -> str:
+    if not isinstance(wait_store_ok, bool):
+        raise TypeError(f"wait_store_ok must be bool, not {type(wait_store_ok).__name__}")
+    return "true" if wait_store_ok else "false"
 
 
 def _joined_keys(keys: str | Iterable[str]) -> str:
@@ -249,6 +266,8 @@ def parse_offset_msg_id(text: str) -> OffsetMessageId:
     >>> parse_offset_msg_id("7F00000100002A9F00000000000000BE").physical_offset
     190
     """
+    if not isinstance(text, str):
+        raise TypeError(f"a message id must be str, not {type(text).__name__}")
     try:
         raw = bytes.fromhex(text)
     except ValueError:

@@ -48,7 +48,7 @@ class Admin:
     ) -> None:
         settings = ClientSettings(
             namesrv=namesrv_addresses(namesrv),
-            address_map=dict(address_map or {}),
+            address_map=address_map or {},
             access_key=access_key,
             secret_key=secret_key,
             security_token=security_token,

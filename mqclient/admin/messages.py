@@ -11,12 +11,18 @@ from mqclient.admin.channel import RETRY_PREFIX, Channel, Room
 from mqclient.admin.groups import Groups
 from mqclient.admin.offsets import Offsets
 from mqclient.admin.topics import Topics
-from mqclient.errors import BrokerError, RocketMQError
+from mqclient.admin.unique_keys import UniqueKeys
+from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
 from mqclient.wire import calls
 from mqclient.wire.bodies.groups import ConsumerConnection
 from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult
 from mqclient.wire.codes import ResponseCode
-from mqstore.message import ReceivedMessage, decode_messages, parse_offset_msg_id
+from mqstore.message import (
+    OffsetMessageId,
+    ReceivedMessage,
+    decode_messages,
+    parse_offset_msg_id,
+)
 
 TrackType = Literal[
     "CONSUMED",
@@ -53,19 +59,33 @@ class Messages(Room):
         super().__init__(channel)
         self._brokers, self._topics = brokers, topics
         self._groups, self._offsets = groups, offsets
+        self._unique_keys = UniqueKeys(channel)
 
-    async def view(self, offset_msg_id: str) -> ReceivedMessage:
-        """The message with an offset message id, from the broker that the id names.
+    async def view(self, msg_id: str, topic: str | None = None) -> ReceivedMessage:
+        """The message with an offset message id, from the broker that the id names, or with a
+        unique key, which is what a send returns as msg_id.
 
-        Raises ValueError when the text is no such id, BrokerError when nothing is stored there.
+        topic: where to look for a unique key; None searches every topic. An offset id that leads
+        to nothing is looked up as a unique key if a topic is given, as in RocketMQ.
+        Raises ValueError when the text is neither, BrokerError when no such message is stored.
         """
-        where = parse_offset_msg_id(offset_msg_id)
+        where = parse_offset_msg_id(msg_id)
+        if not 0 < where.port < 65536 or where.physical_offset < 0:
+            return await self._unique_keys.find(msg_id, topic)
+        try:
+            return await self._at(where, msg_id)
+        except (BrokerError, UnreachableError, ClientTimeout):
+            if topic is None:
+                raise
+        return await self._unique_keys.find(msg_id, topic)
+
+    async def _at(self, where: OffsetMessageId, msg_id: str) -> ReceivedMessage:
         host = f"[{where.host}]" if ":" in where.host else where.host
         address = f"{host}:{where.port}"
         call = calls.view_message(where.physical_offset)
         found = decode_messages(await self._channel.ask_broker(address, call))
         if not found:
-            raise BrokerError(ResponseCode.NO_MESSAGE, f"no message {offset_msg_id}", address)
+            raise BrokerError(ResponseCode.NO_MESSAGE, f"no message {msg_id}", address)
         return found[0]
 
     async def consume_directly(

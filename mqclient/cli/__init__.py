@@ -3,6 +3,9 @@
 Exit codes: 0 all is well, 1 failed, 2 wrong usage, 3 unreachable, 4 denied.
 """
 
-from mqclient.cli.main import main
+from mqstore.shortage import telling_shortage
+
+with telling_shortage("mqclient"):
+    from mqclient.cli.main import main
 
 __all__ = ["main"]

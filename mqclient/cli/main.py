@@ -9,6 +9,7 @@ import click
 
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
 from mqclient.wire.codes import ResponseCode
+from mqstore.shortage import telling_shortage
 
 __all__ = ["cli", "exit_code_of", "main"]
 
@@ -79,7 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = None if arguments is None else list(arguments)
     try:
-        result = cli.main(words, prog_name="mqclient", standalone_mode=False)
+        with telling_shortage("mqclient"):
+            result = cli.main(words, prog_name="mqclient", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code

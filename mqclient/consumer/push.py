@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import warnings
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from datetime import datetime
 from typing import Self, Unpack
 
@@ -19,6 +19,7 @@ from mqclient.config import (
 from mqclient.consumer.assignment import Assignment
 from mqclient.consumer.concurrent import ConcurrentService
 from mqclient.consumer.context import Handler
+from mqclient.consumer.filter_check import FilterChecks, Subscribed
 from mqclient.consumer.pull import Puller
 from mqclient.consumer.remote import RemoteControl
 from mqclient.consumer.retry import SendBack
@@ -32,8 +33,7 @@ from mqclient.engine import Client, TransportLike
 from mqclient.errors import ClientTimeout, RocketMQError
 from mqclient.offsets import MemoryOffsets, RemoteOffsets
 from mqclient.signals import until_signal
-from mqclient.wire import calls
-from mqclient.wire.bodies.heartbeat import SQL92, CheckClientRequestBody, ConsumerData
+from mqclient.wire.bodies.heartbeat import ConsumerData
 from mqstore.message import MessageQueue
 
 __all__ = ["PushConsumer"]
@@ -71,6 +71,7 @@ class PushConsumer:
         self.settings = settings
         self._client = client = Client(client_settings, transport)
         self._subscriptions: dict[str, Subscription] = {}
+        self._checks = FilterChecks(client, settings.group)
         clustering = settings.model == "clustering"
         self._offsets = RemoteOffsets(client, settings.group) if clustering else MemoryOffsets()
         send_back = SendBack(client, settings) if clustering else None
@@ -115,7 +116,8 @@ class PushConsumer:
         try:
             for topic in list(self._subscriptions):
                 await client.routes.refresh(topic)
-            await self._check_filters()
+            for item in list(self._subscriptions.values()):
+                await self._checks.check(item)
         except BaseException:
             await client.close(1.0)
             raise
@@ -145,6 +147,7 @@ class PushConsumer:
         return self._service.calling
 
     async def _close(self, limit: float) -> None:
+        await self._checks.cancel()
         if self._client.running:
             await self._assignment.stop()
             await self._service.stop(limit)
@@ -156,7 +159,8 @@ class PushConsumer:
     async def run(self) -> None:
         """Serve until SIGINT or SIGTERM (signals on the main thread only) or close(); then close.
 
-        Starts the consumer if it is not running. Raises RocketMQError when it can no longer work.
+        Starts the consumer if it is not running. Raises BrokerError when a broker refuses a
+        SqlFilter, RocketMQError when the consumer can no longer work.
         """
         try:
             await until_signal(self._client.ending, self._start_if_new)
@@ -167,6 +171,7 @@ class PushConsumer:
     async def _start_if_new(self) -> None:
         if not self._client.running:
             await self.start()
+        await self._checks.finish()
 
     def raise_failure(self) -> None:
         """Raise RocketMQError if the consumer can no longer work."""
@@ -196,7 +201,9 @@ class PushConsumer:
 
     # --- subscriptions
 
-    def subscribe(self, topic: str, expression: str | SqlFilter, handler: Handler) -> None:
+    def subscribe(
+        self, topic: str, expression: str | SqlFilter, handler: Handler
+    ) -> Awaitable[None]:
         """Read a topic; before or after the start, replacing an earlier subscription of it.
 
         expression: tags "TagA || TagB", "*" for every message, or a SqlFilter. handler: called
@@ -204,11 +211,24 @@ class PushConsumer:
         an exception or anything else has them delivered again later. `async def` runs on the
         loop, a plain function in one of `threads` threads.
         Every member of the group must subscribe to the same. Raises TypeError, ValueError.
+
+        A running consumer asks a broker about a SqlFilter before it counts. Awaiting the result
+        raises BrokerError when the broker refuses it, UnreachableError or ClientTimeout when no
+        broker answers. Without the await the error is logged, and the next `run` or
+        `wait_assigned` raises it.
         """
         if not callable(handler):
             raise TypeError(f"handler must be callable, not {type(handler).__name__}")
-        before = self._subscriptions.get(topic)
         subscription = subscription_of(topic, expression, handler)
+        if self._client.running and isinstance(expression, SqlFilter):
+            return self._checks.begin(subscription, self._accept)
+        self._checks.forget(topic)
+        self._accept(subscription)
+        return Subscribed()
+
+    def _accept(self, subscription: Subscription) -> None:
+        topic = subscription.data.topic
+        before = self._subscriptions.get(topic)
         if before is not None:
             subscription.initial, subscription.balanced = before.initial, before.balanced
         self._subscriptions[topic] = subscription
@@ -216,6 +236,7 @@ class PushConsumer:
 
     def unsubscribe(self, topic: str) -> None:
         """Stop reading a topic; unknown topics are ignored."""
+        self._checks.forget(topic)
         if self._subscriptions.pop(topic, None) is not None:
             self._heartbeat_soon()
 
@@ -223,10 +244,12 @@ class PushConsumer:
         """Wait until every subscribed topic has been shared out among the group once.
 
         Returns this member's queues, which may be none if the group has more members than queues.
-        Raises ClientTimeout naming the topics that are still waiting.
+        Raises ClientTimeout naming the topics that are still waiting, BrokerError when a broker
+        refuses a SqlFilter.
         """
         self._client.check_running()
         limit = seconds(timeout)
+        await self._checks.finish()
         try:
             async with asyncio.timeout(limit):
                 await self._assignment.wait_balanced()
@@ -262,16 +285,6 @@ class PushConsumer:
             subscription_data_set=[item.data for item in self._subscriptions.values()],
         )
 
-    async def _check_filters(self) -> None:
-        """Ask a broker of each topic whether it can filter as subscribed, as RocketMQ does."""
-        for topic, item in list(self._subscriptions.items()):
-            route = self._client.routes.known(topic)
-            if item.data.expression_type != SQL92 or route is None or not route.subscribe:
-                continue
-            body = CheckClientRequestBody(self.client_id, self.settings.group, item.data)
-            address = self._client.address_of(route.subscribe[0])
-            await self._client.invoke(address, calls.check_client_config(body))
-
     async def _commit(self) -> None:
         await self._offsets.commit(list(self._assignment.held))
 
@@ -289,8 +302,9 @@ class PushConsumer:
 
     async def _heartbeat_then_rebalance(self) -> None:
         """First the routes, because only brokers that are known get a heartbeat."""
-        for topic in list(self._subscriptions):
+        for topic, item in list(self._subscriptions.items()):
             with contextlib.suppress(RocketMQError):
                 await self._client.routes.get(topic)
+                await self._checks.check_later(item)
         await self._client.heartbeat()
         self._assignment.rebalance_soon()

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Self, Unpack
 
-from mqclient.config import ClientOptions, ClientSettings, ConsumeFrom, namesrv_addresses
+from mqclient.config import ClientOptions, ConsumeFrom, check_start, client_settings
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull import ERROR_DELAY, pull_template, pull_values, read_pull_answer
 from mqclient.consumer.subscription import Subscription, tag_subscription
@@ -54,7 +54,8 @@ class TopicReader:
         transport: TransportLike | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
-        settings = ClientSettings(namesrv=namesrv_addresses(namesrv), **options)  # type: ignore[arg-type]
+        settings = client_settings(namesrv, options)
+        check_start(start, "start")
         self._client = Client(settings, transport)
         self._subscription = tag_subscription(topic, expression, None)
         self._start = start

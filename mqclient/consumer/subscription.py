@@ -16,8 +16,8 @@ class SqlFilter:
     """A filter over message properties, evaluated by the broker: RocketMQ's SQL92.
 
     text: for example "a > 5 AND region IN ('east', 'west')". The broker must allow it
-    (enablePropertyFilter); it refuses what it cannot parse when the consumer starts.
-    Raises TypeError or ValueError for what is no text.
+    (enablePropertyFilter); what it cannot parse is a BrokerError when the consumer starts or
+    subscribes. Raises TypeError or ValueError for what is no text.
     """
 
     text: str
@@ -44,6 +44,7 @@ class Subscription:
     on_loop: bool = False
     initial: frozenset[MessageQueue] | None = field(default=None)
     balanced: bool = False
+    checked: bool = False
 
 
 def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Subscription:

@@ -1,5 +1,8 @@
 """The mqadmin command: RocketMQ's operator tool, with RocketMQ's names, flags and text."""
 
-from mqclient.mqadmin.main import main
+from mqstore.shortage import telling_shortage
+
+with telling_shortage("mqadmin"):
+    from mqclient.mqadmin.main import main
 
 __all__ = ["main"]

@@ -74,7 +74,8 @@ class Command:
     """A sub-command.
 
     either: short names of options of which exactly one must be given. interval_option: the
-    option, in seconds, that makes the command repeat until it is stopped.
+    option, in seconds, that makes the command repeat until it is stopped. more_options: ours, which
+    RocketMQ's usage text does not have.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Command:
     options: Sequence[Option] = ()
     either: Sequence[str] = ()
     interval_option: str | None = None
+    more_options: Sequence[Option] = ()
     all_options: tuple[Option, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -98,7 +100,7 @@ class Command:
 
     def _parser(self) -> argparse.ArgumentParser:
         parser = _Parser(prog=f"mqadmin {self.name}", add_help=False)
-        for option in self.all_options:
+        for option in (*self.all_options, *self.more_options):
             flags = (f"-{option.short}", f"--{option.long}")
             if option.takes_value:
                 parser.add_argument(*flags, dest=option.long)

@@ -57,7 +57,16 @@ def _option_lines(command: Command) -> str:
     return "\n".join(lines)
 
 
+def full_help(command: Command) -> str:
+    """RocketMQ's usage, then what this command has beyond RocketMQ's."""
+    ours = (
+        f"Also: -{option.short},--{option.long} <arg>   {option.help}\n"
+        for option in command.more_options
+    )
+    return f"{usage(command)}\n\n{''.join(ours)}{OUTPUT_NOTE}"
+
+
 OUTPUT_NOTE = (
-    "\nAlso: --output table|json|jsonl|csv (table, RocketMQ's own text, unless given);"
+    "Also: --output table|json|jsonl|csv (table, RocketMQ's own text, unless given);"
     "\nwithout -n the address comes from NAMESRV_ADDR, else 127.0.0.1:9876."
 )

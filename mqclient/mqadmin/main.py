@@ -13,9 +13,10 @@ from mqclient.admin import Admin
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
 from mqclient.mqadmin.catalogue import BUILT, full_name, listing
 from mqclient.mqadmin.command import Arguments, Command, UsageError
-from mqclient.mqadmin.help import OUTPUT_NOTE, usage
+from mqclient.mqadmin.help import full_help, usage
 from mqclient.mqadmin.render import render
 from mqclient.wire.codes import ResponseCode
+from mqstore.shortage import telling_shortage
 from mqstore.version import version
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_UNREACHABLE, EXIT_DENIED = range(5)
@@ -61,7 +62,7 @@ def main(argv: Sequence[str] | None = None, connect: AdminMaker = _connected) ->
         print(f"mqadmin {name}: not built yet. Built: {built}", file=sys.stderr)
         return EXIT_USAGE
     if wants_help:
-        print(usage(command) + "\n" + OUTPUT_NOTE)
+        print(full_help(command))
         return EXIT_OK
     return _run(command, words[1:], connect)
 
@@ -71,9 +72,10 @@ def _run(command: Command, words: Sequence[str], connect: AdminMaker) -> int:
     try:
         arguments = command.parse(words)
         if arguments.flag("help"):
-            print(usage(command) + "\n" + OUTPUT_NOTE)
+            print(full_help(command))
             return EXIT_OK
-        asyncio.run(_execute(command, arguments, connect))
+        with telling_shortage("mqadmin"):
+            asyncio.run(_execute(command, arguments, connect))
         return EXIT_OK
     except UsageError as error:
         return _failed(command, error, EXIT_USAGE, usage(command))

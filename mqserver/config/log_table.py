@@ -8,8 +8,9 @@ from __future__ import annotations
 from mqserver.config.table import Setting
 
 LOG_ROWS = (
-    Setting("logDir", "", "folder of broker.log or namesrv.log, and stats.log; empty: warnings go "
-            "to standard error alone"),
+    Setting("logDir", "", "folder of broker.log, namesrv.log or standalone.log, and stats.log; "
+            "empty: warnings go to standard error alone, standalone --data DATA also writes into "
+            "DATA/mqstack/logs"),
     Setting("logLevel", "INFO", "least that goes to the files",
             choices=("DEBUG", "INFO", "WARNING", "ERROR")),
     Setting("logFileBytes", 64 << 20, "a log file this large is put aside", unit="bytes",

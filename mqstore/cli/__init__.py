@@ -10,10 +10,13 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-import click
+from mqstore.shortage import telling_shortage
 
-from mqstore.cli.output import EXIT_DAMAGED
-from mqstore.errors import StoreDamaged, StoreError
+with telling_shortage("mqstore"):
+    import click
+
+    from mqstore.cli.output import EXIT_DAMAGED
+    from mqstore.errors import StoreDamaged, StoreError
 
 __all__ = ["main"]
 
@@ -55,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with cli.make_context("mqstore", words) as context:
+        with telling_shortage("mqstore"), cli.make_context("mqstore", words) as context:
             cli.invoke(context)
         sys.stdout.flush()
         return 0

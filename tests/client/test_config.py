@@ -4,7 +4,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from mqclient import Message, Producer, PushConsumer
+from mqclient import Message, Producer, PushConsumer, Tls, aio
+from mqclient.admin.sync import Admin
+from mqclient.aio import TopicReader
 from mqclient.config import (
     ClientSettings,
     ConsumerSettings,
@@ -55,10 +57,94 @@ def test_what_only_looks_like_ipv6_is_refused(given):
         Producer(given)
 
 
+@pytest.mark.parametrize("given", ["a b:1", {"a": 1}, "a:b:c", b"a:1"])
+def test_what_is_no_address_of_a_namesrv_is_refused(given):
+    with pytest.raises((TypeError, ValueError), match="host:port"):
+        Producer(given)
+
+
 @pytest.mark.parametrize("keys", [3, b"k"])
 def test_keys_of_another_type_are_named(keys):
     with pytest.raises(TypeError, match="keys must be str or a list of str, not"):
         Message("T", b"", keys=keys)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "words"),
+    [
+        ("flag", "x", "flag must be int, not str"),
+        ("flag", True, "flag must be int, not bool"),
+        ("flag", 1 << 31, "flag must fit 32 bits, not 2147483648"),
+        ("properties", 5, "properties must be a mapping of str to str, not int"),
+        ("properties", "a=b", "properties must be a mapping of str to str, not str"),
+        ("delay_level", True, "delay_level must be 0"),
+        ("wait_store_ok", "false", "wait_store_ok must be bool, not str"),
+    ],
+)
+def test_fields_of_a_message_are_named(argument, value, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        Message("T", b"", **{argument: value})
+
+
+@pytest.mark.parametrize("make", [Producer, aio.Producer, Admin, aio.Admin])
+@pytest.mark.parametrize(
+    ("argument", "value", "words"),
+    [
+        ("address_map", "a=b", "address_map must be a mapping of .* not str"),
+        ("address_map", 5, "address_map must be a mapping of .* not int"),
+        ("address_map", {"a:1": 5}, "address_map holds 5; an address must be str"),
+        ("address_map", {"a": "b:2"}, "address_map holds 'a', which is no HOST:PORT"),
+        ("access_key", 5, "access_key must be str, not int"),
+        ("security_token", b"t", "security_token must be str, not bytes"),
+        ("tls", "yes", "tls must be a Tls or bool, not str"),
+        ("tiemout", 3, "tiemout"),
+    ],
+)
+def test_arguments_of_every_client_are_named(make, argument, value, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        make("a:1", **{argument: value})
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "words"),
+    [
+        ("client_ip", 5, "client_ip must be str, not int"),
+        ("instance_name", 5, "instance_name must be str, not int"),
+        ("unit_name", 5, "unit_name must be str, not int"),
+        ("serialize", "json", "serialize must be a SerializeType, not str"),
+        ("queue_index_start", "x", "queue_index_start must be int, not str"),
+        ("queue_index_start", -1, "queue_index_start must be 0 to"),
+        ("retry_not_durable", "no", "retry_not_durable must be bool, not str"),
+    ],
+)
+def test_arguments_of_a_producer_are_named(argument, value, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        Producer("a:1", **{argument: value})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"start": "newest"}, "start 'newest' is not"),
+        ({"start": datetime(2026, 1, 1)}, "start needs a datetime with a time zone"),
+        ({"namesvr": "a:1"}, "unknown argument 'namesvr'"),
+        ({"clientip": "x"}, "did you mean client_ip"),
+    ],
+)
+def test_arguments_of_a_reader_are_named(arguments, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        TopicReader("T", "a:1", **arguments)
+
+
+@pytest.mark.parametrize("name", ["ca_file", "cert_file", "key_file", "key_password"])
+def test_arguments_of_tls_are_named(name):
+    with pytest.raises(TypeError, match=f"{name} must be"):
+        Tls(**{name: 5})
+
+
+def test_a_message_id_of_another_type_is_named():
+    with Admin("a:1") as admin, pytest.raises(TypeError, match="message id must be str, not int"):
+        admin.messages.view(5)
 
 
 def test_durations():

@@ -1,14 +1,16 @@
 """SQL92 filters of a push consumer, evaluated by our broker."""
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
 
 import pytest
 
-from mqclient import BrokerError, Message, Producer, PushConsumer, SqlFilter
+from mqclient import BrokerError, Message, Producer, PushConsumer, SqlFilter, aio
 from mqserver.standalone import Standalone
 from tests.server.raw import Raw, json_frame
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -99,10 +101,93 @@ def test_an_expression_over_64_kib_is_refused_wherever_it_comes_in(mq):
     pull |= {"subVersion": "0", "subscription": text, "expressionType": "SQL92"}
     subscription = {"topic": topic, "subString": text, "expressionType": "SQL92"}
     check = {"clientId": "c", "group": "g", "subscriptionData": subscription}
-    wanted = "bad SQL92 expression: it has 65542 bytes, and at most 65536 are taken"
+    wanted = "Invalid MessageSelector. it has 65542 bytes, and at most 65536 are taken"
     with Raw(int(mq.broker_address.rpartition(":")[2])) as raw:
         for frame in (json_frame(11, 1, pull), json_frame(46, 1, None, json.dumps(check).encode())):
             assert raw.ask(frame)[:4] == (23, 1, 1, wanted)
+
+
+PLACE = '\\"AND\\" at line 1, column 5'
+
+
+def ignore(messages, context) -> None:
+    """A handler."""
+
+
+def test_what_the_broker_cannot_parse_is_refused_after_the_start_too(mq):
+    topic = mq.topic()
+    with PushConsumer(f"g_{topic}", mq.namesrv) as consumer:
+        with pytest.raises(BrokerError, match=PLACE) as raised:
+            consumer.subscribe(topic, SqlFilter("a > AND b"), ignore)
+        assert raised.value.remark.startswith("Invalid MessageSelector. a value is missing: ")
+        assert consumer.wait_assigned() == [], "it is not subscribed"
+        consumer.subscribe(topic, SqlFilter("a > 5 AND b = 1"), ignore)
+        assert len(consumer.wait_assigned()) == 4
+
+
+def test_a_refused_filter_leaves_the_one_before(mq):
+    topic = mq.topic(queues=1)
+    seen = Seen()
+    with PushConsumer(f"g_{topic}", mq.namesrv, consume_from="earliest", threads=1) as consumer:
+        consumer.subscribe(topic, SqlFilter("a = 100"), seen)
+        with pytest.raises(BrokerError, match="Invalid MessageSelector"):
+            consumer.subscribe(topic, SqlFilter("a = "), ignore)
+        send(mq.namesrv, topic)
+        assert seen.until_the_end() == [b"end"]
+
+
+def test_awaiting_subscribe_raises_in_the_asyncio_face(mq):
+    topic = mq.topic()
+
+    async def work():
+        async with aio.PushConsumer(f"g_{topic}", mq.namesrv) as consumer:
+            with pytest.raises(BrokerError, match=PLACE):
+                await consumer.subscribe(topic, SqlFilter("a > AND b"), ignore)
+            assert await consumer.wait_assigned() == [], "what was raised is not raised again"
+            await consumer.subscribe(topic, SqlFilter("a > 5"), ignore)
+            assert len(await consumer.wait_assigned()) == 4
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+
+
+@pytest.mark.parametrize("step", ["run", "wait_assigned"])
+def test_a_refusal_that_nobody_awaits_is_raised_by_what_comes_next(mq, step, caplog):
+    topic = mq.topic()
+
+    async def work():
+        async with aio.PushConsumer(f"g_{topic}", mq.namesrv) as consumer:
+            consumer.subscribe(topic, SqlFilter("a > AND b"), ignore)
+            await getattr(consumer, step)()
+
+    with pytest.raises(BrokerError, match=PLACE):
+        asyncio.run(asyncio.wait_for(work(), 60))
+
+
+def test_a_later_subscription_of_the_topic_counts(mq):
+    topic = mq.topic(queues=1)
+
+    async def work():
+        seen = Seen()
+        group = f"g_{topic}"
+        async with aio.PushConsumer(group, mq.namesrv, consume_from="earliest") as consumer:
+            refused = consumer.subscribe(topic, SqlFilter("a > AND b"), ignore)
+            consumer.subscribe(topic, "*", seen)
+            await asyncio.to_thread(send, mq.namesrv, topic)
+            await asyncio.to_thread(seen.until_the_end)
+            with pytest.raises(BrokerError):
+                await refused
+            assert "plain" in str(seen.bodies)
+
+    asyncio.run(asyncio.wait_for(work(), 90))
+
+
+def test_a_topic_that_appears_later_has_its_filter_checked_then(mq, caplog):
+    topic = f"Later-{mq.topic()}"
+    with PushConsumer(f"g_{topic}", mq.namesrv) as consumer:
+        consumer.subscribe(topic, SqlFilter("a > AND b"), ignore)
+        mq.topic(topic)
+        assert until(lambda: "no message of topic" in caplog.text)
+    assert "Invalid MessageSelector" in caplog.text
 
 
 def test_a_broker_without_filters_says_so():

@@ -1,4 +1,7 @@
-"""mqadmin queryMsgById: one message by its offset id, and what became of it in each group."""
+"""mqadmin queryMsgById: one message by its id, and what became of it in each group.
+
+RocketMQ takes offset ids here. The ids that sends print are unique keys; they work too.
+"""
 
 from __future__ import annotations
 
@@ -24,32 +27,35 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     if arguments.is_true("sendMessage"):
         raise UsageError("-s (send the message again) is not built yet")
     group, client = arguments.text("consumerGroup"), arguments.text("clientId")
+    topic = arguments.text("topic")
     if group and client:
-        return await _consume(admin, group, client, ids)
+        return await _consume(admin, group, client, ids, topic)
     found = []
     for msg_id in ids:
-        message = await admin.messages.view(msg_id)
+        message = await admin.messages.view(msg_id, topic)
         found.append((message, await admin.messages.track(message)))
     rows = [message_row(message, tracks) for message, tracks in found]
     return Report(rows, lambda: "\n".join(map(message_text, found)), single=len(rows) == 1)
 
 
 def _message_ids(text: str) -> list[str]:
-    """Offset ids separated by commas; each is checked before a broker is asked."""
+    """Ids separated by commas; each is checked before a broker is asked."""
     ids = [word.strip() for word in text.split(",") if word.strip()]
     try:
         for msg_id in ids:
             parse_offset_msg_id(msg_id)
     except ValueError as error:
-        raise UsageError(f"{error}; a unique id is looked up by queryMsgByUniqueKey") from error
+        raise UsageError(f"{error}, and neither is it a unique key, the msgId of a send") from error
     return ids
 
 
-async def _consume(admin: Admin, group: str, client: str, ids: list[str]) -> Report:
+async def _consume(
+    admin: Admin, group: str, client: str, ids: list[str], topic: str | None
+) -> Report:
     """Let one member consume each message now."""
     results = []
     for msg_id in ids:
-        message = await admin.messages.view(msg_id)
+        message = await admin.messages.view(msg_id, topic)
         results.append(await admin.messages.consume_directly(group, client, message))
     rows = [result.to_plain() for result in results]
     return Report(rows, lambda: "\n".join(map(_result_text, results)), single=len(rows) == 1)
@@ -148,4 +154,5 @@ QUERY_MSG_BY_ID = Command(
         Option("s", "sendMessage", "resend message"),
         Option("u", "unitName", "unit name"),
     ],
+    more_options=[Option("t", "topic", "topic of a unique key; every topic is searched without")],
 )

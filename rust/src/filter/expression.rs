@@ -2,25 +2,15 @@
 
 use std::cmp::Ordering;
 
-use thiserror::Error;
-
+use super::error::SqlError;
 use super::evaluate;
 use super::parse::Parser;
 use crate::format::properties::Wanted;
-
-/// An expression RocketMQ would not compile either.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("bad SQL92 expression: {0}")]
-pub struct SqlError(pub(super) String);
 
 /// Bytes of the longest expression. Every message of a topic is compared with all of it.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
 
 const NO_ORDER: &str = "only numbers and properties have an order";
-
-fn refused(why: &str) -> SqlError {
-    SqlError(why.into())
-}
 
 /// A compiled SQL92 expression over the properties of a message.
 #[derive(Debug)]
@@ -38,7 +28,7 @@ impl Sql {
         if text.len() > TEXT_BYTES_MAX {
             let length = text.len();
             let why = format!("it has {length} bytes, and at most {TEXT_BYTES_MAX} are taken");
-            return Err(SqlError(why));
+            return Err(SqlError::new(why));
         }
         let expression = Parser::new(text).parse()?;
         Ok(Self {
@@ -132,7 +122,7 @@ impl Expression {
         match self {
             Self::Property(name) => Ok(Self::Cast(name)),
             other if other.is_boolean() => Ok(other),
-            _ => Err(refused("a number or text is neither true nor false")),
+            _ => Err(SqlError::new("a number or text is neither true nor false")),
         }
     }
 
@@ -148,14 +138,14 @@ impl Expression {
         if let (Self::Constant(Constant::Null), _) | (_, Self::Constant(Constant::Null)) =
             (&self, &right)
         {
-            return Err(refused("NULL cannot be compared; use IS NULL"));
+            return Err(SqlError::new("NULL cannot be compared; use IS NULL"));
         }
         if let (Self::Constant(Constant::Bool(_)), Self::Constant(constant)) = (&self, &right)
             && !matches!(constant, Constant::Bool(_))
         {
-            return Err(SqlError(format!(
-                "{self:?} cannot be compared with {right:?}"
-            )));
+            return Err(SqlError::new(
+                "a truth value cannot be compared with another value",
+            ));
         }
         Ok(Self::Equal(Box::new(self), Box::new(right)))
     }
@@ -169,7 +159,7 @@ impl Expression {
             );
             let is_constant = matches!(operand, Self::Constant(_));
             if operand.is_boolean() || (is_constant && !is_number) {
-                return Err(refused(NO_ORDER));
+                return Err(SqlError::new(NO_ORDER));
             }
         }
         Ok(Self::Compare(how, Box::new(self), Box::new(right)))
@@ -180,7 +170,7 @@ impl Expression {
         if let (Self::Constant(from), Self::Constant(to)) = (&low, &high)
             && evaluate::constants_in_order(from, to) == Some(false)
         {
-            return Err(refused("BETWEEN needs the smaller number first"));
+            return Err(SqlError::new("BETWEEN needs the smaller number first"));
         }
         let value = self.duplicate()?;
         let above = self.compare(Comparison::GreaterEqual, low)?;
@@ -202,7 +192,7 @@ impl Expression {
     pub(super) fn within(self, texts: Vec<Box<str>>) -> Result<Self, SqlError> {
         match self {
             Self::Property(name) => Ok(Self::In(name, texts)),
-            _ => Err(refused("IN needs a property on its left")),
+            _ => Err(SqlError::new("IN needs a property on its left")),
         }
     }
 
@@ -212,7 +202,7 @@ impl Expression {
             Self::Constant(constant) => Ok(Self::Constant(constant.clone())),
             Self::Property(name) => Ok(Self::Property(name.clone())),
             Self::Negate(inner) => Ok(Self::Negate(Box::new(inner.duplicate()?))),
-            _ => Err(refused(NO_ORDER)),
+            _ => Err(SqlError::new(NO_ORDER)),
         }
     }
 }

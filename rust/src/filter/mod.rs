@@ -1,6 +1,7 @@
 //! Which messages a consumer wants: RocketMQ's SQL92 expressions (server.md B.10). Pure: the one
 //! evaluator for pulls, held pulls and the bits of the consume-queue extension.
 
+mod error;
 mod evaluate;
 mod expression;
 mod number;
@@ -9,4 +10,5 @@ mod parse;
 mod tests;
 mod token;
 
-pub use expression::{Sql, SqlError};
+pub use error::SqlError;
+pub use expression::Sql;

@@ -3,13 +3,17 @@
 //! Its parser stops where an expression is complete: words that follow are ignored, unless the
 //! first of them is none. AND binds tighter than OR; NOT binds tighter than a comparison.
 
+use std::ops::Range;
+
 use logos::{Lexer, Logos};
 
-use super::expression::{Comparison, Constant, Expression, SqlError};
+use super::error::{SqlError, Symbol};
+use super::expression::{Comparison, Constant, Expression};
 use super::token::Token;
 
 /// Deepest nesting. Java fails at some thousand, when its stack is full.
 const DEPTH_MAX: usize = 310;
+const CLOSE: &str = "\")\"";
 
 type Parsed = Result<Expression, SqlError>;
 
@@ -32,54 +36,63 @@ impl<'a> Parser<'a> {
 
     /// The whole expression.
     pub(super) fn parse(mut self) -> Parsed {
-        self.or()?.into_boolean()
+        self.boolean(Self::or)
     }
 
     fn or(&mut self) -> Parsed {
-        let first = self.and()?;
-        self.chain(first, Token::Or, Self::and, Expression::Or)
+        self.chain(Token::Or, Self::and, Expression::Or)
     }
 
     fn and(&mut self) -> Parsed {
-        let first = self.equality()?;
-        self.chain(first, Token::And, Self::equality, Expression::And)
+        self.chain(Token::And, Self::equality, Expression::And)
     }
 
-    /// `first` and what follows it between `separator`s.
+    /// One operand, or several between `separator`s, which must be true or false each.
     fn chain(
         &mut self,
-        first: Expression,
         separator: Token<'_>,
-        mut operand: impl FnMut(&mut Self) -> Parsed,
+        operand: fn(&mut Self) -> Parsed,
         join: impl FnOnce(Vec<Expression>) -> Expression,
     ) -> Parsed {
+        let begin = self.span();
+        let first = operand(self)?;
         if self.peek()? != Some(separator) {
             return Ok(first);
         }
-        let mut parts = vec![first.into_boolean()?];
+        let mut parts = vec![self.at(begin, first.into_boolean())?];
         while self.take_if(separator)? {
-            parts.push(operand(self)?.into_boolean()?);
+            parts.push(self.boolean(operand)?);
         }
         Ok(join(parts))
+    }
+
+    /// An operand where only true or false will do.
+    fn boolean(&mut self, operand: fn(&mut Self) -> Parsed) -> Parsed {
+        let begin = self.span();
+        let expression = operand(self)?;
+        self.at(begin, expression.into_boolean())
     }
 
     fn equality(&mut self) -> Parsed {
         let mut left = self.comparison()?;
         let depth = self.depth;
         loop {
+            let operator = self.span();
             left = match self.peek()? {
                 Some(Token::Equal) => {
                     self.advance();
-                    left.equal(self.comparison()?)?
+                    let right = self.comparison()?;
+                    self.at(operator, left.equal(right))?
                 }
                 Some(Token::NotEqual) => {
                     self.advance();
-                    left.equal(self.comparison()?)?.not()?
+                    let right = self.comparison()?;
+                    self.at(operator, left.equal(right))?.not()?
                 }
                 Some(Token::Is) => {
                     self.advance();
                     let is_not = self.take_if(Token::Not)?;
-                    self.expect(Token::Null)?;
+                    self.expect(Token::Null, "\"NULL\"")?;
                     let is_null = left.equal_null();
                     if is_not { is_null.not()? } else { is_null }
                 }
@@ -97,6 +110,7 @@ impl<'a> Parser<'a> {
         let depth = self.depth;
         loop {
             let token = self.peek()?;
+            let operator = self.span();
             let comparison = match token {
                 Some(Token::Greater) => Some(Comparison::Greater),
                 Some(Token::GreaterEqual) => Some(Comparison::GreaterEqual),
@@ -111,7 +125,8 @@ impl<'a> Parser<'a> {
             left = match comparison {
                 Some(how) => {
                     self.advance();
-                    left.compare(how, self.unary()?)?
+                    let right = self.unary()?;
+                    self.at(operator, left.compare(how, right))?
                 }
                 None => self.range(left)?,
             };
@@ -122,23 +137,25 @@ impl<'a> Parser<'a> {
     /// `[NOT] BETWEEN low AND high` or `[NOT] IN ('text', ...)`.
     fn range(&mut self, left: Expression) -> Parsed {
         let is_not = self.take_if(Token::Not)?;
+        let operator = self.span();
         if self.take_if(Token::Between)? {
             let low = self.unary()?;
-            self.expect(Token::And)?;
+            self.expect(Token::And, "\"AND\"")?;
             let high = self.unary()?;
-            return match is_not {
+            let range = match is_not {
                 true => left.not_between(low, high),
                 false => left.between(low, high),
             };
+            return self.at(operator, range);
         }
-        self.expect(Token::In)?;
-        self.expect(Token::Open)?;
+        self.expect(Token::In, "\"BETWEEN\" or \"IN\"")?;
+        self.expect(Token::Open, "\"(\"")?;
         let mut texts = vec![self.text()?];
         while self.take_if(Token::Comma)? {
             texts.push(self.text()?);
         }
-        self.expect(Token::Close)?;
-        let within = left.within(texts)?;
+        self.expect(Token::Close, CLOSE)?;
+        let within = self.at(operator, left.within(texts))?;
         if is_not { within.not() } else { Ok(within) }
     }
 
@@ -155,7 +172,7 @@ impl<'a> Parser<'a> {
             }
             Some(Token::Not) => {
                 self.advance();
-                self.unary()?.not()
+                self.boolean(Self::unary)?.not()
             }
             _ => self.primary(),
         };
@@ -168,20 +185,21 @@ impl<'a> Parser<'a> {
         if let Some(Token::Text(_)) = token {
             return Ok(Expression::Constant(Constant::Text(self.text()?)));
         }
+        let begin = self.span();
         self.advance();
         match token {
             Some(Token::Open) => {
                 let inner = self.or()?;
-                self.expect(Token::Close)?;
+                self.expect(Token::Close, CLOSE)?;
                 Ok(inner)
             }
             Some(Token::Name(name)) => Ok(Expression::property(name)),
             Some(Token::True) => Ok(Expression::Constant(Constant::Bool(true))),
             Some(Token::False) => Ok(Expression::Constant(Constant::Bool(false))),
             Some(Token::Null) => Ok(Expression::Constant(Constant::Null)),
-            Some(Token::Whole(digits)) => whole(digits).map(Expression::Constant),
-            Some(Token::Float(digits)) => float(digits).map(Expression::Constant),
-            other => Err(unexpected(other)),
+            Some(Token::Whole(digits)) => self.at(begin, whole(digits)),
+            Some(Token::Float(digits)) => self.at(begin, float(digits)),
+            _ => self.at(begin, Err(missing("a value"))),
         }
     }
 
@@ -191,14 +209,15 @@ impl<'a> Parser<'a> {
                 self.advance();
                 Ok(quoted[1..quoted.len() - 1].replace("''", "'").into())
             }
-            other => Err(unexpected(other)),
+            _ => self.at(self.span(), Err(missing("a text in single quotes"))),
         }
     }
 
     fn deeper(&mut self) -> Result<(), SqlError> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
-            return Err(SqlError(format!("nested more than {DEPTH_MAX} deep")));
+            let error = SqlError::new(format!("nested more than {DEPTH_MAX} deep"));
+            return self.at(self.span(), Err(error));
         }
         Ok(())
     }
@@ -207,8 +226,24 @@ impl<'a> Parser<'a> {
         match self.next {
             None => Ok(None),
             Some(Ok(token)) => Ok(Some(token)),
-            Some(Err(())) => Err(SqlError(format!("no word: {:?}", self.lexer.slice()))),
+            Some(Err(())) => {
+                let reason = match self.lexer.slice().starts_with('\'') {
+                    true => "a text without its closing quote",
+                    false => "unknown symbol",
+                };
+                self.at(self.span(), Err(SqlError::new(reason)))
+            }
         }
+    }
+
+    /// Where the next symbol is, in bytes.
+    fn span(&self) -> Range<usize> {
+        self.lexer.span()
+    }
+
+    /// The result, its error at the symbol there unless it has one.
+    fn at<T>(&self, symbol: Range<usize>, result: Result<T, SqlError>) -> Result<T, SqlError> {
+        result.map_err(|error| error.at(Symbol::of(self.lexer.source(), symbol)))
     }
 
     fn advance(&mut self) {
@@ -223,31 +258,33 @@ impl<'a> Parser<'a> {
         Ok(is_it)
     }
 
-    fn expect(&mut self, token: Token<'_>) -> Result<(), SqlError> {
+    /// `symbol`: how to call the token when it is not there.
+    fn expect(&mut self, token: Token<'_>, symbol: &str) -> Result<(), SqlError> {
         match self.take_if(token)? {
             true => Ok(()),
-            false => Err(unexpected(self.peek()?)),
+            false => self.at(self.span(), Err(missing(symbol))),
         }
     }
 }
 
-fn unexpected(token: Option<Token<'_>>) -> SqlError {
-    SqlError(token.map_or("it ends too early".into(), |token| {
-        format!("{token:?} does not belong there")
-    }))
+fn missing(symbol: &str) -> SqlError {
+    SqlError::new(format!("{symbol} is missing"))
 }
 
-fn whole(digits: &str) -> Result<Constant, SqlError> {
+fn whole(digits: &str) -> Parsed {
     let number: i64 = digits
         .trim_end_matches(['l', 'L'])
         .parse()
-        .map_err(|_| SqlError(format!("{digits} is above 9223372036854775807")))?;
-    Ok(i32::try_from(number).map_or(Constant::Long(number), Constant::Int))
+        .map_err(|_| SqlError::new(format!("the number is above {}", i64::MAX)))?;
+    let constant = i32::try_from(number).map_or(Constant::Long(number), Constant::Int);
+    Ok(Expression::Constant(constant))
 }
 
-fn float(digits: &str) -> Result<Constant, SqlError> {
+fn float(digits: &str) -> Parsed {
     match digits.parse::<f64>() {
-        Ok(number) if number > 0.0 && number.is_finite() => Ok(Constant::Double(number)),
-        _ => Err(SqlError(format!("{digits} is 0 or no double"))),
+        Ok(number) if number > 0.0 && number.is_finite() => {
+            Ok(Expression::Constant(Constant::Double(number)))
+        }
+        _ => Err(SqlError::new("the number is 0 or too large for a double")),
     }
 }

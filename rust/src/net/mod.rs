@@ -4,6 +4,7 @@ pub mod connect;
 pub mod connection;
 pub mod frame;
 pub mod receiver;
+pub mod threads;
 pub mod tls;
 pub mod tls_config;
 pub mod tls_dates;

@@ -41,11 +41,12 @@ fn run<S: DeserializeOwned + Send + 'static>(
         serde_json::from_str(settings).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let stop = Arc::new(AtomicBool::new(false));
     let (sender, mut outcome) = channel();
-    std::thread::spawn({
+    let begun = std::thread::Builder::new().spawn({
         let stop = stop.clone();
         // Nobody receives it only if a second Ctrl-C gave up waiting.
         move || drop(sender.send(load(&settings, &stop)))
     });
+    begun.map_err(|cause| to_python(BenchError::Threads { threads: 1, cause }))?;
     loop {
         let outcome = &mut outcome;
         match py.detach(move || outcome.recv_timeout(POLL)) {

@@ -24,6 +24,7 @@ use crate::client::batch::Batch;
 use crate::client::credentials::Credentials;
 use crate::client::events::{Events, Failure};
 use crate::client::pool::{Pool, PoolSettings};
+use crate::net::threads::can_start;
 
 /// A wait looks for signals this often.
 const POLL: Duration = Duration::from_millis(50);
@@ -62,6 +63,7 @@ impl Connector {
         // SAFETY: the descriptor is only borrowed for the duplication, which checks it.
         let wake = unsafe { BorrowedFd::borrow_raw(wake_fd) };
         let inbox = Arc::new(Inbox::new(wake.try_clone_to_owned().map_err(failed)?));
+        can_start(1).map_err(failed)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("mqclient-io")

@@ -13,6 +13,7 @@ use super::core::Core;
 use super::limits::COLD_THREADS;
 use super::settings::Kind;
 use super::{cold, hold, listener, memory, overload, supervise};
+use crate::net::threads::can_start;
 use crate::store::Delivered;
 
 /// How often a stop looks whether the hand-off is empty.
@@ -45,6 +46,7 @@ impl Server {
             .map(|port| listener::bind(&settings.host, port))
             .transpose()?;
         let fast_port = fast.as_ref().map(|(_, port)| *port);
+        can_start(settings.workers())?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(settings.workers())
             .thread_name("mq-worker")

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, watch};
 
 use client::Client;
 
+use super::pace::can_start;
 use super::produce::refused_or_failed;
 use super::report::{Meter, Report};
 use super::route::{Purpose, brokers};
@@ -54,6 +55,7 @@ pub(super) fn run(settings: &Connect, stop: &AtomicBool) -> Result<Report, Bench
         address: "this process".to_owned(),
         cause,
     };
+    can_start(load.threads)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(load.threads)
         .enable_all()

@@ -51,6 +51,14 @@ pub enum BenchError {
     /// The files of TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The operating system refuses a thread.
+    #[error("{threads} threads cannot be started: {cause}")]
+    Threads {
+        /// How many were to be started.
+        threads: usize,
+        /// The operating system's error.
+        cause: io::Error,
+    },
     /// No connection, or it broke.
     #[error("{address}: {cause}")]
     Io {

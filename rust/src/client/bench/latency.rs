@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::consume;
-use super::pace::{Pace, run_workers};
+use super::pace::{Pace, can_start, run_workers};
 use super::produce::{self, note_created, refused_or_failed};
 use super::reader::{Arrival, Reader};
 use super::records::records;
@@ -30,6 +30,7 @@ pub(super) fn run(settings: &Latency, stop: &AtomicBool) -> Result<Report, Bench
     let readers = consume::connect(&consume, &brokers)?;
     let run = Stamp::new_run();
     let workers = produce::connect(&settings.produce, &brokers, Some(run))?;
+    can_start(readers.len() + workers.len() + 1)?;
     let pace = Pace::start(load, stop);
     let progress = Progress::new(load.timeout());
     let (sent, read) = std::thread::scope(|scope| {

@@ -189,11 +189,17 @@ impl Schedule {
     }
 }
 
+/// Checks that this process can have so many threads; a load does not begin with some of them.
+pub(super) fn can_start(threads: usize) -> Result<(), BenchError> {
+    crate::net::threads::can_start(threads).map_err(|cause| BenchError::Threads { threads, cause })
+}
+
 /// Runs one thread per worker and waits for all.
 pub(super) fn run_workers<W: Send, R: Send>(
     workers: Vec<W>,
     run: impl Fn(W) -> R + Sync,
 ) -> Result<Vec<R>, BenchError> {
+    can_start(workers.len())?;
     let run = &run;
     let run = |worker| {
         be_punctual();

@@ -1,0 +1,88 @@
+"""A message by its unique key: the id that its producer gave it, which a send returns as msg_id."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mqclient.admin.channel import DLQ_PREFIX, RETRY_PREFIX, Channel, reachable
+from mqclient.errors import BrokerError, NoRouteError, RocketMQError
+from mqclient.wire import calls
+from mqclient.wire.codes import ResponseCode
+from mqclient.wire.headers.pull import QueryMessageRequestHeader
+from mqstore.message import ReceivedMessage, decode_messages
+
+__all__ = ["UniqueKeys"]
+
+COPIES_MAX = 32
+"""As RocketMQ asks for: a message sent again after a timeout has the same key."""
+TOPICS_MAX = 2_000
+"""Topics that are searched for a key without a topic."""
+AT_ONCE = 16
+_ALL_TIME = (0, (1 << 63) - 1)
+
+
+class UniqueKeys:
+    """Looks unique keys up in the brokers' index, as RocketMQ's `viewMessage` does."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    async def find(self, key: str, topic: str | None) -> ReceivedMessage:
+        """The copy of a message that was stored first. topic: None searches all topics.
+
+        Raises BrokerError (NO_MESSAGE) when it is not found, NoRouteError without the topic.
+        """
+        found = await (self._in_all_topics(key) if topic is None else self._in(topic, key))
+        if not found:
+            where = "any topic" if topic is None else f"topic {topic}"
+            words = f"no message with the unique key {key} in {where}"
+            raise BrokerError(ResponseCode.NO_MESSAGE, words, self._channel.namesrv)
+        return min(found, key=lambda message: message.store_timestamp_ms)
+
+    async def _in(self, topic: str, key: str) -> list[ReceivedMessage]:
+        """The copies in one topic, of all its brokers."""
+        header = QueryMessageRequestHeader(
+            topic=topic,
+            key=key,
+            max_num=COPIES_MAX,
+            begin_timestamp=_ALL_TIME[0],
+            end_timestamp=_ALL_TIME[1],
+            unique_key=True,
+        )
+        found: list[ReceivedMessage] = []
+        for data in (await self._channel.route(topic)).broker_datas:
+            if address := reachable(data):
+                body = await self._channel.ask_broker(address, calls.query_message(header))
+                found += decode_messages(body, data.broker_name)
+        return [message for message in found if message.msg_id == key]
+
+    async def _in_all_topics(self, key: str) -> list[ReceivedMessage]:
+        """The copies in the first topics that have any: applications' own before RocketMQ's."""
+        topics = (await self._channel.ask_namesrv(calls.topic_list())).topic_list
+        if len(topics) > TOPICS_MAX:
+            raise ValueError(
+                f"{key} is no offset id but a unique key, and there are {len(topics)} topics to "
+                f"search; name the topic: mqadmin queryMsgById -n {self._channel.namesrv} "
+                f"-i {key} -t TOPIC"
+            )
+        room = asyncio.Semaphore(AT_ONCE)
+        errors: list[RocketMQError] = []
+
+        async def ask(topic: str) -> list[ReceivedMessage]:
+            async with room:
+                try:
+                    return await self._in(topic, key)
+                except NoRouteError:
+                    return []  # deleted meanwhile
+                except RocketMQError as error:
+                    errors.append(error)
+                    return []
+
+        own = {topic for topic in topics if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))}
+        for group in (sorted(own), sorted(set(topics) - own)):
+            found = [message for part in await asyncio.gather(*map(ask, group)) for message in part]
+            if found:
+                return found
+        if errors:
+            raise errors[0]
+        return []

@@ -1,0 +1,112 @@
+"""Has a broker check SQL92 filters before they count, so that a bad one raises where it was given.
+
+RocketMQ asks only at the start (`MQClientInstance.checkClientInBroker`). After the start, a filter
+that no broker can parse gives the application no error and no message.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any
+
+from mqclient.consumer.subscription import Subscription
+from mqclient.engine import Client
+from mqclient.errors import BrokerError
+from mqclient.wire import calls
+from mqclient.wire.bodies.heartbeat import SQL92, CheckClientRequestBody
+
+__all__ = ["FilterChecks", "Subscribed"]
+
+log = logging.getLogger(__name__)
+
+
+class Subscribed(Awaitable[None]):
+    """What `subscribe` returns: wait for it to know that no broker refuses the filter."""
+
+    def __init__(self, task: "asyncio.Task[None] | None" = None) -> None:
+        self.task = task
+        self.awaited = False
+
+    def __await__(self) -> Generator[Any, None, None]:
+        self.awaited = True
+        if self.task is not None:
+            yield from asyncio.shield(self.task).__await__()
+
+
+class FilterChecks:
+    """The filters that brokers are asked about, one per topic: a newer one replaces it."""
+
+    def __init__(self, client: Client, group: str) -> None:
+        self._client, self._group = client, group
+        self._asked: dict[str, Subscribed] = {}
+        """By topic: checks under way, and refusals that nobody has awaited."""
+
+    def begin(self, item: Subscription, accept: Callable[[Subscription], None]) -> Subscribed:
+        """Ask a broker about a filter and accept it then, unless `forget` came first.
+
+        A refusal that nobody awaits is logged, and raised by the next `finish`.
+        """
+        topic = item.data.topic
+        task = asyncio.get_running_loop().create_task(self._check_new(item, accept))
+        asked = self._asked[topic] = Subscribed(task)
+        task.add_done_callback(lambda task: self._done(topic, task, asked))
+        return asked
+
+    def forget(self, topic: str) -> None:
+        """Do not accept the filter that is being checked for a topic, if any."""
+        self._asked.pop(topic, None)
+
+    async def finish(self) -> None:
+        """Wait for the checks under way; raise the first refusal that nobody has awaited."""
+        for topic, asked in list(self._asked.items()):
+            if asked.awaited and asked.task is not None:
+                await asyncio.wait([asked.task])  # its error is raised where it is awaited
+                continue
+            try:
+                await asked
+            finally:
+                if self._asked.get(topic) is asked:
+                    self.forget(topic)
+
+    async def cancel(self) -> None:
+        """End the checks under way."""
+        tasks = [asked.task for asked in self._asked.values() if asked.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def check(self, item: Subscription) -> None:
+        """Ask a broker of the topic, if one is known, whether it can filter as subscribed.
+
+        Raises BrokerError if it cannot, UnreachableError, ClientTimeout.
+        """
+        route = self._client.routes.known(item.data.topic)
+        if item.checked or item.data.expression_type != SQL92 or not (route and route.subscribe):
+            return
+        body = CheckClientRequestBody(self._client.client_id, self._group, item.data)
+        address = self._client.address_of(route.subscribe[0])
+        await self._client.invoke(address, calls.check_client_config(body))
+        item.checked = True
+
+    async def check_later(self, item: Subscription) -> None:
+        """The same for a topic that has a route only now: a refusal is logged."""
+        try:
+            await self.check(item)
+        except BrokerError as error:
+            item.checked = True
+            log.error("no message of topic %s will come: %s", item.data.topic, error)
+
+    async def _check_new(self, item: Subscription, accept: Callable[[Subscription], None]) -> None:
+        topic = item.data.topic
+        await self._client.routes.get(topic)
+        await self.check(item)
+        asked = self._asked.get(topic)
+        if asked is not None and asked.task is asyncio.current_task():
+            accept(item)
+
+    def _done(self, topic: str, task: "asyncio.Task[None]", asked: Subscribed) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not asked.awaited:
+            log.error("topic %s is not subscribed: %s", topic, error)
+        elif self._asked.get(topic) is asked:
+            self.forget(topic)

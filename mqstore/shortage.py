@@ -1,0 +1,94 @@
+"""One clear line when memory, address space or threads run out, instead of a traceback.
+
+The usual cause is `ulimit -v`, which Java users know as a limit that a JVM does not start under.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+FAILED = 1
+_M_ARENA_MAX = -8
+"""glibc's name of the number of heaps in `mallopt`."""
+_NOT_LOADED = ("failed to map segment", "annot allocate", "cannot apply", "cannot create shared")
+_NO_THREAD = ("can't start new thread", "can't spawn", "failed to spawn thread", "(os error 11)")
+_NO_MEMORY = "(os error 12)"
+
+
+@contextmanager
+def telling_shortage(program: str, needs_mib: int = 0) -> Iterator[None]:
+    """End the process with one line when what runs inside lacks memory or threads.
+
+    needs_mib: address space that the program usually needs, 0 if that depends on its input.
+    """
+    _save_address_space()
+    try:
+        yield
+    except BaseException as error:
+        missing = shortage(error)
+        if missing is None:
+            raise
+        sys.stderr.write(f"{program}: {missing}; {_advice(needs_mib)}\n")
+        sys.stderr.flush()
+        raise SystemExit(FAILED) from None
+
+
+def shortage(error: BaseException) -> str | None:
+    """What the process could not get, if that is the error's reason; else None."""
+    seen: set[int] = set()
+    reason: BaseException | None = error
+    while reason is not None and id(reason) not in seen:
+        seen.add(id(reason))
+        if missing := _missing(reason):
+            return missing
+        reason = reason.__cause__ or reason.__context__
+    return None
+
+
+def _missing(error: BaseException) -> str | None:
+    if isinstance(error, MemoryError):
+        return "no memory is left"
+    text = str(error)
+    if isinstance(error, ImportError):
+        is_it = any(words in text for words in _NOT_LOADED)
+        return f"no memory to load a module ({text})" if is_it else None
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.ENOMEM or _NO_MEMORY in text:
+        return f"no memory is left ({text})"
+    is_panic = type(error).__name__ == "PanicException"
+    if number == errno.EAGAIN or (
+        (isinstance(error, RuntimeError) or is_panic) and any(words in text for words in _NO_THREAD)
+    ):
+        return f"no thread can be started ({text})"
+    return None
+
+
+def _advice(needs_mib: int) -> str:
+    limit = _limit_bytes()
+    if limit is None:
+        return "free memory, or raise the limits on memory and processes (ulimit -u, the container)"
+    needs = f" (it usually needs {needs_mib} MiB)" if needs_mib else ""
+    return f"the limit on address space is {limit >> 20} MiB; raise ulimit -v{needs}"
+
+
+def _limit_bytes() -> int | None:
+    """The limit on this process's address space; None without one."""
+    try:
+        import resource
+    except ImportError:  # no Unix
+        return None
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def _save_address_space() -> None:
+    """Under a limit, have malloc keep one heap instead of reserving 64 MiB for each thread."""
+    if _limit_bytes() is None:
+        return
+    with suppress(ImportError, OSError, AttributeError, MemoryError):  # another libc has no heaps
+        import ctypes
+
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)

@@ -1,0 +1,53 @@
+//! Whether threads can be had, before what cannot do without them begins.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::Builder;
+
+use parking_lot::{Condvar, Mutex};
+
+/// Checks that this process can have `count` more threads at a time, by starting and ending them.
+///
+/// A tokio runtime panics when a worker cannot be started, and then waits for the others without
+/// end; a scope waits for the threads that did start. Their callers ask here first.
+///
+/// # Errors
+/// The operating system's: too little address space (`ulimit -v`), or too many threads.
+pub fn can_start(count: usize) -> io::Result<()> {
+    let gate = Arc::new((Mutex::new(false), Condvar::new()));
+    let mut threads = Vec::new();
+    let mut outcome = Ok(());
+    for _ in 0..count {
+        let gate = Arc::clone(&gate);
+        match Builder::new().spawn(move || wait_for(&gate)) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                outcome = Err(error);
+                break;
+            }
+        }
+    }
+    *gate.0.lock() = true;
+    gate.1.notify_all();
+    for thread in threads {
+        let _ = thread.join();
+    }
+    outcome
+}
+
+fn wait_for(gate: &(Mutex<bool>, Condvar)) {
+    gate.1.wait_while(&mut gate.0.lock(), |is_open| !*is_open);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_threads_can_be_had_and_are_gone_afterwards() {
+        for _ in 0..100 {
+            can_start(4).unwrap();
+        }
+        can_start(0).unwrap();
+    }
+}
