@@ -16,7 +16,7 @@ from mqclient.wire import calls
 from mqclient.wire.bodies.groups import ConsumerConnection
 from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult
 from mqclient.wire.codes import ResponseCode
-from mqstore.message import ReceivedMessage, decode_messages, parse_offset_msg_id
+from mqstore.message import DecodeError, ReceivedMessage, decode_reply, parse_offset_msg_id
 
 TrackType = Literal[
     "CONSUMED",
@@ -57,13 +57,16 @@ class Messages(Room):
     async def view(self, offset_msg_id: str) -> ReceivedMessage:
         """The message with an offset message id, from the broker that the id names.
 
-        Raises ValueError when the text is no such id, BrokerError when nothing is stored there.
+        Raises ValueError when the text is no such id, BrokerError when nothing is stored there,
+        DecodeError when the message came damaged.
         """
         where = parse_offset_msg_id(offset_msg_id)
         host = f"[{where.host}]" if ":" in where.host else where.host
         address = f"{host}:{where.port}"
         call = calls.view_message(where.physical_offset)
-        found = decode_messages(await self._channel.ask_broker(address, call))
+        found, damaged = decode_reply(await self._channel.ask_broker(address, call))
+        if damaged:
+            raise DecodeError(f"message {offset_msg_id} from {address} is damaged: {damaged[0]}")
         if not found:
             raise BrokerError(ResponseCode.NO_MESSAGE, f"no message {offset_msg_id}", address)
         return found[0]
