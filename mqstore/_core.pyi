@@ -42,7 +42,8 @@ __all__ = [
     "GetResult", "LinesAhead", "Memory", "PutResult", "QueryResult", "RepairReport", "Report",
     "Request", "RequestTemplate", "Scan", "SentReply", "Server", "ServerStopped", "SettingError",
     "StateFiles", "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned",
-    "UnknownLayout", "bench", "bloom_bits", "certificate_end", "check_sql", "fastjson_dumps",
+    "UnknownLayout", "bench", "bloom_bits", "certificate_end", "check_sql", "damaged_records",
+    "fastjson_dumps",
     "fastjson_to_strict", "json_lines", "next_log", "read_registration", "rebuild",
     "unpack_registration", "write_topic_table",
 ]  # fmt: skip
@@ -320,6 +321,12 @@ def next_log(timeout: float) -> tuple[int, str, str] | None:
     module, text. None when none came. Releases the GIL."""
 
 # --- fastjson (see mqstore/fastjson.py)
+
+def damaged_records(body: bytes) -> list[tuple[int, int, str]]:
+    """The damaged records of a reply: where each starts, its bytes, what is wrong.
+
+    A record whose size is damaged takes the rest of the reply.
+    """
 
 def fastjson_to_strict(text: str) -> str:
     """Rewrite fastjson's dialect as strict JSON. ValueError on bad text. Holds the GIL."""

@@ -21,13 +21,14 @@ from mqstore._codec import (
     encode_properties,
 )
 from mqstore._codec import encode_batch as _encode_batch
-from mqstore._core import COLUMN_LAYOUTS, ColumnBuilder
+from mqstore._core import COLUMN_LAYOUTS, ColumnBuilder, damaged_records
 from mqstore.lean import dataclass
 
 __all__ = [
     "COLUMN_LAYOUTS",
     "SYSTEM_PROPERTIES",
     "ColumnBuilder",
+    "DamagedRecord",
     "DecodeError",
     "Message",
     "MessageQueue",
@@ -36,6 +37,7 @@ __all__ = [
     "ReceivedMessage",
     "decode_messages",
     "decode_properties",
+    "decode_reply",
     "decompress_body",
     "encode_batch",
     "encode_properties",
@@ -278,6 +280,61 @@ def parse_offset_msg_id(text: str) -> OffsetMessageId:
 
     port, physical_offset = struct.unpack(">iq", raw[-12:])
     return OffsetMessageId(str(ipaddress.ip_address(raw[:-12])), port, physical_offset)
+
+
+class DamagedRecord(NamedTuple):
+    """A record in a broker's reply that is not what was stored."""
+
+    reason: str
+    """What is wrong with it."""
+    position: int
+    """How many whole messages of the reply come before it."""
+    message: ReceivedMessage | None
+    """What its header says, where its fields can be told apart; the body is not to be trusted."""
+
+    def __str__(self) -> str:
+        message = self.message
+        if message is None:
+            return f"record {self.position + 1} of the reply: {self.reason}"
+        return (
+            f"msgId {message.msg_id}, topic {message.topic}, queue {message.queue_id}, offset "
+            f"{message.queue_offset}, broker {message.broker_name}, commit log offset "
+            f"{message.commit_log_offset}: {self.reason}"
+        )
+
+
+def decode_reply(
+    body: bytes, broker_name: str = "", min_offset: int = -1, max_offset: int = -1
+) -> tuple[list[ReceivedMessage], list[DamagedRecord]]:
+    """As `decode_messages`, but checks each record and its body's CRC.
+
+    Returns the whole messages, and the records that are damaged. Nothing of the reply can be read
+    after a record whose size is damaged.
+    """
+    places = damaged_records(body)
+    if not places:
+        return decode_messages(body, broker_name, min_offset, max_offset), []
+    messages: list[ReceivedMessage] = []
+    damaged: list[DamagedRecord] = []
+    end = 0
+    for start, size, reason in places:
+        whole = body[end:start]
+        messages += decode_messages(whole, broker_name, min_offset, max_offset)
+        header = _header(body[start : start + size], broker_name)
+        damaged.append(DamagedRecord(reason, len(messages), header))
+        end = start + size
+    messages += decode_messages(body[end:], broker_name, min_offset, max_offset)
+    return messages, damaged
+
+
+def _header(record: bytes, broker_name: str) -> ReceivedMessage | None:
+    """A damaged record as a message, to say which it is."""
+    try:
+        message = decode_messages(record, broker_name)[0]
+        str(message)  # reads every field
+    except (DecodeError, UnicodeDecodeError):
+        return None
+    return message
 
 
 class _Heads:

@@ -18,9 +18,10 @@ from mqclient.wire.bodies.groups import ConsumerConnection
 from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult
 from mqclient.wire.codes import ResponseCode
 from mqstore.message import (
+    DecodeError,
     OffsetMessageId,
     ReceivedMessage,
-    decode_messages,
+    decode_reply,
     parse_offset_msg_id,
 )
 
@@ -67,7 +68,8 @@ class Messages(Room):
 
         topic: where to look for a unique key; None searches every topic. An offset id that leads
         to nothing is looked up as a unique key if a topic is given, as in RocketMQ.
-        Raises ValueError when the text is neither, BrokerError when no such message is stored.
+        Raises ValueError when the text is neither, BrokerError when no such message is stored,
+        DecodeError when the message came damaged.
         """
         where = parse_offset_msg_id(msg_id)
         if not 0 < where.port < 65536 or where.physical_offset < 0:
@@ -83,7 +85,9 @@ class Messages(Room):
         host = f"[{where.host}]" if ":" in where.host else where.host
         address = f"{host}:{where.port}"
         call = calls.view_message(where.physical_offset)
-        found = decode_messages(await self._channel.ask_broker(address, call))
+        found, damaged = decode_reply(await self._channel.ask_broker(address, call))
+        if damaged:
+            raise DecodeError(f"message {msg_id} from {address} is damaged: {damaged[0]}")
         if not found:
             raise BrokerError(ResponseCode.NO_MESSAGE, f"no message {msg_id}", address)
         return found[0]

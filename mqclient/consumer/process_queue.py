@@ -51,6 +51,7 @@ class ProcessQueue:
         "last_consume_ms",
         "last_pull_ms",
         "next_offset",
+        "pulls_one",
         "queue",
         "template",
     )
@@ -63,9 +64,11 @@ class ProcessQueue:
         """Broker id that the last answer suggested to pull from."""
         self.bytes_held = 0
         self.dropped = False
+        self.pulls_one = False
+        """Whether the next pull asks for one message: it was damaged in the last answer."""
         self.last_pull_ms = 0
         self.last_consume_ms = 0
-        self.template: tuple[tuple[str, int], Template] | None = None
+        self.template: tuple[tuple[str, int, int], Template] | None = None
         """What pulls of it share, after what it was made for."""
         self._pulls: list[_Pull] = []
         self._starts: list[int] = []

@@ -7,10 +7,11 @@ on at once from the broker's offset, as 5.x does, instead of idling for 10 s.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from mqclient.config import ConsumerSettings
+from mqclient.consumer.damage import pass_damage
 from mqclient.consumer.flow import FLOW_CONTROL_DELAY, too_much_held
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.subscription import Subscription
@@ -21,7 +22,7 @@ from mqclient.template import Template, Values
 from mqclient.wire.codes import PullSysFlag, RequestCode, ResponseCode
 from mqclient.wire.frame import Frame
 from mqclient.wire.headers.pull import PullMessageResponseHeader
-from mqstore.message import MessageQueue, ReceivedMessage, decode_messages
+from mqstore.message import DamagedRecord, MessageQueue, ReceivedMessage, decode_reply
 
 __all__ = ["PullAnswer", "Puller", "pull_template", "pull_values", "read_pull_answer"]
 
@@ -53,7 +54,7 @@ _NOT_SUBSCRIBED = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTIO
 class PullAnswer(NamedTuple):
     """What a broker said to a pull. moved: the offset asked for does not exist.
 
-    size: bytes of all messages.
+    size: bytes of all messages. damaged: records that are not what was stored.
     """
 
     messages: list[ReceivedMessage]
@@ -63,6 +64,7 @@ class PullAnswer(NamedTuple):
     suggested_broker_id: int
     moved: bool
     size: int
+    damaged: Sequence[DamagedRecord] = ()
 
 
 def pull_template(
@@ -114,8 +116,9 @@ def read_pull_answer(reply: Any, broker_name: str) -> PullAnswer:
         low, high, next_offset = header.min_offset, header.max_offset, header.next_begin_offset
     else:
         code, next_offset, low, high, broker_id, body = reply
-    messages = decode_messages(body, broker_name, low, high) if code == _SUCCESS else []
-    return PullAnswer(messages, next_offset, low, high, broker_id, code == _OFFSET_MOVED, len(body))
+    messages, damaged = decode_reply(body, broker_name, low, high) if code == _SUCCESS else ([], [])
+    moved, size = code == _OFFSET_MOVED, len(body)
+    return PullAnswer(messages, next_offset, low, high, broker_id, moved, size, damaged)
 
 
 class Puller:
@@ -176,20 +179,21 @@ class Puller:
         answer = read_pull_answer(reply, held.queue.broker_name)
         if answer.moved and len(held):
             return ERROR_DELAY  # move only when nothing of the old place is held any more
-        self._take(held, subscription, answer)
+        self._take(held, subscription, pass_damage(held, answer))
         return self._settings.pull_interval
 
     def _template(self, held: ProcessQueue, subscription: Subscription) -> Template:
         """The queue's template, made anew when its broker or its subscription is another."""
         address = self._client.address_of(held.queue, held.broker_id)
-        made_for = (address, subscription.data.sub_version)
+        count = 1 if held.pulls_one else self._settings.pull_batch
+        made_for = (address, subscription.data.sub_version, count)
         if held.template is None or held.template[0] != made_for:
             template = pull_template(
                 self._client,
                 address,
                 self._settings.group,
                 held.queue,
-                count=self._settings.pull_batch,
+                count=count,
                 suspend_ms=int(self._settings.suspend * 1000),
                 sub_version=subscription.data.sub_version,
                 expression_type=subscription.data.expression_type,

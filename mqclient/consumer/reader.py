@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Self, Unpack
 
 from mqclient.config import ClientOptions, ConsumeFrom, check_start, client_settings
+from mqclient.consumer.damage import pass_damage
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.pull import ERROR_DELAY, pull_template, pull_values, read_pull_answer
 from mqclient.consumer.subscription import Subscription, tag_subscription
@@ -133,7 +134,7 @@ async def _pull_once(
         address,
         TOOLS_GROUP,
         held.queue,
-        count=_PULL_BATCH,
+        count=1 if held.pulls_one else _PULL_BATCH,
         suspend_ms=int(_HOLD * 1000),
         subscription=subscription.data.sub_string,
     )
@@ -142,7 +143,7 @@ async def _pull_once(
         reply = await template.send(values, b"", _HOLD + _ANSWER_GRACE, at_once=True)
     except UnreachableError as error:
         raise template.explain(error) from error.__cause__
-    answer = read_pull_answer(reply, held.queue.broker_name)
+    answer = pass_damage(held, read_pull_answer(reply, held.queue.broker_name))
     held.next_offset, held.broker_id = answer.next_offset, answer.suggested_broker_id
     tags = subscription.tags
     return [message for message in answer.messages if tags is None or message.tags in tags]

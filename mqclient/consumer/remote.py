@@ -26,7 +26,7 @@ from mqclient.wire.bodies.running import (
 from mqclient.wire.codes import RequestCode, ResponseCode
 from mqclient.wire.frame import Frame
 from mqclient.wire.headers.clients import GetConsumerStatusRequestHeader
-from mqstore.message import MessageQueue, ReceivedMessage, decode_messages
+from mqstore.message import MessageQueue, ReceivedMessage, decode_reply
 
 __all__ = ["RemoteControl"]
 
@@ -107,7 +107,10 @@ class RemoteControl:
         """Run the handler on one message; nothing is acknowledged."""
         if request.fields.get("consumerGroup") != self._group:
             return self._unknown_group(request)
-        message = decode_messages(request.body, request.fields.get("brokerName", ""))[0]
+        messages, damaged = decode_reply(request.body, request.fields.get("brokerName", ""))
+        if damaged:
+            return request.reply(ResponseCode.SYSTEM_ERROR, f"damaged message: {damaged[0]}")
+        message = messages[0]
         message.topic = original_topic(message)
         handler = self._handler_of(message.topic)
         if handler is None:

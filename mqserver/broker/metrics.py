@@ -78,6 +78,9 @@ class BrokerMetrics:
         yield self._gauge(
             "storage_message_reserve_time_milliseconds", help_text, reserve_ms, labels
         )
+        damaged = int(figures["damagedRecordsSkipped"])
+        help_text = "Damaged records left out of answers"
+        yield self._counter("storage_damaged_records_skipped", help_text, damaged)
         refused = int(store.refusal() is not None)
         yield self._gauge("storage_refuses_messages", "1 while nothing is stored", refused, labels)
 

@@ -160,14 +160,8 @@ impl<'a> RecordView<'a> {
         let fields = Fields::of(bytes)?;
         let body = fields.body();
         let body_crc = u32::from_be_bytes(fields.array(at::BODY_CRC)?);
-        if check == CheckCrc::Yes && !body.is_empty() {
-            let computed = self::body_crc(body);
-            if computed != body_crc {
-                return Err(RecordError::BodyCrc {
-                    stored: body_crc,
-                    computed,
-                });
-            }
+        if check == CheckCrc::Yes {
+            fields.check_body()?;
         }
         let store_timestamp = fields.store_timestamp;
         let after_hosts = fields.body - fields::TO_BODY;
@@ -241,6 +235,13 @@ impl<'a> Outline<'a> {
             topic: fields.topic()?,
             properties: fields.properties(),
         })
+    }
+
+    /// As [`Self::parse`] for any bytes: compares the body with its checksum, too.
+    #[inline]
+    pub fn parse_checked(bytes: &'a [u8]) -> Result<Self, RecordError> {
+        Fields::of(bytes)?.check_body()?;
+        Self::parse(bytes)
     }
 
     /// The tags code of the record's queue entry: the hash of TAGS, or for a delayed message the

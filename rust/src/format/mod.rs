@@ -13,4 +13,5 @@ pub mod multi_dispatch;
 pub mod properties;
 pub mod registration;
 pub mod remoting;
+pub mod reply_records;
 pub mod signature;

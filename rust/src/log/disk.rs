@@ -28,6 +28,11 @@ pub trait Disk: Send + Sync + 'static {
         None
     }
 
+    /// Whether what [`Disk::resident`] lent is what the file has, as far as it was looked at.
+    fn is_whole(&self) -> bool {
+        true
+    }
+
     /// Writes the slices one behind the other. Readers see the bytes at once; they are durable
     /// after [`Disk::sync`]. The caller has allocated the range.
     fn write_at(&self, offset: u64, slices: &[&[u8]]) -> io::Result<()>;

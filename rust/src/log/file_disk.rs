@@ -12,6 +12,7 @@ use memmap2::{Advice, MmapOptions, MmapRaw};
 use super::PAGE_BYTES;
 use super::disk::{Disk, WarmPace, copy_by_reading};
 use super::fs::{File, OpenOptions};
+use super::lost_pages::Guarded;
 use super::resident::{self, copy_from_map, is_resident, prefetch_append};
 use super::tape::Operation;
 use super::warm::{self, ZEROS, write_zeros};
@@ -41,12 +42,12 @@ pub enum WriteMode {
 #[derive(Debug)]
 pub struct FileDisk {
     file: File,
-    map: Option<MmapRaw>,
+    map: Option<Guarded<MmapRaw>>,
     /// For what is read while it is in memory; None inside if the file cannot be mapped.
-    read_map: OnceLock<Option<MmapRaw>>,
+    read_map: OnceLock<Option<Guarded<MmapRaw>>>,
     /// The file again, past the page cache: to write zeros ahead of [`WriteMode::Write`].
     direct: Option<File>,
-    /// Length of the file, bytes, if it is appended to by `pwrite`.
+    /// Length of the file, bytes, if it is appended to.
     appended_length: Option<u64>,
     /// The directory, synced with the first sync of a file that is new in it.
     directory: Arc<File>,
@@ -78,19 +79,19 @@ impl FileDisk {
         let length = file.metadata()?.len();
         let mut disk = Self::plain(file, directory);
         disk.name_is_durable = AtomicBool::new(!is_new);
+        disk.appended_length = Some(length);
         match mode {
             WriteMode::Map => {
                 let length = usize::try_from(length).map_err(io::Error::other)?;
                 let map = MmapOptions::new().len(length).map_raw(&disk.file)?;
                 // See `warm::warm_map`; a system that refuses is only slower.
                 let _ = map.advise(Advice::Random);
-                disk.map = Some(map);
+                disk.map = Some(map.into());
             }
             WriteMode::Write => {
                 let mut options = OpenOptions::new();
                 // A file system that knows no direct writes does without the zeros.
                 disk.direct = options.write(true).custom_flags(O_DIRECT).open(path).ok();
-                disk.appended_length = Some(length);
             }
         }
         Ok(disk)
@@ -132,7 +133,7 @@ impl FileDisk {
     }
 
     /// Copies into the map. Concurrent calls must not overlap: the log has one writer.
-    fn copy_into_map(map: &MmapRaw, offset: u64, slices: &[&[u8]]) -> io::Result<()> {
+    fn copy_into_map(map: &Guarded<MmapRaw>, offset: u64, slices: &[&[u8]]) -> io::Result<()> {
         let total: usize = slices.iter().map(|slice| slice.len()).sum();
         let start = usize::try_from(offset).map_err(io::Error::other)?;
         if start.checked_add(total).is_none_or(|end| end > map.len()) {
@@ -144,8 +145,8 @@ impl FileDisk {
         let mut at = start;
         for slice in slices {
             // SAFETY: the range was checked against the map's length above. The map is raw, so no
-            // reference to it exists; all reading goes through pread. The blocks are allocated, so
-            // the store cannot fault for lack of space.
+            // reference to it exists. The blocks are allocated, so the store cannot fault for lack
+            // of space; a page that is gone is seen below.
             unsafe {
                 let target = map.as_mut_ptr().add(at);
                 std::ptr::copy_nonoverlapping(slice.as_ptr(), target, slice.len());
@@ -153,14 +154,34 @@ impl FileDisk {
             at += slice.len();
         }
         prefetch_append(map, at, total);
-        Ok(())
+        map.check()
     }
 
-    /// The map to read by, made with the first read: a file nobody reads has none.
-    fn readable_map(&self) -> Option<&MmapRaw> {
-        let open = || MmapOptions::new().map_raw_read_only(&self.file).ok();
+    /// The map to read by, made with the first read: a file nobody reads has none. None once a
+    /// page of it was lost; what the file still has is read without it.
+    fn readable_map(&self) -> Option<&Guarded<MmapRaw>> {
+        let open = || {
+            let map = MmapOptions::new().map_raw_read_only(&self.file);
+            map.ok().map(Guarded::from)
+        };
         let of_readers = || self.read_map.get_or_init(open).as_ref();
-        self.map.as_ref().or_else(of_readers)
+        let map = self.map.as_ref().or_else(of_readers);
+        map.filter(|map| map.is_whole())
+    }
+
+    /// An error if a file that is appended to is shorter than it was: a part of it is gone,
+    /// whether a map noticed or a write made the rest of it again.
+    fn check_length(&self) -> io::Result<()> {
+        let Some(expected) = self.appended_length else {
+            return Ok(());
+        };
+        match self.file.metadata()?.len() {
+            length if length >= expected => Ok(()),
+            length => {
+                let what = format!("the file was truncated from {expected} to {length} bytes");
+                Err(io::Error::other(what))
+            }
+        }
     }
 }
 
@@ -190,7 +211,8 @@ impl Disk for FileDisk {
     }
 
     /// By a map, a third of the price of a read. It is touched only where the pages are in memory
-    /// at that moment: a failing disk answers a read with an error, but a map with a signal.
+    /// at that moment, so that nobody waits for the disk. A page that goes in between reads as
+    /// zeros; then the file is asked, which answers with an error or with what it still has.
     fn copy_from_memory(&self, pieces: &[(u64, usize)], out: &mut Vec<u8>) -> io::Result<bool> {
         let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else {
             return Ok(true);
@@ -203,25 +225,37 @@ impl Disk for FileDisk {
             if !is_resident(map, from, to) {
                 return Ok(false);
             }
+            let start = out.len();
             out.reserve(pieces.iter().map(|(_, bytes)| bytes).sum());
             for &(at, bytes) in pieces {
                 copy_from_map(map, at as usize, bytes, out);
             }
-            Ok(true)
+            if map.is_whole() {
+                return Ok(true);
+            }
+            out.truncate(start);
+            copy_by_reading(self, pieces, out)
         })
     }
 
     /// Not of a file that is appended to by `pwrite`: each of its pages would be a fault.
     fn resident(&self, from: u64, to: u64) -> Option<&[u8]> {
-        let map = match self.appended_length {
-            Some(_) => None,
-            None => self.readable_map(),
+        let is_appended_by_writing = self.appended_length.is_some() && self.map.is_none();
+        let map = match is_appended_by_writing {
+            true => None,
+            false => self.readable_map(),
         }?;
         let operation = Operation::Read(from, to);
         let is_there = self
             .file
             .doing(&operation, || Ok(is_resident(map, from, to)));
         (is_there.ok()? && from <= to).then(|| resident::of_map(map, from, to))
+    }
+
+    fn is_whole(&self) -> bool {
+        let of_readers = || self.read_map.get().and_then(Option::as_ref);
+        let map = self.map.as_ref().or_else(of_readers);
+        map.is_none_or(|map| map.is_whole())
     }
 
     fn write_at(&self, offset: u64, slices: &[&[u8]]) -> io::Result<()> {
@@ -277,13 +311,15 @@ impl Disk for FileDisk {
                 let length = usize::try_from(to - from).map_err(io::Error::other)?;
                 let flush = || {
                     resident::unmap(map, from, to);
-                    map.flush_range(start, length)
+                    map.flush_range(start, length)?;
+                    map.check()
                 };
                 self.file.doing(&Operation::Sync(from, to), flush)?;
             }
             Some(_) => {}
             None => self.file.sync_data()?,
         }
+        self.check_length()?;
         if !self.name_is_durable.load(Ordering::Acquire) {
             self.directory.sync_all()?;
             self.name_is_durable.store(true, Ordering::Release);
@@ -361,6 +397,60 @@ mod tests {
             disk.sync(from, to).unwrap();
             assert_eq!(disk.resident(0, to), Some(&expected[..]));
             assert_eq!(std::fs::read(&path).unwrap()[..expected.len()], expected);
+        }
+    }
+
+    fn truncated_while_open() -> (tempfile::TempDir, std::fs::File, FileDisk) {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("file");
+        std::fs::write(&path, vec![7; 1 << 20]).unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let disk = appending(&path, WriteMode::Map);
+        (root, file, disk)
+    }
+
+    #[test]
+    fn an_append_to_a_truncated_file_fails() {
+        let (_root, file, disk) = truncated_while_open();
+        disk.write_at(0, &[b"record"]).unwrap();
+        file.set_len(8_192).unwrap();
+        disk.write_at(100, &[b"a page that is there"]).unwrap();
+        let error = disk.write_at(100_000, &[b"lost"]).unwrap_err();
+        assert!(error.to_string().contains("truncated"), "{error}");
+        assert!(disk.write_at(200, &[b"refused"]).is_err());
+        assert!(disk.sync(0, 100).is_err());
+        let mut read = [0; 6];
+        assert_eq!(disk.read_at(0, &mut read).unwrap(), 6);
+        let mut out = Vec::new();
+        assert!(disk.copy_from_memory(&[(0, 6)], &mut out).unwrap());
+        assert_eq!((&read, &out[..]), (b"record", &b"record"[..]));
+    }
+
+    #[test]
+    fn bytes_that_were_lent_and_lost_are_noticed() {
+        let (_root, file, disk) = truncated_while_open();
+        let lent = disk.resident(0, 100_000).unwrap();
+        file.set_len(0).unwrap();
+        assert!(disk.is_whole());
+        assert_eq!(lent[99_999], 0);
+        assert!(!disk.is_whole());
+        assert!(disk.resident(0, 10).is_none());
+        assert!(!disk.copy_from_memory(&[(0, 10)], &mut Vec::new()).unwrap());
+    }
+
+    #[test]
+    fn a_sync_notices_a_file_that_is_shorter() {
+        for mode in [WriteMode::Map, WriteMode::Write] {
+            let root = tempfile::tempdir().unwrap();
+            let path = root.path().join("file");
+            std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+            let disk = appending(&path, mode);
+            disk.write_at(0, &[b"record"]).unwrap();
+            disk.sync(0, 6).unwrap();
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.set_len(4_096).unwrap();
+            let error = disk.sync(0, 6).unwrap_err();
+            assert!(error.to_string().contains("truncated"), "{error}");
         }
     }
 

@@ -8,6 +8,7 @@ mod file_disk;
 pub mod fs;
 #[cfg(test)]
 pub(crate) mod gated;
+mod lost_pages;
 mod memory;
 mod recording;
 mod resident;
@@ -25,6 +26,7 @@ pub use directory::Directory;
 pub use disk::{Access, Disk, FileInfo, Files, WarmPace, is_full};
 pub use faulting::{Faulting, FaultingDisk, Faults};
 pub use file_disk::{FileDisk, WriteMode};
+pub(crate) use lost_pages::Guarded;
 pub use memory::{Memory, MemoryDisk};
 pub use recording::{Event, Recording, RecordingDisk};
 pub use segments::{Removed, Segments};

@@ -28,7 +28,8 @@ pub(super) fn is_resident(map: &MmapRaw, from: u64, to: u64) -> bool {
     asked == 0 && states[..pages].iter().all(|state| state & 1 != 0)
 }
 
-/// Appends bytes of a map, which has them, to `out`.
+/// Appends bytes of a map, which has them, to `out`. The caller asks afterwards whether the map is
+/// whole.
 pub(super) fn copy_from_map(map: &MmapRaw, at: usize, bytes: usize, out: &mut Vec<u8>) {
     assert!(
         at + bytes <= map.len(),
@@ -44,7 +45,8 @@ pub(super) fn copy_from_map(map: &MmapRaw, at: usize, bytes: usize, out: &mut Ve
     }
 }
 
-/// Bytes of a map, which has them; the caller knows that nobody writes there.
+/// Bytes of a map, which has them; the caller knows that nobody writes there, and whoever uses them
+/// asks afterwards whether the map is whole.
 pub(super) fn of_map(map: &MmapRaw, from: u64, to: u64) -> &[u8] {
     assert!(
         from <= to && to <= map.len() as u64,

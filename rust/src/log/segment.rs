@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::PAGE_BYTES;
 use super::disk::Disk;
+use super::view::Lender;
 
 /// What the writer grants itself at a time when it runs ahead of the allocation thread.
 const GRANT_BYTES: u64 = 64 << 10;
@@ -27,6 +28,12 @@ pub struct Segment<D> {
     reserved: AtomicU64,
     /// Held while `reserved` moves: reserving may write zeros.
     reserving: Mutex<()>,
+}
+
+impl<D: Disk> Lender for Segment<D> {
+    fn is_whole(&self) -> bool {
+        self.disk.is_whole()
+    }
 }
 
 impl<D: Disk> Segment<D> {

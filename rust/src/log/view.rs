@@ -1,14 +1,25 @@
 //! Bytes of a file that are in memory, looked at where they are.
 
-use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 
+/// Lends bytes of a file where they are mapped.
+pub(super) trait Lender: Send + Sync {
+    /// Whether the file still has every page that was looked at.
+    fn is_whole(&self) -> bool;
+}
+
 /// Bytes of a file of the log, which stays mapped as long as this is there.
-#[derive(Debug)]
 pub struct View {
     bytes: *const [u8],
     /// Who lent them.
-    _owner: Arc<dyn Any + Send + Sync>,
+    owner: Arc<dyn Lender>,
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").finish_non_exhaustive()
+    }
 }
 
 // SAFETY: the bytes are only read, and their owner may be let go of by any thread.
@@ -18,14 +29,14 @@ unsafe impl Sync for View {}
 
 impl View {
     /// What `lend` gives of the owner.
-    pub(super) fn of<T: Send + Sync + 'static>(
+    pub(super) fn of<T: Lender + 'static>(
         owner: &Arc<T>,
         lend: impl FnOnce(&T) -> Option<&[u8]>,
     ) -> Option<Self> {
         let bytes: *const [u8] = lend(owner)?;
         Some(Self {
             bytes,
-            _owner: Arc::clone(owner) as Arc<dyn Any + Send + Sync>,
+            owner: Arc::clone(owner) as Arc<dyn Lender>,
         })
     }
 
@@ -35,6 +46,12 @@ impl View {
         // SAFETY: lent by a shared borrow of the owner, of which nobody gets another kind while
         // this holds it.
         unsafe { &*self.bytes }
+    }
+
+    /// Whether the bytes that were looked at are the file's: a page that a failing disk or a
+    /// truncated file took away reads as zeros. Asked after they were used.
+    pub fn is_whole(&self) -> bool {
+        self.owner.is_whole()
     }
 }
 

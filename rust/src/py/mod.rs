@@ -15,6 +15,7 @@ mod inbox;
 mod logging;
 mod offline;
 mod rebuild;
+mod records;
 mod registration;
 mod request;
 mod server;
@@ -52,6 +53,8 @@ mod _core {
     use super::offline::{Report, Scan, json_lines};
     #[pymodule_export]
     use super::rebuild::{RepairReport, rebuild};
+    #[pymodule_export]
+    use super::records::damaged_records;
     #[pymodule_export]
     use super::registration::{read_registration, unpack_registration, write_topic_table};
     #[pymodule_export]

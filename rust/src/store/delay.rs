@@ -18,6 +18,7 @@ use std::time::Duration;
 use super::consume_queue::ConsumeQueue;
 use super::consume_queues::ConsumeQueues;
 use super::delay_offsets::DelayOffsets;
+use super::record_check::{DamagedRecords, Place};
 use super::redeliver::{Spans, real_request};
 use super::signal::{Signal, Woken};
 use super::state::State;
@@ -62,6 +63,7 @@ pub(crate) struct Delay {
     read_failures: AtomicU32,
     /// Told of each message that was delivered.
     listener: OnceLock<DeliveryListener>,
+    damaged: Arc<DamagedRecords>,
 }
 
 /// When a level wants its next turn.
@@ -97,7 +99,14 @@ impl Delay {
             offsets,
             read_failures: AtomicU32::new(0),
             listener: OnceLock::new(),
+            damaged: Arc::default(),
         })
+    }
+
+    /// Counts damaged records there, with those that others meet.
+    pub(crate) fn counting(mut self, damaged: Arc<DamagedRecords>) -> Self {
+        self.damaged = damaged;
+        self
     }
 
     /// A message arrived in a queue of the schedule topic, which ends at `max_offset` now. Behind
@@ -192,7 +201,8 @@ impl Delay {
         };
         let mut spans = Spans::new(&entries);
         for (offset, entry) in (offset..).zip(&entries) {
-            let Some(log_end) = self.deliver(level - 1, entry, &mut spans, delivery) else {
+            let place = waiting_at(level - 1, offset);
+            let Some(log_end) = self.deliver(place, entry, &mut spans, delivery) else {
                 return Next::At(now_ms + RETRY_MS);
             };
             self.offsets.advance(level, offset + 1, log_end);
@@ -225,7 +235,7 @@ impl Delay {
         }
         let mut codes = queue.tags_codes(ReadMode::Wait);
         let mut due = Vec::with_capacity(units.len() / ENTRY_BYTES);
-        for entry in QueueEntry::decode_all(&units) {
+        for (offset, entry) in (offset..).zip(QueueEntry::decode_all(&units)) {
             // A filler stands for no message.
             let due_ms = if entry.is_filler() {
                 now_ms
@@ -233,7 +243,8 @@ impl Delay {
                 self.levels.believed_due_ms(level, code, now_ms)
             } else {
                 // The extension lost it; the record knows when it was stored.
-                self.due_by_record(level, &entry, now_ms, delivery)
+                let place = waiting_at(level - 1, offset);
+                self.due_by_record((level, place), &entry, now_ms, delivery)
             };
             if due_ms > now_ms {
                 return Ok((due, Next::At(due_ms)));
@@ -245,23 +256,23 @@ impl Delay {
 
     fn due_by_record(
         &self,
-        level: i32,
+        (level, place): (i32, Place<'_>),
         entry: &QueueEntry,
         now_ms: i64,
         delivery: &impl Delivery,
     ) -> i64 {
         let mut spans = Spans::new(std::slice::from_ref(entry));
-        let record = spans.record(entry, delivery).ok().flatten();
-        record.map_or(now_ms, |record| {
-            self.levels.deliver_at_ms(level, record.store_timestamp_ms)
-        })
+        match spans.record(entry, place, delivery) {
+            Ok(Ok(record)) => self.levels.deliver_at_ms(level, record.store_timestamp_ms),
+            _ => now_ms,
+        }
     }
 
     /// Stores the message in its real topic; one that cannot be delivered is skipped. Returns where
     /// it ends in the log, 0 if skipped, None if it has to be tried again.
     fn deliver(
         &self,
-        queue_id: i32,
+        place: Place<'_>,
         entry: &QueueEntry,
         spans: &mut Spans<'_>,
         delivery: &impl Delivery,
@@ -270,18 +281,21 @@ impl Delay {
         if entry.is_filler() {
             return Some(0);
         }
-        let record = match spans.record(entry, delivery) {
+        let record = match spans.record(entry, place, delivery) {
             Ok(record) => record,
             Err(error) => return self.read_failed(offset, &error),
         };
         self.read_failures.store(0, Ordering::Relaxed);
-        let Some(record) = record else {
-            tracing::error!(offset, "a delayed message is gone or damaged, skipping it");
-            return Some(0);
+        let record = match record {
+            Ok(record) => record,
+            Err(wrong) => {
+                self.damaged.note(offset, Some(place), wrong);
+                return Some(0);
+            }
         };
         let put = |request: &PutRequest<'_>| {
             let result = delivery.put(request);
-            self.tell(queue_id, request.topic, &result);
+            self.tell(place.queue_id, request.topic, &result);
             result
         };
         let Some(result) = real_request(&record, put) else {
@@ -307,6 +321,15 @@ impl Delay {
         let is_final = failures >= READ_FAILURES_MAX;
         tracing::error!(offset, %error, is_skipped = is_final, "cannot read a delayed message");
         is_final.then_some(0)
+    }
+}
+
+/// Where a message of a level waits.
+fn waiting_at(queue_id: i32, queue_offset: i64) -> Place<'static> {
+    Place {
+        topic: SCHEDULE_TOPIC,
+        queue_id,
+        queue_offset,
     }
 }
 

@@ -155,7 +155,7 @@ impl Derived {
         loop {
             // First: after a full disk it may be so already.
             if self.batch.is_full() {
-                self.publish(walk.offset(), listener)?;
+                self.publish_from(walk, listener)?;
             }
             let offset = walk.offset();
             match walk.steps(log, limit).map_err(log_error(offset))? {
@@ -167,9 +167,20 @@ impl Derived {
                         what: format!("no record at physical offset {offset} of the written log"),
                     });
                 }
-                Step::End => return self.publish(walk.offset(), listener),
+                Step::End => return self.publish_from(walk, listener),
             }
         }
+    }
+
+    /// As [`Self::publish`], unless what was taken in is not what the log has.
+    fn publish_from(
+        &mut self,
+        walk: &mut Walk,
+        listener: Option<&Listener>,
+    ) -> Result<(), StoreError> {
+        let offset = walk.offset();
+        walk.check().map_err(log_error(offset))?;
+        self.publish(offset, listener)
     }
 
     /// Adds records to their queues and the index.

@@ -12,7 +12,7 @@ use crate::format::index::{
     ENTRY_BYTES, HEADER_BYTES, IndexEntry, IndexHeader, IndexLayout, SLOT_BYTES,
 };
 use crate::log::fs::{File, OpenOptions};
-use crate::log::{Access, Operation, warm_map};
+use crate::log::{Access, Guarded, Operation, warm_map};
 
 /// Blocks of entries are allocated ahead in steps of this many bytes, so that storing through
 /// the map cannot fault on a full disk.
@@ -180,7 +180,7 @@ impl IndexFile {
 #[derive(Debug)]
 pub(crate) struct ActiveIndexFile {
     file: Arc<IndexFile>,
-    map: MmapMut,
+    map: Guarded<MmapMut>,
     header: IndexHeader,
     /// Bytes from the start of the file that have blocks.
     allocated: u64,
@@ -197,7 +197,7 @@ impl ActiveIndexFile {
         let map = unsafe { MmapMut::map_mut(&file.file)? };
         let mut active = Self {
             file,
-            map,
+            map: map.into(),
             header,
             allocated: 0,
         };
@@ -230,7 +230,9 @@ impl ActiveIndexFile {
         self.touch_slots(keys);
         let added = keys.iter().try_for_each(|key| self.add_one(key));
         let header = self.header.encode();
-        let stored = added.and_then(|()| self.store(0, &header));
+        let stored = added
+            .and_then(|()| self.store(0, &header))
+            .and_then(|()| self.map.check());
         stored.map_err(io_error(self.file.path()))?;
         Ok(keys.len())
     }

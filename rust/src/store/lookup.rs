@@ -1,6 +1,7 @@
 //! Finding messages by physical offset, by key and by time; and the bounds of queues.
 
 use super::read::{Reader, is_within};
+use super::record_check::{self, Wrong};
 use super::time_search;
 use super::types::{QueryResult, ReadMode, WouldBlock};
 use crate::format::consume_queue::QueueEntry;
@@ -15,7 +16,8 @@ const GUESS_BYTES: usize = 4_096;
 const QUERY_ROUNDS: usize = 3;
 
 impl<F: Files> Reader<F> {
-    /// See [`crate::store::Store::get_at`].
+    /// See [`crate::store::Store::get_at`]. No queue entry says what should be there, so a record
+    /// that is damaged in its size or its magic is none.
     pub(crate) fn get_at(
         &self,
         physical_offset: i64,
@@ -26,6 +28,28 @@ impl<F: Files> Reader<F> {
             0 => self.log.min_offset().cast_signed(),
             other => other,
         };
+        let mut wrong = None;
+        for _ in 0..2 {
+            match self.record_at(offset, mode)? {
+                None => return Ok(None),
+                Some(Ok(bytes)) => return Ok(Some(bytes)),
+                // Once more, by the threads that may wait for the disk.
+                Some(Err(_)) if mode == ReadMode::NoWait => return Err(WouldBlock),
+                Some(Err(found)) => wrong = Some(found),
+            }
+        }
+        if let Some(wrong) = wrong {
+            self.damaged.note(offset, None, wrong);
+        }
+        Ok(None)
+    }
+
+    /// The record at an offset, or what is wrong with it; None for no record at all.
+    fn record_at(
+        &self,
+        offset: i64,
+        mode: ReadMode,
+    ) -> Result<Option<Result<Vec<u8>, Wrong>>, WouldBlock> {
         let mut bytes = vec![0; GUESS_BYTES];
         let read = self.read_log(offset, mode, &mut bytes)?.unwrap_or(0);
         let Head::Record(size) = Head::parse(&bytes[..read.min(BLANK_BYTES)]) else {
@@ -46,9 +70,12 @@ impl<F: Files> Reader<F> {
                 return Ok(None);
             }
         }
-        let is_record = RecordView::parse(&bytes, CheckCrc::No)
-            .is_ok_and(|record| record.physical_offset == offset);
-        Ok(is_record.then_some(bytes))
+        let checked = record_check::check(&bytes, offset).map(drop);
+        // What lies in a body may look like a record, and anybody may ask for any offset.
+        Ok(match checked {
+            Err(Wrong::Position { .. }) => None,
+            checked => Some(checked.map(|()| bytes)),
+        })
     }
 
     /// See [`crate::store::Store::query`].

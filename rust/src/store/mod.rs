@@ -81,12 +81,15 @@ mod queue_offsets;
 mod rates;
 mod read;
 mod read_ahead;
+#[cfg(test)]
+mod read_damage_tests;
 mod read_records;
 mod read_sql;
 #[cfg(test)]
 mod read_tests;
 mod recent;
 pub mod recognise;
+mod record_check;
 mod recover;
 mod redeliver;
 mod runtime;

@@ -32,6 +32,7 @@ use super::put::{Puts, Redelivery};
 use super::queue_offsets::QueueOffsets;
 use super::rates::Rates;
 use super::read::Reader;
+use super::record_check::DamagedRecords;
 use super::recover::{Marker, Recovered, Recovery};
 use super::settings::Settings;
 use super::space::Space;
@@ -126,7 +127,8 @@ impl Parts<'_> {
             self.clock(),
             &state,
         )?;
-        let delay = Arc::new(delay);
+        let damaged: Arc<DamagedRecords> = Arc::default();
+        let delay = Arc::new(delay.counting(Arc::clone(&damaged)));
         self.mark_open()?;
         let flusher = self.flusher(&acks, &space, recovered.last_store_timestamp_ms);
         let (puts, allocator) = self.puts(flusher, &queues)?;
@@ -135,7 +137,8 @@ impl Parts<'_> {
             Arc::clone(&queues),
             index.clone(),
             &self.settings,
-        );
+        )
+        .counting(damaged);
         let upkeep = Upkeep {
             clock: self.clock(),
             acks: Arc::clone(&acks),

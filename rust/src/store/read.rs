@@ -7,7 +7,8 @@ use super::consume_queue_ext::ExtReader;
 use super::consume_queues::ConsumeQueues;
 use super::index::IndexFiles;
 use super::read_ahead::ReadAhead;
-use super::read_records::Records;
+use super::read_records::{Records, Run};
+use super::record_check::DamagedRecords;
 use super::settings::Settings;
 use super::types::{GetRequest, GetResult, GetStatus, ReadMode, TagFilter, WouldBlock};
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
@@ -23,6 +24,7 @@ pub(crate) struct Reader<F: Files> {
     pub(super) index: Option<Arc<IndexFiles>>,
     pub(super) limits: Limits,
     pub(super) ahead: ReadAhead,
+    pub(super) damaged: Arc<DamagedRecords>,
 }
 
 /// How much one read may return.
@@ -70,7 +72,19 @@ impl<F: Files> Reader<F> {
             index,
             limits,
             ahead: ReadAhead::default(),
+            damaged: Arc::default(),
         }
+    }
+
+    /// Counts damaged records there, with those that others meet.
+    pub(crate) fn counting(mut self, damaged: Arc<DamagedRecords>) -> Self {
+        self.damaged = damaged;
+        self
+    }
+
+    /// How many times a damaged record was left out of an answer.
+    pub(crate) fn damaged_skipped(&self) -> u64 {
+        self.damaged.skipped()
     }
 
     /// See [`crate::store::Store::get`]. Who may wait for the disk does so only for what is not in
@@ -160,7 +174,7 @@ impl<F: Files> Reader<F> {
         if request.mode == ReadMode::Wait {
             self.read_ahead(&selection.entries);
         }
-        let read = self.read_records(&selection.entries, request.mode, out)?;
+        let read = self.read_records(Run::of(request, &selection), request.mode, out)?;
         Ok(Some((selection, read)))
     }
 

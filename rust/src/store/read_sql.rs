@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use super::consume_queue::ConsumeQueue;
 use super::consume_queue_ext::ExtReader;
 use super::read::{Reader, Selection};
-use super::read_records::Records;
+use super::read_records::{Records, Run};
 use super::types::{GetRequest, ReadMode, TagFilter, WouldBlock};
 use crate::format::bloom;
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
@@ -123,7 +123,9 @@ impl<F: Files> Reader<F> {
                 continue;
             }
             let at = out.len();
-            match self.read_run(std::slice::from_ref(&entry), request.mode, out)? {
+            let one = std::slice::from_ref(&entry);
+            let run = Run::new(request, one, std::slice::from_ref(&place));
+            match self.read_run(run, request.mode, out)? {
                 // The next pull begins with the message that could not be read.
                 None => {
                     selection.places.push(place);

@@ -3,9 +3,10 @@
 use std::io;
 
 use super::delay::Delivery;
+use super::record_check::{self, Place, Wrong};
 use super::types::PutRequest;
 use crate::format::consume_queue::QueueEntry;
-use crate::format::message::{BLANK_BYTES, CheckCrc, Head, RecordView, SCHEDULE_TOPIC};
+use crate::format::message::{BLANK_BYTES, CheckCrc, Head, RecordView};
 use crate::format::properties;
 
 /// Half messages are never delivered from there.
@@ -33,22 +34,34 @@ impl<'a> Spans<'a> {
         }
     }
 
-    /// The record of a unit, which is one of the given ones behind those asked for before. None if
-    /// it is gone, damaged, or not of the schedule topic.
+    /// The record of a unit, which is one of the given ones behind those asked for before, at its
+    /// place in the schedule topic; or what is wrong with it, after it was read once more. A damaged
+    /// body would get a new checksum and be taken for a good one.
     pub(crate) fn record(
         &mut self,
         entry: &QueueEntry,
+        place: Place<'_>,
         delivery: &impl Delivery,
-    ) -> io::Result<Option<RecordView<'_>>> {
+    ) -> io::Result<Result<RecordView<'_>, Wrong>> {
         if self.slice(entry).is_none() {
             self.read(entry, delivery)?;
         }
-        // A damaged body would get a new checksum and be taken for a good one.
-        let parse = |bytes| RecordView::parse(bytes, CheckCrc::Yes).ok();
-        let is_it = |record: &RecordView<'_>| {
-            record.physical_offset == entry.physical_offset && record.topic == SCHEDULE_TOPIC
+        if self.check(entry, place).is_err() {
+            self.read(entry, delivery)?;
+        }
+        if let Err(wrong) = self.check(entry, place) {
+            return Ok(Err(wrong));
+        }
+        let bytes = self.slice(entry).unwrap_or_default();
+        Ok(RecordView::parse(bytes, CheckCrc::No).map_err(Wrong::from))
+    }
+
+    fn check(&self, entry: &QueueEntry, place: Place<'_>) -> Result<(), Wrong> {
+        let Some(bytes) = self.slice(entry) else {
+            let size = usize::try_from(entry.size_bytes).unwrap_or(0);
+            return Err(Wrong::Short { size });
         };
-        Ok(self.slice(entry).and_then(parse).filter(is_it))
+        record_check::check_queued(bytes, entry.physical_offset, place)
     }
 
     fn slice(&self, entry: &QueueEntry) -> Option<&[u8]> {
@@ -120,7 +133,7 @@ pub(crate) fn real_request<R>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::message::Version;
+    use crate::format::message::{SCHEDULE_TOPIC, Version};
 
     #[test]
     fn only_a_message_with_a_real_topic_is_delivered() {

@@ -55,6 +55,8 @@ fn log_figures(store: &Store, table: &mut Table) {
     table.put("dispatchMaxBuffer", 0);
     table.put("dispatchSkippedRecords", progress.skipped());
     table.put("healedDamages", store.healed);
+    let damaged = store.reader.damaged_skipped();
+    table.put("damagedRecordsSkipped", damaged);
     let unflushed = end.saturating_sub(store.puts.flusher.acks.flushed());
     table.put("remainHowManyDataToFlush", readable(unflushed));
     table.put("pageCacheLockTimeMills", store.lock_held_ms());

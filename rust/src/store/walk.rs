@@ -132,6 +132,8 @@ pub(crate) struct Walk {
     buffer: Vec<u8>,
     /// What the chunk is instead of the buffer, while there.
     view: Option<View>,
+    /// A page of a view was lost while it was looked at.
+    is_torn: bool,
     /// Bytes of the chunk.
     filled: usize,
     /// Offset of the chunk's first byte.
@@ -147,10 +149,33 @@ impl Walk {
             at: offset,
             buffer: Vec::new(),
             view: None,
+            is_torn: false,
             filled: 0,
             buffered_from: offset,
             next_file: offset,
         }
+    }
+
+    /// An error if anything that was given since the last call was not what the log has: a page
+    /// that is looked at where it is may be lost to a failing disk or a truncated file. Asked
+    /// before anybody sees what was made of it.
+    pub(crate) fn check(&mut self) -> io::Result<()> {
+        self.end_view();
+        match std::mem::take(&mut self.is_torn) {
+            false => Ok(()),
+            true => Err(io::Error::other("a page of the log is gone")),
+        }
+    }
+
+    fn end_view(&mut self) {
+        if let Some(view) = &self.view {
+            self.is_torn |= !view.is_whole();
+        }
+    }
+
+    fn set_view(&mut self, view: Option<View>) {
+        self.end_view();
+        self.view = view;
     }
 
     /// Where the next step starts.
@@ -239,7 +264,7 @@ impl Walk {
 
     /// Throws away what was read, because the log may have changed since.
     pub(crate) fn forget(&mut self) {
-        self.view = None;
+        self.set_view(None);
         self.filled = 0;
         self.buffered_from = self.at;
         self.next_file = self.at;
@@ -286,7 +311,7 @@ impl Walk {
         if self.buffer.len() < count {
             self.buffer.resize(count, 0);
         }
-        self.view = None;
+        self.set_view(None);
         self.filled = 0;
         self.buffered_from = self.at;
         self.filled = log.read_at(self.at, &mut self.buffer[..count])?;
@@ -299,7 +324,7 @@ impl Walk {
         if let Some(view) = log.view(self.at, room.min(VIEW_BYTES)) {
             self.filled = view.bytes().len();
             self.buffered_from = self.at;
-            self.view = Some(view);
+            self.set_view(Some(view));
         }
     }
 }

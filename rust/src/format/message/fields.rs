@@ -114,6 +114,17 @@ impl<'a> Fields<'a> {
         &self.bytes[self.body..self.topic_length]
     }
 
+    /// Compares the body with its checksum, which is 0 for an empty one.
+    #[inline]
+    pub(super) fn check_body(&self) -> Result<(), RecordError> {
+        let stored = u32::from_be_bytes(self.array(at::BODY_CRC)?);
+        let computed = super::body_crc(self.body());
+        match computed == stored {
+            true => Ok(()),
+            false => Err(RecordError::BodyCrc { stored, computed }),
+        }
+    }
+
     #[inline]
     pub(super) fn topic(&self) -> Result<&'a str, RecordError> {
         let topic = &self.bytes[self.topic..self.properties - 2];

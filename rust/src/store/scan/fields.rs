@@ -107,9 +107,9 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Whether the body is as its checksum says; an empty one has none.
+    /// Whether the body is as its checksum says, which is 0 for an empty one.
     pub(super) fn is_sound(&self) -> bool {
-        self.body.is_empty() || body_crc(self.body) == self.stored_crc()
+        body_crc(self.body) == self.stored_crc()
     }
 
     /// Whether the body is compressed.
