@@ -14,8 +14,7 @@ use crate::filter::Sql;
 use crate::format::remoting::HeaderLimits;
 use crate::server::{
     BrokerRow, Change, DataPlane, FilterRow, FrameLimits, GroupFilter, GroupRow, Kind, LockLimits,
-    Settings,
-    StoredReplies, Subscription, SubscriptionRow, TopicRow,
+    Settings, StoredReplies, Subscription, SubscriptionRow, TopicRow,
 };
 use crate::store::Marks;
 
