@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from mqclient.wire.bodies.common import DataVersion
 from mqserver.config.load import AnyPath, Loaded, SettingsError
-from mqserver.config.overrides import Overrides
 from mqserver.config.table import Setting, shown_of
 from mqserver.config.text import parse
 from mqserver.replies import Refused
@@ -39,7 +38,7 @@ class OnlineSettings:
         check_all: Callable[[Loaded], object],
     ) -> None:
         self._loaded = loaded
-        self._overrides = Overrides(path)
+        self._path = path
         self._changed = changed
         self._check_all = check_all
         self._lock = threading.Lock()
@@ -95,14 +94,16 @@ class OnlineSettings:
             warnings=[],
         )
         for key, text in accepted.items():
-            ahead.apply(key, text, self._overrides.path)
+            ahead.apply(key, text, str(self._path))
+        from mqserver.config.overrides import Overrides  # a start needs none
+
         try:
             self._check_all(ahead)
-            self._overrides.save(accepted)
+            Overrides(self._path).save(accepted)
         except SettingsError as error:
             raise Refused(SYSTEM_ERROR, str(error)) from None
         except OSError as error:
-            remark = f"cannot save {self._overrides.path}: {error}"
+            remark = f"cannot save {self._path}: {error}"
             raise Refused(SYSTEM_ERROR, remark) from None
         self._loaded.values, self._loaded.origins = ahead.values, ahead.origins
         self._changed(self._loaded)

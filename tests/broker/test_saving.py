@@ -2,7 +2,11 @@
 
 import threading
 
+import pytest
+
 from mqserver.broker.state.saving import Saver
+from mqserver.services import Services
+from tests.waiting import until
 
 
 def test_a_failed_save_is_tried_again_without_another_change() -> None:
@@ -23,3 +27,25 @@ def test_a_failed_save_is_tried_again_without_another_change() -> None:
     assert written.wait(30.0)
     saver.stop()
     assert tries == 3
+
+
+def test_a_save_that_fails_while_its_caller_waits_is_tried_again_too() -> None:
+    written = threading.Event()
+    is_full = True
+
+    def save(_name: str, _text: bytes) -> None:
+        if is_full:
+            raise OSError("no space left")
+        written.set()
+
+    services = Services()
+    saver = Saver(save, services)
+    saver.add("topics.json", lambda: b"x")
+    saver.start()
+    with pytest.raises(OSError):
+        saver.save_now("topics.json")
+    assert "topics.json cannot be saved" in (services.unready() or "")
+    is_full = False
+    assert written.wait(30.0)
+    assert until(lambda: services.unready() is None)
+    saver.stop()

@@ -60,7 +60,7 @@ class Saver:
     def save_now(self, name: str) -> None:
         """Save this file before returning; callers that wait at once share one write.
 
-        Raises OSError.
+        Raises OSError; then the file is saved later, as one that was marked.
         """
         with self._lock:
             self._dirty.discard(name)
@@ -70,8 +70,16 @@ class Saver:
             if self._covered[name] >= mine:
                 return
             covered = self._asked[name]
-            self._save(name, self._renders[name]())
+            try:
+                self._save(name, self._renders[name]())
+            except Exception as error:
+                self._put_off(name, error)
+                raise
             self._covered[name] = covered
+            self._failed.discard(name)
+            if not self._failed:
+                self._pause_s = DELAY_S
+                self._services.succeeded(THREAD)
 
     def when_saved(self, name: str, done: Callable[[Exception | None], None]) -> None:
         """Save this file at once, without waiting: `done` is called when it is, or why it is not.
@@ -124,17 +132,11 @@ class Saver:
         try:
             self.save_now(name)
         except OSError as error:
-            self._put_off(name, error)
             log.error("cannot save %s, tried again in %.1f s: %s", name, self._pause_s, error)
             return error
         except Exception as error:  # whoever waits must hear of it, and the thread must go on
-            self._put_off(name, error)
             log.exception("cannot save %s, tried again in %.1f s", name, self._pause_s)
             return error
-        self._failed.discard(name)
-        if not self._failed:
-            self._pause_s = DELAY_S
-            self._services.succeeded(THREAD)
         return None
 
     def _put_off(self, name: str, error: Exception) -> None:
@@ -143,3 +145,4 @@ class Saver:
         self._services.failed(THREAD, f"{name} cannot be saved: {error}")
         self._pause_s = min(self._pause_s * 2, RETRY_MAX_S)
         self._retry_at = time.monotonic() + self._pause_s
+        self._wake.set()

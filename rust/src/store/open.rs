@@ -115,9 +115,7 @@ impl Parts<'_> {
         } = recovered;
         let acks = Arc::new(Acks::new(self.clock(), log_end));
         let settings = &self.settings;
-        let space = Space::with_ratios(self.root, settings.min_free_bytes, &settings.cleaning);
-        let space = Arc::new(space);
-        space.refresh();
+        let space = self.space();
         let state = Arc::new(State::new(self.root));
         let lmq_enabled = self.settings.multi_dispatch.lmq_enabled;
         let offsets = Arc::new(Offsets::load(&state, lmq_enabled)?);
@@ -178,6 +176,13 @@ impl Parts<'_> {
         };
         store.listen();
         Ok(store)
+    }
+
+    fn space(&self) -> Arc<Space> {
+        let settings = &self.settings;
+        let space = Space::with_ratios(self.root, settings.min_free_bytes, &settings.cleaning);
+        space.refresh();
+        Arc::new(space)
     }
 
     /// From here on the store looks open; what fails before leaves a closed store closed.
