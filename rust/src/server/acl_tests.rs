@@ -185,7 +185,11 @@ fn a_white_address_makes_nobody_an_admin() {
         rules.white = anybody();
         rules.white_skips_signature = skips;
         rules.accounts.get_mut("rocketuser").unwrap().white = anybody();
-        why(&table(rules), &signed(code, key, &[], SECRET), "192.0.2.1:5")
+        why(
+            &table(rules),
+            &signed(code, key, &[], SECRET),
+            "192.0.2.1:5",
+        )
     };
     for skips in [false, true] {
         for code in [17, 25, 50, 200] {
