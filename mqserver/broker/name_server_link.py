@@ -59,7 +59,8 @@ class Link:
 
     A NameServer takes no rows of a version that it has. So each registration holds all that
     changed up to its version, and the next one waits for its answer: the whole table at first,
-    after a failure and in each period, else the rows that changed.
+    after a failure and in each period, else the rows that changed. After such parts the whole
+    table has a version of its own: it undoes what was changed at the NameServer alone (205, 327).
 
     trouble: why the NameServer did not answer the last time, None if it did. is_late: it has not
     answered yet when somebody stopped waiting for it.
@@ -71,8 +72,9 @@ class Link:
         self.is_late = False
         self._office = office
         self._knows_all = False
-        self._is_due = True
+        self._due_at = 0.0
         self._changed: set[str] = set()
+        self._has_parts = False
         self._wake = asyncio.Event()
         self._turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._first = self._turn
@@ -99,7 +101,7 @@ class Link:
 
     def register_all(self) -> None:
         """Have the whole table registered now."""
-        self._is_due = True
+        self._due_at = 0.0
         self._wake.set()
 
     def lost(self) -> None:
@@ -118,22 +120,21 @@ class Link:
             self._turn.set_result(None)
 
     async def _follow(self) -> None:
-        retry = RETRY_S
+        retry, loop = RETRY_S, asyncio.get_running_loop()
         while True:
-            turn, self._turn = self._turn, asyncio.get_running_loop().create_future()
+            turn, self._turn = self._turn, loop.create_future()
             self._wake.clear()
             try:
                 await self._take_turn()
             finally:
                 if not turn.done():
                     turn.set_result(None)
-            period = self._office.period
-            delay = period if self.trouble is None else min(retry, period)
-            retry = RETRY_S if self.trouble is None else retry * 2
-            try:
-                await asyncio.wait_for(self._wake.wait(), delay)
-            except TimeoutError:
-                self._is_due = True
+            if self.trouble is None:
+                delay, retry = self._due_at - loop.time(), RETRY_S
+            else:
+                delay, retry = min(retry, self._office.period), retry * 2
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), max(delay, 0.0))
 
     async def _take_turn(self) -> None:
         """Register what there is; log when the NameServer stops and when it starts answering."""
@@ -153,18 +154,23 @@ class Link:
     async def _register(self) -> None:
         office = self._office
         version = office.collect()
-        if self._is_due or not self._knows_all:
+        now = asyncio.get_running_loop().time()
+        if now >= self._due_at or not self._knows_all:
             forced = not self._knows_all or office.settings().force_register
+            if self._has_parts:
+                office.topics.bump()  # or the NameServer, which has the version, takes no row
             whole = office.topics.wrapper()
             self._changed.clear()  # the whole table has them
+            self._due_at = now + office.period
             if forced or await self._is_changed(whole):
                 await self._send(whole)
-            self._is_due = False
+            self._has_parts = False
             self._knows_all = True
             return
         rows = {topic: row for topic in self._changed if (row := office.topics.get(topic))}
         self._changed.clear()
         if rows:
+            self._has_parts = True
             await self._send(TopicConfigSerializeWrapper(rows, version))
 
     async def _send(self, topics: TopicConfigSerializeWrapper) -> None:

@@ -212,6 +212,44 @@ def test_one_that_is_late_is_not_waited_for_until_it_answers(
     played(act, monkeypatch)
 
 
+def test_a_period_after_parts_brings_a_version_that_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def act(bench: Bench) -> None:
+        await bench.settle()
+        bench.create("A")
+        bench.link.register_soon()
+        topics, version, answer = await bench.namesrv.next()
+        assert (topics, version) == ({"A"}, 1)
+        answer.set_result(Frame(0))
+        for _ in range(2):
+            bench.registrar._announce()
+            topics, version, answer = await bench.namesrv.next()
+            assert (topics, version) == ({"Old", "A"}, 2)
+            answer.set_result(Frame(0))
+
+    played(act, monkeypatch)
+
+
+def test_a_period_ends_though_topics_are_created_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def act(bench: Bench) -> None:
+        await bench.settle()
+        for number in range(100_000):
+            bench.create(f"T{number}")
+            bench.link.register_soon()
+            topics, _, answer = await bench.namesrv.next()
+            answer.set_result(Frame(0))
+            if "Old" in topics:
+                return
+        raise AssertionError("the whole table never came")
+
+    monkeypatch.setattr(module, "PERIOD_MIN_S", 0.05)
+    monkeypatch.setattr(module, "PERIOD_MAX_S", 0.05)
+    played(act, monkeypatch)
+
+
 def test_periods_bring_the_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(bench: Bench) -> None:
         await bench.settle()

@@ -20,8 +20,9 @@ UNANSWERED = {
     ("cleanUnusedTopic", 105): "the tool had ended before the reply",
 }
 """Requests without a recorded reply: name of the session and code, with the reason."""
-REGISTERS_BEFORE = {"admin-json": "", "admin-rocketmq": "allocateMQ"}
-"""Where the recorded broker registered anew, every 30 s: a wiped permission was whole again."""
+REGISTERS_BEFORE = {"admin-json": "getNamesrvConfig", "admin-rocketmq": "allocateMQ"}
+"""Where the recorded broker registered its whole table, for a topic that a heartbeat made or every
+30 s: a wiped permission was whole again."""
 
 
 @pytest.mark.parametrize("recording", RECORDINGS)

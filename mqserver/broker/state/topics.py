@@ -286,7 +286,7 @@ class Topics:
                 self._save(FILE)
 
     def bump(self) -> None:
-        """A new version without a change of rows: the broker's permission changed."""
+        """A new version without a change of rows: NameServers take the whole table again."""
         with self._lock:
             self._next_version()
 

@@ -66,6 +66,7 @@ TOLERATED = (
     Line("topics:perm 15", "code remark", "a permission is 0 to 7"),
     # --- access control
     Line("acl:*: batch *", "code remark fields", "a batch needs what a send needs"),
+    Line("acl:white: *", "code remark", "no admin by address", ours=r".*Need admin permission"),
     Line("bad:50, *", "remark", "no secret is told", java="The accessKey="),
     Line("bad:5?, long words", "remark", "long words are cut"),
     Line("acl:make; short *", "remark", "no secret is told"),
