@@ -16,6 +16,7 @@ from mqserver import file_modes
 from mqserver.addresses import Advertised, advertised
 from mqserver.broker import table
 from mqserver.broker.context import BrokerContext, NoNameServers
+from mqserver.broker.creations import Creations
 from mqserver.broker.opening import open_store
 from mqserver.broker.relay import Relay
 from mqserver.broker.state import filters, groups, topics
@@ -177,6 +178,10 @@ class Broker:
             settings=self.settings,
             store=store,
             bounds=bounds,
+            creations=Creations(
+                lambda: context.registrar.announce_created(),
+                partial(saver.when_saved, topics.FILE),
+            ),
             topics=topics.Topics(
                 topics.built_in(self.settings),
                 self._tables,
@@ -289,6 +294,7 @@ class Broker:
             context.acl.stop()
         context.relay.close()
         listener.stop(timeout=DRAIN_S)
+        context.creations.stop()
         self._scanner.join(timeout=1.0)
         context.saver.stop()
         self._store = None

@@ -7,6 +7,7 @@ from dataclasses import field
 from time import localtime
 from typing import TYPE_CHECKING, Protocol
 
+from mqserver.broker.creations import Creations
 from mqserver.broker.relay import Relay
 from mqserver.broker.state.bounds import Bounds
 from mqserver.broker.state.consumers import Consumers
@@ -223,6 +224,7 @@ class BrokerContext:
     stats: Statistics
     boot_ms: int
     bounds: Bounds
+    creations: Creations
     accepting: bool = True
     days: Days = field(default_factory=lambda: Days(lambda: localtime()[:3]))
     acl: AccessControl | None = None

@@ -54,17 +54,18 @@ def check_queue(request: Request, header: SendMessageRequestHeader, config: Topi
 
 
 def created(broker: BrokerContext, header: SendMessageRequestHeader, by: str) -> TopicConfig:
-    """The unknown topic of a send, created and saved; Refused if it may not be.
+    """The unknown topic of a send, created, announced and saved; Refused if it may not be.
 
     by: the sender, "ip:port".
     """
     config = made(broker, header, by)
+    broker.topics.announce()
     broker.saver.save_now(FILE)
     return config
 
 
 def made(broker: BrokerContext, header: SendMessageRequestHeader, by: str) -> TopicConfig:
-    """As `created`, but not saved yet.
+    """As `created`, but neither announced nor saved yet.
 
     It has to be saved before the first message is acknowledged: without its topic nobody would
     find it after a crash.
@@ -78,7 +79,7 @@ def made(broker: BrokerContext, header: SendMessageRequestHeader, by: str) -> To
             raise no_group(group)
     config = broker.topics.create_for_send(header.topic, template, auto, by)
     if config is None and is_retry:
-        config = broker.topics.ensure(header.topic, 1, by=by)
+        config, _ = broker.topics.ensured(header.topic, 1, by=by)
     if config is None:
         remark = f"topic[{header.topic}] not exist, apply first please!{FAQ}"
         raise Refused(ResponseCode.TOPIC_NOT_EXIST, remark)

@@ -7,7 +7,6 @@ Native code serves ordinary sends; what comes here is unusual, or everything wit
 from __future__ import annotations
 
 import random
-from functools import partial
 
 from mqclient.wire.bodies.topics import TopicConfig
 from mqclient.wire.codes import MessageSysFlag, RequestCode, ResponseCode
@@ -25,7 +24,7 @@ from mqserver.broker.sending import (
     region_and_trace,
     stored_place,
 )
-from mqserver.broker.state.topics import DEAD_LETTER_QUEUES, FILE
+from mqserver.broker.state.topics import DEAD_LETTER_QUEUES
 from mqserver.broker.transactions.writing import TYPE_BITS, half_text
 from mqserver.replies import AgainAfter, Refused, Reply, Request, Response
 from mqstore import PutResult
@@ -64,7 +63,7 @@ def _send(broker: BrokerContext, request: Request, told: dict[str, str]) -> Repl
     if config is None:
         if request.attempt == 0:
             made(broker, header, request.remote)
-            return AgainAfter(partial(broker.saver.when_saved, FILE))
+            return AgainAfter(broker.creations.when_done)
         config = created(broker, header, request.remote)
     check_queue(request, header, config)
     topic, queue_id = header.topic, header.queue_id

@@ -187,6 +187,7 @@ class Topics:
     ) -> TopicConfig | None:
         """Create a topic at its first send from the client's template, if that is inheritable.
 
+        The caller announces it.
         Raises Refused when sends have created enough, in all or lately.
         """
         with self._lock:
@@ -195,7 +196,6 @@ class Topics:
             created = self._from_template(topic, template, auto_create)
         if created is not None:
             log.info("topic %s created by a send of %s: %s", topic, by, shown(created))
-            self._announce()
         return created
 
     def _from_template(
@@ -229,7 +229,8 @@ class Topics:
         if topic.startswith(names.RETRY_PREFIX):
             return
         limits = self._bounds.limits
-        made = len(self._rows) - self._retry_topics - len(self._system & self._rows.keys())
+        system = sum(name in self._rows for name in self._system)
+        made = len(self._rows) - self._retry_topics - system
         if made >= limits.auto_create_topic_max:
             remark = (
                 f"topic[{topic}] not exist, apply first please! Sends create no more topics: the "
@@ -296,7 +297,7 @@ class Topics:
         return config
 
     def _change(self, rows: dict[str, TopicConfig]) -> None:
-        fresh = rows.keys() - self._rows.keys()
+        fresh = [name for name in rows if name not in self._rows]
         self._retry_topics += sum(map(_is_retry, fresh))
         self._rows.update(rows)
         self._unregistered.update(rows)

@@ -23,6 +23,8 @@ SLICE_SECONDS = 0.5
 WARMUP_SECONDS = 0.1
 MEMORY_PERIOD_SECONDS = 0.02
 IN_FLIGHT = 256
+RESPONSE = 1
+"""Bit of a frame's flag."""
 
 
 @dataclass
@@ -153,4 +155,12 @@ def answers(raw: Raw, frames: Iterable[bytes], in_flight: int = IN_FLIGHT) -> It
     while batch := list(islice(waiting, in_flight)):
         raw.send(*batch)
         for _ in batch:
-            yield raw.read()
+            yield answer(raw)
+
+
+def answer(raw: Raw) -> Reply:
+    """The next answer; requests of the broker to this client are passed over."""
+    while True:
+        reply = raw.read()
+        if reply.flag & RESPONSE:
+            return reply

@@ -10,7 +10,7 @@ import pytest
 
 from mqclient.wire.frame import Frame
 from mqserver.probe import ask
-from tests.server.floods.rig import HEALTHY_TOPIC, Rig, Seen, pour
+from tests.server.floods.rig import HEALTHY_TOPIC, Rig, Seen, answer, pour
 from tests.server.native import send_fields
 from tests.server.raw import Raw, json_frame
 
@@ -120,7 +120,8 @@ def test_one_heartbeat_of_many_groups(rig: Rig, size: Size) -> None:
     body = {"clientID": "flood", "consumerDataSet": groups}
     beat = json_frame(34, 1, body=json.dumps(body).encode())
     with rig.watching() as seen, Raw(rig.port) as raw:
-        reply = raw.ask(beat)
+        raw.send(beat)
+        reply = answer(raw)
     judge(seen, size)
     assert reply.code == 1
     assert "maxHeartbeatBytes" in (reply.remark or "")
@@ -142,7 +143,8 @@ def test_heartbeats_that_bring_groups_one_after_the_other(rig: Rig, size: Size) 
     with rig.watching() as seen:
         for number in range(size.groups // 100):
             with Raw(rig.port) as raw:
-                raw.ask(beat(number))
+                raw.send(beat(number))
+                answer(raw)
     judge(seen, size)
     groups = json.loads(ask(rig.mq.broker_address, Frame(201)).body)["subscriptionGroupTable"]
     assert len(groups) < 12_000

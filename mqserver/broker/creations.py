@@ -1,0 +1,58 @@
+"""Announces and saves the topics that sends created, while no thread of a family waits for it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+log = logging.getLogger("mqserver.broker")
+
+Done = Callable[[Exception | None], None]
+
+
+class Creations:
+    """Those who created a topic go on once the NameServers were told of it and its file is saved.
+
+    announce: tells the NameServers; waits for a bounded time. saved: calls back when the file is
+    saved. All who come while one announcement is under way share the next.
+    """
+
+    def __init__(self, announce: Callable[[], None], saved: Callable[[Done], None]) -> None:
+        self._announce = announce
+        self._saved = saved
+        self._waiting: list[Done] = []
+        self._news = threading.Condition()
+        self._is_stopping = False
+        self._thread: threading.Thread | None = None
+
+    def when_done(self, done: Done) -> None:
+        """Announce and save soon, without waiting: `done` is called then."""
+        with self._news:
+            self._waiting.append(done)
+            if self._thread is None and not self._is_stopping:
+                self._thread = threading.Thread(target=self._run, name="creations", daemon=True)
+                self._thread.start()
+            self._news.notify()
+
+    def stop(self) -> None:
+        """Finish with those who wait, and end the thread."""
+        with self._news:
+            self._is_stopping = True
+            self._news.notify()
+        if self._thread is not None:
+            self._thread.join(timeout=1.0)
+
+    def _run(self) -> None:
+        while True:
+            with self._news:
+                self._news.wait_for(lambda: self._waiting or self._is_stopping)
+                waiting, self._waiting = self._waiting, []
+                if not waiting:
+                    return
+            try:
+                self._announce()
+            except Exception:
+                log.exception("announcing new topics failed")
+            for done in waiting:
+                self._saved(done)

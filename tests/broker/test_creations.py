@@ -1,0 +1,67 @@
+"""Topics that sends created are announced and saved together, and no caller waits."""
+
+from __future__ import annotations
+
+import threading
+
+from mqserver.broker.creations import Creations, Done
+from tests.waiting import DEADLINE
+
+
+class Room:
+    """An announcement that lasts until the test says so."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Semaphore(0)
+        self.go_on = threading.Semaphore(0)
+        self.told: list[str] = []
+        self.fails = False
+        self.creations = Creations(self._announce, self._saved)
+
+    def _announce(self) -> None:
+        self.told.append("announced")
+        self.begun.release()
+        assert self.go_on.acquire(timeout=DEADLINE)
+        if self.fails:
+            raise OSError("no NameServer")
+
+    def _saved(self, done: Done) -> None:
+        self.told.append("saved")
+        done(None)
+
+    def create(self, name: str) -> threading.Event:
+        finished = threading.Event()
+
+        def done(error: Exception | None) -> None:
+            self.told.append(name)
+            finished.set()
+
+        self.creations.when_done(done)
+        return finished
+
+
+def test_those_who_come_during_an_announcement_share_the_next() -> None:
+    room = Room()
+    first = room.create("one")
+    assert room.begun.acquire(timeout=DEADLINE)
+    others = [room.create(name) for name in ("two", "three")]
+    assert not first.is_set(), "nobody waited, and nobody goes on before the announcement"
+    room.go_on.release()
+    assert first.wait(DEADLINE)
+    room.go_on.release()
+    assert all(one.wait(DEADLINE) for one in others)
+    assert room.told == ["announced", "saved", "one", "announced", "saved", "two", "saved", "three"]
+    room.creations.stop()
+
+
+def test_a_failed_announcement_and_a_stop_leave_nobody_behind() -> None:
+    room = Room()
+    room.fails = True
+    first = room.create("one")
+    assert room.begun.acquire(timeout=DEADLINE)
+    second = room.create("two")
+    room.go_on.release()
+    room.go_on.release()
+    room.creations.stop()
+    assert first.is_set()
+    assert second.wait(DEADLINE)
