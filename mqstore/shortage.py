@@ -6,11 +6,15 @@ The usual cause is `ulimit -v`, which Java users know as a limit that a JVM does
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import NoReturn
 
 FAILED = 1
+LEAST_MIB = 48
+"""With less address space the compiled core aborts, which nothing can catch."""
 _M_ARENA_MAX = -8
 """glibc's name of the number of heaps in `mallopt`."""
 _NOT_LOADED = ("failed to map segment", "annot allocate", "cannot apply", "cannot create shared")
@@ -25,15 +29,22 @@ def telling_shortage(program: str, needs_mib: int = 0) -> Iterator[None]:
     needs_mib: address space that the program usually needs, 0 if that depends on its input.
     """
     _save_address_space()
+    _tell_in_threads(program, needs_mib)
+    if (_limit_bytes() or LEAST_MIB << 20) < LEAST_MIB << 20:
+        _end(program, "no memory to start with", needs_mib)
     try:
         yield
     except BaseException as error:
         missing = shortage(error)
         if missing is None:
             raise
-        sys.stderr.write(f"{program}: {missing}; {_advice(needs_mib)}\n")
-        sys.stderr.flush()
-        raise SystemExit(FAILED) from None
+        _end(program, missing, needs_mib)
+
+
+def _end(program: str, missing: str, needs_mib: int) -> NoReturn:
+    sys.stderr.write(f"{program}: {missing}; {_advice(needs_mib)}\n")
+    sys.stderr.flush()
+    raise SystemExit(FAILED) from None
 
 
 def shortage(error: BaseException) -> str | None:
@@ -53,14 +64,15 @@ def _missing(error: BaseException) -> str | None:
         return "no memory is left"
     text = str(error)
     if isinstance(error, ImportError):
-        is_it = any(words in text for words in _NOT_LOADED)
-        return f"no memory to load a module ({text})" if is_it else None
+        lines = [line for line in text.splitlines() if any(words in line for words in _NOT_LOADED)]
+        return f"no memory to load a module ({lines[0].strip()})" if lines else None
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENOMEM or _NO_MEMORY in text:
         return f"no memory is left ({text})"
     is_panic = type(error).__name__ == "PanicException"
     if number == errno.EAGAIN or (
-        (isinstance(error, RuntimeError) or is_panic) and any(words in text for words in _NO_THREAD)
+        (isinstance(error, (RuntimeError, OSError)) or is_panic)
+        and any(words in text for words in _NO_THREAD)
     ):
         return f"no thread can be started ({text})"
     return None
@@ -84,10 +96,32 @@ def _limit_bytes() -> int | None:
     return None if limit == resource.RLIM_INFINITY else limit
 
 
-def _save_address_space() -> None:
-    """Under a limit, have malloc keep one heap instead of reserving 64 MiB for each thread."""
+def _tell_in_threads(program: str, needs_mib: int) -> None:
+    """Under a limit, have a thread that ends for this reason say so in one line too."""
     if _limit_bytes() is None:
         return
+    import threading
+
+    usual = threading.excepthook
+
+    def tell(ended: threading.ExceptHookArgs) -> None:
+        missing = shortage(ended.exc_value) if ended.exc_value is not None else None
+        if missing is None:
+            usual(ended)
+        else:
+            sys.stderr.write(f"{program}: {missing}; {_advice(needs_mib)}\n")
+
+    threading.excepthook = tell
+
+
+def _save_address_space() -> None:
+    """Under a limit, have malloc keep one heap instead of reserving 64 MiB for each thread.
+
+    numpy's OpenBLAS reserves address space for each core.
+    """
+    if _limit_bytes() is None:
+        return
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with suppress(ImportError, OSError, AttributeError, MemoryError):  # another libc has no heaps
         import ctypes
 
