@@ -49,7 +49,8 @@ class Finding:
     """Something wrong in a store."""
 
     kind: str
-    """A stable word: record, crc, physical_offset, queue_entry, queue_missing, index_entry, ..."""
+    """A stable word: record, crc, physical_offset, queue_entry, queue_missing, queue_offset,
+    index_entry, index_layout, state, ...; docs/offline.md has them all."""
     place: str
     """File or queue it is in."""
     offset: int

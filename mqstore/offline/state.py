@@ -11,15 +11,18 @@ from typing import Any
 __all__ = ["committed_offsets", "delay_offsets", "group_names", "load_table", "topic_names"]
 
 Table = dict[str, Any]
+BYTES_MAX = 1 << 30
+"""A larger state file is not read."""
 
 
 def load_table(root: Path, name: str) -> Table:
     """`config/{name}`, or its .bak when it is missing, empty or damaged; {} when neither is."""
     from mqstore.fastjson import loads
+    from mqstore.files import read_own
 
     for file in (root / "config" / name, root / "config" / f"{name}.bak"):
         try:
-            text = file.read_bytes()
+            text = read_own(file, BYTES_MAX)
             table = loads(text) if text else None
         except (OSError, ValueError):
             continue

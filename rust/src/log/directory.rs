@@ -75,11 +75,11 @@ impl Files for Directory {
             let Some(start) = entry.file_name().to_str().and_then(parse_name) else {
                 continue;
             };
-            let metadata = entry.metadata()?;
-            if metadata.is_file() {
-                let length = metadata.len();
-                files.push(FileInfo { start, length });
+            if entry.file_type()?.is_dir() {
+                continue;
             }
+            let length = fs::own_metadata(entry.path())?.len();
+            files.push(FileInfo { start, length });
         }
         files.sort_unstable_by_key(|file| file.start);
         Ok(files)
@@ -88,7 +88,7 @@ impl Files for Directory {
     fn open(&self, start: u64, access: Access) -> io::Result<FileDisk> {
         let writable = access != Access::Read;
         let path = self.path_of(start);
-        let file = OpenOptions::new().read(true).write(writable).open(&path)?;
+        let file = fs::open_own(&path, OpenOptions::new().read(true).write(writable))?;
         let directory = Arc::clone(&self.handle);
         match access {
             Access::Read | Access::Mend => Ok(FileDisk::plain(file, directory)),

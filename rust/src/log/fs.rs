@@ -340,20 +340,34 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     on_path(path, &Operation::Read(0, u64::MAX), || fs::read(path))
 }
 
+/// Length, times, kind of a file of ours: a regular one, and no link to one.
+pub fn own_metadata(path: impl AsRef<Path>) -> io::Result<fs::Metadata> {
+    let path = path.as_ref();
+    let found = on_path(path, &Operation::Open, || fs::symlink_metadata(path))?;
+    match found.is_file() {
+        true => Ok(found),
+        false if found.is_symlink() => Err(not_ours(IS_LINK)),
+        false => Err(not_ours(IS_IRREGULAR)),
+    }
+}
+
 /// Opens a file that is ours alone: no link is followed, and nothing but a regular file is opened,
 /// without waiting for whatever else it may be.
 pub fn open_own(path: impl AsRef<Path>, options: &mut OpenOptions) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let opened = options.custom_flags(flags).open(path);
     let file = opened.map_err(|error| match error.raw_os_error() {
-        Some(libc::ELOOP) => not_ours("a symbolic link; put a regular file there or remove it"),
+        Some(libc::ELOOP) => not_ours(IS_LINK),
         _ => error,
     })?;
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(not_ours("not a regular file; remove it")),
+        false => Err(not_ours(IS_IRREGULAR)),
     }
 }
+
+const IS_LINK: &str = "a symbolic link; put a regular file there or remove it";
+const IS_IRREGULAR: &str = "not a regular file; remove it";
 
 fn not_ours(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)

@@ -46,6 +46,16 @@ impl Extension {
         }
     }
 
+    /// Removes damaged files and those after them; returns where the extension begins, and
+    /// whether any went, before which `before` is called.
+    pub(super) fn sound(
+        &self,
+        before: impl FnOnce() -> Result<(), StoreError>,
+    ) -> Result<(u64, bool), StoreError> {
+        let (files, is_cut) = self.files.sound(before)?;
+        Ok((files.first().map_or(0, |first| first.offset), is_cut))
+    }
+
     /// Adds a unit, which readers see after [`Self::write`]; returns its address, or None where
     /// the queue has to hold the tags code itself.
     pub(super) fn append(&self, unit: &ExtUnit<'_>) -> Option<i64> {
@@ -96,7 +106,7 @@ impl Extension {
 
     /// Ends the extension behind the unit that `last` points to, None for before its first unit.
     pub(super) fn settle(&self, last: Option<&QueueEntry>) -> Result<(), StoreError> {
-        let files = self.files.checked("mappedFileSizeConsumeQueueExt")?;
+        let (files, _) = self.files.sound(|| Ok(()))?;
         let mut reader = ExtReader::new(Some(self), ReadMode::Wait);
         let end = match last.and_then(|last| consume_queue_ext::position(last.tags_code)) {
             // A reader that may wait never answers that it would block.

@@ -345,6 +345,11 @@ fn extension_units_that_do_not_fit_leave_the_tags_code_in_the_queue() {
 fn files_of_another_length_are_refused_by_name_and_key() {
     let root = tempfile::tempdir().unwrap();
     drop(filled(&open(root.path(), true, true), 3));
+    // One file of another length may be damaged; two say that the setting is wrong.
+    let ext = root.path().join("consumequeue_ext/T");
+    fs::create_dir(ext.join("1")).unwrap();
+    let file = ext.join("0/00000000000000000000");
+    fs::copy(&file, ext.join("1/00000000000000000000")).unwrap();
     let mut settings = settings(true);
     settings.queue_ext.file_bytes = Some(200);
     let refused = ConsumeQueues::open(root.path(), &settings, false).unwrap_err();

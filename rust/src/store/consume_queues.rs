@@ -28,6 +28,8 @@ const DEFAULT_FILE_BYTES: u64 = 6_000_000;
 const DEFAULT_EXT_FILE_BYTES: u64 = 50_331_648;
 /// Most consume-queue files open at once.
 const OPEN_FILES_MAX: usize = 16_384;
+/// Queues looked at for the length of their files.
+const LOOKED_AT_MAX: usize = 256;
 /// Longest name of a directory, bytes.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -52,6 +54,18 @@ pub(crate) struct ConsumeQueues {
     pub(super) flushing: Mutex<Option<String>>,
     /// Where in the log dispatch has to start for queues that lost units at load.
     lost_from: AtomicI64,
+    lost_ends: Vec<LostEnd>,
+}
+
+/// Where a queue ended of which files were damaged: the log cannot tell once its records expired.
+#[derive(Debug, Clone)]
+pub(super) struct LostEnd {
+    pub topic: String,
+    pub queue_id: i32,
+    /// One past the last unit.
+    pub end: i64,
+    /// Where the last record ended, bytes from the start of the log.
+    pub end_physical: i64,
 }
 
 /// The extensions of a store.
@@ -67,7 +81,7 @@ struct Ext {
 impl ConsumeQueues {
     /// Loads the queues of a store that is about to be written; settings without a length adopt
     /// that of the files found. `sequential` walks the last files unit by unit, as after an
-    /// unclean stop.
+    /// unclean stop. Damaged files are removed, so that dispatch makes them anew.
     pub(crate) fn open(
         root: &Path,
         settings: &Settings,
@@ -78,21 +92,45 @@ impl ConsumeQueues {
         // RocketMQ rounds the setting up to whole units.
         let wanted = settings.consume_queue_file_bytes;
         let wanted = wanted.map(|bytes| bytes.max(1).div_ceil(unit) * unit);
-        let found = adopted_file_bytes(&directories)?;
-        let file_bytes = wanted.or(found).unwrap_or(DEFAULT_FILE_BYTES);
+        let found = FoundBytes::of(&directories, unit)?;
+        found.check(root, wanted, "mappedFileSizeConsumeQueue")?;
+        let file_bytes = wanted.or(found.usual).unwrap_or(DEFAULT_FILE_BYTES);
         let ext = Ext::of(root, settings.queue_ext)?;
         let mut queues = Self::empty(root, file_bytes, ext, Access::Append)?;
         queues.light = Arc::new(LightQueues::new(settings.multi_dispatch));
         for (topic, queue_id, _) in directories {
-            let queue = queues.new_queue(&topic, queue_id);
-            if !queue.load(sequential)? {
-                queues
-                    .lost_from
-                    .fetch_min(queue.end_physical(), Ordering::Relaxed);
-            }
-            queues.insert(queue);
+            queues.load(&topic, queue_id, sequential)?;
         }
         Ok(queues)
+    }
+
+    fn load(&mut self, topic: &str, queue_id: i32, sequential: bool) -> Result<(), StoreError> {
+        let queue = self.new_queue(topic, queue_id);
+        let loaded = queue.load(sequential)?;
+        if !loaded.is_whole {
+            self.lost_units(&queue);
+        }
+        if let Some((end, end_physical)) = loaded.before {
+            self.lost_ends.push(LostEnd {
+                topic: topic.to_owned(),
+                queue_id,
+                end,
+                end_physical,
+            });
+        }
+        self.insert(queue);
+        Ok(())
+    }
+
+    /// Units at the end of a queue are gone, and have to be made again.
+    pub(super) fn lost_units(&self, queue: &ConsumeQueue) {
+        let end = queue.end_physical();
+        self.lost_from.fetch_min(end, Ordering::Relaxed);
+    }
+
+    /// Where queues ended of which files were damaged.
+    pub(super) fn lost_ends(&self) -> &[LostEnd] {
+        &self.lost_ends
     }
 
     /// Loads for reading those queues that can be loaded; the directories of the others come
@@ -154,6 +192,7 @@ impl ConsumeQueues {
             noted: Mutex::default(),
             flushing: Mutex::default(),
             lost_from: AtomicI64::new(i64::MAX),
+            lost_ends: Vec::new(),
         })
     }
 
@@ -267,10 +306,9 @@ impl Ext {
     /// Adopts the length of the files found where none is set.
     fn of(root: &Path, settings: QueueExt) -> Result<Self, StoreError> {
         let directories = queue_directories(&root.join(EXT_DIRECTORY))?;
-        let file_bytes = match settings.file_bytes {
-            Some(file_bytes) => Some(file_bytes),
-            None => adopted_file_bytes(&directories)?,
-        };
+        let found = FoundBytes::of(&directories, 1)?;
+        found.check(root, settings.file_bytes, "mappedFileSizeConsumeQueueExt")?;
+        let file_bytes = settings.file_bytes.or(found.usual);
         Ok(Self {
             is_written: settings.enabled,
             is_there: !directories.is_empty(),
@@ -304,17 +342,59 @@ pub(super) fn queue_directories(
     Ok(found)
 }
 
-/// The length of the first file found that can be one; queues check the others against it.
+/// The length that most of the files found have, which must be a multiple of `unit`.
 pub(super) fn adopted_file_bytes(
     directories: &[(String, i32, PathBuf)],
+    unit: u64,
 ) -> Result<Option<u64>, StoreError> {
-    // A file cut short must not set the length: a unit has 20 bytes.
-    let is_possible = |bytes: u64| bytes >= ENTRY_BYTES as u64;
-    for (_, _, path) in directories {
-        let files = offset_files(path)?;
-        if let Some(file) = files.into_iter().find(|file| is_possible(file.bytes)) {
-            return Ok(Some(file.bytes));
+    Ok(FoundBytes::of(directories, unit)?.usual)
+}
+
+/// The lengths of the files found.
+#[derive(Debug, Default)]
+struct FoundBytes {
+    /// How many files have a length, and one of them.
+    counts: BTreeMap<u64, (usize, PathBuf)>,
+    /// What most have, of two equally frequent lengths the larger.
+    usual: Option<u64>,
+}
+
+impl FoundBytes {
+    /// Looks at some queues: a file cut short must not set the length, and a store may have very
+    /// many.
+    fn of(directories: &[(String, i32, PathBuf)], unit: u64) -> Result<Self, StoreError> {
+        let mut found = Self::default();
+        let step = directories.len().div_ceil(LOOKED_AT_MAX).max(1);
+        for (_, _, path) in directories.iter().step_by(step) {
+            for file in offset_files(path)? {
+                if file.bytes > 0 && file.bytes.is_multiple_of(unit) {
+                    let count = found.counts.entry(file.bytes);
+                    count.or_insert((0, file.path)).0 += 1;
+                }
+            }
         }
+        let most = found.counts.iter().max_by_key(|(_, (count, _))| *count);
+        found.usual = most.map(|(bytes, _)| *bytes);
+        Ok(found)
     }
-    Ok(None)
+
+    /// Refuses a setting that no file has where several have the same other length.
+    fn check(&self, root: &Path, wanted: Option<u64>, key: &str) -> Result<(), StoreError> {
+        let (Some(wanted), Some(usual)) = (wanted, self.usual) else {
+            return Ok(());
+        };
+        let Some((count, path)) = self.counts.get(&usual) else {
+            return Ok(());
+        };
+        if usual == wanted || *count < 2 || self.counts.contains_key(&wanted) {
+            return Ok(());
+        }
+        Err(StoreError::UnknownLayout {
+            root: root.display().to_string(),
+            what: format!(
+                "{} has {usual} bytes, {key} is {wanted}; set it to {usual} or leave it out",
+                path.display(),
+            ),
+        })
+    }
 }

@@ -89,7 +89,7 @@ pub(crate) struct OffsetFile {
 }
 
 /// The files of a directory whose names are 20-digit offsets, in order; a missing directory has
-/// none. Other names are not RocketMQ's and are left alone.
+/// none. Other names are not RocketMQ's and are left alone; a link is an error, not followed.
 pub(crate) fn offset_files(directory: &Path) -> Result<Vec<OffsetFile>, StoreError> {
     let mut found = Vec::new();
     for (name, path) in list(directory)? {
@@ -97,15 +97,19 @@ pub(crate) fn offset_files(directory: &Path) -> Result<Vec<OffsetFile>, StoreErr
         let Some(offset) = name.parse().ok().filter(|_| is_offset) else {
             continue;
         };
-        let metadata = fs::metadata(&path).map_err(io_error(&path))?;
-        if metadata.is_file() {
-            let bytes = metadata.len();
-            found.push(OffsetFile {
-                offset,
-                bytes,
-                path,
-            });
+        if path.is_dir() {
+            continue;
         }
+        let bytes = match fs::own_metadata(&path) {
+            // It expired in between.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            metadata => metadata.map_err(io_error(&path))?.len(),
+        };
+        found.push(OffsetFile {
+            offset,
+            bytes,
+            path,
+        });
     }
     found.sort_by_key(|file| file.offset);
     Ok(found)

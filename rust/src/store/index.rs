@@ -8,9 +8,10 @@ use parking_lot::{Mutex, RwLock};
 use super::checkpoint::Checkpoint;
 use super::files::{create_directory, create_sparse, io_error, list, sync_directory, write_error};
 use super::index_file::{ALLOCATE_BYTES, IndexFile, Wanted};
+use super::index_geometry::{Geometry, SetSizes, geometry};
 use super::index_name::IndexName;
 use super::types::StoreError;
-use crate::format::index::{HEADER_BYTES, IndexHeader, IndexLayout, key_hash};
+use crate::format::index::{IndexHeader, IndexLayout, key_hash};
 use crate::log::fs::File;
 use crate::log::{Access, fs};
 
@@ -28,6 +29,8 @@ pub(crate) struct IndexFiles {
     files: RwLock<Vec<Arc<IndexFile>>>,
     /// Full files that are not yet durable.
     unsynced: Mutex<Vec<Arc<IndexFile>>>,
+    /// Files were removed at load.
+    is_cut: bool,
 }
 
 /// What a look-up found.
@@ -42,7 +45,8 @@ pub(crate) struct Hits {
 }
 
 impl IndexFiles {
-    /// Opens every file. `slots` and `entries` None adopt what the files found say.
+    /// Opens every file. `slots` and `entries` None adopt what the files found say. The owner of
+    /// the store removes what is damaged, so that it is built anew from the log.
     pub(crate) fn load(
         root: &Path,
         slots: Option<u32>,
@@ -50,15 +54,26 @@ impl IndexFiles {
         access: Access,
     ) -> Result<Self, StoreError> {
         let mut found = index_paths(root)?;
-        drop_stray(&mut found, access)?;
-        let adopted = match found.first() {
-            Some((_, path)) => Some(found_layout(root, path, slots, entries)?),
-            None => None,
+        let set = SetSizes { slots, entries };
+        let layout = match geometry(&found, set)? {
+            Geometry::Known(layout) | Geometry::Set(layout) => Some(layout),
+            Geometry::Contradicted(path, has) => return Err(contradicted(root, &path, has)),
+            Geometry::Unwritten => None,
+            Geometry::Unknown(path) if access == Access::Read => {
+                return Err(unreadable(root, &path));
+            }
+            Geometry::Unknown(path) => {
+                let path = path.display();
+                tracing::warn!(%path, "no maxHashSlotNum and maxIndexNum fit this index file");
+                None
+            }
         };
-        let layout = adopted.unwrap_or(IndexLayout {
+        let new = IndexLayout {
             slots: slots.unwrap_or(DEFAULT_LAYOUT.slots),
             entries: entries.unwrap_or(DEFAULT_LAYOUT.entries),
-        });
+        };
+        let (layout, is_known) = (layout.unwrap_or(new), layout.is_some());
+        let is_cut = drop_unsound(&mut found, layout, is_known, access)?;
         let open = |(_, path): &(IndexName, PathBuf)| {
             let file = IndexFile::open(path, layout, access);
             file.map(Arc::new).map_err(io_error(path))
@@ -69,7 +84,23 @@ impl IndexFiles {
             layout,
             files: RwLock::new(files),
             unsynced: Mutex::default(),
+            is_cut,
         })
+    }
+
+    /// Whether nothing was removed at load and each file begins and ends as its header says.
+    pub(crate) fn is_whole(&self) -> Result<bool, StoreError> {
+        for file in self.files() {
+            if !file.ends_match().map_err(io_error(file.path()))? {
+                return Ok(false);
+            }
+        }
+        Ok(!self.is_cut)
+    }
+
+    /// Whether files were removed at load: their keys have to come from the log again.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// The files, oldest first.
@@ -211,22 +242,60 @@ impl IndexFiles {
     }
 }
 
-/// Forgets files that never got their length. What they were to hold is missing before the later
-/// files, so the owner of the store removes these as well, and recovery builds them anew.
-fn drop_stray(found: &mut Vec<(IndexName, PathBuf)>, access: Access) -> Result<(), StoreError> {
-    let is_empty = |path: &Path| fs::metadata(path).is_ok_and(|found| found.len() == 0);
-    let Some(first) = found.iter().position(|(_, path)| is_empty(path)) else {
-        return Ok(());
-    };
+/// Leaves out files of another length, and where the sizes are not known all that have entries.
+/// What they hold is missing before the later files, so the owner of the store removes these as
+/// well. True if any was removed.
+fn drop_unsound(
+    found: &mut Vec<(IndexName, PathBuf)>,
+    layout: IndexLayout,
+    is_known: bool,
+    access: Access,
+) -> Result<bool, StoreError> {
+    let (mut sound, mut before) = (Vec::new(), None);
+    for (_, path) in found.iter() {
+        let header = header_of(path, layout)?;
+        let is_unwritten = |header: &IndexHeader| (0..=1).contains(&header.index_count);
+        sound.push(header.is_some_and(|header| match is_unwritten(&header) {
+            true => access == Access::Read || continues(&header, before.as_ref()),
+            false => is_known,
+        }));
+        before = header;
+    }
     if access != Access::Append {
-        found.retain(|(_, path)| !is_empty(path));
-        return Ok(());
+        let mut keep = sound.into_iter();
+        found.retain(|_| keep.next().unwrap_or(false));
+        return Ok(false);
+    }
+    let Some(first) = sound.iter().position(|is_sound| !is_sound) else {
+        return Ok(false);
+    };
+    if let Some((_, path)) = found.get(first) {
+        let (path, later) = (path.display(), found.len() - first - 1);
+        tracing::warn!(%path, later, "rebuilding the index from this file on: it is damaged or empty");
     }
     for (_, path) in found.drain(first..) {
-        tracing::warn!(path = %path.display(), "removing an index file that is empty or after one");
         fs::remove_file(&path).map_err(io_error(&path))?;
     }
-    Ok(())
+    Ok(true)
+}
+
+/// The header of a file of this layout, None if it has another length.
+fn header_of(path: &Path, layout: IndexLayout) -> Result<Option<IndexHeader>, StoreError> {
+    match IndexFile::open(path, layout, Access::Read) {
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => Ok(None),
+        Err(error) => Err(io_error(path)(error)),
+        Ok(file) => file.header().map(Some).map_err(io_error(path)),
+    }
+}
+
+/// Whether a header without entries begins where the file before ended. The first file of a store
+/// says nothing: it may be one that lost its header.
+fn continues(header: &IndexHeader, before: Option<&IndexHeader>) -> bool {
+    let begin = (header.begin_physical_offset, header.begin_timestamp_ms);
+    let end = (header.end_physical_offset, header.end_timestamp_ms);
+    let is_after =
+        |before: &IndexHeader| (before.end_physical_offset, before.end_timestamp_ms) == begin;
+    begin == end && begin != (0, 0) && before.is_none_or(is_after)
 }
 
 fn look_up_in(file: &IndexFile, wanted: &Wanted, hits: &mut Vec<i64>) -> std::io::Result<()> {
@@ -243,7 +312,8 @@ fn look_up_in(file: &IndexFile, wanted: &Wanted, hits: &mut Vec<i64>) -> std::io
 pub(super) fn index_paths(root: &Path) -> Result<Vec<(IndexName, PathBuf)>, StoreError> {
     let mut found = Vec::new();
     for (name, path) in list(&root.join("index"))? {
-        if let Some(name) = IndexName::parse(&name).filter(|_| path.is_file()) {
+        if let Some(name) = IndexName::parse(&name).filter(|_| !path.is_dir()) {
+            fs::own_metadata(&path).map_err(io_error(&path))?;
             found.push((name, path));
         }
     }
@@ -251,22 +321,28 @@ pub(super) fn index_paths(root: &Path) -> Result<Vec<(IndexName, PathBuf)>, Stor
     Ok(found)
 }
 
-/// Slots and entries of the files found. The length gives one equation for two numbers; the
-/// ratio of RocketMQ's defaults gives the other where no setting does.
-fn found_layout(
-    root: &Path,
-    path: &Path,
-    slots: Option<u32>,
-    entries: Option<u32>,
-) -> Result<IndexLayout, StoreError> {
-    let bytes = fs::metadata(path).map_err(io_error(path))?.len();
-    IndexLayout::of_file(bytes, slots, entries).ok_or_else(|| StoreError::UnknownLayout {
+/// The settings say something else than the files.
+fn contradicted(root: &Path, path: &Path, has: IndexLayout) -> StoreError {
+    let (slots, entries) = (has.slots, has.entries);
+    StoreError::UnknownLayout {
         root: root.display().to_string(),
         what: format!(
-            "{} has {bytes} bytes, which is not {} bytes + 4 x maxHashSlotNum + 20 x maxIndexNum \
-             with the values set; set both keys to what the store was written with",
+            "{} has {slots} slots and {entries} entries, the settings say otherwise; set \
+             maxHashSlotNum={slots} and maxIndexNum={entries}, or leave both keys out",
             path.display(),
-            HEADER_BYTES,
         ),
-    })
+    }
+}
+
+/// An index that only its owner may make anew.
+fn unreadable(root: &Path, path: &Path) -> StoreError {
+    StoreError::UnknownLayout {
+        root: root.display().to_string(),
+        what: format!(
+            "no maxHashSlotNum and maxIndexNum fit the content of {}: it is damaged; to make \
+             the index anew: mqstore rebuild {} --in-place",
+            path.display(),
+            root.display(),
+        ),
+    }
 }

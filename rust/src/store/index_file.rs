@@ -11,7 +11,7 @@ use super::types::StoreError;
 use crate::format::index::{
     ENTRY_BYTES, HEADER_BYTES, IndexEntry, IndexHeader, IndexLayout, SLOT_BYTES,
 };
-use crate::log::fs::{File, OpenOptions};
+use crate::log::fs::{File, OpenOptions, open_own};
 use crate::log::{Access, Guarded, Operation, warm_map};
 
 /// Blocks of entries are allocated ahead in steps of this many bytes, so that storing through
@@ -46,10 +46,9 @@ pub(crate) struct Key {
 impl IndexFile {
     /// Opens a file of the store's layout.
     pub(crate) fn open(path: &Path, layout: IndexLayout, access: Access) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(access == Access::Append)
-            .open(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(access == Access::Append);
+        let file = open_own(path, &mut options)?;
         let bytes = file.metadata()?.len();
         if bytes != layout.file_bytes() {
             let expected = layout.file_bytes();
@@ -76,6 +75,46 @@ impl IndexFile {
 
     pub(crate) fn layout(&self) -> IndexLayout {
         self.layout
+    }
+
+    /// The same file read with another layout of its length.
+    pub(super) fn with_layout(self, layout: IndexLayout) -> Self {
+        Self { layout, ..self }
+    }
+
+    /// Whether first and last entry are those that the header tells of, and the newest is in its
+    /// slot. A few reads: what cut or zeroed the file from somewhere on shows here.
+    pub(crate) fn ends_match(&self) -> io::Result<bool> {
+        let header = self.header()?;
+        let count = header.index_count;
+        if (0..=1).contains(&count) {
+            return Ok(true);
+        }
+        if count < 0 || count.unsigned_abs() > self.layout.entries {
+            return Ok(false);
+        }
+        let (zeroth, first, last) = (self.entry(0)?, self.entry(1)?, self.entry(count - 1)?);
+        let newest = self.slot(self.layout.slot_of(last.key_hash))?;
+        Ok(zeroth.encode() == [0; ENTRY_BYTES]
+            && first.physical_offset == header.begin_physical_offset
+            && first.previous == 0
+            && last.key_hash >= 0
+            && last.physical_offset == header.end_physical_offset
+            // After a crash entries may follow that the header does not count.
+            && newest >= count - 1
+            && newest.unsigned_abs() < self.layout.entries)
+    }
+
+    /// The last byte of `[from, to)` that is not zero.
+    pub(super) fn last_data(&self, from: u64, to: u64) -> io::Result<Option<u64>> {
+        let is_hole = self.file.next_data(from)?.is_none_or(|data| data >= to);
+        if is_hole {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(0)];
+        self.file.read_exact_at(&mut bytes, from)?;
+        let last = bytes.iter().rposition(|byte| *byte != 0);
+        Ok(last.map(|at| from + at as u64))
     }
 
     /// Whether a file with this header takes no more entries.

@@ -32,6 +32,8 @@ pub mod derive;
 #[cfg(test)]
 mod derive_tests;
 #[cfg(test)]
+mod derived_damage_tests;
+#[cfg(test)]
 mod derived_golden_tests;
 mod dispatch;
 #[cfg(test)]
@@ -52,6 +54,9 @@ mod gate;
 mod golden;
 mod index;
 mod index_file;
+mod index_geometry;
+#[cfg(test)]
+mod index_geometry_tests;
 mod index_name;
 #[cfg(test)]
 mod index_tests;

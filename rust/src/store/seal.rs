@@ -118,6 +118,16 @@ pub(super) fn read(path: &Path) -> Result<Vec<Seal>, StoreError> {
     Ok(seals)
 }
 
+/// Whether a side file has lines that are damaged themselves.
+pub(super) fn has_damaged_lines(path: &Path) -> io::Result<bool> {
+    let bytes = match fs::read_own(path, BYTES_MAX) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        bytes => bytes?,
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(bytes.is_empty() || text.lines().any(|line| Seal::parse(line).is_none()))
+}
+
 /// Replaces the side file, durably.
 pub(super) fn write(path: &Path, seals: &[Seal]) -> Result<(), StoreError> {
     let Some(directory) = path.parent() else {

@@ -84,32 +84,52 @@ impl SparseFiles {
         write_error(&self.path(start))(error)
     }
 
-    /// The files, of the right length and without gaps that would shift units. An empty last
-    /// file, which never got its length, is removed. `key` sets the length.
-    pub(super) fn checked(&self, key: &str) -> Result<Vec<OffsetFile>, StoreError> {
+    /// The files in order, each where the one before ends. The owner of the store removes a file
+    /// of another length or after a hole, and all after it: true if there was one, so that what
+    /// they held is derived from the log again; `before` is called first. To others such a file is
+    /// an error.
+    pub(super) fn sound(
+        &self,
+        before: impl FnOnce() -> Result<(), StoreError>,
+    ) -> Result<(Vec<OffsetFile>, bool), StoreError> {
+        let is_owner = self.shared.access == Access::Append;
         let mut files = offset_files(&self.directory)?;
-        if let Some(stray) = files.pop_if(|last| last.bytes == 0) {
-            tracing::warn!(path = %stray.path.display(), "empty last file");
-            if self.shared.access == Access::Append {
-                fs::remove_file(&stray.path).map_err(io_error(&stray.path))?;
-            }
+        if let Some(stray) = files.pop_if(|last| last.bytes == 0)
+            && is_owner
+        {
+            // It never got its length.
+            tracing::warn!(path = %stray.path.display(), "removing an empty last file");
+            fs::remove_file(&stray.path).map_err(io_error(&stray.path))?;
         }
         let file_bytes = self.file_bytes;
-        let wrong = files
-            .iter()
-            .find(|file| file.bytes != file_bytes || file.offset % file_bytes != 0);
+        let has_length =
+            |file: &OffsetFile| file.bytes == file_bytes && file.offset.is_multiple_of(file_bytes);
+        let first = files.first().map_or(0, |first| first.offset);
+        let ends = (0_u64..).map(|at| first.saturating_add(at.saturating_mul(file_bytes)));
+        let mut places = files.iter().zip(ends);
+        let wrong =
+            places.position(|(file, end)| !has_length(file) || (is_owner && file.offset != end));
         let Some(wrong) = wrong else {
-            return Ok(files);
+            return Ok((files, false));
         };
-        Err(StoreError::UnknownLayout {
-            root: self.shared.root.display().to_string(),
-            what: format!(
-                "{} has {} bytes where such files have {file_bytes}; set {key} to what they have, \
-                 or move the file away",
-                wrong.path.display(),
-                wrong.bytes,
-            ),
-        })
+        let (path, bytes) = (files[wrong].path.display().to_string(), files[wrong].bytes);
+        if !is_owner {
+            return Err(StoreError::UnknownLayout {
+                root: self.shared.root.display().to_string(),
+                what: format!("{path} has {bytes} bytes where such files have {file_bytes}"),
+            });
+        }
+        before()?;
+        tracing::warn!(
+            path,
+            bytes,
+            expected = file_bytes,
+            "rebuilding a consume queue from this file on: it is damaged or the one before is missing"
+        );
+        for file in files.drain(wrong..) {
+            self.remove(&file)?;
+        }
+        Ok((files, true))
     }
 
     /// Writes bytes, in as many files as they reach, creating those that are missing. After a
@@ -151,10 +171,11 @@ impl SparseFiles {
 
     pub(super) fn open(&self, start: u64) -> io::Result<Arc<File>> {
         self.shared.open.get((self.number, start), || {
-            OpenOptions::new()
+            let mut options = OpenOptions::new();
+            options
                 .read(true)
-                .write(self.shared.access == Access::Append)
-                .open(self.path(start))
+                .write(self.shared.access == Access::Append);
+            fs::open_own(self.path(start), &mut options)
         })
     }
 

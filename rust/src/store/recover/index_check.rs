@@ -6,10 +6,11 @@
 use std::io;
 use std::sync::Arc;
 
-use super::Recovery;
 use super::heal::Change;
+use super::{Recovery, log_io};
 use crate::format::index::{IndexEntry, IndexHeader, IndexLayout};
 use crate::format::message::{self, CheckCrc, Head, RecordView, STATED_BYTES, sys_flag};
+use crate::format::properties;
 use crate::log::Files;
 use crate::store::files::io_error;
 use crate::store::index::IndexFiles;
@@ -20,6 +21,8 @@ use crate::store::walk::{LogRead, Step, Walk};
 
 /// Entries read at once.
 const CHUNK_ENTRIES: i32 = 4_096;
+/// Bytes of the log looked at between two index files.
+const GAP_BYTES_MAX: u64 = 16 << 20;
 
 impl<F: Files> Recovery<'_, F> {
     /// Cuts the index to what makes sense; returns the writer and from where it must be fed, if
@@ -36,7 +39,10 @@ impl<F: Files> Recovery<'_, F> {
         let is_whole = self.check_index(index, (checked_from, log_end), changes)?;
         let writer = IndexWriter::resume(Arc::clone(index), Arc::clone(self.clock))?;
         let from = match writer.end_physical_offset() {
-            Some(end) => (!is_whole || !self.was_clean).then_some(end.cast_unsigned()),
+            Some(end) => {
+                let is_whole = is_whole && self.was_clean && !index.is_cut();
+                (!is_whole).then_some(end.cast_unsigned())
+            }
             None => Some(self.log.min_offset()),
         };
         Ok((writer, from))
@@ -50,6 +56,10 @@ impl<F: Files> Recovery<'_, F> {
         changes: &[Change],
     ) -> Result<bool, StoreError> {
         let durable_ms = self.checkpoint.index_timestamp_ms();
+        if let Some(gap) = self.index_gap(index)? {
+            index.remove_from(gap)?;
+            return Ok(false);
+        }
         let files = index.files();
         for (at, file) in files.iter().enumerate() {
             let failed = || io_error(file.path());
@@ -64,7 +74,9 @@ impl<F: Files> Recovery<'_, F> {
                 || header.index_count <= 1
                 || header.end_physical_offset >= checked_from.cast_signed();
             let is_absurd = header.index_count.unsigned_abs() > file.layout().entries;
-            let is_torn = is_absurd || (!self.was_clean && is_doubtful);
+            let is_torn = is_absurd
+                || !file.ends_match().map_err(failed())?
+                || (!self.was_clean && is_doubtful);
             if !is_torn && header.end_physical_offset < log_end.max(1).cast_signed() {
                 continue;
             }
@@ -80,6 +92,75 @@ impl<F: Files> Recovery<'_, F> {
         }
         Ok(true)
     }
+}
+
+impl<F: Files> Recovery<'_, F> {
+    /// Whether every file of the index is there, and begins and ends as its header says.
+    pub(super) fn is_index_whole(&self, index: Option<&IndexFiles>) -> Result<bool, StoreError> {
+        let Some(index) = index else {
+            return Ok(true);
+        };
+        Ok(index.is_whole()? && self.index_gap(index)?.is_none())
+    }
+
+    /// The first file before which one is missing: a record with keys lies between it and the end
+    /// of the one before.
+    fn index_gap(&self, index: &IndexFiles) -> Result<Option<usize>, StoreError> {
+        let mut from = self.log.min_offset();
+        let mut is_known = true;
+        for (at, file) in index.files().iter().enumerate() {
+            let header = file.header().map_err(io_error(file.path()))?;
+            let begin = u64::try_from(header.begin_physical_offset).unwrap_or(0);
+            if header.index_count > 1 && is_known && self.has_keys(from, begin)? {
+                return Ok(Some(at));
+            }
+            let end = u64::try_from(header.end_physical_offset).unwrap_or(0);
+            is_known = end >= self.log.min_offset();
+            from = end.max(self.log.min_offset());
+            if is_known {
+                from = self.after(from)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where the record at `offset` ends.
+    fn after(&self, offset: u64) -> Result<u64, StoreError> {
+        let mut walk = Walk::from(offset);
+        walk.step(self.log, self.log.max_offset()).map_err(log_io)?;
+        Ok(walk.offset())
+    }
+
+    /// Whether a record of `[from, to)` has keys; looks at no more than so many bytes.
+    fn has_keys(&self, from: u64, to: u64) -> Result<bool, StoreError> {
+        let mut walk = Walk::from(from);
+        while walk.offset() < to.min(from.saturating_add(GAP_BYTES_MAX)) {
+            let offset = walk.offset();
+            match walk.step(self.log, to).map_err(log_io)? {
+                Step::Record(bytes) => {
+                    let record = RecordView::parse(bytes, CheckCrc::No);
+                    if record.is_ok_and(|record| is_indexed(&record)) {
+                        return Ok(true);
+                    }
+                }
+                Step::Blank => {}
+                Step::Neither | Step::End => return Ok(false),
+            }
+            if walk.offset() <= offset {
+                return Ok(false);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Whether a record has entries in the index.
+fn is_indexed(record: &RecordView<'_>) -> bool {
+    let names = [properties::UNIQ_KEY, properties::KEYS];
+    let [unique, keys] = properties::find(record.properties, names);
+    let has_key = keys.is_some_and(|keys| keys.iter().any(|byte| *byte != b' '));
+    !sys_flag::is_rollback(record.sys_flag)
+        && (has_key || unique.is_some_and(|key| !key.is_empty()))
 }
 
 /// Whether a file may point to records that healing took away.

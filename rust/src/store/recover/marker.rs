@@ -19,6 +19,8 @@ use crate::store::walk::LogRead;
 
 /// Bytes before the end of the log whose checksum is kept.
 const TAIL_BYTES: u64 = 64 << 10;
+/// What the marker may hold at most, bytes.
+const BYTES_MAX: u64 = 64 << 10;
 
 /// Where a log ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +95,7 @@ impl Marker {
         create_directory(&root.join("mqstack"))?;
         let text = serde_json::to_vec(self).map_err(io::Error::other);
         let save = |text: Vec<u8>| {
-            let file = fs::File::create(&path)?;
+            let file = fs::create_own(&path)?;
             file.write_all_at(&text, 0)?;
             file.sync_all()
         };
@@ -111,9 +113,9 @@ impl Marker {
     }
 
     /// The marker, None where it is missing or torn.
-    pub(super) fn read(root: &Path) -> Result<Option<Self>, StoreError> {
+    pub(in crate::store) fn read(root: &Path) -> Result<Option<Self>, StoreError> {
         let path = path_of(root);
-        let text = match fs::read(&path) {
+        let text = match fs::read_own(&path, BYTES_MAX) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(io_error(&path)(error)),
@@ -141,7 +143,7 @@ impl Marker {
     }
 
     /// Whether the last bytes of the log are those that there were.
-    pub(super) fn has_sound_tail(&self, log: &impl LogRead) -> io::Result<bool> {
+    pub(in crate::store) fn has_sound_tail(&self, log: &impl LogRead) -> io::Result<bool> {
         let end = &self.end;
         Ok(LogEnd::of(log, end.log_end, end.last_store_timestamp_ms)? == *end)
     }
@@ -153,9 +155,11 @@ impl Marker {
         Ok(next[..read].iter().any(|byte| *byte != 0))
     }
 
-    /// Whether queues that there were are gone.
-    pub(super) fn misses_queues(&self, queues: &ConsumeQueues) -> bool {
-        queues.all().len() < self.queues
+    /// Whether queues that there were are gone, or units of some.
+    pub(super) fn misses_units(&self, queues: &ConsumeQueues) -> bool {
+        let all = queues.all();
+        let offsets: i64 = all.iter().map(|queue| queue.max_offset()).sum();
+        all.len() < self.queues || offsets < self.queue_offsets
     }
 }
 

@@ -128,7 +128,12 @@ impl<F: Files> Recovery<'_, F> {
         let marker = self.marker()?;
         let queues = Arc::new(queues);
         let index = index.map(Arc::new);
+        if self.was_clean {
+            self.cut_wrong_ends(&queues)?;
+        }
+        let is_index_whole = self.is_index_whole(index.as_deref())?;
         if let Some(marker) = &marker
+            && is_index_whole
             && self.log.missing(1).is_empty()
             && marker
                 .fits(self.log, &queues, index.as_deref())
@@ -217,13 +222,18 @@ impl<F: Files> Recovery<'_, F> {
         if self.was_clean && marker.is_none() {
             dispatch_from = dispatch_from.min(lost.sample(self.log, start)?.unwrap_or(log_end));
         }
-        if lost.remove_headless()? || marker.is_some_and(|marker| marker.misses_queues(&queues)) {
+        let misses_units = marker.is_some_and(|marker| marker.misses_units(&queues));
+        if lost.remove_headless()? || misses_units {
             dispatch_from = 0;
         }
         self.mend_units(&queues, check.changes(), log_end)?;
-        let tails = Self::lost_tails(&queues);
+        let tails = self.lost_tails(&queues);
         // Units behind this may be lost, torn, or point to what is lost; they are made again.
-        let trusted_to = if self.was_clean { log_end } else { start };
+        let trusted_to = match self.was_clean {
+            true if misses_units => self.log.min_offset(),
+            true => log_end,
+            false => start,
+        };
         dispatch_from = dispatch_from.min(self.settle_queues(&queues, trusted_to, log_end)?);
         let mut feed = Feed {
             from: dispatch_from,

@@ -4,61 +4,123 @@ use std::sync::atomic::Ordering;
 
 use super::heal::Change;
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
+use crate::format::consume_queue_ext;
 use crate::format::message::SCHEDULE_TOPIC;
 use crate::log::Access;
+use crate::log::fs::{OpenOptions, open_own};
 use crate::store::consume_queue::{ConsumeQueue, WALK_BYTES};
-use crate::store::files::OffsetFile;
+use crate::store::files::{OffsetFile, offset_files};
 use crate::store::types::{ReadMode, StoreError};
 
 /// Read first where a queue may end.
 const FIRST_LOOK_BYTES: usize = 4_000;
 /// Files walked from the end after an unclean stop, as RocketMQ does.
 const WALKED_FILES: usize = 3;
+/// Bytes read of a damaged file for its last unit.
+const USED_BYTES_MAX: usize = 64 << 20;
+
+/// What loading a queue found.
+pub(in crate::store) struct Loaded {
+    /// False if units had to go that the checkpoint takes for durable, because their file or their
+    /// part in the extension is damaged.
+    pub is_whole: bool,
+    /// Where a damaged queue ended: one past its last unit, and the end of that one's record.
+    pub before: Option<(i64, i64)>,
+}
+
+impl Loaded {
+    fn of(is_whole: bool, before: Option<(i64, i64)>) -> Self {
+        Self { is_whole, before }
+    }
+}
 
 impl ConsumeQueue {
     /// Finds the end of the queue in its files. `sequential` walks the last files unit by unit
     /// and clears what lies behind the first unused unit, because after an unclean stop a hole
-    /// may precede units that reached the disk. Returns false if units had to go that the
-    /// checkpoint takes for durable, because their part in the extension is missing.
-    pub(in crate::store) fn load(&self, sequential: bool) -> Result<bool, StoreError> {
-        let files = self.files.checked("mappedFileSizeConsumeQueue")?;
-        let Some(first) = files.first() else {
-            return Ok(true);
+    /// may precede units that reached the disk.
+    pub(in crate::store) fn load(&self, sequential: bool) -> Result<Loaded, StoreError> {
+        let is_owner = self.files.shared.access == Access::Append;
+        let mut before = None;
+        let mut look = || self.last_used().map(|found| before = found);
+        let (files, is_cut) = self.files.sound(&mut look)?;
+        let (ext_from, is_ext_cut) = match self.ext.as_ref().filter(|_| is_owner) {
+            Some(ext) => ext.sound(|| if is_cut { Ok(()) } else { look() })?,
+            None => (0, false),
         };
-        let step = self.files.file_bytes;
-        let is_whole = |pair: &[OffsetFile]| pair[1].offset - pair[0].offset == step;
-        if self.files.shared.access == Access::Append && !files.windows(2).all(is_whole) {
-            tracing::warn!(
-                topic = self.topic(),
-                queue_id = self.queue_id(),
-                "a middle file of a consume queue is missing, building the queue anew"
-            );
-            self.destroy()?;
-            return Ok(false);
-        }
+        let (Some(first), Some(last)) = (files.first(), files.last()) else {
+            return Ok(Loaded::of(!is_cut, before));
+        };
         let unit_of = |position: u64| (position / ENTRY_BYTES as u64).cast_signed();
         let first_offset = unit_of(first.offset);
-        let last = files.last().unwrap_or(first);
         self.set_bounds(first_offset, unit_of(last.offset + last.bytes));
+        // Where a file follows, the one before is full.
+        let is_full = |file: &OffsetFile| {
+            let unit = self.unit(unit_of(file.offset + file.bytes) - 1);
+            unit.is_some_and(|unit| unit.is_used())
+        };
+        let mut earlier = files[..files.len() - 1].iter().filter(|_| is_owner);
+        let torn = earlier.position(|file| !is_full(file));
+        if torn.is_some() && !is_cut && !is_ext_cut {
+            look()?;
+        }
+        let last = torn.map_or(last, |torn| &files[torn]);
+        let end_of_last = unit_of(last.offset + last.bytes);
         let mut is_whole = true;
-        if !sequential {
+        let walks = sequential || is_ext_cut || torn.is_some();
+        if !walks {
             let end = self.search_end(first_offset, unit_of(last.offset));
             self.set_bounds(first_offset, end);
-            is_whole = self.files.shared.access != Access::Append || self.has_whole_end();
+            is_whole = !is_owner || self.has_whole_end();
         }
-        if sequential || !is_whole {
-            self.set_bounds(first_offset, unit_of(last.offset + last.bytes));
-            let from = files.len().saturating_sub(WALKED_FILES);
-            let (end, is_used) = self.walk_used(unit_of(files[from].offset));
-            is_whole = !is_used;
+        if walks || !is_whole {
+            self.set_bounds(first_offset, end_of_last);
+            let count = torn.map_or(files.len(), |torn| torn + 1);
+            let walked = if is_ext_cut { count } else { WALKED_FILES };
+            let from = count.saturating_sub(walked);
+            let (mut end, is_used) = self.walk_used(unit_of(files[from].offset), ext_from);
+            is_whole = !is_used && torn.is_none();
+            // What zeroed the rest may have begun within a unit.
+            end -= i64::from(torn.is_some() && end > first_offset);
             self.set_bounds(first_offset, end);
             self.clear_from(end)?;
         }
         self.settle_end();
-        if self.files.shared.access == Access::Append {
+        if is_owner {
             self.settle_ext()?;
         }
-        Ok(is_whole)
+        Ok(Loaded::of(is_whole && !is_cut, before))
+    }
+
+    /// One past the last used unit in files of any length, and where in the log the last record
+    /// ends that one points to; None without a unit.
+    fn last_used(&self) -> Result<Option<(i64, i64)>, StoreError> {
+        let (mut end, mut bytes) = (None, Vec::new());
+        for file in offset_files(&self.files.directory)?.iter().rev() {
+            bytes.resize(
+                usize::try_from(file.bytes).unwrap_or(0).min(USED_BYTES_MAX),
+                0,
+            );
+            let whole = bytes.len() - bytes.len() % ENTRY_BYTES;
+            let read = open_own(&file.path, OpenOptions::new().read(true))
+                .and_then(|open| open.read_exact_at(&mut bytes[..whole], 0));
+            if read.is_err() {
+                continue;
+            }
+            let first = (file.offset / ENTRY_BYTES as u64).cast_signed();
+            let units: Vec<_> = QueueEntry::decode_all(&bytes[..whole]).collect();
+            for (at, unit) in units
+                .iter()
+                .enumerate()
+                .rev()
+                .filter(|(_, unit)| unit.is_used())
+            {
+                let end = *end.get_or_insert(first + at as i64 + 1);
+                if !unit.is_filler() {
+                    return Ok(Some((end, unit.end_offset())));
+                }
+            }
+        }
+        Ok(end.map(|end| (end, 0)))
     }
 
     /// Whether the last unit finds its part in the extension.
@@ -78,8 +140,8 @@ impl ConsumeQueue {
     }
 
     /// First unit at or after `from` that is unused, or whose part in the extension is missing;
-    /// true for the latter.
-    fn walk_used(&self, from: i64) -> (i64, bool) {
+    /// true for the latter. What was before `ext_from` in the extension has expired.
+    fn walk_used(&self, from: i64, ext_from: u64) -> (i64, bool) {
         let mut offset = from;
         let mut bytes = Vec::with_capacity(WALK_BYTES);
         let mut ext = self.tags_codes(ReadMode::Wait);
@@ -88,7 +150,9 @@ impl ConsumeQueue {
             let read = self.read(offset, WALK_BYTES, ReadMode::Wait, &mut bytes);
             for entry in QueueEntry::decode_all(&bytes) {
                 let is_used = entry.is_used();
-                if !is_used || !ext.is_whole(&entry) {
+                let has_expired = consume_queue_ext::position(entry.tags_code)
+                    .is_some_and(|position| position < ext_from);
+                if !is_used || !(has_expired || ext.is_whole(&entry)) {
                     return (offset, is_used);
                 }
                 offset += 1;
@@ -140,6 +204,17 @@ impl ConsumeQueue {
             .rev()
             .filter_map(|offset| Some((offset, self.unit(offset)?)))
             .find(|(_, entry)| !entry.is_filler())
+    }
+
+    /// Cuts the last record's unit off, and what follows it.
+    pub(super) fn cut_last(&self) -> Result<(), StoreError> {
+        let Some((last, _)) = self.last_record() else {
+            return Ok(());
+        };
+        self.clear_from(last)?;
+        self.set_bounds(self.written().0, last);
+        self.settle_end();
+        self.settle_ext()
     }
 
     /// Cuts off the units of records at or beyond `log_end`, which no longer exist.

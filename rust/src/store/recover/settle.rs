@@ -3,7 +3,8 @@
 use super::heal::Change;
 use super::{Recovery, log_io};
 use crate::format::consume_queue::QueueEntry;
-use crate::format::message::{CheckCrc, RecordView};
+use crate::format::delay_levels::DelayLevels;
+use crate::format::message::{CheckCrc, RecordView, SCHEDULE_TOPIC};
 use crate::format::multi_dispatch;
 use crate::log::Files;
 use crate::store::consume_queue::ConsumeQueue;
@@ -108,6 +109,53 @@ impl<F: Files> Recovery<'_, F> {
         Ok(has_expired || self.is_record_of(queue, offset, &entry)?)
     }
 
+    /// Cuts the last units of a closed store's queues that are not as their record says: what
+    /// damaged the end of a file may have begun within them.
+    pub(super) fn cut_wrong_ends(&self, queues: &ConsumeQueues) -> Result<(), StoreError> {
+        let (start, levels) = (self.log.min_offset().cast_signed(), self.levels()?);
+        for queue in queues.all() {
+            let Some((offset, unit)) = queue.last_record() else {
+                continue;
+            };
+            if unit.physical_offset < start || self.is_unit_of(&queue, offset, &unit, &levels)? {
+                continue;
+            }
+            let (topic, queue_id) = (queue.topic(), queue.queue_id());
+            tracing::warn!(
+                topic,
+                queue_id,
+                "the last entry of a consume queue is damaged"
+            );
+            queue.cut_last()?;
+            queues.lost_units(&queue);
+        }
+        Ok(())
+    }
+
+    /// Whether a unit is what dispatch makes of the record that belongs at its offset.
+    fn is_unit_of(
+        &self,
+        queue: &ConsumeQueue,
+        offset: i64,
+        unit: &QueueEntry,
+        levels: &DelayLevels,
+    ) -> Result<bool, StoreError> {
+        if !self.is_record_of(queue, offset, unit)? {
+            return Ok(false);
+        }
+        // Java's recovery does not know when delayed messages are due; addresses were looked at.
+        if queue.topic() == SCHEDULE_TOPIC || unit.is_extension_address() {
+            return Ok(true);
+        }
+        let mut walk = Walk::from(unit.physical_offset.cast_unsigned());
+        let step = walk.step(self.log, self.log.max_offset());
+        let Step::Record(bytes) = step.map_err(log_io)? else {
+            return Ok(false);
+        };
+        let record = RecordView::parse(bytes, CheckCrc::No);
+        Ok(record.is_ok_and(|record| record.tags_code(levels) == unit.tags_code))
+    }
+
     /// Whether a unit points to the record that belongs at its offset.
     fn is_record_of(
         &self,
@@ -125,7 +173,8 @@ impl<F: Files> Recovery<'_, F> {
             let is_own = record.topic == queue.topic()
                 && record.queue_id == queue.queue_id()
                 && record.queue_offset == offset;
-            is_own || is_dispatched_to(&record, queue.topic(), offset)
+            let has_size = i32::try_from(bytes.len()).is_ok_and(|size| size == entry.size_bytes);
+            has_size && (is_own || is_dispatched_to(&record, queue.topic(), offset))
         }))
     }
 
@@ -147,9 +196,19 @@ impl<F: Files> Recovery<'_, F> {
     }
 
     /// Queues whose last record was lost: without a hole the next message would take its queue
-    /// offset, and whoever consumed the lost one would never see that message.
-    pub(super) fn lost_tails(queues: &ConsumeQueues) -> Vec<LostTail> {
-        let mut tails = Vec::new();
+    /// offset, and whoever consumed the lost one would never see that message. So would it in a
+    /// damaged queue all of whose records have expired.
+    pub(super) fn lost_tails(&self, queues: &ConsumeQueues) -> Vec<LostTail> {
+        let log_start = self.log.min_offset().cast_signed();
+        let expired = queues.lost_ends().iter();
+        let expired = expired.filter(|lost| lost.end_physical <= log_start);
+        let mut tails: Vec<_> = expired
+            .map(|lost| LostTail {
+                topic: lost.topic.clone(),
+                queue_id: lost.queue_id,
+                end: lost.end,
+            })
+            .collect();
         for queue in queues.all() {
             let (first, end) = queue.written();
             let is_hole = |entry: QueueEntry| entry.is_filler();

@@ -29,6 +29,8 @@ pub(super) const STATE_FILES: [&str; 6] = [
     "consumerFilter.json",
     "delayOffset.json",
 ];
+/// A larger state file is refused, bytes.
+pub(super) const STATE_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of units read at once.
 const UNITS_BYTES: usize = 64 << 10;
 
@@ -81,7 +83,7 @@ pub(super) fn parse_state(bytes: &[u8]) -> Option<Value> {
 /// The bytes of a file under `config`, None if there is none.
 pub(super) fn state_bytes(root: &Path, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
     let path = root.join("config").join(name);
-    match fs::read(&path) {
+    match fs::read_own(&path, STATE_BYTES_MAX) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(io_error(&path)(error)),

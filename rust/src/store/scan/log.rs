@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::format::message::{BLANK_BYTES, CheckCrc, Head, RecordView};
-use crate::log::fs::File;
+use crate::log::fs::{File, OpenOptions, open_own};
 use crate::store::files::{OffsetFile, offset_files, offset_name};
 use crate::store::layout::MISSING_FILES_MAX;
 use crate::store::open_files::OpenFiles;
@@ -61,7 +61,8 @@ impl LogDirectory {
     /// The file that starts there; None if there is none.
     fn file(&self, start: u64) -> io::Result<Option<Arc<File>>> {
         let path = self.path.join(offset_name(start));
-        match self.open.get((0, start), || File::open(path)) {
+        let open = || open_own(path, OpenOptions::new().read(true));
+        match self.open.get((0, start), open) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             other => other.map(Some),
         }

@@ -51,9 +51,10 @@ pub use self::view::{QueueChunk, QueueRange, QueueSummary};
 use super::consume_queues::{adopted_file_bytes, queue_directories};
 use super::files::io_error;
 use super::index::index_paths;
+use super::index_geometry::{Geometry, SetSizes, geometry};
 use super::types::StoreError;
 use super::walk::{LogRead, Step, Walk};
-use crate::format::index::IndexLayout;
+use crate::format::consume_queue::ENTRY_BYTES;
 use crate::format::message::{CheckCrc, RecordView};
 
 /// Sizes of a store's files, as found on disk; None where it has no such file.
@@ -83,9 +84,10 @@ pub struct Chunk {
 /// Something wrong, found by [`Scan::verify`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// A stable word: `record`, `crc`, `physical_offset`, `queue_entry`, `queue_missing`,
-    /// `index_entry`, `index_header`, `index_slot`, `index_missing`, `checkpoint`, `state`,
-    /// `offset`, `file`.
+    /// A stable word: `record`, `crc`, `physical_offset`, `store_time`, `delay_time`, `log_end`,
+    /// `log_tail`, `queue_entry`, `queue_missing`, `queue_offset`, `index_entry`, `index_header`,
+    /// `index_slot`, `index_layout`, `index_missing`, `checkpoint`, `closed`, `state`, `offset`,
+    /// `file`.
     pub kind: &'static str,
     /// File or queue it is in.
     pub place: String,
@@ -145,12 +147,16 @@ impl Scan {
             });
         }
         let log = LogDirectory::open(root)?;
-        let index = found_index_layout(root)?;
+        let index = match geometry(&index_paths(root)?, SetSizes::default())? {
+            Geometry::Known(layout) => Some(layout),
+            _ => None,
+        };
         let layout = Layout {
             commit_log_file_bytes: log.file_bytes(),
-            consume_queue_file_bytes: adopted_file_bytes(&queue_directories(
-                &root.join("consumequeue"),
-            )?)?,
+            consume_queue_file_bytes: adopted_file_bytes(
+                &queue_directories(&root.join("consumequeue"))?,
+                ENTRY_BYTES as u64,
+            )?,
             index_slots: index.map(|layout| layout.slots),
             index_entries: index.map(|layout| layout.entries),
         };
@@ -227,15 +233,6 @@ impl Scan {
 
 fn is_record_at(offset: i64, bytes: &[u8], check: CheckCrc) -> bool {
     RecordView::parse(bytes, check).is_ok_and(|record| record.physical_offset == offset)
-}
-
-fn found_index_layout(root: &Path) -> Result<Option<IndexLayout>, StoreError> {
-    let paths = index_paths(root)?;
-    let Some((_, path)) = paths.first() else {
-        return Ok(None);
-    };
-    let bytes = path.metadata().map_err(io_error(path))?.len();
-    Ok(IndexLayout::of_file(bytes, None, None))
 }
 
 fn log_error(offset: i64) -> impl FnOnce(std::io::Error) -> StoreError {

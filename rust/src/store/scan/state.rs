@@ -49,22 +49,36 @@ impl Scan {
 
     /// The times in `checkpoint`; None if the file is missing or too short.
     pub(super) fn checkpoint(&self) -> Result<Option<[i64; 3]>, StoreError> {
-        let path = self.root.join("checkpoint");
-        let file = match open_own(&path, OpenOptions::new().read(true)) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(io_error(&path)(error)),
-        };
-        if file.metadata().map_err(io_error(&path))?.len() < CHECKPOINT_BYTES {
+        let Some((bytes, CHECKPOINT_BYTES..)) = self.checkpoint_bytes()? else {
             return Ok(None);
-        }
-        let mut bytes = [0; 24];
-        file.read_exact_at(&mut bytes, 0).map_err(io_error(&path))?;
+        };
         let (times, _) = bytes.as_chunks::<8>();
         let mut found = [0; 3];
         for (time, stored) in found.iter_mut().zip(times) {
             *time = i64::from_be_bytes(*stored);
         }
         Ok(Some(found))
+    }
+
+    /// Checksum of the checkpoint's times; None if there are none.
+    pub(super) fn checkpoint_crc(&self) -> Result<Option<u32>, StoreError> {
+        let found = self.checkpoint_bytes()?;
+        Ok(found.map(|(bytes, _)| crc32fast::hash(&bytes)))
+    }
+
+    /// What `checkpoint` begins with, zeros where it is shorter, and its length; None without one.
+    pub(super) fn checkpoint_bytes(&self) -> Result<Option<([u8; 24], u64)>, StoreError> {
+        let path = self.root.join("checkpoint");
+        let file = match open_own(&path, OpenOptions::new().read(true)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(io_error(&path)(error)),
+        };
+        let length = file.metadata().map_err(io_error(&path))?.len();
+        let mut bytes = [0; 24];
+        let there = usize::try_from(length).unwrap_or(24).min(24);
+        let read = file.read_exact_at(&mut bytes[..there], 0);
+        read.map_err(io_error(&path))?;
+        Ok(Some((bytes, length)))
     }
 }

@@ -1,5 +1,6 @@
 //! Consume queues and index files as they are on disk.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -149,8 +150,12 @@ impl Scan {
         let mut found = Vec::new();
         for (name, path) in index_paths(&self.root)? {
             let file = IndexFile::open(&path, layout, Access::Read);
-            let header = file.and_then(|file| file.header());
-            found.push((name.to_string(), header.map_err(io_error(&path))?));
+            match file.and_then(|file| file.header()) {
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    tracing::warn!(path = %path.display(), %error, "leaving an index file out");
+                }
+                header => found.push((name.to_string(), header.map_err(io_error(&path))?)),
+            }
         }
         Ok(found)
     }
@@ -239,7 +244,7 @@ impl Scan {
 
     /// Length of an extension file, bytes; None without one.
     pub(super) fn ext_file_bytes(&self) -> Result<Option<u64>, StoreError> {
-        adopted_file_bytes(&queue_directories(&self.root.join("consumequeue_ext"))?)
+        adopted_file_bytes(&queue_directories(&self.root.join("consumequeue_ext"))?, 1)
     }
 
     pub(super) fn index_layout(&self) -> Option<IndexLayout> {
@@ -276,12 +281,25 @@ fn read_units(queue: &ConsumeQueue, offset: i64, max_count: usize, units: &mut V
 
 /// Whether a record belongs to a queue: its own, or one it was dispatched to as well.
 pub(super) fn is_in_queue(record: &RecordView<'_>, topic: &str, queue_id: i32) -> bool {
-    let is_own = record.topic == topic && record.queue_id == queue_id;
+    queue_offsets(record, topic, queue_id).next().is_some()
+}
+
+/// The offsets that a record says it has in a queue, one unless it is no record of that queue.
+pub(super) fn queue_offsets<'a>(
+    record: &RecordView<'a>,
+    topic: &'a str,
+    queue_id: i32,
+) -> impl Iterator<Item = i64> + 'a {
+    let (own_id, offset) = (record.queue_id, record.queue_offset);
+    let is_own = record.topic == topic && own_id == queue_id;
+    let more = multi_dispatch::dispatches(record.properties).filter(move |(name, _)| {
+        let lmq_id = multi_dispatch::queue_id_in(name, own_id, true);
+        *name == topic && (queue_id == lmq_id || queue_id == own_id)
+    });
     is_own
-        || multi_dispatch::dispatches(record.properties).any(|(name, _)| {
-            let lmq_id = multi_dispatch::queue_id_in(name, record.queue_id, true);
-            name == topic && (queue_id == lmq_id || queue_id == record.queue_id)
-        })
+        .then_some(offset)
+        .into_iter()
+        .chain(more.map(|(_, offset)| offset))
 }
 
 fn summary(queue: &ConsumeQueue) -> QueueSummary {

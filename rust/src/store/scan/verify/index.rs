@@ -1,15 +1,17 @@
 //! Index files: chains, entries against the records they point to, and keys that have no entry.
 
+use std::io;
 use std::path::Path;
 
 use super::Check;
-use crate::format::index::{IndexHeader, key_hash};
+use crate::format::index::{IndexEntry, IndexHeader, key_hash};
 use crate::format::message::{BLANK_BYTES, CheckCrc, RecordView, sys_flag};
 use crate::format::properties;
-use crate::log::Access;
+use crate::log::{Access, fs};
 use crate::store::files::io_error;
 use crate::store::index::index_paths;
 use crate::store::index_file::IndexFile;
+use crate::store::index_geometry::{Geometry, SetSizes, any_layout, geometry};
 use crate::store::recover::is_stand_in;
 use crate::store::scan::Scan;
 use crate::store::types::StoreError;
@@ -27,6 +29,46 @@ enum Entry {
     Healed,
     /// Neither.
     Wrong,
+}
+
+/// An index file under check.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    place: &'a str,
+    file: &'a IndexFile,
+    header: IndexHeader,
+    /// Store time of the last message of the file before.
+    before_ms: Option<i64>,
+    log_end: u64,
+}
+
+impl Work<'_> {
+    /// Seconds that the first entry of a file holds: a new file begins with the time at which the
+    /// one before ended.
+    fn first_seconds(&self, stored_ms: i64) -> i32 {
+        let begin_timestamp_ms = self.before_ms.unwrap_or(0);
+        let header = IndexHeader {
+            begin_timestamp_ms,
+            ..self.header
+        };
+        header.time_difference_seconds(stored_ms)
+    }
+}
+
+/// What is wrong with an entry's place in its file, where the newest of its slot is `head`.
+fn linked(entry: &IndexEntry, at: i32, head: i32, last: Option<IndexEntry>) -> Option<String> {
+    let before = last.map_or(0, |last| last.physical_offset);
+    if entry.key_hash < 0 || entry.time_difference_seconds < 0 {
+        return Some(format!("entry {at} has a negative hash or time"));
+    }
+    if entry.previous != head {
+        let told = entry.previous;
+        return Some(format!(
+            "entry {at} follows {told} in its chain, expected {head}"
+        ));
+    }
+    (entry.physical_offset < before)
+        .then(|| format!("entry {at} is of an earlier record than the one before"))
 }
 
 /// Keys of records, counted against the entries there are.
@@ -97,74 +139,93 @@ fn keys_of(record: &RecordView<'_>, mut found: impl FnMut(&str)) -> u64 {
 impl Check<'_> {
     pub(super) fn index(&mut self, log_end: u64) -> Result<(), StoreError> {
         let paths = index_paths(&self.scan.root)?;
-        let mut indexed = 0;
+        let sizes = geometry(&paths, SetSizes::default())?;
+        let (mut indexed, mut before_ms) = (0, None);
         for (name, path) in &paths {
             let place = format!("index/{name}");
-            let layout = self.scan.index_layout();
-            let file = layout.map(|layout| IndexFile::open(path, layout, Access::Read));
-            match file {
-                Some(Ok(file)) => match self.index_file(&place, path, &file, log_end)? {
-                    Some(entries) => indexed += entries,
-                    None => return Ok(()),
-                },
-                Some(Err(error)) => self.find("file", place, -1, error.to_string()),
-                None => {
-                    let what = "its length is of no slots and entries in RocketMQ's ratio";
-                    self.notice("file", place, -1, what.into());
+            let Some(layout) = self.scan.index_layout() else {
+                self.unknown_layout(&sizes, place, path)?;
+                continue;
+            };
+            match IndexFile::open(path, layout, Access::Read) {
+                Ok(file) => {
+                    let work = Work {
+                        place: &place,
+                        file: &file,
+                        header: file.header().map_err(io_error(path))?,
+                        before_ms,
+                        log_end,
+                    };
+                    before_ms = Some(work.header.end_timestamp_ms);
+                    match self.index_file(&work).map_err(io_error(path))? {
+                        Some(entries) => indexed += entries,
+                        None => return Ok(()),
+                    }
                 }
+                Err(error) => self.find("file", place, -1, error.to_string()),
             }
         }
         // Without a layout no entry was read.
-        if self.scan.index_layout().is_some() || paths.is_empty() {
+        let has_read = self.scan.index_layout().is_some() || sizes == Geometry::Unwritten;
+        if has_read {
             self.missing_keys(indexed, paths.is_empty());
         }
         Ok(())
     }
 
-    /// Every entry of a file; returns how many point into the log, None if told to stop.
-    fn index_file(
+    /// A file of which nobody knows how many slots and entries it has: none was ever used, or they
+    /// are damaged.
+    fn unknown_layout(
         &mut self,
-        place: &str,
+        sizes: &Geometry,
+        place: String,
         path: &Path,
-        file: &IndexFile,
-        log_end: u64,
-    ) -> Result<Option<u64>, StoreError> {
-        let header = file.header().map_err(io_error(path))?;
-        let layout = file.layout();
+    ) -> Result<(), StoreError> {
+        let bytes = fs::metadata(path).map_err(io_error(path))?.len();
+        let what = match sizes {
+            Geometry::Unwritten if any_layout(bytes).is_some() => return Ok(()),
+            Geometry::Unwritten => format!("no index file has {bytes} bytes"),
+            _ => "its entries fit no maxHashSlotNum and maxIndexNum".to_owned(),
+        };
+        self.find("index_layout", place, -1, what);
+        Ok(())
+    }
+
+    /// Every entry of a file; returns how many point into the log, None if told to stop.
+    fn index_file(&mut self, work: &Work<'_>) -> io::Result<Option<u64>> {
+        let Work { place, header, .. } = *work;
+        let layout = work.file.layout();
         let end = header.index_count.min(layout.entries.cast_signed());
-        if end != header.index_count {
+        if end != header.index_count || header.index_count < 0 {
             let what = format!("counts {}, there is room for {end}", header.index_count);
             self.find("index_header", place, -1, what);
         }
         let mut heads = vec![0; layout.slots as usize];
-        let (mut at, mut in_log, mut last) = (1, 0, header.begin_physical_offset);
+        let (mut at, mut in_log, mut last) = (1, 0, None);
         let mut healed = 0_u64;
         while at < end {
             let count = ENTRIES_AT_ONCE.min(end - at);
-            for entry in file.entries(at, count).map_err(io_error(path))? {
+            for entry in work.file.entries(at, count)? {
                 let offset = entry.physical_offset;
                 if self.step(offset).is_err() {
                     return Ok(None);
                 }
                 self.report.index_entries += 1;
-                let slot = layout.slot_of(entry.key_hash) as usize;
-                if entry.previous != heads[slot] {
-                    let (told, head) = (entry.previous, heads[slot]);
-                    let what = format!("entry {at} follows {told} in its chain, expected {head}");
+                let head = usize::try_from(layout.slot_of(entry.key_hash)).unwrap_or(0);
+                if let Some(what) = linked(&entry, at, heads[head], last) {
                     self.find("index_entry", place, offset, what);
                 }
-                heads[slot] = at;
+                heads[head] = at;
                 // Records that expired leave their entries behind.
                 if offset >= self.scan.min_physical_offset() {
-                    let found = self.look_at(offset, entry.key_hash, log_end);
+                    let (found, what) = self.look_at(&entry, at, work);
                     in_log += u64::from(found != Entry::Healed);
                     healed += u64::from(found == Entry::Healed);
-                    if found == Entry::Wrong {
-                        let what = format!("entry {at} is no key of the record at {offset}");
+                    if let Some(what) = what {
                         self.find("index_entry", place, offset, what);
                     }
                 }
-                last = offset;
+                last = Some(entry);
                 at += 1;
             }
         }
@@ -172,40 +233,111 @@ impl Check<'_> {
             let what = format!("{healed} entries are keys of records that were lost and healed");
             self.notice("index_healed", place, -1, what);
         }
-        self.index_frame(place, file, &header, (last, &heads))
-            .map_err(io_error(path))?;
+        self.index_frame(work, (last, &heads))?;
         Ok(Some(in_log))
     }
 
-    /// Header and slots against the entries: the last record, and the newest entry of each slot.
+    /// Header and slots against the entries: first and last record, and the newest entry of each
+    /// slot.
     fn index_frame(
         &mut self,
-        place: &str,
-        file: &IndexFile,
-        header: &IndexHeader,
-        (last, heads): (i64, &[i32]),
-    ) -> std::io::Result<()> {
+        work: &Work<'_>,
+        (last, heads): (Option<IndexEntry>, &[i32]),
+    ) -> io::Result<()> {
+        let Work {
+            place,
+            file,
+            header,
+            ..
+        } = *work;
         // A broker writes entry, slot and header one after the other.
-        if self.state.is_locked || header.index_count <= 1 {
+        let Some(last) = last.filter(|_| !self.state.is_locked) else {
             return Ok(());
-        }
-        if header.end_physical_offset != last {
-            let told = header.end_physical_offset;
-            let what = format!("says its last record is at {told}, the last entry's is at {last}");
+        };
+        for what in self.header_of(&header, file.entry(1)?, last, heads) {
             self.find("index_header", place, -1, what);
         }
+        let count = header.index_count;
+        let slots = file.raw_slots()?;
+        let stored = slots
+            .as_chunks()
+            .0
+            .iter()
+            .map(|slot| i32::from_be_bytes(*slot));
         // After a crash slots may be of entries that the header does not count yet.
-        if self.state.is_clean && !file.has_slots(heads)? {
+        let is_right = |(stored, head): (i32, &i32)| {
+            stored == *head || (!self.state.is_clean && stored >= count)
+        };
+        if !stored.zip(heads).all(is_right) {
             let what = "a slot is not the newest entry of its chain".to_owned();
             self.find("index_slot", place, -1, what);
         }
         Ok(())
     }
 
-    /// What an entry points to.
-    fn look_at(&self, offset: i64, hash: i32, log_end: u64) -> Entry {
-        if offset >= log_end.cast_signed() {
-            return Entry::Wrong;
+    /// What is wrong with a header.
+    fn header_of(
+        &self,
+        header: &IndexHeader,
+        first: IndexEntry,
+        last: IndexEntry,
+        heads: &[i32],
+    ) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let used = heads.iter().filter(|head| **head != 0).count() as i64;
+        let told = i64::from(header.hash_slot_count);
+        // Older RocketMQ counts every entry.
+        if self.state.is_clean && told != used && told != i64::from(header.index_count) - 1 {
+            wrong.push(format!("says that {told} slots are used, {used} are"));
+        }
+        let ends = [
+            (
+                "first",
+                header.begin_physical_offset,
+                header.begin_timestamp_ms,
+                first,
+            ),
+            (
+                "last",
+                header.end_physical_offset,
+                header.end_timestamp_ms,
+                last,
+            ),
+        ];
+        for (word, offset, time_ms, entry) in ends {
+            let is_at = entry.physical_offset;
+            if offset != is_at {
+                let what = format!(
+                    "says its {word} record is at {offset}, the {word} entry's is at {is_at}"
+                );
+                wrong.push(what);
+                continue;
+            }
+            let Ok(Some(bytes)) = self.scan.log.record(offset, None, CheckCrc::No) else {
+                continue;
+            };
+            let stored = RecordView::parse(&bytes, CheckCrc::No);
+            let stored = stored.ok().filter(|record| !is_stand_in(record));
+            if let Some(stored) = stored.filter(|record| record.store_timestamp_ms != time_ms) {
+                let stored = stored.store_timestamp_ms;
+                wrong.push(format!(
+                    "says its {word} record is of {time_ms} ms, it is of {stored}"
+                ));
+            }
+        }
+        wrong
+    }
+
+    /// What an entry points to, and what is wrong with it.
+    fn look_at(&self, entry: &IndexEntry, number: i32, work: &Work<'_>) -> (Entry, Option<String>) {
+        let offset = entry.physical_offset;
+        let wrong = || {
+            Some(format!(
+                "entry {number} is no key of the record at {offset}"
+            ))
+        };
+        if offset >= work.log_end.cast_signed() {
+            return (Entry::Wrong, wrong());
         }
         let record = self.scan.log.record(offset, None, CheckCrc::No);
         let Ok(Some(bytes)) = record else {
@@ -214,20 +346,29 @@ impl Check<'_> {
             // The inside of what stands in for several records is zeros.
             let is_inside = read.is_ok_and(|read| read == head.len()) && head == [0; BLANK_BYTES];
             return if is_inside {
-                Entry::Healed
+                (Entry::Healed, None)
             } else {
-                Entry::Wrong
+                (Entry::Wrong, wrong())
             };
         };
         let Ok(record) = RecordView::parse(&bytes, CheckCrc::No) else {
-            return Entry::Wrong;
+            return (Entry::Wrong, wrong());
         };
         if is_stand_in(&record) {
-            return Entry::Healed;
+            return (Entry::Healed, None);
         }
         let mut is_key = false;
-        keys_of(&record, |key| is_key |= key_hash(record.topic, key) == hash);
-        if is_key { Entry::Own } else { Entry::Wrong }
+        keys_of(&record, |key| {
+            is_key |= key_hash(record.topic, key) == entry.key_hash
+        });
+        if !is_key {
+            return (Entry::Wrong, wrong());
+        }
+        let (told, stored) = (entry.time_difference_seconds, record.store_timestamp_ms);
+        let is_time = work.header.time_difference_seconds(stored) == told
+            || number == 1 && work.first_seconds(stored) == told;
+        let late = || format!("entry {number} says {told} s, its record was stored at {stored} ms");
+        (Entry::Own, (!is_time).then(late))
     }
 
     /// Keys of records that no look-up will find.

@@ -1,17 +1,25 @@
 //! Checking a store directory: every record, queue unit, extension unit and index entry, the
 //! checkpoint and the state files, each against the others.
 
+mod closed;
+mod delays;
+#[cfg(test)]
+mod detection_tests;
 mod index;
 mod log;
 mod queues;
+mod sequence;
 mod states;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use self::delays::Delays;
 use self::index::Keys;
+use self::log::Times;
 use self::queues::Checked;
+use self::sequence::Sequences;
 use super::build::levels;
 use super::state::State;
 use super::{FINDINGS_MAX, Finding, Report, Scan};
@@ -34,6 +42,15 @@ struct Check<'a> {
     keys: Keys,
     /// Records that are not in their queues because the store was not closed, and the first.
     behind: (u64, i64),
+    /// Topics that the broker knows; None where no table says so.
+    topics: Option<HashSet<String>>,
+    /// Records of deleted topics that are still in the log, by topic.
+    deleted: BTreeMap<String, u64>,
+    /// Records of queues that were deleted and begun anew, and the first.
+    superseded: (u64, i64),
+    sequences: Sequences,
+    delays: Delays,
+    times: Times,
     last_store_timestamp_ms: i64,
     steps: u64,
 }
@@ -58,6 +75,12 @@ pub(super) fn verify(
         queues: Queues::new(),
         keys: Keys::of(scan, !state.is_clean),
         behind: (0, -1),
+        topics: states::topics(&scan.root)?,
+        deleted: BTreeMap::new(),
+        superseded: (0, -1),
+        sequences: Sequences::default(),
+        delays: Delays::default(),
+        times: Times::default(),
         last_store_timestamp_ms: 0,
         steps: 0,
     };
@@ -69,7 +92,9 @@ pub(super) fn verify(
     };
     check.report.log_end = log_end;
     check.tell_behind();
+    check.delay_times();
     check.checkpoint()?;
+    check.closed(log_end)?;
     check.states()?;
     check.queues(log_end);
     check.index(log_end)?;

@@ -1,13 +1,15 @@
 //! Consume queues: each unit against the record it points to, and the other way round.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Check;
 use crate::format::consume_queue::QueueEntry;
-use crate::format::message::{CheckCrc, RecordView};
+use crate::format::message::{CheckCrc, RecordView, SCHEDULE_TOPIC, sys_flag};
+use crate::format::multi_dispatch;
 use crate::store::consume_queue::ConsumeQueue;
 use crate::store::files::offset_files;
-use crate::store::scan::view::is_in_queue;
+use crate::store::scan::view::queue_offsets;
 use crate::store::types::{ReadMode, StoreError};
 
 /// Bytes of units read at once per queue; a store has many queues.
@@ -66,14 +68,23 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The files of a queue: one behind the other.
+    /// The files of a queue and of its extension: of one length, one behind the other.
     fn queue_files(&mut self, queue: &ConsumeQueue) -> Result<(), StoreError> {
-        let files = offset_files(&queue.files.directory)?;
-        for pair in files.windows(2) {
-            let expected = pair[0].offset + pair[0].bytes;
-            if pair[1].offset != expected {
-                let what = format!("starts at {}, expected {expected}", pair[1].offset);
-                self.find("file", pair[1].path.display().to_string(), -1, what);
+        let ext = queue.ext.as_ref().map(|ext| &ext.files);
+        for files in [Some(&queue.files), ext].into_iter().flatten() {
+            let found = offset_files(&files.directory)?;
+            let mut expected = found.first().map_or(0, |first| first.offset);
+            for file in found {
+                let what = if file.bytes != files.file_bytes {
+                    format!("{} bytes, such files have {}", file.bytes, files.file_bytes)
+                } else if file.offset != expected {
+                    format!("starts at {}, expected {expected}", file.offset)
+                } else {
+                    expected += file.bytes;
+                    continue;
+                };
+                expected = file.offset.saturating_add(files.file_bytes);
+                self.find("file", file.path.display().to_string(), -1, what);
             }
         }
         Ok(())
@@ -85,42 +96,53 @@ impl Check<'_> {
         (topic, queue_id, offset): (&str, i32, i64),
         record: &RecordView<'_>,
         size: usize,
-        tags_code: Option<i64>,
+        tags_code: i64,
     ) {
+        let start = record.physical_offset;
         let of_topic = self.queues.get_mut(topic);
         let checked = of_topic.and_then(|queues| queues.get_mut(&queue_id));
         let Some(checked) = checked else {
-            return self.missing((topic, queue_id, offset), record, i64::MIN);
+            return self.without_queue((topic, queue_id, offset), start);
         };
         checked.next_offset = checked.next_offset.max(offset.saturating_add(1));
-        let at = (
-            record.physical_offset,
-            i32::try_from(size).unwrap_or(i32::MAX),
-        );
-        let max_offset = checked.queue.max_offset();
+        let at = (start, i32::try_from(size).unwrap_or(i32::MAX));
         let wrong = match checked.unit(offset) {
             Some(unit) if (unit.physical_offset, unit.size_bytes) == at => {
                 checked.seen += 1;
                 let queue = Arc::clone(&checked.queue);
-                self.tags_code(&queue, &unit, record, tags_code)
+                self.sequences.jump((topic, queue_id, offset), start, None);
+                self.tags_code((&queue, offset), &unit, record, tags_code)
+            }
+            // The queue was deleted and begun anew, and counts from 0 again.
+            Some(unit) if unit.is_used() && !unit.is_filler() && unit.physical_offset > start => {
+                return self.superseded(start);
             }
             Some(unit) if unit.is_used() => {
                 Some(format!("points to {unit:?}, the record is at {at:?}"))
             }
-            _ => return self.missing((topic, queue_id, offset), record, max_offset),
+            _ => return self.missing((topic, queue_id, offset), start),
         };
         if let Some(what) = wrong {
             self.find("queue_entry", format!("{topic}/{queue_id}"), offset, what);
         }
     }
 
+    fn superseded(&mut self, start: i64) {
+        let first = if self.superseded.0 == 0 {
+            start
+        } else {
+            self.superseded.1
+        };
+        self.superseded = (self.superseded.0 + 1, first);
+    }
+
     /// What is wrong with the tags code of a unit, or with its part in the extension.
     fn tags_code(
         &mut self,
-        queue: &ConsumeQueue,
+        (queue, offset): (&ConsumeQueue, i64),
         unit: &QueueEntry,
         record: &RecordView<'_>,
-        expected: Option<i64>,
+        expected: i64,
     ) -> Option<String> {
         let mut found = unit.tags_code;
         if unit.is_extension_address() {
@@ -137,30 +159,78 @@ impl Check<'_> {
             }
             found = ext.tags_code;
         }
-        let expected = expected.filter(|expected| *expected != found)?;
-        Some(format!(
-            "tags code {found}, that of the record is {expected}"
-        ))
+        if queue.topic() == SCHEDULE_TOPIC {
+            return self.delay((queue.queue_id(), offset), record, found);
+        }
+        (expected != found).then(|| format!("tags code {found}, that of the record is {expected}"))
     }
 
-    /// A record without a unit: damage, or what a store that was not closed may lack.
-    fn missing(
-        &mut self,
-        (topic, queue_id, offset): (&str, i32, i64),
-        record: &RecordView<'_>,
-        max_offset: i64,
-    ) {
-        if !self.state.is_clean && offset >= max_offset {
-            let first = if self.behind.0 == 0 {
-                record.physical_offset
-            } else {
-                self.behind.1
-            };
-            self.behind = (self.behind.0 + 1, first);
+    /// A record of a queue that is not on disk: the topic was deleted, the store was not closed, or
+    /// the queue is lost.
+    fn without_queue(&mut self, (topic, queue_id, offset): (&str, i32, i64), start: i64) {
+        if !self.is_known(topic) {
+            *self.deleted.entry(topic.to_owned()).or_default() += 1;
             return;
         }
-        let what = format!("no unit for the record at {}", record.physical_offset);
+        let starts_at_0 = self.scan.min_physical_offset() == 0;
+        self.behind((topic, queue_id, offset), start, starts_at_0.then_some(0));
+    }
+
+    /// Whether messages of a topic are still wanted: those of a deleted topic stay in the log.
+    fn is_known(&self, topic: &str) -> bool {
+        let is_system = topic == SCHEDULE_TOPIC || topic.starts_with("RMQ_SYS_");
+        let is_listed = |topics: &HashSet<String>| topics.contains(topic);
+        // Light queues are in no table.
+        is_system
+            || multi_dispatch::is_lmq(topic)
+            || self.topics.as_ref().is_none_or(is_listed)
+            || self.queues.contains_key(topic)
+    }
+
+    /// A record without a unit in a queue that is there.
+    fn missing(&mut self, (topic, queue_id, offset): (&str, i32, i64), start: i64) {
+        let checked = self.queues.get_mut(topic);
+        let checked = checked.and_then(|queues| queues.get_mut(&queue_id));
+        let Some(checked) = checked else {
+            return;
+        };
+        let (min, max) = (checked.queue.min_offset(), checked.queue.max_offset());
+        let begins_later = checked.unit(min).is_some_and(|first| {
+            first.is_used() && !first.is_filler() && first.physical_offset > start
+        });
+        if begins_later {
+            return self.superseded(start);
+        }
+        if offset >= max {
+            return self.behind((topic, queue_id, offset), start, Some(max));
+        }
+        let what = format!("no unit for the record at {start}");
         self.find("queue_missing", format!("{topic}/{queue_id}"), offset, what);
+    }
+
+    /// A record after the end of its queue: damage, or what a store that was not closed may lack.
+    /// `least` is where the queue ends.
+    fn behind(
+        &mut self,
+        (topic, queue_id, offset): (&str, i32, i64),
+        start: i64,
+        least: Option<i64>,
+    ) {
+        let place = format!("{topic}/{queue_id}");
+        if self.state.is_clean {
+            let what = format!("no unit for the record at {start}");
+            return self.find("queue_missing", place, offset, what);
+        }
+        if let Some(expected) = self.sequences.jump((topic, queue_id, offset), start, least) {
+            let what = format!("the record at {start} has queue offset {offset}, not {expected}");
+            return self.find("queue_offset", place, offset, what);
+        }
+        let first = if self.behind.0 == 0 {
+            start
+        } else {
+            self.behind.1
+        };
+        self.behind = (self.behind.0 + 1, first);
     }
 
     pub(super) fn tell_behind(&mut self) {
@@ -168,6 +238,16 @@ impl Check<'_> {
         if count > 0 {
             let what = format!("{count} messages from here on are not in their queues yet");
             self.notice("queue_behind", "commitlog", first, what);
+        }
+        let (count, first) = self.superseded;
+        if count > 0 {
+            let what = format!("{count} messages are of queues that were deleted and begun anew");
+            self.notice("superseded", "commitlog", first, what);
+        }
+        for (topic, count) in std::mem::take(&mut self.deleted) {
+            let what =
+                format!("{count} messages are of this topic, which config/topics.json lacks");
+            self.notice("deleted_topic", topic, -1, what);
         }
     }
 
@@ -181,8 +261,10 @@ impl Check<'_> {
                     continue;
                 }
                 for offset in min..max {
-                    let unit = checked.unit(offset);
-                    let what = unit.and_then(|unit| self.stray(&checked.queue, &unit, log_end));
+                    let Some(unit) = checked.unit(offset) else {
+                        continue;
+                    };
+                    let what = self.stray((&checked.queue, offset), &unit, log_end);
                     if let Some(what) = what {
                         self.find("queue_entry", format!("{topic}/{queue_id}"), offset, what);
                     }
@@ -191,22 +273,31 @@ impl Check<'_> {
         }
     }
 
-    /// What is wrong with a unit, if anything: it must point to a record of its queue.
-    fn stray(&self, queue: &ConsumeQueue, unit: &QueueEntry, log_end: u64) -> Option<String> {
+    /// What is wrong with a unit, if anything: it must point to a record of its place.
+    fn stray(
+        &self,
+        (queue, offset): (&ConsumeQueue, i64),
+        unit: &QueueEntry,
+        log_end: u64,
+    ) -> Option<String> {
         if unit.is_filler() {
             return None;
+        }
+        if !unit.is_used() {
+            return Some("was never written".to_owned());
         }
         if unit.end_offset() > log_end.cast_signed() {
             return Some(format!("points to {unit:?}, the log ends at {log_end}"));
         }
-        let record = self
-            .scan
-            .log
-            .record(unit.physical_offset, None, CheckCrc::No);
+        let (at, size) = (unit.physical_offset, unit.size_bytes);
+        let record = self.scan.log.record(at, Some(size), CheckCrc::No);
         let is_own = matches!(record, Ok(Some(bytes)) if {
-            RecordView::parse(&bytes, CheckCrc::No)
-                .is_ok_and(|record| is_in_queue(&record, queue.topic(), queue.queue_id()))
+            let is_own = |record: RecordView<'_>| {
+                let mut offsets = queue_offsets(&record, queue.topic(), queue.queue_id());
+                sys_flag::is_queued(record.sys_flag) && offsets.any(|own| own == offset)
+            };
+            RecordView::parse(&bytes, CheckCrc::No).is_ok_and(is_own)
         });
-        (!is_own).then(|| format!("points to {unit:?}, which is no record of the queue"))
+        (!is_own).then(|| format!("points to {unit:?}, which is no record of its place"))
     }
 }

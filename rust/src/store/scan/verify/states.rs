@@ -1,10 +1,17 @@
 //! The checkpoint and the state files against the log and the queues.
 
+use std::collections::HashSet;
+use std::path::Path;
+
 use serde_json::Value;
 
 use super::Check;
 use crate::format::message::SCHEDULE_TOPIC;
-use crate::store::scan::groups::{STATE_FILES, parse_state, state_bytes};
+use crate::log::fs::{self, OpenOptions, open_own};
+use crate::store::checkpoint::CHECKPOINT_BYTES;
+use crate::store::files::io_error;
+use crate::store::scan::groups::{STATE_BYTES_MAX, STATE_FILES, parse_state, state_bytes};
+use crate::store::seal::{self, Seal, Verdict};
 use crate::store::types::StoreError;
 
 /// Names of the checkpoint's times.
@@ -13,6 +20,12 @@ const TIMES: [&str; 3] = ["log", "queue", "index"];
 impl Check<'_> {
     /// The checkpoint must not be ahead of the last record: what was on disk is gone, then.
     pub(super) fn checkpoint(&mut self) -> Result<(), StoreError> {
+        if let Some((_, bytes)) = self.scan.checkpoint_bytes()?
+            && bytes != CHECKPOINT_BYTES
+        {
+            let what = format!("{bytes} bytes, it has {CHECKPOINT_BYTES}");
+            self.find("checkpoint", "checkpoint", -1, what);
+        }
         let Some(times) = self.state.checkpoint_ms else {
             if self.report.records > 0 {
                 let what = "there is none: the next open checks the whole log".to_owned();
@@ -32,14 +45,21 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// State files that cannot be read, and offsets beyond the end of their queues.
+    /// State files that are missing, damaged or cannot be read, and offsets beyond the end of
+    /// their queues.
     pub(super) fn states(&mut self) -> Result<(), StoreError> {
         for name in STATE_FILES {
+            self.checksums(name)?;
+            let path = self.scan.root.join("config").join(name);
             let Some(bytes) = state_bytes(&self.scan.root, name)? else {
+                self.without(name)?;
                 continue;
             };
-            let Some(table) = parse_state(&bytes) else {
-                self.unusable(name)?;
+            let known = seal::read(&seal::path_of(&self.scan.root, name))?;
+            let damage = damage_of(&path, &known)?;
+            let table = parse_state(&bytes).filter(|_| damage.is_none());
+            let Some(table) = table else {
+                self.unusable(name, damage.unwrap_or("cannot be read"))?;
                 continue;
             };
             match name {
@@ -51,14 +71,40 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn unusable(&mut self, name: &str) -> Result<(), StoreError> {
+    /// The side file of a state file, and the previous copy.
+    fn checksums(&mut self, name: &str) -> Result<(), StoreError> {
+        let side = seal::path_of(&self.scan.root, name);
+        if seal::has_damaged_lines(&side).map_err(io_error(&side))? {
+            let what = "a checksum in it is damaged".to_owned();
+            self.find("state", format!("mqstack/state/{name}.sum"), -1, what);
+        }
+        let copy = format!("{name}.bak");
+        let known = seal::read(&side)?;
+        if let Some(damage) = damage_of(&self.scan.root.join("config").join(&copy), &known)? {
+            self.find("state", format!("config/{copy}"), -1, damage.to_owned());
+        }
+        Ok(())
+    }
+
+    /// A state file that is not there: a store with messages has a table of topics, and what has a
+    /// checksum was there.
+    fn without(&mut self, name: &str) -> Result<(), StoreError> {
+        let was_there = seal::path_of(&self.scan.root, name).exists();
+        let is_needed = name == "topics.json" && self.report.records > 0;
+        if was_there || is_needed {
+            self.unusable(name, "is missing")?;
+        }
+        Ok(())
+    }
+
+    fn unusable(&mut self, name: &str, damage: &str) -> Result<(), StoreError> {
         let copy = state_bytes(&self.scan.root, &format!("{name}.bak"))?;
         let then = if copy.is_some_and(|bytes| parse_state(&bytes).is_some()) {
-            "its previous copy can"
+            "its previous copy can be read"
         } else {
-            "nor can a previous copy"
+            "there is no previous copy that can be read"
         };
-        let what = format!("cannot be read, {then}");
+        let what = format!("{damage}; {then}");
         self.find("state", format!("config/{name}"), -1, what);
         Ok(())
     }
@@ -115,6 +161,37 @@ impl Check<'_> {
         let checked = self.queues.get(topic)?.get(&queue_id)?;
         Some(checked.queue.max_offset().max(checked.next_offset))
     }
+}
+
+/// What is wrong with the bytes of a file, by its checksum; None without a file or a checksum.
+fn damage_of(path: &Path, known: &[Seal]) -> Result<Option<&'static str>, StoreError> {
+    let bytes = match fs::read_own(path, STATE_BYTES_MAX) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        bytes => bytes.map_err(io_error(path))?,
+    };
+    let file = open_own(path, OpenOptions::new().read(true));
+    let seen = file
+        .and_then(|file| Seal::of(&file, &bytes))
+        .map_err(io_error(path))?;
+    Ok(match seal::verdict(known, &seen) {
+        _ if bytes.is_empty() => Some("is empty"),
+        Verdict::Damaged => Some("does not have its checksum"),
+        Verdict::Ours | Verdict::Unknown => None,
+    })
+}
+
+/// The topics of `config/topics.json` or its previous copy; None where neither can be read.
+pub(super) fn topics(root: &Path) -> Result<Option<HashSet<String>>, StoreError> {
+    for name in ["topics.json", "topics.json.bak"] {
+        let table = state_bytes(root, name)?.and_then(|bytes| parse_state(&bytes));
+        let table = table
+            .as_ref()
+            .and_then(|table| table.get("topicConfigTable"));
+        if let Some(table) = table.and_then(Value::as_object) {
+            return Ok(Some(table.keys().cloned().collect()));
+        }
+    }
+    Ok(None)
 }
 
 fn object<'a>(table: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
