@@ -93,8 +93,8 @@ def test_a_message_that_is_whole_at_the_second_try_is_delivered(caplog) -> None:
         whole = stored[DAMAGED]
         stored[DAMAGED] = flipped(whole, 8)
 
-        def damaged_once(address, request):
-            reply = pull(address, request)
+        async def damaged_once(address, request):
+            reply = await pull(address, request)
             if request.fields["maxMsgNums"] != "1":
                 stored[DAMAGED] = whole
             return reply

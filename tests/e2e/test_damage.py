@@ -16,11 +16,11 @@ from mqclient.wire.frame import Frame
 from mqserver.child import Child
 from mqserver.probe import Probe
 from mqserver.standalone import Standalone
-from mqstore import decode_messages
+from mqstore import ReceivedMessage, decode_messages
 from tests.waiting import until
 
-MESSAGES = 40
-FLIPS = 24
+MESSAGES = 1_000
+FLIPS = 400
 """Damaged messages: each in another one."""
 REGIONS = {
     "size": range(4),
@@ -134,20 +134,29 @@ def test_a_truncated_log_refuses_messages_and_the_process_lives(mq: Standalone, 
     assert alive(mq)
 
 
-def test_a_truncated_index_does_not_end_the_process(mq: Standalone) -> None:
+def test_a_truncated_index_is_made_anew_by_the_next_start(mq: Standalone) -> None:
     topic = mq.topic(queues=1)
-    bodies = fill(mq, topic, 4)
     letters = {"a": "p", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1"}
-
-    def indexed(number: int) -> Frame:
-        return Frame(310, {**letters, "h": "0", "m": "false", "i": f"KEYS\x01k{number}"}, b"x")
-
+    acknowledged = 0
     with Probe(mq.broker_address, timeout=60) as probe:
-        assert probe.call(indexed(0)).code == 0
-        mq.wait_dispatched()
-        (index,) = (mq.data / "index").iterdir()
-        os.truncate(index, 0)
-        for number in range(1, 50):
-            probe.call(indexed(number))
+        for number in range(50):
+            fields = {**letters, "h": "0", "m": "false", "i": f"KEYS\x01k{number}"}
+            acknowledged += probe.call(Frame(310, fields, b"%d" % number)).code == 0
+            if number == 10:
+                mq.wait_dispatched()
+                (index,) = (mq.data / "index").iterdir()
+                os.truncate(index, 0)
     assert alive(mq)
-    assert [message.body for message in mq.messages(topic)][:4] == bodies
+    assert read(mq, topic, 11) == [b"%d" % number for number in range(11)]
+    mq.kill()
+    mq.start()
+    stored = [message.body for message in mq.messages(topic)]
+    assert stored[:acknowledged] == [b"%d" % number for number in range(acknowledged)]
+    assert [m.body for m in found_by_key(mq, topic, "k3")] == [b"3"]
+
+
+def found_by_key(mq: Standalone, topic: str, key: str) -> list[ReceivedMessage]:
+    fields = {"topic": topic, "key": key, "maxNum": "32", "beginTimestamp": "0"}
+    with Probe(mq.broker_address) as probe:
+        reply = probe.call(Frame(12, {**fields, "endTimestamp": str(2**62)}))
+    return decode_messages(reply.body)

@@ -45,6 +45,8 @@ fn credible_size(bytes: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::format::message::{RecordView, Version, body_crc};
 
@@ -96,6 +98,25 @@ mod tests {
         let mut empty = record(b"");
         empty[11] ^= 1;
         assert_eq!(damaged(&empty).len(), 1, "the checksum of no body is 0");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_whole_or_damaged_records(
+            start in 0usize..200,
+            noise in proptest::collection::vec(any::<u8>(), 0..60),
+        ) {
+            let mut reply = record(b"body").repeat(3);
+            let start = start.min(reply.len());
+            let end = (start + noise.len()).min(reply.len());
+            reply.splice(start..end, noise);
+            let mut behind = 0;
+            for found in damaged(&reply) {
+                prop_assert!(found.at >= behind && found.at < reply.len());
+                behind = found.at + found.size.unwrap_or(reply.len() - found.at);
+                prop_assert!(behind <= reply.len());
+            }
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::consume_queue::ConsumeQueue;
 use super::consume_queues::ConsumeQueues;
 use super::delay_offsets::DelayOffsets;
-use super::record_check::{DamagedRecords, Place};
+use super::record_check::{DamagedRecords, Place, Wrong};
 use super::redeliver::{Spans, real_request};
 use super::signal::{Signal, Woken};
 use super::state::State;
@@ -288,6 +288,10 @@ impl Delay {
         self.read_failures.store(0, Ordering::Relaxed);
         let record = match record {
             Ok(record) => record,
+            Err(Wrong::Short { .. }) => {
+                tracing::error!(offset, "a delayed message is gone, skipping it");
+                return Some(0);
+            }
             Err(wrong) => {
                 self.damaged.note(offset, Some(place), wrong);
                 return Some(0);

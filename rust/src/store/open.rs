@@ -119,14 +119,8 @@ impl Parts<'_> {
         let state = Arc::new(State::new(self.root));
         let lmq_enabled = self.settings.multi_dispatch.lmq_enabled;
         let offsets = Arc::new(Offsets::load(&state, lmq_enabled)?);
-        let delay = Delay::load(
-            self.levels.clone(),
-            Arc::clone(&queues),
-            self.clock(),
-            &state,
-        )?;
         let damaged: Arc<DamagedRecords> = Arc::default();
-        let delay = Arc::new(delay.counting(Arc::clone(&damaged)));
+        let delay = self.delay(&queues, &state, &damaged)?;
         self.mark_open()?;
         let flusher = self.flusher(&acks, &space, recovered.last_store_timestamp_ms);
         let (puts, allocator) = self.puts(flusher, &queues)?;
@@ -183,6 +177,17 @@ impl Parts<'_> {
         let space = Space::with_ratios(self.root, settings.min_free_bytes, &settings.cleaning);
         space.refresh();
         Arc::new(space)
+    }
+
+    fn delay(
+        &self,
+        queues: &Arc<ConsumeQueues>,
+        state: &State,
+        damaged: &Arc<DamagedRecords>,
+    ) -> Result<Arc<Delay>, StoreError> {
+        let levels = self.levels.clone();
+        let delay = Delay::load(levels, Arc::clone(queues), self.clock(), state)?;
+        Ok(Arc::new(delay.counting(Arc::clone(damaged))))
     }
 
     /// From here on the store looks open; what fails before leaves a closed store closed.

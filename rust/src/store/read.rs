@@ -8,7 +8,7 @@ use super::consume_queues::ConsumeQueues;
 use super::index::IndexFiles;
 use super::read_ahead::ReadAhead;
 use super::read_records::{Records, Run};
-use super::record_check::DamagedRecords;
+use super::record_check::{DamagedRecords, Place, Wrong};
 use super::settings::Settings;
 use super::types::{GetRequest, GetResult, GetStatus, ReadMode, TagFilter, WouldBlock};
 use crate::format::consume_queue::{ENTRY_BYTES, QueueEntry};
@@ -240,6 +240,9 @@ impl<F: Files> Reader<F> {
             // RocketMQ tells of a filler what it tells of a record that is gone.
             if entry.is_filler() || !is_within(&entry, log_bounds) {
                 selection.was_removing = true;
+                if entry.physical_offset >= log_bounds.1 {
+                    self.note_beyond(&entry, request, selection.scanned - 1);
+                }
                 continue;
             }
             selection.bytes += usize::try_from(entry.size_bytes).unwrap_or(0);
@@ -247,6 +250,18 @@ impl<F: Files> Reader<F> {
             selection.entries.push(entry);
         }
         Ok(false)
+    }
+
+    /// An entry that leads behind the end of the log is damaged itself.
+    #[cold]
+    fn note_beyond(&self, entry: &QueueEntry, request: &GetRequest<'_>, place: i64) {
+        let place = Place {
+            topic: request.topic,
+            queue_id: request.queue_id,
+            queue_offset: request.offset + place,
+        };
+        let wrong = Wrong::Beyond;
+        self.damaged.note(entry.physical_offset, Some(place), wrong);
     }
 
     /// RocketMQ's limits, which never hold before the first message. It guesses by the distance

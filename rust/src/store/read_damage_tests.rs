@@ -14,9 +14,14 @@ use crate::filter::Sql;
 use crate::format::message::{CheckCrc, Head, RecordView};
 
 const MESSAGES: usize = 24;
-const FLIPS: usize = 400;
 const BODY_BYTES: usize = 300;
 const PROPERTIES: &[u8] = b"TAGS\x01TagA\x02KEYS\x01same\x02a\x017";
+
+/// Bits that a test flips, one after the other; `scripts/soak` asks for more.
+fn flips() -> usize {
+    let asked = std::env::var("MQSTACK_FLIPS").ok();
+    asked.and_then(|text| text.parse().ok()).unwrap_or(400)
+}
 
 /// Numbers that are the same in each run.
 struct Dice(u64);
@@ -133,7 +138,7 @@ fn no_flipped_bit_that_the_format_reveals_is_delivered() {
     assert_eq!(originals.len(), MESSAGES);
     let (mut dice, mut hidden) = (Dice(1), 0);
     let mut skipped = rig.store.reader.damaged_skipped();
-    for round in 0..FLIPS {
+    for round in 0..flips() {
         let number = dice.below(MESSAGES);
         let record = &originals[number];
         let regions = regions(record);
@@ -161,7 +166,7 @@ fn no_flipped_bit_that_the_format_reveals_is_delivered() {
         assert_eq!(rig.store.reader.damaged_skipped(), skipped, "{what}");
         flip(&log, place, bit);
     }
-    assert!(hidden < FLIPS / 2);
+    assert!(hidden < flips() / 2);
     assert!(pulled(&rig, &all) == originals);
 }
 
@@ -214,7 +219,8 @@ fn a_flipped_queue_entry_delivers_nothing_wrong() {
     let files = rig.files("consumequeue/T/1");
     let mut dice = Dice(2);
     let mut found_damage = 0;
-    for _ in 0..FLIPS / 4 {
+    let count = flips() / 4;
+    for _ in 0..count {
         let number = dice.below(MESSAGES);
         // Offset and size; the rest of an entry is the hash of the tags.
         let (at, bit) = (dice.below(12), 1 << dice.below(8));
@@ -227,5 +233,5 @@ fn a_flipped_queue_entry_delivers_nothing_wrong() {
         found_damage += usize::from(seen == neighbours);
         flip(file, place, bit);
     }
-    assert_eq!(found_damage, FLIPS / 4, "entries are read from the file");
+    assert_eq!(found_damage, count, "entries are read from the file");
 }

@@ -31,6 +31,8 @@ pub(crate) enum Wrong {
     /// Recovery found damage there and wrote this over it: it was reported then.
     #[error("it stands in for a damaged record")]
     StandsIn,
+    #[error("the queue entry leads behind the end of the log")]
+    Beyond,
     #[error("its file ends before its {size} bytes do")]
     Short { size: usize },
     #[error("its size is not the {expected} bytes of the queue entry")]

@@ -35,8 +35,8 @@ impl<'a> Spans<'a> {
     }
 
     /// The record of a unit, which is one of the given ones behind those asked for before, at its
-    /// place in the schedule topic; or what is wrong with it, after it was read once more. A damaged
-    /// body would get a new checksum and be taken for a good one.
+    /// place in the schedule topic; or what is wrong with it, after it was read once more. The
+    /// body is checked: a damaged one would get a new checksum and be taken for a good one.
     pub(crate) fn record(
         &mut self,
         entry: &QueueEntry,
