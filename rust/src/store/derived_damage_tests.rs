@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
+use super::scan::Scan;
 use super::settings::{QueueExt, Settings};
 use super::store::Store;
 use super::store_rig::settings;
@@ -130,9 +131,17 @@ fn assert_whole(store: &Store, what: &str) {
                 mode: ReadMode::Wait,
             };
             let got = store.get(&request, &mut bytes).unwrap();
-            assert_eq!(got.status, GetStatus::Found, "{topic} {offset} after {what}");
+            assert_eq!(
+                got.status,
+                GetStatus::Found,
+                "{topic} {offset} after {what}"
+            );
             let record = RecordView::parse(&bytes, CheckCrc::Yes).unwrap();
-            assert_eq!((record.topic, record.queue_offset), (topic, offset), "{what}");
+            assert_eq!(
+                (record.topic, record.queue_offset),
+                (topic, offset),
+                "{what}"
+            );
             let key = format!("k{offset}");
             let found = store.query(topic, &key, 32, 0, i64::MAX, &mut Vec::new());
             assert_eq!(found.message_count, 1, "{topic} {key} after {what}");
@@ -169,6 +178,19 @@ fn damage(path: &Path, random: &mut Random) -> String {
     format!("{} of {} bytes {what} {at}", path.display(), whole.len())
 }
 
+/// `verify` finds the damage, unless nothing is lost by it.
+fn assert_named(root: &Path, path: &Path, whole: &[u8], what: &str) {
+    let now = fs::read(path).ok();
+    let of = |folder| path.starts_with(root.join(folder));
+    let is_lost = match &now {
+        None => of("consumequeue") || of("consumequeue_ext"),
+        Some(now) if of("checkpoint") => now.len() != whole.len(),
+        Some(now) => now != whole,
+    };
+    let report = Scan::open(root).unwrap().verify(&mut |_| true).unwrap();
+    assert!(!is_lost || report.finding_count > 0, "verify misses {what}");
+}
+
 fn any_damage(has_ext: bool, seed: u64, rounds: usize) {
     let settings = with_ext(settings(), has_ext);
     let sound = closed(&settings);
@@ -176,7 +198,10 @@ fn any_damage(has_ext: bool, seed: u64, rounds: usize) {
     for round in 0..rounds {
         let root = copy(sound.path());
         let files = derived_files(root.path());
-        let what = damage(&files[random.below(files.len())], &mut random);
+        let path = &files[random.below(files.len())];
+        let whole = fs::read(path).unwrap();
+        let what = damage(path, &mut random);
+        assert_named(root.path(), path, &whole, &what);
         let settings = match round % 2 {
             0 => settings.clone(),
             _ => without_sizes(&settings),
@@ -217,13 +242,28 @@ fn a_damaged_queue_whose_messages_expired_goes_on_counting() {
     rig.clock.advance(80 * HOUR_MS);
     rig.put("T", 2);
     assert!(rig.store.clean().log_files > 0);
-    assert_eq!((rig.store.min_offset("Gone", 1), rig.store.max_offset("Gone", 1)), (3, 3));
+    assert_eq!(
+        (
+            rig.store.min_offset("Gone", 1),
+            rig.store.max_offset("Gone", 1)
+        ),
+        (3, 3)
+    );
     rig.store.close().unwrap();
-    let queue = rig.root.path().join("consumequeue/Gone/1/00000000000000000000");
+    let queue = rig
+        .root
+        .path()
+        .join("consumequeue/Gone/1/00000000000000000000");
     let bytes = fs::read(&queue).unwrap();
     fs::write(&queue, &bytes[..70]).unwrap();
     let rig = rig.reopen(false);
-    assert_eq!((rig.store.min_offset("Gone", 1), rig.store.max_offset("Gone", 1)), (3, 3));
+    assert_eq!(
+        (
+            rig.store.min_offset("Gone", 1),
+            rig.store.max_offset("Gone", 1)
+        ),
+        (3, 3)
+    );
     rig.put("Gone", 1);
     assert_eq!(rig.store.max_offset("Gone", 1), 4);
 }

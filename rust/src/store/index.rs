@@ -293,9 +293,8 @@ fn header_of(path: &Path, layout: IndexLayout) -> Result<Option<IndexHeader>, St
 fn continues(header: &IndexHeader, before: Option<&IndexHeader>) -> bool {
     let begin = (header.begin_physical_offset, header.begin_timestamp_ms);
     let end = (header.end_physical_offset, header.end_timestamp_ms);
-    let is_after = |before: &IndexHeader| {
-        (before.end_physical_offset, before.end_timestamp_ms) == begin
-    };
+    let is_after =
+        |before: &IndexHeader| (before.end_physical_offset, before.end_timestamp_ms) == begin;
     begin == end && begin != (0, 0) && before.is_none_or(is_after)
 }
 

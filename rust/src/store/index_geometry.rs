@@ -116,7 +116,11 @@ fn look(path: &Path, bytes: u64, wanted: Option<IndexLayout>) -> io::Result<Look
 pub(super) fn any_layout(bytes: u64) -> Option<IndexLayout> {
     let words = bytes.checked_sub(HEADER_BYTES as u64)? / WORD;
     let rest = u32::try_from(words % WORDS_PER_ENTRY).ok()?;
-    let slots = if rest == 0 { WORDS_PER_ENTRY.try_into().ok()? } else { rest };
+    let slots = if rest == 0 {
+        WORDS_PER_ENTRY.try_into().ok()?
+    } else {
+        rest
+    };
     IndexLayout::of_file(bytes, Some(slots), None)
 }
 

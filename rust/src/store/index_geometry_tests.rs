@@ -43,7 +43,11 @@ fn add(files: &Arc<IndexFiles>, start: i64, (from, to): (i64, i64)) {
 /// An index with these messages.
 fn index_of(layout: (u32, u32), start: i64, messages: i64) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
-    add(&load(root.path(), Some(layout), Access::Append).unwrap(), start, (0, messages));
+    add(
+        &load(root.path(), Some(layout), Access::Append).unwrap(),
+        start,
+        (0, messages),
+    );
     root
 }
 
@@ -73,7 +77,15 @@ fn assert_finds(files: &IndexFiles, start: i64, (from, to): (i64, i64)) {
 
 #[test]
 fn any_sizes_are_read_from_the_files() {
-    let sizes = [(100, 400), (100, 300), (7, 1_000), (1, 50), (1_000, 17), (64, 64), (4_999, 3)];
+    let sizes = [
+        (100, 400),
+        (100, 300),
+        (7, 1_000),
+        (1, 50),
+        (1_000, 17),
+        (64, 64),
+        (4_999, 3),
+    ];
     for (slots, entries) in sizes {
         for start in [0, 77_000] {
             for messages in [1, 2, i64::from(entries) / 3, i64::from(entries)] {
@@ -94,7 +106,12 @@ fn any_sizes_are_read_from_the_files() {
 #[test]
 fn the_sizes_are_read_from_any_of_several_files() {
     let root = index_of((100, 30), 0, 40);
-    assert!(std::fs::read_dir(root.path().join("index")).unwrap().count() > 2);
+    assert!(
+        std::fs::read_dir(root.path().join("index"))
+            .unwrap()
+            .count()
+            > 2
+    );
     change(root.path(), |bytes| bytes[39] ^= 64);
     let files = load(root.path(), None, Access::Read).unwrap();
     let layout = files.files()[1].layout();
@@ -123,7 +140,12 @@ fn a_file_without_entries_is_not_gone_on_with_by_guess() {
     let empty = load(root.path(), Some((100, 300)), Access::Append).unwrap();
     empty.create(START_MS, Default::default()).unwrap();
     drop(empty);
-    assert!(load(root.path(), None, Access::Read).unwrap().files().is_empty());
+    assert!(
+        load(root.path(), None, Access::Read)
+            .unwrap()
+            .files()
+            .is_empty()
+    );
     let files = load(root.path(), None, Access::Append).unwrap();
     assert!(files.files().is_empty() && files.is_cut());
     add(&files, 0, (0, 3));
@@ -147,9 +169,14 @@ fn settings_that_the_files_contradict_are_refused_with_the_sizes_found() {
     let root = index_of((100, 300), 0, 60);
     // 4 * 200 + 20 * 280 is as long.
     for set in [(200, 280), (5_000, 20_000)] {
-        let error = load(root.path(), Some(set), Access::Append).unwrap_err().to_string();
+        let error = load(root.path(), Some(set), Access::Append)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("index/") && !error.contains('\n'), "{error}");
-        assert!(error.contains("maxHashSlotNum=100 and maxIndexNum=300"), "{error}");
+        assert!(
+            error.contains("maxHashSlotNum=100 and maxIndexNum=300"),
+            "{error}"
+        );
     }
     let half = IndexFiles::load(root.path(), Some(200), None, Access::Append).unwrap_err();
     assert!(half.to_string().contains("maxHashSlotNum=100"), "{half}");
@@ -161,8 +188,13 @@ fn settings_that_the_files_contradict_are_refused_with_the_sizes_found() {
 fn what_fits_no_sizes_is_not_read_and_made_anew_by_its_owner() {
     let root = index_of((100, 300), 0, 60);
     change(root.path(), |bytes| bytes[39] ^= 4);
-    let error = load(root.path(), None, Access::Read).unwrap_err().to_string();
-    assert!(error.contains("index/") && error.contains("mqstore rebuild"), "{error}");
+    let error = load(root.path(), None, Access::Read)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("index/") && error.contains("mqstore rebuild"),
+        "{error}"
+    );
     let files = load(root.path(), None, Access::Append).unwrap();
     assert!(files.files().is_empty() && files.is_cut());
 }
@@ -171,16 +203,23 @@ fn what_fits_no_sizes_is_not_read_and_made_anew_by_its_owner() {
 fn a_file_of_another_length_goes_with_those_after_it() {
     for length in [0, 1, 39, 40, 300, 639, 641] {
         let root = index_of((10, 30), 0, 60);
-        let whole = std::fs::read_dir(root.path().join("index")).unwrap().count();
+        let whole = std::fs::read_dir(root.path().join("index"))
+            .unwrap()
+            .count();
         let second = {
-            let mut all: Vec<_> = std::fs::read_dir(root.path().join("index")).unwrap().collect();
+            let mut all: Vec<_> = std::fs::read_dir(root.path().join("index"))
+                .unwrap()
+                .collect();
             all.sort_by_key(|entry| entry.as_ref().unwrap().path());
             all[1].as_ref().unwrap().path()
         };
         let mut bytes = std::fs::read(&second).unwrap();
         bytes.resize(length, 0);
         std::fs::write(&second, bytes).unwrap();
-        assert_eq!(load(root.path(), None, Access::Read).unwrap().files().len(), whole - 1);
+        assert_eq!(
+            load(root.path(), None, Access::Read).unwrap().files().len(),
+            whole - 1
+        );
         let files = load(root.path(), None, Access::Append).unwrap();
         assert_eq!((files.files().len(), files.is_cut()), (1, true), "{length}");
         assert!(!files.is_whole().unwrap());
@@ -193,6 +232,8 @@ fn a_link_is_not_followed() {
     let path = file(root.path());
     std::fs::rename(&path, root.path().join("elsewhere")).unwrap();
     std::os::unix::fs::symlink(root.path().join("elsewhere"), &path).unwrap();
-    let error = load(root.path(), None, Access::Append).unwrap_err().to_string();
+    let error = load(root.path(), None, Access::Append)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("symbolic link"), "{error}");
 }

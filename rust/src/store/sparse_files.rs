@@ -107,9 +107,8 @@ impl SparseFiles {
         let first = files.first().map_or(0, |first| first.offset);
         let ends = (0_u64..).map(|at| first.saturating_add(at.saturating_mul(file_bytes)));
         let mut places = files.iter().zip(ends);
-        let wrong = places.position(|(file, end)| {
-            !has_length(file) || (is_owner && file.offset != end)
-        });
+        let wrong =
+            places.position(|(file, end)| !has_length(file) || (is_owner && file.offset != end));
         let Some(wrong) = wrong else {
             return Ok((files, false));
         };
@@ -173,7 +172,9 @@ impl SparseFiles {
     pub(super) fn open(&self, start: u64) -> io::Result<Arc<File>> {
         self.shared.open.get((self.number, start), || {
             let mut options = OpenOptions::new();
-            options.read(true).write(self.shared.access == Access::Append);
+            options
+                .read(true)
+                .write(self.shared.access == Access::Append);
             fs::open_own(self.path(start), &mut options)
         })
     }

@@ -159,7 +159,8 @@ fn is_indexed(record: &RecordView<'_>) -> bool {
     let names = [properties::UNIQ_KEY, properties::KEYS];
     let [unique, keys] = properties::find(record.properties, names);
     let has_key = keys.is_some_and(|keys| keys.iter().any(|byte| *byte != b' '));
-    !sys_flag::is_rollback(record.sys_flag) && (has_key || unique.is_some_and(|key| !key.is_empty()))
+    !sys_flag::is_rollback(record.sys_flag)
+        && (has_key || unique.is_some_and(|key| !key.is_empty()))
 }
 
 /// Whether a file may point to records that healing took away.

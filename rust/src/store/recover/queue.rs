@@ -96,7 +96,10 @@ impl ConsumeQueue {
     fn last_used(&self) -> Result<Option<(i64, i64)>, StoreError> {
         let (mut end, mut bytes) = (None, Vec::new());
         for file in offset_files(&self.files.directory)?.iter().rev() {
-            bytes.resize(usize::try_from(file.bytes).unwrap_or(0).min(USED_BYTES_MAX), 0);
+            bytes.resize(
+                usize::try_from(file.bytes).unwrap_or(0).min(USED_BYTES_MAX),
+                0,
+            );
             let whole = bytes.len() - bytes.len() % ENTRY_BYTES;
             let read = open_own(&file.path, OpenOptions::new().read(true))
                 .and_then(|open| open.read_exact_at(&mut bytes[..whole], 0));
@@ -105,7 +108,12 @@ impl ConsumeQueue {
             }
             let first = (file.offset / ENTRY_BYTES as u64).cast_signed();
             let units: Vec<_> = QueueEntry::decode_all(&bytes[..whole]).collect();
-            for (at, unit) in units.iter().enumerate().rev().filter(|(_, unit)| unit.is_used()) {
+            for (at, unit) in units
+                .iter()
+                .enumerate()
+                .rev()
+                .filter(|(_, unit)| unit.is_used())
+            {
                 let end = *end.get_or_insert(first + at as i64 + 1);
                 if !unit.is_filler() {
                     return Ok(Some((end, unit.end_offset())));

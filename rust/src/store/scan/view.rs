@@ -296,7 +296,10 @@ pub(super) fn queue_offsets<'a>(
         let lmq_id = multi_dispatch::queue_id_in(name, own_id, true);
         *name == topic && (queue_id == lmq_id || queue_id == own_id)
     });
-    is_own.then_some(offset).into_iter().chain(more.map(|(_, offset)| offset))
+    is_own
+        .then_some(offset)
+        .into_iter()
+        .chain(more.map(|(_, offset)| offset))
 }
 
 fn summary(queue: &ConsumeQueue) -> QueueSummary {

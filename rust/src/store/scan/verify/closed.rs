@@ -28,14 +28,18 @@ impl Check<'_> {
         let end = marker.end.log_end;
         let failed = log_error(end.cast_signed());
         if log_end < end {
-            let what = format!("the log ended at {end} when the store was closed, now at {log_end}");
+            let what =
+                format!("the log ended at {end} when the store was closed, now at {log_end}");
             self.find("log_end", "commitlog", log_end.cast_signed(), what);
         } else if !marker.has_sound_tail(&self.scan.log).map_err(failed)? {
             let what = format!("the last bytes before {end} are not those that there were");
             self.find("log_tail", "commitlog", end.cast_signed(), what);
         }
         let queues = self.queues.values().flat_map(|queues| queues.values());
-        let offsets: i64 = queues.clone().map(|checked| checked.queue.max_offset()).sum();
+        let offsets: i64 = queues
+            .clone()
+            .map(|checked| checked.queue.max_offset())
+            .sum();
         let (count, told) = (queues.count(), (marker.queues, marker.queue_offsets));
         if (count, offsets) != told {
             let what = format!(

@@ -29,10 +29,14 @@ impl Check<'_> {
         let level = properties::get_str(record.properties, properties::DELAY);
         let level = level.and_then(|level| level.parse::<i32>().ok());
         if level != queue_id.checked_add(1) {
-            return Some(format!("the record says DELAY {level:?}, the queue is {queue_id}"));
+            return Some(format!(
+                "the record says DELAY {level:?}, the queue is {queue_id}"
+            ));
         }
         let tags = properties::get(record.properties, properties::TAGS);
-        let tags = tags.map_or(0, |tags| crate::format::message::java_hash_on(0, tags).into());
+        let tags = tags.map_or(0, |tags| {
+            crate::format::message::java_hash_on(0, tags).into()
+        });
         // Java's recovery does not know when a message is due.
         if tags_code == tags {
             return None;

@@ -49,7 +49,10 @@ fn closed() -> TempDir {
     put_all(&store);
     for (name, text) in [
         ("topics.json", TOPICS),
-        ("subscriptionGroup.json", "{\"subscriptionGroupTable\":{\"group\":{}}}"),
+        (
+            "subscriptionGroup.json",
+            "{\"subscriptionGroupTable\":{\"group\":{}}}",
+        ),
         ("consumerFilter.json", "{\"filterDataByTopic\":{}}"),
         ("delayOffset.json", "{\"offsetTable\":{3:0}}"),
     ] {
@@ -203,7 +206,9 @@ fn word((found, all): (u32, u32)) -> &'static str {
 fn documented() -> BTreeMap<String, String> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/offline.md");
     let text = fs::read_to_string(page).unwrap();
-    let rows = text.lines().skip_while(|line| !line.starts_with("| field "));
+    let rows = text
+        .lines()
+        .skip_while(|line| !line.starts_with("| field "));
     rows.skip(2)
         .take_while(|line| line.starts_with('|'))
         .map(|line| {
@@ -261,7 +266,11 @@ fn regions(root: &Path) -> BTreeMap<&'static str, Vec<(PathBuf, usize)>> {
         let folder = root.join("consumequeue").join(&queue.topic);
         let path = folder.join(queue.queue_id.to_string());
         let used = usize::try_from(queue.max_offset).unwrap() * 20;
-        add("queue entries", &path.join(format!("{:020}", 0)), 0..used.min(600));
+        add(
+            "queue entries",
+            &path.join(format!("{:020}", 0)),
+            0..used.min(600),
+        );
     }
     for entry in fs::read_dir(root.join("index")).unwrap() {
         let path = entry.unwrap().path();
@@ -360,7 +369,12 @@ fn a_queue_offset_that_jumps_ahead_is_found_after_a_crash() {
     }
     let sound = verify(root);
     assert_eq!(sound.findings, []);
-    assert!(sound.notices.iter().any(|notice| notice.kind == "queue_behind"));
+    assert!(
+        sound
+            .notices
+            .iter()
+            .any(|notice| notice.kind == "queue_behind")
+    );
     let log = root.join("commitlog/00000000000000000000");
     let last = *records(root, "Orders").last().unwrap();
     let mut bytes = fs::read(&log).unwrap();
@@ -398,7 +412,12 @@ fn what_is_left_of_deleted_topics_is_no_damage() {
     fs::remove_file(root.join("mqstack/closed.json")).unwrap();
     let report = verify(root);
     assert_eq!(report.findings, []);
-    assert!(report.notices.iter().any(|notice| notice.kind == "deleted_topic"));
+    assert!(
+        report
+            .notices
+            .iter()
+            .any(|notice| notice.kind == "deleted_topic")
+    );
 }
 
 #[test]

@@ -63,7 +63,9 @@ fn linked(entry: &IndexEntry, at: i32, head: i32, last: Option<IndexEntry>) -> O
     }
     if entry.previous != head {
         let told = entry.previous;
-        return Some(format!("entry {at} follows {told} in its chain, expected {head}"));
+        return Some(format!(
+            "entry {at} follows {told} in its chain, expected {head}"
+        ));
     }
     (entry.physical_offset < before)
         .then(|| format!("entry {at} is of an earlier record than the one before"))
@@ -78,6 +80,8 @@ pub(super) struct Keys {
     is_torn: bool,
     /// Keys of records between them.
     between: u64,
+    /// Keys of records before the first one.
+    before: u64,
     /// Keys of records behind the last one, and the first such record.
     behind: u64,
     first_behind: i64,
@@ -107,7 +111,7 @@ impl Keys {
         match self.indexed {
             Some((_, last)) if at == last && self.is_torn => {}
             Some((first, last)) if at >= first && at <= last => self.between += count,
-            Some((first, _)) if at < first => {}
+            Some((first, _)) if at < first => self.before += count,
             _ if count > 0 => {
                 if self.behind == 0 {
                     self.first_behind = at;
@@ -257,7 +261,11 @@ impl Check<'_> {
         }
         let count = header.index_count;
         let slots = file.raw_slots()?;
-        let stored = slots.as_chunks().0.iter().map(|slot| i32::from_be_bytes(*slot));
+        let stored = slots
+            .as_chunks()
+            .0
+            .iter()
+            .map(|slot| i32::from_be_bytes(*slot));
         // After a crash slots may be of entries that the header does not count yet.
         let is_right = |(stored, head): (i32, &i32)| {
             stored == *head || (!self.state.is_clean && stored >= count)
@@ -285,14 +293,25 @@ impl Check<'_> {
             wrong.push(format!("says that {told} slots are used, {used} are"));
         }
         let ends = [
-            ("first", header.begin_physical_offset, header.begin_timestamp_ms, first),
-            ("last", header.end_physical_offset, header.end_timestamp_ms, last),
+            (
+                "first",
+                header.begin_physical_offset,
+                header.begin_timestamp_ms,
+                first,
+            ),
+            (
+                "last",
+                header.end_physical_offset,
+                header.end_timestamp_ms,
+                last,
+            ),
         ];
         for (word, offset, time_ms, entry) in ends {
             let is_at = entry.physical_offset;
             if offset != is_at {
-                let what =
-                    format!("says its {word} record is at {offset}, the {word} entry's is at {is_at}");
+                let what = format!(
+                    "says its {word} record is at {offset}, the {word} entry's is at {is_at}"
+                );
                 wrong.push(what);
                 continue;
             }
@@ -303,7 +322,9 @@ impl Check<'_> {
             let stored = stored.ok().filter(|record| !is_stand_in(record));
             if let Some(stored) = stored.filter(|record| record.store_timestamp_ms != time_ms) {
                 let stored = stored.store_timestamp_ms;
-                wrong.push(format!("says its {word} record is of {time_ms} ms, it is of {stored}"));
+                wrong.push(format!(
+                    "says its {word} record is of {time_ms} ms, it is of {stored}"
+                ));
             }
         }
         wrong
@@ -312,7 +333,11 @@ impl Check<'_> {
     /// What an entry points to, and what is wrong with it.
     fn look_at(&self, entry: &IndexEntry, number: i32, work: &Work<'_>) -> (Entry, Option<String>) {
         let offset = entry.physical_offset;
-        let wrong = || Some(format!("entry {number} is no key of the record at {offset}"));
+        let wrong = || {
+            Some(format!(
+                "entry {number} is no key of the record at {offset}"
+            ))
+        };
         if offset >= work.log_end.cast_signed() {
             return (Entry::Wrong, wrong());
         }
@@ -335,7 +360,9 @@ impl Check<'_> {
             return (Entry::Healed, None);
         }
         let mut is_key = false;
-        keys_of(&record, |key| is_key |= key_hash(record.topic, key) == entry.key_hash);
+        keys_of(&record, |key| {
+            is_key |= key_hash(record.topic, key) == entry.key_hash
+        });
         if !is_key {
             return (Entry::Wrong, wrong());
         }
@@ -350,10 +377,15 @@ impl Check<'_> {
     fn missing_keys(&mut self, indexed: u64, is_without: bool) {
         let Keys {
             between,
+            before,
             behind,
             first_behind,
             ..
         } = self.keys;
+        if before > 0 {
+            let what = format!("{before} keys of records before its first one have no entry");
+            self.notice("index_missing", "index", -1, what);
+        }
         if indexed < between {
             let what = format!("{between} keys of records have {indexed} entries");
             self.find("index_missing", "index", -1, what);

@@ -3,8 +3,8 @@
 use super::{Check, Stopped};
 use crate::format::message::{CheckCrc, RecordError, RecordView, sys_flag};
 use crate::format::multi_dispatch;
-use crate::store::recover::is_stand_in;
 use crate::store::recover::damage::{LastSeen, next_record};
+use crate::store::recover::is_stand_in;
 use crate::store::scan::log_error;
 use crate::store::types::StoreError;
 use crate::store::walk::{LogRead, Step, Walk};
@@ -67,7 +67,10 @@ impl Check<'_> {
         let mut head = [0; 4];
         let log = &self.scan.log;
         log.read_at(offset, &mut head).map_err(log_error(at))?;
-        let (told, left) = (u32::from_be_bytes(head), log.next_file_start(offset) - offset);
+        let (told, left) = (
+            u32::from_be_bytes(head),
+            log.next_file_start(offset) - offset,
+        );
         if u64::from(told) != left {
             let what = format!("the blank record says {told} bytes, {left} are left of the file");
             self.find("record", "commitlog", at, what);
@@ -117,11 +120,15 @@ impl Check<'_> {
     fn contradiction(&self, record: &RecordView<'_>) -> Option<String> {
         let half = record.prepared_transaction_offset;
         if half < 0 || half > record.physical_offset {
-            return Some(format!("says that its half message is at {half}, after itself"));
+            return Some(format!(
+                "says that its half message is at {half}, after itself"
+            ));
         }
         let is_in_log = half > 0 && half >= self.scan.min_physical_offset();
         if is_in_log && !matches!(self.scan.log.record(half, None, CheckCrc::No), Ok(Some(_))) {
-            return Some(format!("says that its half message is at {half}, where no record is"));
+            return Some(format!(
+                "says that its half message is at {half}, where no record is"
+            ));
         }
         if record.queue_id < 0 || record.queue_offset < 0 || record.reconsume_times < 0 {
             return Some("its queue, queue offset or retry count is negative".to_owned());

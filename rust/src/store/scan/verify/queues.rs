@@ -128,7 +128,11 @@ impl Check<'_> {
     }
 
     fn superseded(&mut self, start: i64) {
-        let first = if self.superseded.0 == 0 { start } else { self.superseded.1 };
+        let first = if self.superseded.0 == 0 {
+            start
+        } else {
+            self.superseded.1
+        };
         self.superseded = (self.superseded.0 + 1, first);
     }
 
@@ -191,9 +195,12 @@ impl Check<'_> {
             return;
         };
         let (min, max) = (checked.queue.min_offset(), checked.queue.max_offset());
-        let begins_later = checked.unit(min).is_some_and(|first| {
-            first.is_used() && !first.is_filler() && first.physical_offset > start
-        });
+        // What begins at another offset has lost its first file.
+        let is_anew = checked.queue.written().0 == 0;
+        let begins_later = is_anew
+            && checked.unit(min).is_some_and(|first| {
+                first.is_used() && !first.is_filler() && first.physical_offset > start
+            });
         if begins_later {
             return self.superseded(start);
         }
@@ -221,7 +228,11 @@ impl Check<'_> {
             let what = format!("the record at {start} has queue offset {offset}, not {expected}");
             return self.find("queue_offset", place, offset, what);
         }
-        let first = if self.behind.0 == 0 { start } else { self.behind.1 };
+        let first = if self.behind.0 == 0 {
+            start
+        } else {
+            self.behind.1
+        };
         self.behind = (self.behind.0 + 1, first);
     }
 
@@ -237,7 +248,8 @@ impl Check<'_> {
             self.notice("superseded", "commitlog", first, what);
         }
         for (topic, count) in std::mem::take(&mut self.deleted) {
-            let what = format!("{count} messages are of this topic, which config/topics.json lacks");
+            let what =
+                format!("{count} messages are of this topic, which config/topics.json lacks");
             self.notice("deleted_topic", topic, -1, what);
         }
     }

@@ -170,7 +170,9 @@ fn damage_of(path: &Path, known: &[Seal]) -> Result<Option<&'static str>, StoreE
         bytes => bytes.map_err(io_error(path))?,
     };
     let file = open_own(path, OpenOptions::new().read(true));
-    let seen = file.and_then(|file| Seal::of(&file, &bytes)).map_err(io_error(path))?;
+    let seen = file
+        .and_then(|file| Seal::of(&file, &bytes))
+        .map_err(io_error(path))?;
     Ok(match seal::verdict(known, &seen) {
         _ if bytes.is_empty() => Some("is empty"),
         Verdict::Damaged => Some("does not have its checksum"),
@@ -182,7 +184,9 @@ fn damage_of(path: &Path, known: &[Seal]) -> Result<Option<&'static str>, StoreE
 pub(super) fn topics(root: &Path) -> Result<Option<HashSet<String>>, StoreError> {
     for name in ["topics.json", "topics.json.bak"] {
         let table = state_bytes(root, name)?.and_then(|bytes| parse_state(&bytes));
-        let table = table.as_ref().and_then(|table| table.get("topicConfigTable"));
+        let table = table
+            .as_ref()
+            .and_then(|table| table.get("topicConfigTable"));
         if let Some(table) = table.and_then(Value::as_object) {
             return Ok(Some(table.keys().cloned().collect()));
         }
