@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
+use super::scan::Scan;
 use super::settings::{QueueExt, Settings};
 use super::store::Store;
 use super::store_rig::settings;
@@ -177,6 +178,19 @@ fn damage(path: &Path, random: &mut Random) -> String {
     format!("{} of {} bytes {what} {at}", path.display(), whole.len())
 }
 
+/// `verify` finds the damage, unless nothing is lost by it.
+fn assert_named(root: &Path, path: &Path, whole: &[u8], what: &str) {
+    let now = fs::read(path).ok();
+    let of = |folder| path.starts_with(root.join(folder));
+    let is_lost = match &now {
+        None => of("consumequeue") || of("consumequeue_ext"),
+        Some(now) if of("checkpoint") => now.len() != whole.len(),
+        Some(now) => now != whole,
+    };
+    let report = Scan::open(root).unwrap().verify(&mut |_| true).unwrap();
+    assert!(!is_lost || report.finding_count > 0, "verify misses {what}");
+}
+
 fn any_damage(has_ext: bool, seed: u64, rounds: usize) {
     let settings = with_ext(settings(), has_ext);
     let sound = closed(&settings);
@@ -184,7 +198,10 @@ fn any_damage(has_ext: bool, seed: u64, rounds: usize) {
     for round in 0..rounds {
         let root = copy(sound.path());
         let files = derived_files(root.path());
-        let what = damage(&files[random.below(files.len())], &mut random);
+        let path = &files[random.below(files.len())];
+        let whole = fs::read(path).unwrap();
+        let what = damage(path, &mut random);
+        assert_named(root.path(), path, &whole, &what);
         let settings = match round % 2 {
             0 => settings.clone(),
             _ => without_sizes(&settings),

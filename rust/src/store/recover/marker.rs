@@ -67,6 +67,8 @@ pub(in crate::store) struct Marker {
     /// Consume queues, and the sum of their maximum offsets.
     pub queues: usize,
     pub queue_offsets: i64,
+    /// The sum of the first offsets in their files.
+    pub queue_starts: i64,
     /// Entries of the newest index file, by its name; None without index.
     pub index: Option<(String, i32)>,
 }
@@ -85,6 +87,7 @@ impl Marker {
             checkpoint_crc,
             queues: all.len(),
             queue_offsets: all.iter().map(|queue| queue.max_offset()).sum(),
+            queue_starts: all.iter().map(|queue| queue.written().0).sum(),
             index: index.and_then(IndexFiles::newest),
         }
     }
@@ -159,7 +162,8 @@ impl Marker {
     pub(super) fn misses_units(&self, queues: &ConsumeQueues) -> bool {
         let all = queues.all();
         let offsets: i64 = all.iter().map(|queue| queue.max_offset()).sum();
-        all.len() < self.queues || offsets < self.queue_offsets
+        let starts: i64 = all.iter().map(|queue| queue.written().0).sum();
+        all.len() < self.queues || offsets < self.queue_offsets || starts > self.queue_starts
     }
 }
 

@@ -128,9 +128,6 @@ impl<F: Files> Recovery<'_, F> {
         let marker = self.marker()?;
         let queues = Arc::new(queues);
         let index = index.map(Arc::new);
-        if self.was_clean {
-            self.cut_wrong_ends(&queues)?;
-        }
         let is_index_whole = self.is_index_whole(index.as_deref())?;
         if let Some(marker) = &marker
             && is_index_whole
@@ -139,6 +136,7 @@ impl<F: Files> Recovery<'_, F> {
                 .fits(self.log, &queues, index.as_deref())
                 .map_err(log_io)?
             && self.is_sound(marker)?
+            && self.has_right_ends(&queues)?
         {
             return self.untouched(marker, queues, index);
         }

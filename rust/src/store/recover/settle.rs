@@ -37,8 +37,10 @@ impl<F: Files> Recovery<'_, F> {
                 true => trusted_to,
                 false => self.fitting_to(&queue, trusted_to, log_end)?,
             };
+            // Where nothing is trusted, a queue whose first file is missing must not stay.
+            let is_headless = trusted_to <= self.log.min_offset() && self.is_headless(&queue);
             queue.truncate(keep_to.cast_signed())?;
-            if self.fits_log(&queue)? {
+            if !is_headless && self.fits_log(&queue)? {
                 newest = newest.max(queue.end_physical().cast_unsigned());
             } else {
                 tracing::warn!(
@@ -59,6 +61,14 @@ impl<F: Files> Recovery<'_, F> {
         let is_whole = trusted_to == log_end && self.was_clean;
         let from = if is_whole { newest } else { trusted_to };
         Ok(from.min(queues.lost_from().unwrap_or(from)))
+    }
+
+    /// Whether a queue begins at a later offset than 0, and not because earlier records expired.
+    fn is_headless(&self, queue: &ConsumeQueue) -> bool {
+        let (first, _) = queue.written();
+        let unit = queue.unit(first).filter(|_| first > 0);
+        let log_start = self.log.min_offset().cast_signed();
+        unit.is_some_and(|unit| !unit.is_filler() && unit.physical_offset >= log_start)
     }
 
     /// Whether dispatch gives a queue the units it had: not the bitmaps of subscribers that are
@@ -109,10 +119,11 @@ impl<F: Files> Recovery<'_, F> {
         Ok(has_expired || self.is_record_of(queue, offset, &entry)?)
     }
 
-    /// Cuts the last units of a closed store's queues that are not as their record says: what
-    /// damaged the end of a file may have begun within them.
-    pub(super) fn cut_wrong_ends(&self, queues: &ConsumeQueues) -> Result<(), StoreError> {
+    /// Whether the last unit of each queue is as its record says. Those that are not are cut: what
+    /// damaged the end of a file may have begun within them. The log must be sound.
+    pub(super) fn has_right_ends(&self, queues: &ConsumeQueues) -> Result<bool, StoreError> {
         let (start, levels) = (self.log.min_offset().cast_signed(), self.levels()?);
+        let mut are_right = true;
         for queue in queues.all() {
             let Some((offset, unit)) = queue.last_record() else {
                 continue;
@@ -128,8 +139,9 @@ impl<F: Files> Recovery<'_, F> {
             );
             queue.cut_last()?;
             queues.lost_units(&queue);
+            are_right = false;
         }
-        Ok(())
+        Ok(are_right)
     }
 
     /// Whether a unit is what dispatch makes of the record that belongs at its offset.

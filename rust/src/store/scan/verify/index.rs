@@ -80,6 +80,8 @@ pub(super) struct Keys {
     is_torn: bool,
     /// Keys of records between them.
     between: u64,
+    /// Keys of records before the first one.
+    before: u64,
     /// Keys of records behind the last one, and the first such record.
     behind: u64,
     first_behind: i64,
@@ -109,7 +111,7 @@ impl Keys {
         match self.indexed {
             Some((_, last)) if at == last && self.is_torn => {}
             Some((first, last)) if at >= first && at <= last => self.between += count,
-            Some((first, _)) if at < first => {}
+            Some((first, _)) if at < first => self.before += count,
             _ if count > 0 => {
                 if self.behind == 0 {
                     self.first_behind = at;
@@ -375,10 +377,15 @@ impl Check<'_> {
     fn missing_keys(&mut self, indexed: u64, is_without: bool) {
         let Keys {
             between,
+            before,
             behind,
             first_behind,
             ..
         } = self.keys;
+        if before > 0 {
+            let what = format!("{before} keys of records before its first one have no entry");
+            self.notice("index_missing", "index", -1, what);
+        }
         if indexed < between {
             let what = format!("{between} keys of records have {indexed} entries");
             self.find("index_missing", "index", -1, what);

@@ -195,9 +195,12 @@ impl Check<'_> {
             return;
         };
         let (min, max) = (checked.queue.min_offset(), checked.queue.max_offset());
-        let begins_later = checked.unit(min).is_some_and(|first| {
-            first.is_used() && !first.is_filler() && first.physical_offset > start
-        });
+        // What begins at another offset has lost its first file.
+        let is_anew = checked.queue.written().0 == 0;
+        let begins_later = is_anew
+            && checked.unit(min).is_some_and(|first| {
+                first.is_used() && !first.is_filler() && first.physical_offset > start
+            });
         if begins_later {
             return self.superseded(start);
         }
