@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 
 import pytest
 
+from mqclient.transport import Transport
+from mqclient.wire.frame import Frame
 from mqserver.replies import Response
 from tests.server.conftest import Servers
-from tests.server.raw import Raw, binary_frame, json_frame
+from tests.server.raw import DEADLINE, Raw, binary_frame, json_frame
 
 
 def echo(request):
@@ -143,3 +146,20 @@ def test_a_legal_message_of_the_longest_properties_passes(servers, port):
     properties = "\x01\x02" * (32_764 // 2)  # six bytes each as JSON
     fields = {"i": properties}
     assert servers.connect(port).ask(json_frame(1, 7, fields)).fields == fields
+
+
+def test_a_client_takes_replies_of_any_header_that_fits_a_frame(servers):
+    """Whoever asks knows what comes: a reply has no other bound than the frame's."""
+    fields = {f"k{number}": "v" * 100 for number in range(5_000)}
+    _, port = servers.start({1: lambda _: Response(0, "r" * (300 << 10), fields)})
+
+    async def ask():
+        transport = Transport()
+        try:
+            return await transport.call(f"127.0.0.1:{port}", Frame(1), DEADLINE)
+        finally:
+            await transport.aclose()
+
+    reply = asyncio.run(ask())
+    assert reply.remark == "r" * (300 << 10)
+    assert reply.fields == fields

@@ -166,6 +166,12 @@ impl Connection {
         session.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
+    /// Whether the peer's first message of a TLS handshake was whole and was answered.
+    pub(super) fn has_answered(&self) -> bool {
+        let session = &self.outbound.lock().tls;
+        session.as_ref().is_some_and(|tls| tls.has_answered())
+    }
+
     /// Opens received bytes into `plain`, the rest into `rest`, and sends what the session itself
     /// has to answer.
     ///

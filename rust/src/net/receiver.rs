@@ -188,6 +188,12 @@ impl Receiver {
         opener.map_or(0, |opener| opener.records.begun_bytes())
     }
 
+    /// Whether the peer's first message of a TLS handshake was whole and was answered.
+    pub fn has_answered(&self) -> bool {
+        let opener = self.opener.as_ref();
+        opener.is_some_and(|opener| opener.connection.has_answered())
+    }
+
     /// Whether a TLS handshake goes on.
     pub fn is_handshaking(&self) -> bool {
         let opener = self.opener.as_ref();

@@ -23,6 +23,8 @@ pub(crate) const CIPHER_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Session {
     tls: rustls::Connection,
+    /// Something was said to the peer: its first message was whole.
+    has_answered: bool,
 }
 
 /// What came of some received bytes.
@@ -56,7 +58,10 @@ impl Session {
     fn over(mut tls: rustls::Connection) -> Self {
         // What is sealed is taken out at once, and the queue it goes to has a limit.
         tls.set_buffer_limit(None);
-        Self { tls }
+        Self {
+            tls,
+            has_answered: false,
+        }
     }
 
     /// Whether the two sides have not agreed yet.
@@ -85,7 +90,13 @@ impl Session {
                 break; // writing to memory does not fail
             }
         }
+        self.has_answered |= !sealed.is_empty();
         sealed
+    }
+
+    /// Whether this side has said anything.
+    pub fn has_answered(&self) -> bool {
+        self.has_answered
     }
 
     /// The polite end: after it the peer knows that nothing was cut off.

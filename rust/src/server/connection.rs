@@ -439,7 +439,17 @@ impl Connection {
         self.handshake = Some(handshake);
         let upgraded = (self.receiver).upgrade(self.peer.connection(), session, bytes);
         upgraded.map_err(|error| failed(&self.core, error.to_string()))?;
+        self.note_greeting();
         Ok(false)
+    }
+
+    /// Notes that the client's first message is whole.
+    fn note_greeting(&mut self) {
+        if let Some(handshake) = &mut self.handshake
+            && self.receiver.has_answered()
+        {
+            handshake.greeted();
+        }
     }
 
     /// Notes a handshake's end, good or bad; what an error means now.
@@ -447,6 +457,7 @@ impl Connection {
         if self.handshake.is_none() {
             return EventKind::Closed;
         }
+        self.note_greeting();
         let counters = &self.core.counters;
         match received {
             _ if !self.receiver.is_handshaking() => counters.tls_sessions.one(),

@@ -65,8 +65,8 @@ impl FrameLimits {
     /// at that look at the latest.
     fn next_look_ms(self, frame: Begun) -> i64 {
         let mut at_ms = self.time_ms();
-        if self.bytes_per_second > 0 {
-            let paid_ms = (frame.received as u64).saturating_mul(1_000) / self.bytes_per_second;
+        let received_ms = (frame.received as u64).saturating_mul(1_000);
+        if let Some(paid_ms) = received_ms.checked_div(self.bytes_per_second) {
             let paid_ms = i64::try_from(paid_ms).unwrap_or(i64::MAX).saturating_add(1);
             // Bytes that keep trickling in must not cost a look each.
             let soonest_ms = frame.taken_ms.saturating_add(LOOK_PAUSE_MS);

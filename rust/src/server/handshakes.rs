@@ -1,7 +1,8 @@
 //! TLS handshakes that go on, and which of them gives way to a newer one.
 //!
 //! A client that begins a handshake always gets a place. When there is none, the connection is
-//! closed whose client has been silent for longest: whoever stalls gives way to whoever talks.
+//! closed whose client has been silent for longest, first among those whose first message is not
+//! whole yet: whoever stalls gives way to whoever talks.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub(super) struct Handshakes {
 struct Going {
     source: IpAddr,
     peer: Arc<Peer>,
+    /// Its client's first message was whole.
+    has_greeted: bool,
 }
 
 /// A handshake that goes on; it has one of the places until it is dropped.
@@ -31,6 +34,7 @@ pub(super) struct Handshake {
     pub deadline: Instant,
     /// Another handshake was given up for this one.
     pub made_room: bool,
+    has_greeted: bool,
     all: Arc<Handshakes>,
     connection: u64,
 }
@@ -60,6 +64,7 @@ impl Handshakes {
         going.push(Going {
             source,
             peer: Arc::clone(peer),
+            has_greeted: false,
         });
         drop(going);
         if let Some(peer) = &closed {
@@ -68,8 +73,23 @@ impl Handshakes {
         Handshake {
             deadline,
             made_room: closed.is_some(),
+            has_greeted: false,
             all: Arc::clone(self),
             connection: peer.id,
+        }
+    }
+}
+
+impl Handshake {
+    /// The client's first message is whole: those of which it is not give way before it.
+    pub(super) fn greeted(&mut self) {
+        if std::mem::replace(&mut self.has_greeted, true) {
+            return;
+        }
+        let mut going = self.all.going.lock();
+        let found = going.iter_mut().find(|one| one.peer.id == self.connection);
+        if let Some(one) = found {
+            one.has_greeted = true;
         }
     }
 }
@@ -85,10 +105,12 @@ impl Drop for Handshake {
     }
 }
 
-/// The place of the handshake whose client sent its last byte longest ago.
+/// The place of the handshake whose client sent its last byte longest ago, of one that has not even
+/// sent a whole first message if there is any.
 fn silent_longest(going: &[Going], may: impl Fn(&Going) -> bool) -> Option<usize> {
     let candidates = going.iter().enumerate().filter(|(_, one)| may(one));
-    let longest = candidates.min_by_key(|(_, one)| (one.peer.last_read_ms(), one.peer.id))?;
+    let longest = candidates
+        .min_by_key(|(_, one)| (one.has_greeted, one.peer.last_read_ms(), one.peer.id))?;
     Some(longest.0)
 }
 

@@ -168,6 +168,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_has_not_even_greeted_gives_way_first() {
+        let tls = tls(TlsMode::Enforcing);
+        let mut all = begun(&tls, &["10.0.0.1"; 4]).await;
+        for (_, handshake) in &mut all[..2] {
+            handshake.greeted();
+        }
+        for id in 5..8 {
+            let peer = peer(id, "10.0.0.1", 10).await;
+            let begun = tls.begin(HANDSHAKE_BYTE, &peer).unwrap();
+            all.push((peer, begun.unwrap().1));
+        }
+        assert_eq!(closed(&all), [3, 4, 5]);
+    }
+
+    #[tokio::test]
     async fn many_addresses_give_up_the_oldest_of_all_and_one_network_is_one_address() {
         let tls = tls(TlsMode::Enforcing);
         let networks: Vec<_> = (0..9).map(|net| format!("2001:db8:0:{net}::1")).collect();
