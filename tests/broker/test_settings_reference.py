@@ -56,7 +56,8 @@ OURS = {
     "bindAddress", "brokerAllowAddresses", "brokerExpiry", "damagePolicy", "dataPlane",
     "fastPortEnable", "handoffThreads", "logDir", "logFileBytes", "logFileCount", "logLevel",
     "maxConnections", "maxFrameBytes", "maxHeaderBytes", "maxHeaderFields",
-    "maxUnfinishedFrameBytes", "metricsListen", "minFreeBytes", "storeFileMode", "workerThreads",
+    "maxUnfinishedFrameBytes", "metricsListen", "minFreeBytes", "registrationSecret",
+    "storeFileMode", "workerThreads",
 }  # fmt: skip
 
 
