@@ -26,7 +26,8 @@ NAMESRV = Table(
         Setting("adminAllowAddresses", "",
                 "networks, CIDR, besides this machine, that may administer", online=True),
         Setting("brokerAllowAddresses", "", "networks, CIDR, besides this machine, that may "
-                "register; empty: loopback and private networks", online=True),
+                "register; empty: loopback and private networks, or any with registrationSecret",
+                online=True),
         Setting("registrationSecret", "", "take registrations only from brokers with this secret, "
                 "of 16 characters or more; a Java broker has none", secret=True),
         Setting("scanNotActiveBrokerInterval", 5000, "look for dead brokers", unit="ms",

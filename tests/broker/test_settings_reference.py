@@ -59,8 +59,8 @@ OURS = {
     "logFileBytes", "logFileCount", "logLevel", "maxConnections", "maxFilterBytes", "maxFrameBytes",
     "maxFrameSeconds", "maxHeaderBytes", "maxHeaderFields", "maxHeartbeatBytes",
     "maxLargeRequestBytes", "maxSubscriptionBytes", "maxUnfinishedFrameBytes", "metricsListen",
-    "minFrameBytesPerSecond", "minFreeBytes", "queueLockMax", "statsItemMax", "storeFileMode",
-    "unknownGroupOffsetMax", "workerThreads",
+    "minFrameBytesPerSecond", "minFreeBytes", "queueLockMax", "registrationSecret",
+    "statsItemMax", "storeFileMode", "unknownGroupOffsetMax", "workerThreads",
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,45 @@ def test_only_its_own_host_changes_or_removes_a_live_broker(names: SocketlessNam
     promoted = registration(address="10.6.6.6:10911", broker_id=0, remote=stranger)
     assert isinstance(reply := names(promoted), Response) and reply.code == 0
     assert route(names)["brokerDatas"][0]["brokerAddrs"] == {"0": "10.6.6.6:10911"}
+
+
+def code_of(names: SocketlessNames, request: FakeRequest) -> int:
+    reply = names(request)
+    assert isinstance(reply, Response)
+    return reply.code
+
+
+def test_a_member_takes_id_0_once_the_masters_connection_is_gone(names: SocketlessNames) -> None:
+    master = registration(remote="10.0.0.1:5000", connection=3)
+    promoted = registration(address="10.0.0.2:10911", remote="10.0.0.2:5000", connection=4)
+    assert code_of(names, master) == 0
+    slave = replace(promoted, fields={**promoted.fields, "brokerId": "1"})
+    assert code_of(names, slave) == 0
+    assert code_of(names, promoted) == 16, "while the master lives"
+    names.names.routes.close(3, "10.0.0.1:5000")
+    assert code_of(names, promoted) == 0
+    assert route(names)["brokerDatas"][0]["brokerAddrs"] == {"0": "10.0.0.2:10911"}
+    assert code_of(names, master) == 16, "the old master is not the master any more"
+    back = replace(master, fields={**master.fields, "brokerId": "1"})
+    assert code_of(names, back) == 0
+    assert len(route(names)["brokerDatas"][0]["brokerAddrs"]) == 2
+
+
+def test_brokers_behind_one_address_come_and_go(names: SocketlessNames) -> None:
+    """As those of a compose file or a cluster of containers, seen through one NAT."""
+    requests = []
+    for number in range(3):
+        one = registration(address=f"192.168.1.{number}:10911", remote=f"10.0.0.1:{number + 4000}")
+        one.fields["brokerName"] = f"b{number}"
+        one.connection = number + 10
+        requests.append(one)
+        assert code_of(names, one) == 0
+    assert len(route(names)["brokerDatas"]) == 3
+    names.names.routes.close(10, "10.0.0.1:4000")
+    assert {one["brokerName"] for one in route(names)["brokerDatas"]} == {"b1", "b2"}
+    assert code_of(names, replace(requests[0], connection=20, remote="10.0.0.1:4444")) == 0
+    assert code_of(names, replace(requests[1], code=104, body=b"")) == 0
+    assert {one["brokerName"] for one in route(names)["brokerDatas"]} == {"b0", "b2"}
 
 
 @pytest.mark.parametrize(
