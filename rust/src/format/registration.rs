@@ -302,7 +302,10 @@ mod tests {
             (r#""topicName":"T""#, r#""topicName":null"#),
             (r#""topicName":"T""#, r#""topicName":"U""#),
             (r#""topicName":"T","#, ""),
-            (r#""topicFilterType":"SINGLE_TAG""#, r#""topicFilterType":[]"#),
+            (
+                r#""topicFilterType":"SINGLE_TAG""#,
+                r#""topicFilterType":[]"#,
+            ),
             (r#""order":false"#, r#""order":{}"#),
             (r#""counter":7"#, r#"counter:7"#),
             (r#""filterServerList":["a:1"],"#, ""),
