@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from mqclient.wire.frame import Frame
 from mqserver.broker.broker import Broker
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
-from mqstore import Settings, Store, StoreDamaged, fastjson
+from mqstore import Settings, Store, StoreDamaged, fastjson, logs
 
 SETTINGS = {
     "brokerName": "b",
@@ -83,6 +84,20 @@ def test_a_damaged_table_is_taken_from_its_previous_copy(root: Path, damage: byt
     topics, _ = tables(root)
     assert topics["Orders"].write_queue_nums == 4, "the copy has the version before"
     assert (root / "mqstack/quarantine/topics.json").read_bytes() == damage
+
+
+def test_a_file_that_somebody_else_wrote_is_taken_and_that_is_logged(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = root / "config/topics.json"
+    stamp = path.stat().st_mtime_ns + 1_000_000_000
+    path.write_bytes(_topics(Orders=(5, 5)))
+    os.utime(path, ns=(stamp, stamp))
+    with caplog.at_level(logging.INFO):
+        topics, _ = tables(root)
+        logs.deliver()
+    assert topics["Orders"].write_queue_nums == 5
+    assert "state file written by somebody else: taken" in caplog.text
 
 
 def test_any_flipped_bit_is_found_and_the_previous_copy_is_taken(root: Path) -> None:

@@ -28,12 +28,19 @@ JUNK = st.recursive(
 )
 
 
+SOAK_TIMES = 50
+"""A soak tries this many times as many examples."""
+
+
 def examples(count: int) -> Callable[[Any], Any]:
-    """Settings of a test: so many examples, or as many as the profile of a soak has."""
-    profile = settings.get_current_profile_name()
-    most = settings.default.max_examples if settings.default and profile == "soak" else count
+    """Settings of a test with this many examples, more in a soak (`--hypothesis-profile=soak`)."""
+    is_soak = settings.get_current_profile_name() == "soak"
     checks = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-    return settings(max_examples=most, deadline=None, suppress_health_check=checks)
+    return settings(
+        max_examples=count * SOAK_TIMES if is_soak else count,
+        deadline=None,
+        suppress_health_check=checks,
+    )
 
 
 @st.composite

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -177,16 +179,25 @@ def opened(root: Path) -> dict[str, dict[int, int]]:
         return store.committed_all()
 
 
-def write(root: Path, name: str, text: bytes) -> None:
-    (root / "config").mkdir(parents=True, exist_ok=True)
+@contextmanager
+def a_store(roots: Path, name: str, text: bytes) -> Iterator[Path]:
+    """A new store with one state file, gone afterwards."""
+    root = roots / str(next(number))
+    (root / "config").mkdir(parents=True)
     (root / "config" / name).write_bytes(text)
+    yield root
+    shutil.rmtree(root)
 
 
 @given(text=bodies(OFFSETS))
 @examples(60)
 def test_consumer_offsets(roots: Path, text: bytes) -> None:
-    root = roots / str(next(number))
-    write(root, "consumerOffset.json", text)
+    with a_store(roots, "consumerOffset.json", text) as root:
+        check_offsets(root, text)
+
+
+def check_offsets(root: Path, text: bytes) -> None:
+    """Each offset of the text is in the store or set aside, or the store is refused."""
     try:
         found = opened(root)
     except StoreDamaged as error:
@@ -206,12 +217,11 @@ def test_consumer_offsets(roots: Path, text: bytes) -> None:
 @given(text=bodies(DELAYS))
 @examples(40)
 def test_delay_offsets(roots: Path, text: bytes) -> None:
-    root = roots / str(next(number))
-    write(root, "delayOffset.json", text)
-    try:
-        opened(root)
-    except StoreDamaged as error:
-        assert "begin without it" in str(error)
+    with a_store(roots, "delayOffset.json", text) as root:
+        try:
+            opened(root)
+        except StoreDamaged as error:
+            assert "begin without it" in str(error)
 
 
 @pytest.fixture(scope="module")

@@ -176,6 +176,21 @@ mod tests {
     }
 
     #[test]
+    fn a_save_that_failed_is_made_up_for_by_the_next() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        let load = || DelayOffsets::load(&state, 2, |_, offset| offset).unwrap();
+        let offsets = load();
+        offsets.advance(1, 3, 1_000);
+        let in_the_way = root.path().join("config/delayOffset.json.tmp");
+        std::fs::create_dir_all(&in_the_way).unwrap();
+        offsets.save(&state, 1_000).unwrap_err();
+        std::fs::remove_dir(&in_the_way).unwrap();
+        offsets.save(&state, 1_000).unwrap();
+        assert_eq!(load().all(), [3, 0]);
+    }
+
+    #[test]
     fn the_file_is_never_ahead_of_what_is_durable() {
         let root = tempfile::tempdir().unwrap();
         let state = State::new(root.path());

@@ -358,6 +358,20 @@ mod tests {
     }
 
     #[test]
+    fn a_save_that_failed_is_made_up_for_by_the_next() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        let offsets = Offsets::load(&state, false).unwrap();
+        offsets.commit("g", "T", 1, 7, usize::MAX);
+        let in_the_way = root.path().join("config/consumerOffset.json.tmp");
+        std::fs::create_dir_all(&in_the_way).unwrap();
+        offsets.save(&state).unwrap_err();
+        std::fs::remove_dir(&in_the_way).unwrap();
+        offsets.save(&state).unwrap();
+        assert_eq!(reopened(&state), offsets.all());
+    }
+
+    #[test]
     fn an_unchanged_table_is_not_written() {
         let root = tempfile::tempdir().unwrap();
         let state = State::new(root.path());

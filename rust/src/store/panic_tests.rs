@@ -1,11 +1,11 @@
 //! What a panic in a thread of the store does: it is told, and either the thread goes on or the
 //! store acknowledges nothing more.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
+use std::{fmt, io};
 
 use super::settings::Settings;
 use super::store::Store;
@@ -15,21 +15,45 @@ use super::types::{PutRequest, PutStatus};
 use crate::clock::SystemClock;
 use crate::log::{Operation, Tape, Target};
 
-/// Panics at the syncs of files below a folder, once armed.
-#[derive(Debug)]
-struct PanicAtSync {
-    folder: &'static str,
+/// Panics at the operations that it is to find, once armed.
+struct PanicAt {
+    finds: fn(&Path, &Operation<'_>) -> bool,
     is_armed: AtomicBool,
 }
 
-impl Tape for PanicAtSync {
+impl fmt::Debug for PanicAt {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("PanicAt")
+    }
+}
+
+impl PanicAt {
+    fn new(finds: fn(&Path, &Operation<'_>) -> bool) -> Arc<Self> {
+        let is_armed = AtomicBool::new(false);
+        Arc::new(Self { finds, is_armed })
+    }
+
+    fn arm(&self, is_armed: bool) {
+        self.is_armed.store(is_armed, Ordering::SeqCst);
+    }
+}
+
+/// A file of the log is opened where it is made.
+fn is_sync_of_log(path: &Path, operation: &Operation<'_>) -> bool {
+    let is_log = path.extension().is_some_and(|extension| extension == "new");
+    is_log && matches!(operation, Operation::Sync(..))
+}
+
+fn is_write_of_queue(path: &Path, operation: &Operation<'_>) -> bool {
+    let is_queue = path
+        .components()
+        .any(|part| part.as_os_str() == "consumequeue");
+    is_queue && matches!(operation, Operation::Write(..))
+}
+
+impl Tape for PanicAt {
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
-        let is_below = target
-            .path
-            .components()
-            .any(|part| part.as_os_str() == self.folder);
-        let is_sync = matches!(operation, Operation::Sync(..));
-        let is_due = is_below && is_sync && self.is_armed.load(Ordering::SeqCst);
+        let is_due = self.is_armed.load(Ordering::SeqCst) && (self.finds)(target.path, operation);
         assert!(!is_due, "the disk of the test");
         Ok(0)
     }
@@ -58,10 +82,7 @@ fn refusal(store: &Store) -> String {
 fn a_flush_that_panics_acknowledges_nothing_and_stops_the_store() {
     for sync_flush in [true, false] {
         let root = tempfile::tempdir().unwrap();
-        let tape = Arc::new(PanicAtSync {
-            folder: "commitlog",
-            is_armed: AtomicBool::new(false),
-        });
+        let tape = PanicAt::new(is_sync_of_log);
         let watch = crate::log::watch(root.path(), Arc::clone(&tape) as _);
         let settings = Settings {
             sync_flush,
@@ -72,7 +93,7 @@ fn a_flush_that_panics_acknowledges_nothing_and_stops_the_store() {
         let store = open(root.path(), settings);
         let status = |body| store.wait(store.put(&request("T", body))).status;
         assert_eq!(status(b"before"), PutStatus::Ok);
-        tape.is_armed.store(true, Ordering::SeqCst);
+        tape.arm(true);
         let status_of_lost = status(b"lost");
         assert_eq!(status_of_lost == PutStatus::Ok, !sync_flush);
         let refusal = refusal(&store);
@@ -81,26 +102,24 @@ fn a_flush_that_panics_acknowledges_nothing_and_stops_the_store() {
             "{refusal}"
         );
         assert_eq!(status(b"after"), PutStatus::ServiceNotAvailable);
-        tape.is_armed.store(false, Ordering::SeqCst);
+        tape.arm(false);
         store.close().unwrap_err();
         drop(watch);
     }
 }
 
 #[test]
-fn upkeep_that_panics_in_a_flush_of_queues_stops_the_store() {
+fn upkeep_that_panics_in_a_write_of_queues_stops_the_store() {
     let root = tempfile::tempdir().unwrap();
-    let tape = Arc::new(PanicAtSync {
-        folder: "consumequeue",
-        is_armed: AtomicBool::new(true),
-    });
+    let tape = PanicAt::new(is_write_of_queue);
+    tape.arm(true);
     let watch = crate::log::watch(root.path(), Arc::clone(&tape) as _);
     let store = open(root.path(), settings());
     store.wait(store.put(&request("T", b"x")));
     let refusal = refusal(&store);
     assert!(refusal.contains("upkeep panicked"), "{refusal}");
     until("the count", || store.failures().contains_key("mq-upkeep"));
-    tape.is_armed.store(false, Ordering::SeqCst);
+    tape.arm(false);
     store.close().unwrap_err();
     drop(watch);
 }
