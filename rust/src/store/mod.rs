@@ -9,9 +9,13 @@ mod append_golden_tests;
 mod append_tests;
 mod arrivals;
 mod checkpoint;
+#[cfg(test)]
+mod checkpoint_tests;
 mod clean;
 mod clean_rules;
 mod clean_run;
+#[cfg(test)]
+mod clean_stop_proptests;
 #[cfg(test)]
 mod clean_stop_tests;
 #[cfg(test)]
@@ -21,6 +25,8 @@ mod consume_queue_ext;
 #[cfg(test)]
 mod consume_queue_tests;
 mod consume_queues;
+#[cfg(test)]
+mod damage_rig;
 mod delay;
 mod delay_offsets;
 #[cfg(test)]
@@ -59,6 +65,8 @@ mod latency;
 mod layout;
 mod light_queues;
 mod lock;
+mod log_facts;
+mod log_files;
 mod log_place;
 mod lookup;
 #[cfg(test)]
@@ -67,6 +75,7 @@ mod offset_moves;
 mod offsets;
 mod open;
 mod open_files;
+mod own_json;
 mod pending;
 #[cfg(test)]
 mod pending_memory_tests;
@@ -90,6 +99,8 @@ mod runtime;
 pub mod scan;
 mod seal;
 mod settings;
+#[cfg(test)]
+mod short_file_tests;
 mod signal;
 #[cfg(test)]
 mod slow_queue_tests;
