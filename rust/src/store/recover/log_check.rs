@@ -180,7 +180,7 @@ impl<'a, F: Files> LogCheck<'a, F> {
         while from < end {
             let to = from + file_bytes;
             self.may_heal(&format!("{}: the file is missing", self.place(from)))?;
-            self.log.fill_in(from, &[]).map_err(log_io)?;
+            self.log.fill_in(from, &[0]).map_err(log_io)?;
             self.log.truncate_to(to).map_err(log_io)?;
             self.mend(self.damage(from, to.min(end)))?;
             from = to;
