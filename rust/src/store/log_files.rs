@@ -1,8 +1,8 @@
 //! Opening the commit log's files: how long they are, and what becomes of one that is too short.
 //!
-//! A short file gets its length back. In the last file the log then ends, or is damaged, as in any
-//! other file. In an earlier file records are missing that later ones follow: it is remembered until
-//! recovery has healed it.
+//! A short file gets its length back, and the rest of it reads as zeros. In the last file recovery
+//! finds them as the end of the log, or as damage. An earlier file may be one that recovery does
+//! not read: it is remembered until it is healed.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

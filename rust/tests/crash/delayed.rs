@@ -2,7 +2,7 @@
 //! the delay thread appends them to their topic, and each of them comes once.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -131,8 +131,10 @@ fn moments(recording: &Recording) -> (usize, usize) {
     let made =
         |event: &Event| matches!(event, Event::Create { path, .. } if path == Path::new("abort"));
     let made = events.iter().position(made).expect("abort is made");
-    let root = PathBuf::new();
-    let named = |event: &Event| matches!(event, Event::SyncDirectory { path, began } if *path == root && *began > made);
+    let named = |event: &Event| match event {
+        Event::SyncDirectory { path, began } => path.as_os_str().is_empty() && *began > made,
+        _ => false,
+    };
     let marked = events.iter().position(named).expect("its name is durable");
     let logs: Vec<u64> = log_files(recording);
     let is_append =
