@@ -66,6 +66,9 @@ class Settings:
     as much is; None uses RocketMQ's ratios (`disk_warning_percent` and the others)."""
     heal_damage: bool = _setting(True, "damagePolicy")
     """Whether recovery replaces damage in the middle of the log (heal) or refuses to open."""
+    check_crc_on_recover: bool = _setting(True, "checkCRCOnRecover")
+    """Whether the check after a clean stop compares message bodies with their CRC. Recovery after
+    an unclean stop always does."""
     flush_offsets_interval_ms: int = _setting(5_000, "flushConsumerOffsetInterval", "ms")
     """How often committed offsets are persisted."""
     max_transfer_memory_count: int = _setting(32, "maxTransferCountOnMessageInMemory", "messages")

@@ -33,6 +33,8 @@ _PLACE = (
     Setting("allocateStepBytes", 64 << 20, "blocks allocated ahead of the write position",
             unit="bytes", floor=4096, ceiling=4 * _GIB),
     Setting("damagePolicy", "heal", "what a damaged log gets", choices=("heal", "refuse")),
+    Setting("checkCRCOnRecover", True, "after a clean stop, the start compares the message bodies "
+            "in the last three files with their CRC; recovery after a crash always does"),
 )  # fmt: skip
 
 _DURABILITY = (
@@ -128,7 +130,6 @@ _INERT = (
     inert("slaveTimeout", 3000, "replication is not built yet"),
     inert("offsetCheckInSlave", False, "replication is not built yet"),
     inert("duplicationEnable", False, "replication is not built yet"),
-    inert("checkCRCOnRecover", True, "recovery always checks"),
     inert("messageIndexSafe", False, "recovery always rebuilds what it must", important=True),
     inert("commitIntervalCommitLog", 200, _OWN_WAY, important=True),
     inert("commitCommitLogLeastPages", 4, _OWN_WAY),

@@ -121,6 +121,14 @@ fn chill(root: &Path) {
     }
 }
 
+/// Whether what a clean stop recorded is left for the next open: the last three files are checked
+/// all the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Note {
+    Kept,
+    Forgotten,
+}
+
 fn recover(criterion: &mut Criterion) {
     let bytes = sized(2 << 30, 4 << 20);
     let root = large_store(bytes);
@@ -128,23 +136,25 @@ fn recover(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("recover");
     group.sampling_mode(SamplingMode::Flat).sample_size(10);
     group.throughput(Throughput::Bytes(bytes));
-    group.bench_function("warm", |bencher| {
-        bencher.iter_custom(|count| {
-            sum(count, || {
+    for (name, note, is_cold) in [
+        ("warm", Note::Forgotten, false),
+        ("cold", Note::Forgotten, true),
+        ("closed_warm", Note::Kept, false),
+        ("closed_cold", Note::Kept, true),
+    ] {
+        let timed = || {
+            if note == Note::Forgotten {
                 forget_close(root.path());
-                timed_open(root.path(), &settings)
-            })
-        });
-    });
-    group.bench_function("cold", |bencher| {
-        bencher.iter_custom(|count| {
-            sum(count, || {
-                forget_close(root.path());
+            }
+            if is_cold {
                 chill(root.path());
-                timed_open(root.path(), &settings)
-            })
+            }
+            timed_open(root.path(), &settings)
+        };
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|count| sum(count, timed));
         });
-    });
+    }
     group.finish();
 }
 

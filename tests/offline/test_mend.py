@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -191,3 +192,34 @@ def test_a_table_says_it_in_words(
     said = capsys.readouterr().out
     assert "in 21 of their queues nothing is left to read" in said
     assert "CID_RMQ_SYS_TRANS" in said
+
+
+def test_the_command_that_a_short_file_is_refused_with_repairs(
+    run: Run, golden_store: Any, tmp_path: Path
+) -> None:
+    root, new = golden_store("store"), tmp_path / "new"
+    short = sorted((root / "commitlog").iterdir())[1]
+    os.truncate(short, 5000)
+    with pytest.raises(mqstore.StoreError) as refused:
+        mqstore.Store(root, mqstore.Settings(min_free_bytes=0, heal_damage=False))
+    text = str(refused.value)
+    assert "\n" not in text
+    assert f"{short} has 5000 bytes, expected 65536" in text
+    (command,) = re.findall(r"`mqstore ([^`]*)`", text)
+    words = [str(new) if word == "NEW_DIRECTORY" else word for word in command.split()]
+    code, rows, err = run(*words)
+    assert (code, err) == (0, "")
+    assert rows[-1]["healed"]
+    assert not mqstore.open(new).verify().damaged
+    settings = mqstore.Settings(min_free_bytes=0, heal_damage=False)
+    with mqstore.Store(new, settings) as store:
+        assert store.put("TopicBurst", b"after", queue_id=0).physical_offset > 0
+
+
+def test_a_short_file_is_healed_in_place(golden_store: Any) -> None:
+    root = golden_store("store")
+    os.truncate(sorted((root / "commitlog").iterdir())[1], 5000)
+    with mqstore.Store(root, mqstore.Settings(min_free_bytes=0)):
+        pass
+    assert not mqstore.open(root).verify().damaged
+    assert list((root / "mqstack/quarantine").iterdir())

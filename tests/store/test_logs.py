@@ -1,6 +1,7 @@
 """What the compiled core logs reaches Python's logging."""
 
 import logging
+import re
 import threading
 
 import pytest
@@ -17,10 +18,24 @@ class Heard(logging.Handler):
         super().__init__()
         self.records = []
         self.came = threading.Event()
+        self.news = threading.Condition()
 
     def emit(self, record):
-        self.records.append(record)
+        with self.news:
+            self.records.append(record)
+            self.news.notify_all()
         self.came.set()
+
+    def wait_for(self, pattern):
+        """The first line that matches, once it is there."""
+
+        def found():
+            lines = (record.getMessage() for record in self.records)
+            return next(filter(re.compile(pattern).match, lines), None)
+
+        with self.news:
+            assert self.news.wait_for(found, 60), "no such line"
+            return found()
 
 
 @pytest.fixture
@@ -41,3 +56,17 @@ def test_an_unreadable_state_file_is_logged_where_an_operator_looks(tmp_path, he
     record = heard.records[0]
     assert (record.name, record.levelname) == ("mqstore.core", "WARNING")
     assert "consumerOffset.json" in record.getMessage()
+
+
+def test_the_check_after_a_clean_stop_tells_what_it_read_and_found(tmp_path, heard):
+    with Store(tmp_path, SMALL, create=True) as store:
+        end = [store.put("TopicTest", b"x" * 5_000) for _ in range(9)][-1].physical_offset
+    with Store(tmp_path, SMALL):
+        line = heard.wait_for("checked .*: no damage")
+        checked = int(re.match("checked ([0-9]+) bytes of the commit log from offset 0", line)[1])
+        assert checked > end
+    with open(tmp_path / "commitlog" / ("0" * 20), "r+b") as log:
+        log.seek(end // 2)
+        log.write(bytes(100))
+    with Store(tmp_path, SMALL):
+        assert heard.wait_for("checked .*: 1 damaged range, overwritten with blank records")

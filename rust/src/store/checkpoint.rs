@@ -62,6 +62,11 @@ impl Checkpoint {
         Ok((file, times))
     }
 
+    /// Up to which store time the log is on disk.
+    pub(super) fn log_timestamp_ms(&self) -> i64 {
+        self.log_timestamp_ms.load(Ordering::Relaxed)
+    }
+
     /// The log is on disk up to this store time.
     pub fn set_log_timestamp(&self, timestamp_ms: i64) {
         self.log_timestamp_ms.store(timestamp_ms, Ordering::Relaxed);
@@ -97,6 +102,16 @@ impl Checkpoint {
         let read = self.file.read_exact_at(&mut bytes, 0);
         read.map_err(io_error(&self.path))?;
         Ok(crc32fast::hash(&bytes))
+    }
+
+    /// Takes back, durably, what the log no longer holds: its last record is of `newest_ms`.
+    pub(super) fn lower_to(&self, newest_ms: i64) -> Result<(), StoreError> {
+        let times = [&self.log_timestamp_ms, &self.queue_timestamp_ms];
+        let lower = |time: &&AtomicI64| time.fetch_min(newest_ms, Ordering::Relaxed) > newest_ms;
+        match times.into_iter().filter(lower).count() {
+            0 => Ok(()),
+            _ => self.flush(),
+        }
     }
 
     /// Writes the times to disk and syncs them.

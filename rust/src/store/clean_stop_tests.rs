@@ -8,6 +8,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+use super::damage_rig::{BODY_AT, Patient};
 use super::layout::ABORT;
 use super::store::Store;
 use super::store_rig::{LOG_FILE, Rig, rig};
@@ -145,6 +146,41 @@ fn a_consume_queue_file_shorter_than_a_unit_is_made_anew() {
         let store = Store::open(rig.root.path(), settings, rig.clock.clone(), false).unwrap();
         assert_eq!(delivered(&store), (0..MESSAGES).collect());
     }
+}
+
+/// As with RocketMQ, `checkCRCOnRecover` is of the check after a clean stop. The last bytes are
+/// checked all the same: their checksum was recorded.
+#[test]
+fn without_checks_of_bodies_only_the_recorded_tail_and_a_kill_reveal_one() {
+    let whole = Patient::new();
+    let last_file = whole.last_file();
+    let body_in = |from: u64| {
+        let mut sent = whole.sent.iter();
+        let sent = sent.find(|sent| sent.range.start >= from && sent.range.end < from + LOG_FILE);
+        sent.unwrap().range.start + BODY_AT
+    };
+    for (file, check_crc_on_recover, is_killed, healed) in [
+        (last_file - LOG_FILE, true, false, 1),
+        (last_file - LOG_FILE, false, false, 0),
+        (last_file - LOG_FILE, false, true, 1),
+        (last_file, false, false, 1),
+    ] {
+        let mut patient = whole.copy();
+        patient.settings.check_crc_on_recover = check_crc_on_recover;
+        patient.flip(body_in(file), 1);
+        if is_killed {
+            patient.leave_open();
+            // Nothing vouches for any record.
+            fs::write(patient.root.path().join("checkpoint"), [0; 4096]).unwrap();
+        }
+        let what = (file, check_crc_on_recover, is_killed);
+        assert_eq!(patient.open().healed, healed, "{what:?}");
+    }
+    // Sizes and places are checked whatever is set.
+    let mut patient = whole.copy();
+    patient.settings.check_crc_on_recover = false;
+    patient.flip(body_in(last_file - LOG_FILE) - BODY_AT + 30, 1);
+    assert_eq!(patient.open().healed, 1);
 }
 
 proptest! {

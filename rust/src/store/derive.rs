@@ -9,7 +9,7 @@ use super::dispatch::Derived;
 use super::files::io_error;
 use super::index::IndexFiles;
 use super::index_writer::IndexWriter;
-use super::layout;
+use super::log_files;
 use super::open::parse_levels;
 use super::settings::Settings;
 use super::types::StoreError;
@@ -20,7 +20,7 @@ use crate::log::Access;
 
 /// Adds every record to the consume queues and their extensions; returns the end of the log.
 pub fn queues(root: &Path, settings: &Settings) -> Result<u64, StoreError> {
-    let log = layout::open_log(root, settings)?;
+    let log = log_files::open_log(root, settings)?;
     let queues = Arc::new(ConsumeQueues::open(root, settings, false)?);
     let derived = Derived::new(Arc::clone(&queues), None, parse_levels(settings)?);
     let mut derived = derived.with_multi_dispatch(settings.multi_dispatch);
@@ -39,7 +39,7 @@ pub fn queues(root: &Path, settings: &Settings) -> Result<u64, StoreError> {
 
 /// Adds every record to the index; returns the end of the log.
 pub fn index(root: &Path, settings: &Settings, clock: Arc<dyn Clock>) -> Result<u64, StoreError> {
-    let log = layout::open_log(root, settings)?;
+    let log = log_files::open_log(root, settings)?;
     let files = IndexFiles::load(
         root,
         settings.index_slots,

@@ -10,9 +10,13 @@ mod append_tests;
 mod arrivals;
 mod aside;
 mod checkpoint;
+#[cfg(test)]
+mod checkpoint_tests;
 mod clean;
 mod clean_rules;
 mod clean_run;
+#[cfg(test)]
+mod clean_stop_proptests;
 #[cfg(test)]
 mod clean_stop_tests;
 #[cfg(test)]
@@ -22,6 +26,8 @@ mod consume_queue_ext;
 #[cfg(test)]
 mod consume_queue_tests;
 mod consume_queues;
+#[cfg(test)]
+mod damage_rig;
 mod delay;
 mod delay_offsets;
 #[cfg(test)]
@@ -65,6 +71,8 @@ mod latency;
 mod layout;
 mod light_queues;
 mod lock;
+mod log_facts;
+mod log_files;
 mod log_place;
 mod lookup;
 #[cfg(test)]
@@ -73,6 +81,7 @@ mod offset_moves;
 mod offsets;
 mod open;
 mod open_files;
+mod own_json;
 #[cfg(test)]
 mod panic_tests;
 mod pending;
@@ -101,6 +110,8 @@ mod runtime;
 pub mod scan;
 mod seal;
 mod settings;
+#[cfg(test)]
+mod short_file_tests;
 mod signal;
 #[cfg(test)]
 mod slow_queue_tests;

@@ -26,6 +26,7 @@ use super::follow::{self, Dispatcher, Room};
 use super::latency::Latency;
 use super::layout;
 use super::lock::StoreLock;
+use super::log_files;
 use super::offsets::Offsets;
 use super::periodic::{Every, Pause, Periodic};
 use super::put::{Puts, Redelivery};
@@ -62,7 +63,7 @@ pub(super) fn open(
     layout::prepare_root(root, settings.commit_log_path.as_deref(), create)?;
     let lock = StoreLock::acquire(root)?;
     let was_clean = !root.join(layout::ABORT).exists();
-    let log = Arc::new(layout::open_log(root, &settings)?);
+    let log = Arc::new(log_files::open_log(root, &settings)?);
     let checkpoint = Arc::new(Checkpoint::open(root)?);
     let recovered = Recovery {
         root,

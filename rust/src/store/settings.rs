@@ -39,6 +39,9 @@ pub struct Settings {
     pub min_free_bytes: Option<u64>,
     /// `damagePolicy` = heal (true) or refuse (false).
     pub heal_damage: bool,
+    /// `checkCRCOnRecover`: whether the check after a clean stop compares bodies with their CRC.
+    /// Recovery after an unclean stop always does.
+    pub check_crc_on_recover: bool,
     /// `flushConsumerOffsetInterval`.
     pub flush_offsets_interval_ms: u64,
     /// `maxTransferCountOnMessageInMemory`, `...BytesOnMessageInMemory`, and the same in disk.
@@ -127,6 +130,7 @@ impl Default for Settings {
             allocate_step_bytes: 64 << 20,
             min_free_bytes: None,
             heal_damage: true,
+            check_crc_on_recover: true,
             flush_offsets_interval_ms: 5_000,
             max_transfer_memory: (32, 256 << 10),
             max_transfer_disk: (8, 64 << 10),

@@ -44,8 +44,7 @@ enum Left {
     Killed,
     /// Closed by RocketMQ, whose stores have no marker of ours.
     Closed,
-    /// Closed with a marker, so that the log is not read at start; what rots in it then is met
-    /// by the consumers, as with RocketMQ.
+    /// Closed with a marker, which says where the log ends.
     Marked,
 }
 

@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers")]
 
+mod delayed;
 mod disk;
 mod failing;
 mod flips;

@@ -7,10 +7,13 @@ use super::blocks::{self, Block, Findings, Rounds, Span};
 use super::damage::{LastSeen, next_record};
 use super::heal::{Change, Damage};
 use super::log_io;
+use super::progress::Progress;
 use super::record::Belief;
+use crate::format::message::CheckCrc;
 use crate::log::{Files, Segments};
 use crate::store::files::{io_error, offset_name};
-use crate::store::layout::MISSING_FILES_MAX;
+use crate::store::log_facts::{Healing, LogFacts};
+use crate::store::log_files::MISSING_FILES_MAX;
 use crate::store::settings::MultiDispatch;
 use crate::store::types::StoreError;
 use crate::store::walk::{Step, Walk};
@@ -53,6 +56,7 @@ pub(in crate::store) struct LogCheck<'a, F: Files> {
     missing_from: Option<u64>,
     marks: Vec<(u64, i64)>,
     pub(super) doubts: usize,
+    progress: Option<Progress>,
 }
 
 /// Why a stretch of good records ends.
@@ -84,6 +88,7 @@ impl<'a, F: Files> LogCheck<'a, F> {
             heals,
             belief: Belief {
                 durable_ms,
+                body_crc: CheckCrc::Yes,
                 file_bytes,
                 is_end_known: false,
                 multi_dispatch: MultiDispatch::default(),
@@ -96,13 +101,28 @@ impl<'a, F: Files> LogCheck<'a, F> {
             missing_from: None,
             marks: Vec::new(),
             doubts: 0,
+            progress: None,
         }
     }
 
-    /// Refuses damage whatever the policy is, changing nothing.
-    pub(super) fn finding_only(mut self) -> Self {
-        self.heals = false;
+    /// Compares bodies with their checksums, or not.
+    pub(super) fn with_body_crc(mut self, check: CheckCrc) -> Self {
+        self.belief.body_crc = check;
         self
+    }
+
+    /// Tells in the log how far it is.
+    pub(super) fn telling(mut self, progress: Progress) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Tells in the log what was found up to `end`.
+    pub(super) fn tell_end(&self, end: u64) {
+        let progress = self.progress.as_ref();
+        if let Some(line) = progress.and_then(|told| told.last_line(end, self.healed.len())) {
+            tracing::info!("{line}");
+        }
     }
 
     /// Tells queues of multi-dispatch too.
@@ -120,20 +140,30 @@ impl<'a, F: Files> LogCheck<'a, F> {
         missing: impl Fn(Queued<'_>) -> Option<u64>,
     ) -> Result<u64, StoreError> {
         self.belief.is_end_known = true;
+        if !is_tail_sound {
+            // The last bytes are not those that were closed: find out which.
+            self.belief.body_crc = CheckCrc::Yes;
+        }
         self.restore_last_files(end)?;
-        // A log whose last file was missing now ends with that file.
-        let whole = self.log.max_offset();
-        let end = if end > start && self.healed.last().is_some_and(|(_, to)| *to >= end) {
-            whole
-        } else {
-            end
-        };
-        self.run(start, Some(end), missing)?;
+        let end = self.run(start, Some(end), missing)?;
         if let Some(from) = self.doubtful().filter(|_| !is_tail_sound) {
             self.mend(self.damage(from, end))?;
         }
         self.belief.is_end_known = false;
         Ok(end)
+    }
+
+    /// Checks `[from, to)`, which was full of records.
+    pub(super) fn run_known(
+        &mut self,
+        from: u64,
+        to: u64,
+        missing: impl Fn(Queued<'_>) -> Option<u64>,
+    ) -> Result<(), StoreError> {
+        self.belief.is_end_known = true;
+        self.run(from, Some(to), missing)?;
+        self.belief.is_end_known = false;
+        Ok(())
     }
 
     /// Puts files where the last ones are missing.
@@ -148,9 +178,12 @@ impl<'a, F: Files> LogCheck<'a, F> {
         let first = last.saturating_sub(MISSING_FILES_MAX as u64 * file_bytes);
         from = from.max(first);
         while from < end {
-            self.mend(self.damage(from, from + file_bytes))?;
-            from += file_bytes;
-            self.log.truncate_to(from).map_err(log_io)?;
+            let to = from + file_bytes;
+            self.may_heal(&format!("{}: the file is missing", self.place(from)))?;
+            self.log.fill_in(from, &[0]).map_err(log_io)?;
+            self.log.truncate_to(to).map_err(log_io)?;
+            self.mend(self.damage(from, to.min(end)))?;
+            from = to;
         }
         Ok(())
     }
@@ -171,7 +204,9 @@ impl<'a, F: Files> LogCheck<'a, F> {
                 Stretch::End(end) if is_to_end => return Ok(self.doubtful().unwrap_or(end)),
                 // RocketMQ ends the log at a filler that nothing follows, and so overwrites it.
                 Stretch::Filler(filler) if is_to_end => return Ok(filler),
-                Stretch::End(_) | Stretch::Filler(_) => return Ok(limit),
+                // Nothing may be appended behind a filler in its file.
+                Stretch::Filler(filler) => return Ok(self.log.next_file_start(filler).max(limit)),
+                Stretch::End(_) => return Ok(limit),
                 Stretch::Bad(bad) => bad,
             };
             // Nothing was written right behind a doubtful record, so its end is missing.
@@ -212,6 +247,9 @@ impl<'a, F: Files> LogCheck<'a, F> {
         while at < limit {
             let blocks = self.rounds.next(self.log, at, limit);
             let found = self.rounds.check(self.log, self.belief, &blocks, limit);
+            if let Some(line) = self.progress.as_mut().and_then(|told| told.line_at(at)) {
+                tracing::info!("{line}");
+            }
             for (block, findings) in blocks.into_iter().zip(found) {
                 if at >= block.to {
                     continue;
@@ -340,6 +378,8 @@ impl<'a, F: Files> LogCheck<'a, F> {
         );
         self.may_heal(&what)?;
         tracing::error!("{what}; saving them to mqstack/quarantine and overwriting them");
+        let last = damage.last;
+        LogFacts::note_healing(self.root, Healing { from, to, last })?;
         let change = damage.heal(self.root, self.log)?;
         self.healed.push((from, to));
         self.changes.push(change);
@@ -391,6 +431,11 @@ impl<'a, F: Files> LogCheck<'a, F> {
     /// Whether the offsets of some queue did not rise one by one.
     pub(super) fn has_doubts(&self) -> bool {
         self.doubts > 0
+    }
+
+    /// Whether there was nothing to heal, and nothing that looks odd.
+    pub(super) fn is_sound(&self) -> bool {
+        self.healed.is_empty() && !self.has_doubts()
     }
 
     /// Ranges that were healed.

@@ -4,9 +4,9 @@
 //! A record says which queue it is in, so one is enough to tell. A queue all of whose records lie
 //! elsewhere in older files goes unnoticed after a clean stop; `mqstore verify` reads them all.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -28,9 +28,10 @@ const SAMPLE_BYTES: u64 = 64 << 10;
 
 /// Tells which records are in no queue.
 pub(super) struct LostUnits<'a> {
+    root: PathBuf,
     queues: &'a ConsumeQueues,
-    /// None where no table says which topics there are.
-    topics: Option<HashSet<String>>,
+    /// Read when a queue is missing; None where no table says which topics there are.
+    topics: OnceCell<Option<HashSet<String>>>,
     /// Queues whose first units are lost.
     headless: RefCell<Vec<Arc<ConsumeQueue>>>,
 }
@@ -38,8 +39,9 @@ pub(super) struct LostUnits<'a> {
 impl<'a> LostUnits<'a> {
     pub(super) fn new(root: &Path, queues: &'a ConsumeQueues) -> Self {
         Self {
+            root: root.to_owned(),
             queues,
-            topics: known_topics(root),
+            topics: OnceCell::new(),
             headless: RefCell::default(),
         }
     }
@@ -70,7 +72,8 @@ impl<'a> LostUnits<'a> {
         // Light queues are in no table.
         let is_light = multi_dispatch::is_lmq(topic);
         let is_listed = |topics: &HashSet<String>| topics.contains(topic);
-        is_system || is_light || self.topics.as_ref().is_none_or(is_listed)
+        let topics = || self.topics.get_or_init(|| known_topics(&self.root));
+        is_system || is_light || topics().as_ref().is_none_or(is_listed)
     }
 
     /// Looks at the first records of each file before `before`; returns where dispatch must

@@ -12,15 +12,14 @@ use crate::format::message::BLANK_BYTES;
 use crate::log::fs;
 use crate::store::consume_queue::ConsumeQueue;
 use crate::store::consume_queues::ConsumeQueues;
-use crate::store::files::{create_directory, io_error, sync_directory};
+use crate::store::files::io_error;
 use crate::store::index::IndexFiles;
+use crate::store::own_json;
 use crate::store::types::StoreError;
 use crate::store::walk::LogRead;
 
 /// Bytes before the end of the log whose checksum is kept.
 const TAIL_BYTES: u64 = 64 << 10;
-/// What the marker may hold at most, bytes.
-const BYTES_MAX: u64 = 64 << 10;
 
 /// Where a log ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,18 +91,9 @@ impl Marker {
         }
     }
 
-    /// Writes the marker, durably. A torn one is none.
+    /// Writes the marker, durably.
     pub(in crate::store) fn save(&self, root: &Path) -> Result<(), StoreError> {
-        let path = path_of(root);
-        create_directory(&root.join("mqstack"))?;
-        let text = serde_json::to_vec(self).map_err(io::Error::other);
-        let save = |text: Vec<u8>| {
-            let file = fs::create_own(&path)?;
-            file.write_all_at(&text, 0)?;
-            file.sync_all()
-        };
-        text.and_then(save).map_err(io_error(&path))?;
-        sync_directory(&root.join("mqstack"))
+        own_json::write(&path_of(root), self)
     }
 
     /// Takes the marker away; it describes nothing that is open.
@@ -115,15 +105,9 @@ impl Marker {
         }
     }
 
-    /// The marker, None where it is missing or torn.
+    /// The marker, None where it is missing or damaged.
     pub(in crate::store) fn read(root: &Path) -> Result<Option<Self>, StoreError> {
-        let path = path_of(root);
-        let text = match fs::read_own(&path, BYTES_MAX) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(io_error(&path)(error)),
-        };
-        Ok(serde_json::from_slice(&text).ok())
+        own_json::read(&path_of(root))
     }
 
     /// Whether queues, index and the end of the log are as the marker says.

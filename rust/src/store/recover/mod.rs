@@ -14,24 +14,25 @@ mod header_tests;
 mod heal;
 mod index_check;
 pub(super) mod log_check;
+mod log_end;
 #[cfg(test)]
 mod log_tests;
 mod lost;
 mod marker;
+mod progress;
 mod queue;
 mod record;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod unsettled;
 mod witness;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use self::heal::Change;
 pub(super) use self::heal::is_stand_in;
-use self::log_check::Queued;
 pub(super) use self::log_check::{Left, LogCheck};
 use self::lost::LostUnits;
 pub(super) use self::marker::{LogEnd, Marker};
@@ -43,18 +44,14 @@ use super::dispatch::Derived;
 use super::files::io_error;
 use super::index::IndexFiles;
 use super::index_writer::IndexWriter;
+use super::log_facts::LogFacts;
 use super::settings::Settings;
 use super::types::StoreError;
-use super::walk::{Step, Walk};
+use super::walk::Walk;
 use crate::clock::Clock;
 use crate::format::delay_levels::DelayLevels;
-use crate::format::message::{CheckCrc, RecordView};
 use crate::log::{Access, Files, Segments};
 
-/// Files checked from the end after a clean stop, as RocketMQ does.
-const CHECKED_FILES: usize = 3;
-/// A checkpoint further ahead of the clock than this is not believed, milliseconds.
-const CLOCK_STEP_MS: i64 = 24 * 3600 * 1000;
 /// What is called so where its path is not known.
 const LOG: &str = "commit log";
 /// Bytes rewritten at once.
@@ -92,6 +89,18 @@ pub(crate) struct Recovered {
     pub last_store_timestamp_ms: i64,
 }
 
+/// A log whose end is found, and what was found below it.
+struct CheckedLog<'a, F: Files> {
+    /// What an earlier start began.
+    facts: LogFacts,
+    /// From where on it was checked, and where it ends.
+    start: u64,
+    end: u64,
+    check: LogCheck<'a, F>,
+    lost: LostUnits<'a>,
+    met: FirstMet,
+}
+
 /// What dispatch is about to take in.
 struct Feed {
     /// From where in the log.
@@ -116,56 +125,49 @@ impl<F: Files> Recovery<'_, F> {
 
     fn recover(&self) -> Result<Recovered, StoreError> {
         let settings = self.settings;
-        let queues = ConsumeQueues::open(self.root, settings, !self.was_clean)?;
+        let queues = Arc::new(ConsumeQueues::open(self.root, settings, !self.was_clean)?);
         let index = IndexFiles::load(
             self.root,
             settings.index_slots,
             settings.index_entries,
             Access::Append,
         )?;
-        let index = settings.index_enabled.then_some(index);
-
+        let index = settings.index_enabled.then(|| Arc::new(index));
         let marker = self.marker()?;
-        let queues = Arc::new(queues);
-        let index = index.map(Arc::new);
-        let is_index_whole = self.is_index_whole(index.as_deref())?;
-        if let Some(marker) = &marker
-            && is_index_whole
-            && self.log.missing(1).is_empty()
-            && marker
+        let facts = LogFacts::read(self.root)?;
+        let is_as_left = match &marker {
+            Some(marker) if facts.is_settled() && self.is_index_whole(index.as_deref())? => marker
                 .fits(self.log, &queues, index.as_deref())
-                .map_err(log_io)?
-            && self.is_sound(marker)?
+                .map_err(log_io)?,
+            _ => false,
+        };
+        let start = self.check_start(self.safe_timestamp_ms())?;
+        let limit = self.log.max_offset();
+        let to = marker.as_ref().map_or(limit, |marker| marker.end.log_end);
+        let mut check = self.log_check(start, to);
+        let lost = LostUnits::new(self.root, &queues);
+        let met = FirstMet::default();
+        check.fill_gaps(start)?;
+        let log_end = self.end_of_log(&mut check, marker.as_ref(), start, |queued| {
+            met.note(&queued);
+            lost.from(&queued)
+        })?;
+        check.tell_end(log_end);
+        self.log.truncate_to(log_end).map_err(log_io)?;
+        if let Some(marker) = marker.as_ref().filter(|_| is_as_left && check.is_sound())
             && self.has_right_ends(&queues)?
         {
-            return self.untouched(marker, queues, index);
+            return self.untouched(marker, Arc::clone(&queues), index);
         }
-        self.checked(marker.as_ref(), queues, index)
-    }
-
-    /// What a clean stop recorded, if nobody else wrote the checkpoint since.
-    fn marker(&self) -> Result<Option<Marker>, StoreError> {
-        let crc = self.checkpoint.crc()?;
-        let marker = Marker::read(self.root)?.filter(|marker| marker.checkpoint_crc == crc);
-        Ok(marker.filter(|_| self.was_clean))
-    }
-
-    /// Whether the files that are checked after a clean stop hold good records up to its end.
-    fn is_sound(&self, marker: &Marker) -> Result<bool, StoreError> {
-        let log_end = marker.end.log_end;
-        let start = self.check_start(0)?.min(log_end);
-        let bytes = log_end - start;
-        tracing::info!(bytes, from = start, "checking the last commit-log files");
-        let started = Instant::now();
-        let mut check = self.log_check().finding_only();
-        let found = check.run(start, Some(log_end), |_| None);
-        let is_sound = match found {
-            Err(StoreError::Damaged { .. }) => false,
-            found => found.map(|_| !check.has_doubts())?,
+        let checked = CheckedLog {
+            facts,
+            start,
+            end: log_end,
+            check,
+            lost,
+            met,
         };
-        let elapsed_ms = started.elapsed().as_millis();
-        tracing::info!(is_sound, elapsed_ms, "checked the last commit-log files");
-        Ok(is_sound)
+        self.completed(checked, marker.as_ref(), &queues, index)
     }
 
     /// A store that is as it was closed.
@@ -180,7 +182,6 @@ impl<F: Files> Recovery<'_, F> {
             last_store_timestamp_ms,
             ..
         } = marker.end;
-        self.log.truncate_to(log_end).map_err(log_io)?;
         let writer = match &index {
             Some(index) => Some(IndexWriter::resume(
                 Arc::clone(index),
@@ -192,27 +193,25 @@ impl<F: Files> Recovery<'_, F> {
         self.recovered(log_end, last_store_timestamp_ms, 0, derived, queues, index)
     }
 
-    /// A store whose log and derived files have to be looked at.
-    fn checked(
+    /// A store whose derived files have to follow what was found in the log.
+    fn completed(
         &self,
+        checked: CheckedLog<'_, F>,
         marker: Option<&Marker>,
-        queues: Arc<ConsumeQueues>,
+        queues: &Arc<ConsumeQueues>,
         index: Option<Arc<IndexFiles>>,
     ) -> Result<Recovered, StoreError> {
-        let safe_ms = self.safe_timestamp_ms();
-        let mut check = self.log_check();
-        let lost = LostUnits::new(self.root, &queues);
-        let start = self.check_start(safe_ms)?;
-        check.fill_gaps(start)?;
-        let met = FirstMet::default();
-        let log_end = self.end_of_log(&mut check, marker, start, |queued| {
-            met.note(&queued);
-            lost.from(&queued)
-        })?;
-        self.log.truncate_to(log_end).map_err(log_io)?;
-        self.heal_contradicted(&mut check, &queues, &met, start)?;
+        let CheckedLog {
+            facts,
+            start,
+            end: log_end,
+            mut check,
+            lost,
+            met,
+        } = checked;
+        self.heal_contradicted(&mut check, queues, &met, start)?;
         if !self.was_clean {
-            let unsafe_from = check.first_after(safe_ms);
+            let unsafe_from = check.first_after(self.safe_timestamp_ms());
             self.rewrite(unsafe_from.unwrap_or(log_end), log_end)?;
         }
 
@@ -220,59 +219,67 @@ impl<F: Files> Recovery<'_, F> {
         if self.was_clean && marker.is_none() {
             dispatch_from = dispatch_from.min(lost.sample(self.log, start)?.unwrap_or(log_end));
         }
-        let misses_units = marker.is_some_and(|marker| marker.misses_units(&queues));
+        let misses_units = marker.is_some_and(|marker| marker.misses_units(queues));
         if lost.remove_headless()? || misses_units {
             dispatch_from = 0;
         }
-        self.mend_units(&queues, check.changes(), log_end)?;
-        let tails = self.lost_tails(&queues);
+        let (changes, healed) = self.changes(&check, &facts, start, &lost)?;
+        self.mend_units(queues, &changes, log_end)?;
+        let mut ends = self.lost_tails(queues);
+        ends.extend(self.lost_durable_ends(queues, &check, log_end));
+        ends.extend(facts.queue_ends);
+        LogFacts::note_ends(self.root, &ends)?;
         // Units behind this may be lost, torn, or point to what is lost; they are made again.
         let trusted_to = match self.was_clean {
             true if misses_units => self.log.min_offset(),
             true => log_end,
             false => start,
         };
-        dispatch_from = dispatch_from.min(self.settle_queues(&queues, trusted_to, log_end)?);
+        dispatch_from = dispatch_from.min(self.settle_queues(queues, trusted_to, log_end)?);
         let mut feed = Feed {
             from: dispatch_from,
             checked_from: start,
-            healed: check.healed_ranges().len(),
-            changes: check.changes().to_vec(),
+            healed,
+            changes,
             writer: None,
         };
-        self.settle_older(&mut feed, &queues, index.as_ref(), log_end)?;
+        self.settle_older(&mut feed, queues, index.as_ref(), log_end)?;
         let Feed {
             from,
             healed,
             writer,
             ..
         } = feed;
-        let mut derived = self.derived(&queues, writer)?;
+        let mut derived = self.derived(queues, writer)?;
         derived.follow(self.log, &mut Walk::from(from), log_end, None)?;
-        Self::put_back(&queues, tails)?;
+        Self::put_back(queues, ends)?;
         queues.flush()?;
         let last_ms = check.last_store_timestamp_ms();
-        self.recovered(log_end, last_ms, healed, derived, queues, index)
+        self.checkpoint.lower_to(last_ms)?;
+        LogFacts::settle(self.root)?;
+        self.recovered(log_end, last_ms, healed, derived, Arc::clone(queues), index)
     }
 
-    /// Checks from `start` on; the log ends where a clean stop recorded it, or further on.
-    fn end_of_log(
+    /// What queues and index have to learn, and the number of ranges that were healed: now, and by
+    /// a start that did not come to its end.
+    fn changes(
         &self,
-        check: &mut LogCheck<'_, F>,
-        marker: Option<&Marker>,
+        check: &LogCheck<'_, F>,
+        facts: &LogFacts,
         start: u64,
-        missing: impl Fn(Queued<'_>) -> Option<u64>,
-    ) -> Result<u64, StoreError> {
-        let Some(marker) = marker.filter(|marker| marker.end.log_end > start) else {
-            return check.run(start, None, missing);
-        };
-        let is_tail_sound = marker.has_sound_tail(self.log).map_err(log_io)?;
-        let end = marker.end.log_end;
-        let end = check.run_to_recorded(start, end, is_tail_sound, &missing)?;
-        if marker.is_exceeded(self.log).map_err(log_io)? && end == marker.end.log_end {
-            return check.run(end, None, missing);
+        lost: &LostUnits<'_>,
+    ) -> Result<(Vec<Change>, usize), StoreError> {
+        let (mut changes, mut healed) = (check.changes().to_vec(), check.healed_ranges().len());
+        for from in facts.extended.iter().filter(|from| **from < start) {
+            let to = from + self.log.file_size();
+            let mut check = self.log_check(*from, to);
+            check.run_known(*from, to, |queued| lost.from(&queued))?;
+            check.tell_end(to);
+            healed += check.healed_ranges().len();
+            changes.extend_from_slice(check.changes());
         }
-        Ok(end)
+        changes.extend(self.unsettled(&facts.healing)?);
+        Ok((changes, healed))
     }
 
     /// Settles the index, then checks what else of the log dispatch is about to read: older files
@@ -295,24 +302,14 @@ impl<F: Files> Recovery<'_, F> {
             if feed.from >= feed.checked_from {
                 return Ok(());
             }
-            let mut older = self.log_check();
-            older.run(feed.from, Some(feed.checked_from), |_| None)?;
+            let mut older = self.log_check(feed.from, feed.checked_from);
+            let end = older.run(feed.from, Some(feed.checked_from), |_| None)?;
+            older.tell_end(end);
             feed.checked_from = feed.from;
             feed.changes = older.changes().to_vec();
             feed.healed += older.healed_ranges().len();
             self.mend_units(queues, &feed.changes, log_end)?;
         }
-    }
-
-    fn log_check(&self) -> LogCheck<'_, F> {
-        let safe_ms = self.safe_timestamp_ms();
-        let left = match self.was_clean {
-            true => Left::Clean,
-            false => Left::Unclean(safe_ms),
-        };
-        let heals = self.settings.heal_damage;
-        let check = LogCheck::new(self.root, self.log, heals, left);
-        check.with_multi_dispatch(self.settings.multi_dispatch)
     }
 
     fn recovered(
@@ -356,31 +353,6 @@ impl<F: Files> Recovery<'_, F> {
         })
     }
 
-    /// The checkpoint's time, if it can be true: a bit flipped in it must not vouch for anything.
-    fn safe_timestamp_ms(&self) -> i64 {
-        let safe_ms = self.checkpoint.safe_timestamp_ms();
-        let latest_ms = self.clock.wall_ms().saturating_add(CLOCK_STEP_MS);
-        if safe_ms <= latest_ms { safe_ms } else { 0 }
-    }
-
-    /// Where RocketMQ starts checking the log.
-    fn check_start(&self, safe_ms: i64) -> Result<u64, StoreError> {
-        let starts = self.log.starts();
-        let Some(first) = starts.first() else {
-            return Ok(0);
-        };
-        if self.was_clean {
-            return Ok(starts[starts.len().saturating_sub(CHECKED_FILES)]);
-        }
-        for start in starts.iter().rev() {
-            let store_timestamp_ms = first_store_timestamp(self.log, *start)?;
-            if store_timestamp_ms.is_some_and(|time| time > 0 && time <= safe_ms) {
-                return Ok(*start);
-            }
-        }
-        Ok(*first)
-    }
-
     /// Writes and syncs a range again.
     fn rewrite(&self, from: u64, to: u64) -> Result<(), StoreError> {
         let mut bytes = vec![0; REWRITE_BYTES.min(usize::try_from(to - from).unwrap_or(0))];
@@ -395,36 +367,6 @@ impl<F: Files> Recovery<'_, F> {
         }
         Ok(())
     }
-
-    /// `offset` if a record or filler starts there, as queues and index say; else where its file
-    /// starts: healing may have changed the log under them.
-    fn record_start(&self, offset: u64, log_end: u64) -> Result<u64, StoreError> {
-        let offset = offset.max(self.log.min_offset());
-        if offset >= log_end {
-            return Ok(log_end);
-        }
-        let mut walk = Walk::from(offset);
-        let is_start = match walk.step(self.log, log_end).map_err(log_io)? {
-            Step::Record(bytes) => good_record(offset, bytes).is_some(),
-            Step::Blank => true,
-            Step::Neither | Step::End => false,
-        };
-        let file_start = self.log.next_file_start(offset) - self.log.file_size();
-        Ok(if is_start { offset } else { file_start })
-    }
-}
-
-fn first_store_timestamp<F: Files>(
-    log: &Segments<F>,
-    start: u64,
-) -> Result<Option<i64>, StoreError> {
-    let mut walk = Walk::from(start);
-    let step = walk.step(log, log.next_file_start(start)).map_err(log_io)?;
-    let Step::Record(bytes) = step else {
-        return Ok(None);
-    };
-    let record = RecordView::parse(bytes, CheckCrc::No).ok();
-    Ok(record.map(|record| record.store_timestamp_ms))
 }
 
 fn log_io(source: std::io::Error) -> StoreError {

@@ -8,7 +8,11 @@ const SECTOR_BYTES: usize = 512;
 
 /// A record that is whole and where it says. No topic holds zeros, lost bytes do.
 pub(in crate::store) fn good_record(offset: u64, bytes: &[u8]) -> Option<RecordView<'_>> {
-    let record = RecordView::parse(bytes, CheckCrc::Yes).ok()?;
+    placed_record(offset, bytes, CheckCrc::Yes)
+}
+
+fn placed_record(offset: u64, bytes: &[u8], check: CheckCrc) -> Option<RecordView<'_>> {
+    let record = RecordView::parse(bytes, check).ok()?;
     let is_sound = record.physical_offset == offset.cast_signed() && !record.topic.contains('\0');
     is_sound.then_some(record)
 }
@@ -19,6 +23,8 @@ pub(in crate::store) fn good_record(offset: u64, bytes: &[u8]) -> Option<RecordV
 pub(super) struct Belief {
     /// What was stored up to here reached the disk, milliseconds since the epoch.
     pub durable_ms: i64,
+    /// Whether bodies are compared with their checksums.
+    pub body_crc: CheckCrc,
     /// Bytes of a file of the log.
     pub file_bytes: u64,
     /// A clean stop recorded where the log ends: a record before bad bytes is doubted whenever
@@ -31,7 +37,7 @@ pub(super) struct Belief {
 impl Belief {
     /// The record, if it is good and no sector of it is missing.
     pub(super) fn record<'a>(&self, offset: u64, bytes: &'a [u8]) -> Option<RecordView<'a>> {
-        let record = good_record(offset, bytes)?;
+        let record = placed_record(offset, bytes, self.body_crc)?;
         let is_whole = record.store_timestamp_ms <= self.durable_ms
             || !self.has_lost_sector(offset, bytes.len(), record.properties);
         is_whole.then_some(record)

@@ -1,6 +1,7 @@
 //! Cutting the consume queues to the log.
 
 use super::heal::Change;
+use super::log_check::LogCheck;
 use super::{Recovery, log_io};
 use crate::format::consume_queue::QueueEntry;
 use crate::format::delay_levels::DelayLevels;
@@ -9,15 +10,9 @@ use crate::format::multi_dispatch;
 use crate::log::Files;
 use crate::store::consume_queue::ConsumeQueue;
 use crate::store::consume_queues::ConsumeQueues;
+use crate::store::log_facts::QueueEnd;
 use crate::store::types::StoreError;
 use crate::store::walk::{Step, Walk};
-
-/// A queue that ends with a hole.
-pub(super) struct LostTail {
-    topic: String,
-    queue_id: i32,
-    end: i64,
-}
 
 impl<F: Files> Recovery<'_, F> {
     /// Cuts the queues to what is trusted and drops those that do not fit the log; returns where
@@ -210,12 +205,12 @@ impl<F: Files> Recovery<'_, F> {
     /// Queues whose last record was lost: without a hole the next message would take its queue
     /// offset, and whoever consumed the lost one would never see that message. So would it in a
     /// damaged queue all of whose records have expired.
-    pub(super) fn lost_tails(&self, queues: &ConsumeQueues) -> Vec<LostTail> {
+    pub(super) fn lost_tails(&self, queues: &ConsumeQueues) -> Vec<QueueEnd> {
         let log_start = self.log.min_offset().cast_signed();
         let expired = queues.lost_ends().iter();
         let expired = expired.filter(|lost| lost.end_physical <= log_start);
         let mut tails: Vec<_> = expired
-            .map(|lost| LostTail {
+            .map(|lost| QueueEnd {
                 topic: lost.topic.clone(),
                 queue_id: lost.queue_id,
                 end: lost.end,
@@ -226,7 +221,7 @@ impl<F: Files> Recovery<'_, F> {
             let is_hole = |entry: QueueEntry| entry.is_filler();
             if end > first && queue.unit(end - 1).is_some_and(is_hole) {
                 let (topic, queue_id) = (queue.topic().to_owned(), queue.queue_id());
-                tails.push(LostTail {
+                tails.push(QueueEnd {
                     topic,
                     queue_id,
                     end,
@@ -236,8 +231,47 @@ impl<F: Files> Recovery<'_, F> {
         tails
     }
 
+    /// Queues with units beyond a log that lost records which the checkpoint says were on disk:
+    /// it is no torn tail, so their offsets were given to messages that consumers may have seen.
+    pub(super) fn lost_durable_ends(
+        &self,
+        queues: &ConsumeQueues,
+        check: &LogCheck<'_, F>,
+        log_end: u64,
+    ) -> Vec<QueueEnd> {
+        let last_ms = check.last_store_timestamp_ms();
+        let durable_ms = self.checkpoint.log_timestamp_ms();
+        // A checkpoint that is not believed has no safe time.
+        if self.was_clean || durable_ms <= last_ms || self.safe_timestamp_ms() == 0 {
+            return Vec::new();
+        }
+        let mut tails = Vec::new();
+        for queue in queues.all() {
+            if queue.end_physical() > log_end.cast_signed() {
+                let (topic, queue_id) = (queue.topic().to_owned(), queue.queue_id());
+                let end = queue.max_offset();
+                tails.push(QueueEnd {
+                    topic,
+                    queue_id,
+                    end,
+                });
+            }
+        }
+        if !tails.is_empty() {
+            tracing::error!(
+                log_end,
+                last_ms,
+                durable_ms,
+                queues = tails.len(),
+                "the log ends before records that the checkpoint says were flushed; their queue \
+                 offsets are left empty and not given again"
+            );
+        }
+        tails
+    }
+
     /// Gives the queues those holes back that nothing followed.
-    pub(super) fn put_back(queues: &ConsumeQueues, tails: Vec<LostTail>) -> Result<(), StoreError> {
+    pub(super) fn put_back(queues: &ConsumeQueues, tails: Vec<QueueEnd>) -> Result<(), StoreError> {
         for tail in tails {
             if let Some(queue) = queues.for_record(&tail.topic, tail.queue_id) {
                 queue.pad_to(tail.end)?;

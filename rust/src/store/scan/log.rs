@@ -1,7 +1,5 @@
 //! The commit log's files, read as they are while somebody else may append to them.
 
-use std::collections::HashMap;
-
 use std::io;
 use std::ops::Range;
 
@@ -9,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::format::message::{BLANK_BYTES, CheckCrc, Head, RecordView};
+use crate::log::FileInfo;
 use crate::log::fs::{File, OpenOptions, open_own};
 use crate::store::files::{OffsetFile, offset_files, offset_name};
-use crate::store::layout::MISSING_FILES_MAX;
+use crate::store::log_facts::LogFacts;
+use crate::store::log_files::{MISSING_FILES_MAX, length_of};
 use crate::store::open_files::OpenFiles;
 use crate::store::types::StoreError;
 use crate::store::walk::{LogRead, RECORD_BYTES_MAX};
@@ -32,12 +32,14 @@ pub(super) struct LogDirectory {
 }
 
 impl LogDirectory {
-    /// Looks at `{root}/commitlog`; the length that most files have is taken for every file's.
+    /// Looks at `{root}/commitlog`; all of its files had one length before one was cut.
     pub(super) fn open(root: &Path) -> Result<Self, StoreError> {
         let path = root.join("commitlog");
         let files = offset_files(&path)?;
         // A log without files is never read.
-        let file_bytes = usual_bytes(&files).unwrap_or(1);
+        let recorded = LogFacts::read(root)?.file_bytes;
+        let recorded = Some(recorded).filter(|bytes| *bytes > 0);
+        let file_bytes = usual_bytes(&files, recorded).unwrap_or(1);
         let range = range_of(&files, file_bytes);
         Ok(Self {
             start: range.start,
@@ -108,17 +110,16 @@ impl LogDirectory {
     }
 }
 
-/// The length that most files have, of two equally frequent ones the larger; None without files
-/// of any length.
-fn usual_bytes(files: &[OffsetFile]) -> Option<u64> {
-    let mut counts = HashMap::new();
-    for file in files.iter().filter(|file| file.bytes > 0) {
-        *counts.entry(file.bytes).or_insert(0_usize) += 1;
-    }
-    let usual = counts
-        .into_iter()
-        .max_by_key(|(bytes, count)| (*count, *bytes));
-    usual.map(|(bytes, _)| bytes)
+/// The length of the files before any was cut; None without files of any length.
+fn usual_bytes(files: &[OffsetFile], recorded: Option<u64>) -> Option<u64> {
+    let files = files.iter().filter(|file| file.bytes > 0);
+    let files: Vec<_> = files
+        .map(|file| FileInfo {
+            start: file.offset,
+            length: file.bytes,
+        })
+        .collect();
+    length_of(&files, recorded)
 }
 
 /// From the first to behind the last of the files that belong together: where a name is far off

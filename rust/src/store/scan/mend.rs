@@ -6,7 +6,7 @@ use super::plan::{Plan, bytes_behind};
 use super::progress::{Step, Told, stopped};
 use super::{Scan, log_error};
 use crate::log::{Directory, Segments};
-use crate::store::layout;
+use crate::store::log_files;
 use crate::store::recover::{Left, LogCheck};
 use crate::store::settings::Settings;
 use crate::store::types::StoreError;
@@ -34,7 +34,7 @@ pub(super) fn mend(
     left: Left,
     told: &Told<'_>,
 ) -> Result<Source, StoreError> {
-    let log = layout::open_log(root, settings)?;
+    let log = log_files::open_log(root, settings)?;
     let all = log.max_offset() - log.min_offset();
     told.tell(Step::Check, 0, all).map_err(stopped)?;
     let check = LogCheck::new(root, &log, true, left);

@@ -15,6 +15,8 @@ use crate::log::fs;
 use crate::store::files::{create_directory, io_error, list, sync_directory};
 use crate::store::layout;
 use crate::store::lock::StoreLock;
+use crate::store::log_facts::LogFacts;
+use crate::store::log_files;
 use crate::store::recover::{Left, LogEnd, Marker};
 use crate::store::types::StoreError;
 use crate::store::walk::LogRead;
@@ -102,7 +104,7 @@ fn in_place(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, St
     let source = match plan {
         Some(plan) => {
             if let Some(from) = plan.unsafe_from {
-                let log = layout::open_log(root, &settings)?;
+                let log = log_files::open_log(root, &settings)?;
                 rewrite(&log, from, plan.log_end).map_err(log_error(from.cast_signed()))?;
             }
             plan.into_source()
@@ -247,6 +249,7 @@ fn finish(
     let checkpoint_crc = built.checkpoint.crc()?;
     let marker = Marker::of(end, checkpoint_crc, &built.queues, Some(&built.index));
     marker.save(root)?;
+    LogFacts::settle(root)?;
     let abort = root.join(layout::ABORT);
     if abort.exists() {
         fs::remove_file(&abort).map_err(io_error(&abort))?;
