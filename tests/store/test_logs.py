@@ -43,7 +43,10 @@ def heard():
     handler = Heard()
     logger = logging.getLogger("mqstore.core")
     logger.addHandler(handler)
+    level = logger.level
+    logger.setLevel(logging.INFO)
     yield handler
+    logger.setLevel(level)
     logger.removeHandler(handler)
 
 
@@ -53,8 +56,9 @@ def test_an_unreadable_state_file_is_logged_where_an_operator_looks(tmp_path, he
     (tmp_path / "config" / "consumerOffset.json.bak").write_text('{"offsetTable":{}}')
     with Store(tmp_path, SMALL, create=True):
         assert heard.came.wait(60)
-    record = heard.records[0]
-    assert (record.name, record.levelname) == ("mqstore.core", "WARNING")
+        heard.wait_for(".*consumerOffset.json")
+    (record,) = [record for record in heard.records if record.levelno == logging.WARNING]
+    assert record.name == "mqstore.core"
     assert "consumerOffset.json" in record.getMessage()
 
 
