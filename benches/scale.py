@@ -79,7 +79,11 @@ def main(smoke: bool = False) -> None:
     report = Report("scale", mode, METHOD)
     rows = Rows(report)
     allow_open_files()
-    settings = {"defaultTopicQueueNums": shape.queues_each}
+    settings = {
+        "defaultTopicQueueNums": shape.queues_each,
+        "autoCreateTopicMax": 2 * shape.topics,
+        "autoCreateTopicPerSecond": shape.topics,
+    }
     with (
         tempfile.TemporaryDirectory(prefix="mqbench-") as folder,
         Ours(Path(folder) / "small", settings) as small,

@@ -69,6 +69,24 @@ def use(pair: Pair) -> None:
         assert probe.call(Frame(11, {**fields, "suspendTimeoutMillis": "0"})).code == 0
 
 
+def test_what_was_refused_is_counted_by_its_setting_and_made_up_names_have_no_row(
+    pair: Pair,
+) -> None:
+    assert pair.server is not None
+    use(pair)
+    places = {"consumerGroup": "made-up", "topic": "Watched", "queueId": "0", "commitOffset": "1"}
+    many = [{"groupName": f"g{number}"} for number in range(1_001)]
+    body = {"clientID": "c", "producerDataSet": many, "consumerDataSet": []}
+    with Probe(pair.broker) as probe:
+        assert probe.call(Frame(15, places)).code == 0
+        assert probe.call(Frame(34, {}, json.dumps(body).encode())).code == 1
+        _, text = read(pair.server.metrics_port, "/metrics")
+    found = {key: value for key, value in figures(text).items() if "bounds_reached" in key}
+    assert [value for key, value in found.items() if 'setting="clientGroupMax"' in key] == [1]
+    assert "made-up" not in text
+    assert 'consumer_group="g"' in text
+
+
 def test_a_brokers_metrics(pair: Pair) -> None:
     assert pair.server is not None
     with Probe(pair.broker):

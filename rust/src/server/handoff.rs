@@ -12,7 +12,7 @@ use super::core::Core;
 use super::dispatch;
 use super::heartbeat::Beat;
 use super::hold::Wish;
-use super::limits::{HANDOFF_BYTES_MAX, LARGE_HANDOFF_BYTES_MAX};
+use super::limits::{HANDOFF_BYTES_MAX, HOLD_MS_MAX, LARGE_HANDOFF_BYTES_MAX};
 use super::peers::Peer;
 use super::queue::{BoundedQueue, Popped};
 use super::route::{self, Family};
@@ -250,7 +250,7 @@ impl Job {
         self.uncount();
         let core = Arc::clone(&self.core);
         let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
-        let deadline_ms = core.clock.monotonic_ms().saturating_add(timeout_ms);
+        let deadline_ms = core.clock.monotonic_ms() + timeout_ms.min(HOLD_MS_MAX);
         let wish = Wish {
             topic,
             queue_id,

@@ -9,7 +9,11 @@ use tokio::runtime::Handle;
 
 use super::core::Core;
 use super::handoff::Job;
-use super::limits::{HOLD_SWEEP_TICKS, HOLD_TICK_MS, HOLDS_MAX};
+use super::limits::{
+    HOLD_FILTER_BYTES_FREE, HOLD_FILTER_BYTES_MAX, HOLD_SWEEP_TICKS, HOLD_TICK_MS, HOLDS_MAX,
+    HOLDS_OF_CLIENT_MAX,
+};
+use super::peers::Peer;
 use super::pull::{self, PullTask};
 use crate::store::{Arrivals, TagFilter};
 
@@ -83,12 +87,26 @@ impl Held {
         }
     }
 
+    /// Bytes of a filter that came with it; the frame of a job counts elsewhere.
+    fn filter_bytes(&self) -> usize {
+        match self {
+            Self::Pull(task) => Some(task.filter_bytes())
+                .filter(|bytes| *bytes > HOLD_FILTER_BYTES_FREE)
+                .unwrap_or(0),
+            Self::Job(_) => 0,
+        }
+    }
+
+    fn peer(&self) -> &Peer {
+        match self {
+            Self::Pull(task) => &task.peer,
+            Self::Job(held) => &held.1.peer,
+        }
+    }
+
     /// Its client is gone.
     fn is_gone(&self) -> bool {
-        match self {
-            Self::Pull(task) => task.is_gone(),
-            Self::Job(held) => held.1.peer.is_closing(),
-        }
+        self.peer().is_closing()
     }
 }
 
@@ -112,6 +130,8 @@ struct Shard {
 pub struct Holds {
     shards: [Mutex<Shard>; SHARDS],
     count: AtomicUsize,
+    /// Of filters that came with held pulls.
+    filter_bytes: AtomicUsize,
     /// A connection ended since the last sweep.
     someone_left: AtomicBool,
     /// Nothing is held any more: the server stops.
@@ -132,9 +152,12 @@ impl Holds {
     }
 
     fn hold(&self, core: &Arc<Core>, held: Held) {
-        if self.released.load(Ordering::Acquire) || self.len() >= HOLDS_MAX {
+        if self.released.load(Ordering::Acquire) || !self.has_room(&held) {
             return self.wake(core, vec![held]);
         }
+        held.peer().note_held();
+        let filter_bytes = held.filter_bytes();
+        self.filter_bytes.fetch_add(filter_bytes, Ordering::Relaxed);
         core.counters.holds.one();
         let wanted = held.wanted();
         let (queue_id, offset) = (wanted.queue_id, wanted.offset);
@@ -158,6 +181,14 @@ impl Holds {
         if self.released.load(Ordering::Acquire) {
             self.release(core);
         }
+    }
+
+    fn has_room(&self, held: &Held) -> bool {
+        let bytes = held.filter_bytes();
+        let filter_bytes = self.filter_bytes.load(Ordering::Relaxed);
+        self.len() < HOLDS_MAX
+            && held.peer().held_count() < HOLDS_OF_CLIENT_MAX
+            && (bytes == 0 || filter_bytes + bytes <= HOLD_FILTER_BYTES_MAX)
     }
 
     /// Messages became readable: wakes those who wait for them, of all queues in one go. Called by
@@ -233,6 +264,9 @@ impl Holds {
     fn woken(&self, core: &Arc<Core>, woken: Vec<Held>) {
         if !woken.is_empty() {
             self.count.fetch_sub(woken.len(), Ordering::AcqRel);
+            woken.iter().for_each(|held| held.peer().note_woken());
+            let filter_bytes = woken.iter().map(Held::filter_bytes).sum();
+            self.filter_bytes.fetch_sub(filter_bytes, Ordering::Relaxed);
             self.wake(core, woken);
         }
     }

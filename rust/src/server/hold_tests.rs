@@ -9,7 +9,9 @@ use tokio::net::{TcpListener, TcpStream};
 use super::super::broker_row::BrokerRow;
 use super::super::dispatch;
 use super::super::group_row::GroupRow;
-use super::super::limits::UNREAD_BYTES_MAX;
+use super::super::limits::{
+    HOLD_FILTER_BYTES_FREE, HOLD_FILTER_BYTES_MAX, HOLD_MS_MAX, UNREAD_BYTES_MAX,
+};
 use super::super::peers::Peer;
 use super::super::settings::Settings;
 use super::super::split::Whole;
@@ -78,11 +80,15 @@ impl Fixture {
     }
 
     fn hold(&self, queue_id: i32) {
+        self.hold_with(queue_id, "*");
+    }
+
+    fn hold_with(&self, queue_id: i32, subscription: &str) {
         let text = format!(
             r#"{{"code":11,"flag":0,"language":"JAVA","opaque":{queue_id},"version":401,
             "extFields":{{"consumerGroup":"G","topic":"T","queueId":"{queue_id}","queueOffset":"0",
             "maxMsgNums":"32","sysFlag":"6","commitOffset":"0","subVersion":"0",
-            "suspendTimeoutMillis":"600000","subscription":"*"}}}}"#
+            "suspendTimeoutMillis":"600000","subscription":"{subscription}"}}}}"#
         );
         let length = u32::try_from(text.len()).unwrap();
         let words = [length + 4, length].map(u32::to_be_bytes).concat();
@@ -137,6 +143,56 @@ fn publish(core: &Core) {
     tables.topics.publish(1, topics, true).unwrap();
     let groups = vec![("G".to_owned(), Some(GroupRow::default()))];
     tables.groups.publish(1, groups, true).unwrap();
+}
+
+#[tokio::test]
+async fn one_client_leaves_room_for_others() {
+    let fixture = Fixture::new().await;
+    (0..HOLDS_OF_CLIENT_MAX).for_each(|_| fixture.hold(0));
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    fixture.hold(1);
+    assert_eq!(fixture.core.holds.len(), HOLDS_OF_CLIENT_MAX);
+    assert_eq!(tasks() - before, 1, "one more is answered at once");
+    let core = &fixture.core;
+    core.holds.wake_queue(core, key("T", 0), |_| true);
+    assert_eq!(fixture.peer.held_count(), 0);
+    fixture.hold(1);
+    assert_eq!(core.holds.len(), 1, "it has room again");
+}
+
+#[tokio::test]
+async fn long_filters_of_held_pulls_have_a_bound_and_short_ones_do_not_count() {
+    let fixture = Fixture::new().await;
+    let core = &fixture.core;
+    let tags = |count: usize| vec!["t"; count].join("||");
+    fixture.hold_with(0, &tags(HOLD_FILTER_BYTES_FREE / 4));
+    assert_eq!(core.holds.filter_bytes.load(Ordering::Relaxed), 0);
+    let long = tags(16 << 10);
+    let fitting = HOLD_FILTER_BYTES_MAX / (4 * (16 << 10));
+    (0..=fitting).for_each(|_| fixture.hold_with(0, &long));
+    assert_eq!(
+        core.holds.len(),
+        1 + fitting,
+        "the last is answered at once"
+    );
+    fixture.hold_with(0, "t");
+    assert_eq!(core.holds.len(), 2 + fitting);
+    core.holds.wake_queue(core, key("T", 0), |_| true);
+    assert_eq!(core.holds.filter_bytes.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn nobody_is_held_for_longer_than_the_bound() {
+    let fixture = Fixture::new().await;
+    fixture.hold(0); // which asks for ten minutes
+    let (core, now_ms) = (&fixture.core, fixture.core.clock.monotonic_ms());
+    core.holds.expire(core, now_ms + HOLD_MS_MAX - 10_000);
+    assert_eq!(core.holds.len(), 1);
+    core.holds.expire(core, now_ms + HOLD_MS_MAX + TICK_MS);
+    assert!(core.holds.is_empty());
+    let shards = core.holds.shards.iter().map(Mutex::lock);
+    assert_eq!(shards.map(|shard| shard.wheel.len()).sum::<usize>(), 0);
 }
 
 /// Tasks do not run before the test waits, so that they can be counted.

@@ -137,6 +137,20 @@ pub const IDLE_TICK_MS: u64 = 100;
 /// Long polls at once; one more is answered at once instead of being held.
 pub const HOLDS_MAX: usize = 1_000_000;
 
+/// Long polls of one connection; one more is answered at once. Others must find room as well.
+pub const HOLDS_OF_CLIENT_MAX: usize = HOLDS_MAX / 16;
+
+/// Bytes of filters that held pulls brought along, each beyond `HOLD_FILTER_BYTES_FREE`; a pull
+/// that comes with more is answered at once.
+pub const HOLD_FILTER_BYTES_MAX: usize = 64 << 20;
+
+/// A filter of so many bytes, 32 tags, counts for nothing.
+pub const HOLD_FILTER_BYTES_FREE: usize = 128;
+
+/// Milliseconds a request may be held, whatever it asks for: what is kept for its deadline goes
+/// then. RocketMQ's clients ask for 20 s.
+pub const HOLD_MS_MAX: i64 = 300_000;
+
 /// Milliseconds between two looks at the deadlines of held requests.
 pub const HOLD_TICK_MS: u64 = 100;
 

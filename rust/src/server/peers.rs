@@ -34,6 +34,8 @@ pub struct Peer {
     /// Requests that wait until it has read.
     pub(super) parked: Parked,
     connection: Arc<Connection>,
+    /// Requests that wait for a message.
+    held: AtomicUsize,
     /// The client left more unread than may be.
     unread: AtomicBool,
     /// Why others had it closed.
@@ -90,6 +92,7 @@ impl Peer {
             unfinished: Unfinished::default(),
             parked: Parked::default(),
             connection,
+            held: AtomicUsize::new(0),
             unread: AtomicBool::new(false),
             gave_way: OnceLock::new(),
             last_read_ms: AtomicI64::new(now_ms),
@@ -162,6 +165,19 @@ impl Peer {
     /// Whether the connection is closed.
     pub fn is_closing(&self) -> bool {
         self.connection.is_closed()
+    }
+
+    /// Requests of its that are held.
+    pub(super) fn held_count(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_held(&self) {
+        self.held.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_woken(&self) {
+        self.held.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(super) fn note_read(&self, now_ms: i64) {

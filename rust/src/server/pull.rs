@@ -13,7 +13,7 @@ use super::core::Core;
 use super::dispatch::{Context, Handled};
 use super::handoff::SYSTEM_BUSY;
 use super::hold::Wanted;
-use super::limits::UNREAD_BYTES_PAUSE;
+use super::limits::{HOLD_MS_MAX, UNREAD_BYTES_PAUSE};
 use super::peers::Peer;
 use super::pull_filter::{inline_filter, known_filter};
 use super::tables::PERM_READ;
@@ -127,7 +127,8 @@ pub(super) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         sub_version: (!inline).then_some(asked.sub_version),
         filter,
         hold_until_ms: hold_ms
-            .and_then(|hold_ms| NonZeroI64::new(core.clock.monotonic_ms().saturating_add(hold_ms))),
+            .map(|hold_ms| hold_ms.clamp(0, HOLD_MS_MAX))
+            .and_then(|hold_ms| NonZeroI64::new(core.clock.monotonic_ms() + hold_ms)),
     };
     task.answer(core, store, ReadMode::NoWait, out);
     Handled::Native
@@ -181,6 +182,12 @@ impl PullTask {
     /// Monotonic milliseconds until which it is held; long ago if it may not be.
     pub(super) fn deadline_ms(&self) -> i64 {
         self.hold_until_ms.map_or(i64::MIN, NonZeroI64::get)
+    }
+
+    /// Bytes that its filter takes, 0 where it is the tables' own.
+    pub(super) fn filter_bytes(&self) -> usize {
+        let is_own = self.sub_version.is_none() || matches!(self.filter, TagFilter::Retried(_));
+        if is_own { self.filter.own_bytes() } else { 0 }
     }
 
     /// What it waits for while it is held.

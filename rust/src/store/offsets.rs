@@ -157,8 +157,8 @@ impl Offsets {
 
     /// Every committed offset: topic@group to queue to offset.
     ///
-    /// Copied a few groups at a time: a commit, which holds up a worker of the server, must not wait
-    /// for all of them. A group that is new meanwhile may be missing.
+    /// Copied a few groups at a time: a commit, which holds up a worker of the server, must not
+    /// wait for all of them. A group that is new meanwhile may be missing.
     pub fn all(&self) -> BTreeMap<String, ByQueue> {
         let names: Vec<String> = self.groups.read().keys().cloned().collect();
         let mut all = BTreeMap::new();

@@ -122,6 +122,11 @@ pub enum AckOutcome {
     Poisoned,
 }
 
+/// Of a compiled expression, for each byte of its text.
+const SQL_BYTES: usize = 16;
+/// Of an expression for a topic in a map, beside the name.
+const ROW_BYTES: usize = 64;
+
 /// Which messages of a queue a reader wants.
 #[derive(Debug, Clone, Default)]
 pub enum TagFilter {
@@ -146,6 +151,19 @@ impl TagFilter {
             Self::All | Self::Sql(_) | Self::Marked(..) | Self::Retried(_) => true,
             #[expect(clippy::cast_possible_truncation, reason = "RocketMQ compares as int")]
             Self::Codes(codes) => codes.contains(&(tags_code as i32)),
+        }
+    }
+
+    /// About what it takes in memory, bytes, when nobody shares it.
+    pub fn own_bytes(&self) -> usize {
+        match self {
+            Self::All => 0,
+            Self::Codes(codes) => size_of_val(&**codes),
+            Self::Sql(sql) | Self::Marked(sql, _) => sql.text().len() * SQL_BYTES,
+            Self::Retried(by_topic) => {
+                let names = by_topic.keys().map(|topic| topic.len() + ROW_BYTES);
+                names.sum()
+            }
         }
     }
 
