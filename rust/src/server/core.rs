@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::answers::Answers;
 use super::events::{Event, EventKind};
+use super::gate::Gate;
 use super::handoff::Handoff;
 use super::heartbeat::Heartbeats;
 use super::hold::Holds;
@@ -76,6 +77,8 @@ pub struct Core {
     pub tls: Tls,
     /// Places of connections that ask for more than a short turn takes.
     pub(super) long_turns: LongTurns,
+    /// Closed while Python still imports what requests need.
+    pub gate: Gate,
     /// Set while stopping: connections are not read any more.
     draining: AtomicBool,
 }
@@ -132,6 +135,7 @@ impl Core {
             traffic: Traffic::default(),
             overload,
             long_turns: LongTurns::new(cores),
+            gate: Gate::default(),
             draining: AtomicBool::new(false),
         }))
     }

@@ -20,6 +20,7 @@ mod core;
 mod deadlines;
 mod dispatch;
 mod events;
+mod gate;
 mod group_row;
 mod handoff;
 mod heartbeat;
