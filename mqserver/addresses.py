@@ -89,6 +89,8 @@ def _warnings(ip: str, bind_address: str, candidates: tuple[str, ...] | list[str
         warnings.append(
             f"clients on other machines will be told {ip}, their own loopback; {set_it}"
         )
+    elif address.is_loopback:
+        return warnings  # it listens on loopback only: its clients are here
     elif address.is_private and any(map(os.path.exists, _CONTAINER_MARKS)):
         warnings.append(f"{ip} is the private address of a container; {set_it}")
     if len(candidates) > 1:

@@ -124,19 +124,24 @@ class Listener:
         )
         self._services.follow(self._server.failures)
 
-    def start(self) -> tuple[int, int | None]:
+    def start(self, accept: bool = True) -> tuple[int, int | None]:
         """Bind, listen and serve; return the main and the fast (VIP) port.
 
+        accept: False leaves connections in the kernel's queue until `accept`.
         Raises OSError when a port is taken or the address cannot be bound.
         """
         logs.forward()
-        ports = self._server.start()
+        ports = self._server.start(accept)
         for name, family in self._families.items():
             for index in range(family.threads):
                 self._start_thread(f"mq-{name}-{index}", self._serve, family)
         self._start_thread("mq-events", self._follow_events)
         self._watch.start()
         return ports
+
+    def accept(self) -> None:
+        """Take the connections that wait, and all that come."""
+        self._server.accept()
 
     def stop(self, timeout: float = 5.0) -> None:
         """Answer what was asked, close every connection, join the threads.

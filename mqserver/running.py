@@ -283,7 +283,9 @@ def clear_errors(loaded: Loaded | None) -> Iterator[None]:
 
 def _words(error: OSError, loaded: Loaded | None) -> str:
     """What an operating system's error means here."""
-    text = str(error)
+    text = error.strerror or str(error)
+    if error.filename:
+        text = f"{error.filename}: {text}"
     if error.errno == errno.EADDRINUSE:
         port = f" {loaded.values['listenPort']}" if loaded else ""
         return f"port{port} is in use: {text}; stop the other server or set another listenPort"

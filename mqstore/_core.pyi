@@ -474,8 +474,13 @@ class Server:
     """
 
     def __new__(cls, settings: Mapping[str, object], store: Store | None = None) -> Self: ...
-    def start(self) -> tuple[int, int | None]:
-        """Bind, listen and serve; the main and the fast port. OSError when it cannot."""
+    def start(self, accept: bool = True) -> tuple[int, int | None]:
+        """Bind, listen and serve; the main and the fast port. OSError when it cannot.
+
+        accept: False leaves connections in the kernel's queue until `accept`.
+        """
+    def accept(self) -> None:
+        """Take the connections that wait, and all that come."""
     def next(self, family: str, timeout: float) -> Request | Event | None:
         """Wait up to `timeout` seconds, GIL released, for a request of `family`.
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import NoReturn
 
 FAILED = 1
+INTERRUPTED = 130
 LEAST_MIB = 48
 """With less address space the compiled core aborts, which nothing can catch."""
 _M_ARENA_MAX = -8
@@ -26,6 +27,7 @@ _NO_MEMORY = "(os error 12)"
 def telling_shortage(program: str, needs_mib: int = 0) -> Iterator[None]:
     """End the process with one line when what runs inside lacks memory or threads.
 
+    Ctrl-C ends it with 130, during an import too.
     needs_mib: address space that the program usually needs, 0 if that depends on its input.
     """
     _save_address_space()
@@ -35,6 +37,8 @@ def telling_shortage(program: str, needs_mib: int = 0) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
+        if any(isinstance(reason, KeyboardInterrupt) for reason in _reasons(error)):
+            raise SystemExit(INTERRUPTED) from None
         missing = shortage(error)
         if missing is None:
             raise
@@ -49,14 +53,17 @@ def _end(program: str, missing: str, needs_mib: int) -> NoReturn:
 
 def shortage(error: BaseException) -> str | None:
     """What the process could not get, if that is the error's reason; else None."""
+    return next((missing for reason in _reasons(error) if (missing := _missing(reason))), None)
+
+
+def _reasons(error: BaseException) -> Iterator[BaseException]:
+    """The error, what caused it, and so on."""
     seen: set[int] = set()
     reason: BaseException | None = error
     while reason is not None and id(reason) not in seen:
         seen.add(id(reason))
-        if missing := _missing(reason):
-            return missing
+        yield reason
         reason = reason.__cause__ or reason.__context__
-    return None
 
 
 def _missing(error: BaseException) -> str | None:

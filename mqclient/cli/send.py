@@ -17,6 +17,7 @@ from mqclient.config import Credentials
 from mqclient.signals import catching_signals
 from mqclient.tls import Tls
 from mqstore.cli.output import chosen_format, output_option, write_rows
+from mqstore.offline.formats import FORMATS
 
 __all__ = ["send"]
 
@@ -90,6 +91,9 @@ def _resend(
     given = [name for name in ("tags", "keys", "properties", "delay_level") if fields[name]]
     if bodies or given:
         raise click.UsageError("--from sends messages as they are: no BODIES, tags, keys, ...")
+    if not fields["file"].name.endswith(tuple(f".{name}" for name in FORMATS)):
+        ends = ", ".join(f".{name}" for name in FORMATS)
+        raise click.UsageError(f"--from {fields['file']}: its name must end in one of {ends}")
     return Resend(
         path=fields["file"],
         topic=topic,

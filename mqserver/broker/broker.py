@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from mqclient.wire.codes import RequestCode
-from mqserver import file_modes
+from mqserver import file_modes, warm_up
 from mqserver.addresses import Advertised, advertised
 from mqserver.broker import table
 from mqserver.broker.context import BrokerContext, NoNameServers
@@ -129,7 +129,8 @@ class Broker:
             raise
         self._store = store
         self._scanner.start()
-        threading.Thread(target=table.load_all, name="warm-up", daemon=True).start()
+        assert self._listener is not None
+        warm_up.accept_when_imported(warm_up.BROKER, self._listener.accept, table.load_all)
         self._register()
         log.info("broker %s takes requests at %s", self.settings.broker_name, self.address)
 
@@ -156,7 +157,7 @@ class Broker:
         self._tables.attach(listener)
         self._listener = listener
         self._limit_waiting()
-        self.port, _ = listener.start()
+        self.port, _ = listener.start(accept=False)
         context.store_host = self._store_host()
         self._publish_broker()
         if context.acl is not None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mqserver import file_modes
+from mqserver import file_modes, warm_up
 from mqserver.config.load import Loaded
 from mqserver.config.online import OnlineSettings
 from mqserver.config.places import namesrv_override
@@ -115,7 +115,7 @@ class NameServer:
     def start(self) -> None:
         """Listen. Raises OSError when a port is taken; then nothing is left open."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        self.port, _ = self._listener.start()
+        self.port, _ = self._listener.start(accept=False)
         try:
             if self._health is not None:
                 self._health.start()
@@ -124,6 +124,7 @@ class NameServer:
             raise
         self._tables.attach(self._listener)
         self._scanner.start()
+        warm_up.accept_when_imported(warm_up.NAMESRV, self._listener.accept)
 
     def stop(self) -> None:
         """Stop listening and join all threads."""

@@ -90,3 +90,10 @@ def test_the_boot_lines_say_what_clients_are_told(tmp_path: Path) -> None:
     assert lines[1] == "clients will be told 127.0.0.1:31234 (from: brokerIP1)\n"
     assert re.fullmatch(r"store: .*/store \(\d+\.\d GiB free\)\n", lines[2])
     assert "clients on other machines will be told 127.0.0.1" in errors
+
+
+def test_loopback_in_a_container_is_for_clients_inside(
+    machine: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine.setattr(addresses, "_CONTAINER_MARKS", (str(tmp_path),))
+    assert advertised("127.0.0.1", "127.0.0.1").warnings == ()

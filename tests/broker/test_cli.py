@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -67,6 +69,7 @@ def test_everything_else_is_clicks(words: str) -> None:
 def test_a_start_leaves_inspect_for_who_uses_it():
     work = """
 import sys
+from pathlib import Path
 from mqserver.cli import _Later
 sys.modules["inspect"] = _Later("inspect")
 import mqserver.broker.broker, dataclasses, inspect
@@ -77,3 +80,16 @@ assert inspect is sys.modules["inspect"] and inspect.__file__ and "ast" in sys.m
 """
     done = subprocess.run([sys.executable, "-c", work], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    for words in (
+        ["standalone", "--data", str(path)],
+        ["broker", "start", "--set", f"storePathRootDir={path}", "--set", "listenPort=0"],
+    ):
+        run = [sys.executable, "-m", "mqserver.cli", *words]
+        ended = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
+        assert ended.returncode == 1
+        assert re.fullmatch(rf"mqserver: {path}/\w+: Not a directory\n", ended.stderr)

@@ -146,3 +146,10 @@ def test_help_lists_every_command(capsys):
     out = capsys.readouterr().out
     for name in ("bench", "consume", "send", "tail"):
         assert name in out
+
+
+def test_a_file_of_no_known_format_is_wrong_usage(tmp_path, capsys):
+    path = tmp_path / "passwd"
+    path.write_text("root\n")
+    assert main(["send", "--from", str(path), "-n", "127.0.0.1:1"]) == 2
+    assert f"--from {path}: its name must end in one of .jsonl" in capsys.readouterr().err

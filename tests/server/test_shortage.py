@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mqserver.standalone import Standalone
-from mqstore.shortage import shortage
+from mqstore.shortage import shortage, telling_shortage
 from tests.ports import free_port
 
 MODULES = {
@@ -96,3 +96,12 @@ def test_only_a_shortage_is_one() -> None:
     masked = RuntimeError("cannot join thread before it is started")
     masked.__context__ = RuntimeError("can't start new thread")
     assert shortage(masked) == "no thread can be started (can't start new thread)"
+
+
+def test_an_interrupted_import_ends_quietly() -> None:
+    with pytest.raises(SystemExit) as ended, telling_shortage("mqclient"):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise RuntimeError("Error calling __set_name__") from error
+    assert ended.value.code == 130

@@ -65,98 +65,100 @@ fn properties_text_is_looked_up() {
     assert!(!sql.matches(b"a\x01six\x02region\x01eu\x02"));
 }
 
+/// Expressions and why they do not compile; empty for one that does.
+const WRONG: &[(&str, &str)] = &[
+    (
+        "a >",
+        "a value is missing: the expression ends at line 1, column 4",
+    ),
+    ("a > 5)) AND", ""),
+    (
+        "(a > 5",
+        "\")\" is missing: the expression ends at line 1, column 7",
+    ),
+    (
+        "a > 5 AND )",
+        "a value is missing: \")\" at line 1, column 11",
+    ),
+    (
+        "a >\n  5 AND\n  ü = 1",
+        "unknown symbol: \"ü\" at line 3, column 3",
+    ),
+    (
+        "a = 'x",
+        "a text without its closing quote: \"'x\" at line 1, column 5",
+    ),
+    (
+        "a IN (5)",
+        "a text in single quotes is missing: \"5\" at line 1, column 7",
+    ),
+    ("a IN 'x'", "\"(\" is missing: \"'x'\" at line 1, column 6"),
+    (
+        "a NOT LIKE 'x'",
+        "\"BETWEEN\" or \"IN\" is missing: \"LIKE\" at line 1, column 7",
+    ),
+    ("a IS 5", "\"NULL\" is missing: \"5\" at line 1, column 6"),
+    (
+        "a IS NOT 5",
+        "\"NULL\" is missing: \"5\" at line 1, column 10",
+    ),
+    (
+        "a BETWEEN 1 OR 2",
+        "\"AND\" is missing: \"OR\" at line 1, column 13",
+    ),
+    (
+        "a = NULL",
+        "NULL cannot be compared; use IS NULL: \"=\" at line 1, column 3",
+    ),
+    (
+        "TRUE <> 5",
+        "a truth value cannot be compared with another value: \"<>\" at line 1, column 6",
+    ),
+    (
+        "a > 'x'",
+        "only numbers and properties have an order: \">\" at line 1, column 3",
+    ),
+    (
+        "a BETWEEN 2 AND 1",
+        "BETWEEN needs the smaller number first: \"BETWEEN\" at line 1, column 3",
+    ),
+    (
+        "5 IN ('x')",
+        "IN needs a property on its left: \"IN\" at line 1, column 3",
+    ),
+    (
+        "a = 1 AND 5",
+        "a number or text is neither true nor false: \"5\" at line 1, column 11",
+    ),
+    (
+        "5 OR a = 1",
+        "a number or text is neither true nor false: \"5\" at line 1, column 1",
+    ),
+    (
+        "NOT 'x'",
+        "a number or text is neither true nor false: \"'x'\" at line 1, column 5",
+    ),
+    (
+        "5",
+        "a number or text is neither true nor false: \"5\" at line 1, column 1",
+    ),
+    (
+        "a = 9223372036854775808",
+        "the number is above 9223372036854775807: \"9223372036854775808\" at line 1, column 5",
+    ),
+    (
+        "a = 0.0",
+        "the number is 0 or too large for a double: \"0.0\" at line 1, column 5",
+    ),
+    (
+        "",
+        "a value is missing: the expression ends at line 1, column 1",
+    ),
+];
+
 #[test]
 fn an_error_names_the_symbol_and_its_place() {
-    let wrong = [
-        (
-            "a >",
-            "a value is missing: the expression ends at line 1, column 4",
-        ),
-        ("a > 5)) AND", ""),
-        (
-            "(a > 5",
-            "\")\" is missing: the expression ends at line 1, column 7",
-        ),
-        (
-            "a > 5 AND )",
-            "a value is missing: \")\" at line 1, column 11",
-        ),
-        (
-            "a >\n  5 AND\n  ü = 1",
-            "unknown symbol: \"ü\" at line 3, column 3",
-        ),
-        (
-            "a = 'x",
-            "a text without its closing quote: \"'x\" at line 1, column 5",
-        ),
-        (
-            "a IN (5)",
-            "a text in single quotes is missing: \"5\" at line 1, column 7",
-        ),
-        ("a IN 'x'", "\"(\" is missing: \"'x'\" at line 1, column 6"),
-        (
-            "a NOT LIKE 'x'",
-            "\"BETWEEN\" or \"IN\" is missing: \"LIKE\" at line 1, column 7",
-        ),
-        ("a IS 5", "\"NULL\" is missing: \"5\" at line 1, column 6"),
-        (
-            "a IS NOT 5",
-            "\"NULL\" is missing: \"5\" at line 1, column 10",
-        ),
-        (
-            "a BETWEEN 1 OR 2",
-            "\"AND\" is missing: \"OR\" at line 1, column 13",
-        ),
-        (
-            "a = NULL",
-            "NULL cannot be compared; use IS NULL: \"=\" at line 1, column 3",
-        ),
-        (
-            "TRUE <> 5",
-            "a truth value cannot be compared with another value: \"<>\" at line 1, column 6",
-        ),
-        (
-            "a > 'x'",
-            "only numbers and properties have an order: \">\" at line 1, column 3",
-        ),
-        (
-            "a BETWEEN 2 AND 1",
-            "BETWEEN needs the smaller number first: \"BETWEEN\" at line 1, column 3",
-        ),
-        (
-            "5 IN ('x')",
-            "IN needs a property on its left: \"IN\" at line 1, column 3",
-        ),
-        (
-            "a = 1 AND 5",
-            "a number or text is neither true nor false: \"5\" at line 1, column 11",
-        ),
-        (
-            "5 OR a = 1",
-            "a number or text is neither true nor false: \"5\" at line 1, column 1",
-        ),
-        (
-            "NOT 'x'",
-            "a number or text is neither true nor false: \"'x'\" at line 1, column 5",
-        ),
-        (
-            "5",
-            "a number or text is neither true nor false: \"5\" at line 1, column 1",
-        ),
-        (
-            "a = 9223372036854775808",
-            "the number is above 9223372036854775807: \"9223372036854775808\" at line 1, column 5",
-        ),
-        (
-            "a = 0.0",
-            "the number is 0 or too large for a double: \"0.0\" at line 1, column 5",
-        ),
-        (
-            "",
-            "a value is missing: the expression ends at line 1, column 1",
-        ),
-    ];
-    for (text, reason) in wrong {
+    for (text, reason) in WRONG {
         let error = Sql::compile(text).err().map(|error| error.to_string());
         let wanted = (!reason.is_empty()).then(|| format!("Invalid MessageSelector. {reason}"));
         assert_eq!(error, wanted, "{text}");

@@ -106,9 +106,13 @@ impl Server {
         })
     }
 
-    /// Binds and listens; gives the ports it got.
-    fn start(&self, py: Python<'_>) -> PyResult<(u16, Option<u16>)> {
+    /// Binds and listens; gives the ports it got. Without `accept` connections wait for it.
+    #[pyo3(signature = (accept=true))]
+    fn start(&self, py: Python<'_>, accept: bool) -> PyResult<(u16, Option<u16>)> {
         self.check_process()?;
+        if !accept {
+            self.core.gate.close();
+        }
         let mut running = self.running.lock();
         if running.is_some() {
             return Err(PyRuntimeError::new_err(
@@ -127,6 +131,11 @@ impl Server {
         let ports = (started.port, started.fast_port);
         *running = Some(started);
         Ok(ports)
+    }
+
+    /// Takes the connections that wait, and all that come.
+    fn accept(&self) {
+        self.core.gate.open();
     }
 
     /// The next request of a family, or event; None after `timeout` seconds.

@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::answers::Answers;
 use super::budget::Budget;
 use super::events::{Event, EventKind};
+use super::gate::Gate;
 use super::handoff::Handoff;
 use super::heartbeat::Heartbeats;
 use super::hold::Holds;
@@ -82,6 +83,8 @@ pub struct Core {
     pub(super) long_turns: LongTurns,
     /// Threads and tasks of the server, as far as they failed.
     pub services: Services,
+    /// Closed while Python still imports what requests need.
+    pub gate: Gate,
     /// Set while stopping: connections are not read any more.
     draining: AtomicBool,
 }
@@ -140,6 +143,7 @@ impl Core {
             traffic: Traffic::default(),
             overload,
             long_turns: LongTurns::new(cores),
+            gate: Gate::default(),
             draining: AtomicBool::new(false),
         }))
     }

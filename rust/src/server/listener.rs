@@ -48,12 +48,13 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Accepts until the task is aborted.
+/// Accepts, once the gate is open, until the task is aborted.
 pub(super) async fn accept(
     core: Arc<Core>,
     listener: Arc<tokio::net::TcpListener>,
     fast_port: bool,
 ) {
+    core.gate.passed().await;
     let mut back_off = BACK_OFF_MIN;
     loop {
         match listener.accept().await {

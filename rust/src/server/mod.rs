@@ -21,6 +21,7 @@ mod core;
 mod deadlines;
 mod dispatch;
 mod events;
+mod gate;
 mod group_row;
 mod handoff;
 mod handshakes;
