@@ -128,10 +128,9 @@ impl<F: Files> Recovery<'_, F> {
         let marker = self.marker()?;
         let queues = Arc::new(queues);
         let index = index.map(Arc::new);
-        let is_index_whole = self.is_index_whole(index.as_deref())?;
         if let Some(marker) = &marker
-            && is_index_whole
             && self.log.missing(1).is_empty()
+            && self.is_index_whole(index.as_deref())?
             && marker
                 .fits(self.log, &queues, index.as_deref())
                 .map_err(log_io)?
