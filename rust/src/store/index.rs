@@ -271,7 +271,7 @@ fn drop_unsound(
     };
     if let Some((_, path)) = found.get(first) {
         let (path, later) = (path.display(), found.len() - first - 1);
-        tracing::warn!(%path, later, "rebuilding the index from this file on: it is damaged or empty");
+        tracing::warn!(%path, later, "rebuilding the index from this damaged file on");
     }
     for (_, path) in found.drain(first..) {
         fs::remove_file(&path).map_err(io_error(&path))?;

@@ -124,7 +124,7 @@ impl SparseFiles {
             path,
             bytes,
             expected = file_bytes,
-            "rebuilding a consume queue from this file on: it is damaged or the one before is missing"
+            "rebuilding a consume queue from this file on: it is damaged or follows a hole"
         );
         for file in files.drain(wrong..) {
             self.remove(&file)?;

@@ -40,8 +40,11 @@ impl<F: Files> Recovery<'_, F> {
         let writer = IndexWriter::resume(Arc::clone(index), Arc::clone(self.clock))?;
         let from = match writer.end_physical_offset() {
             Some(end) => {
+                let end = end.cast_unsigned();
                 let is_whole = is_whole && self.was_clean && !index.is_cut();
-                (!is_whole).then_some(end.cast_unsigned())
+                // The newest file may be missing.
+                let is_whole = is_whole && !self.has_keys(self.after(end)?, log_end)?;
+                (!is_whole).then_some(end)
             }
             None => Some(self.log.min_offset()),
         };
@@ -126,7 +129,7 @@ impl<F: Files> Recovery<'_, F> {
 
     /// Where the record at `offset` ends.
     fn after(&self, offset: u64) -> Result<u64, StoreError> {
-        let mut walk = Walk::from(offset);
+        let mut walk = Walk::from(offset.max(self.log.min_offset()));
         walk.step(self.log, self.log.max_offset()).map_err(log_io)?;
         Ok(walk.offset())
     }

@@ -90,11 +90,22 @@ impl Check<'_> {
     /// checksum was there.
     fn without(&mut self, name: &str) -> Result<(), StoreError> {
         let was_there = seal::path_of(&self.scan.root, name).exists();
-        let is_needed = name == "topics.json" && self.report.records > 0;
+        let is_needed = name == "topics.json" && self.report.records > 0 && self.is_of_broker();
         if was_there || is_needed {
             self.unusable(name, "is missing")?;
         }
         Ok(())
+    }
+
+    /// Whether a broker wrote the store: the engine alone, which leaves `mqstack`, needs no topics.
+    fn is_of_broker(&self) -> bool {
+        let has = |name: &str| self.scan.root.join(name).exists();
+        let tables = [
+            "topics.json.bak",
+            "subscriptionGroup.json",
+            "consumerFilter.json",
+        ];
+        !has("mqstack") || tables.iter().any(|name| has(&format!("config/{name}")))
     }
 
     fn unusable(&mut self, name: &str, damage: &str) -> Result<(), StoreError> {
