@@ -64,7 +64,7 @@ struct Connection {
     /// Nothing was received yet: plain or TLS?
     is_fresh: bool,
     /// A TLS handshake that goes on.
-    handshake: Option<Handshake>,
+    handshake: Option<Box<Handshake>>,
     /// Was read, and is served when it is this connection's turn again.
     left: Vec<u8>,
     /// Bytes to read at once: more for who sends much, less for who is owed much.
@@ -241,7 +241,7 @@ impl Connection {
     fn next_check(&mut self) -> Instant {
         let frame = self.begun();
         self.is_watched = frame.is_some();
-        let check = deadlines::next_check(&self.core, &self.peer, self.handshake.as_ref(), frame);
+        let check = deadlines::next_check(&self.core, &self.peer, self.handshake.as_deref(), frame);
         match self.receiver.is_plain() {
             true => check,
             // A record that begins wakes nobody who could set the timer.
@@ -251,7 +251,7 @@ impl Connection {
 
     fn overdue(&self) -> Option<End> {
         let frame = self.begun();
-        deadlines::overdue(&self.core, &self.peer, self.handshake.as_ref(), frame)
+        deadlines::overdue(&self.core, &self.peer, self.handshake.as_deref(), frame)
     }
 
     /// Time in which the server does not read is no time that a frame takes.
@@ -436,7 +436,7 @@ impl Connection {
         if handshake.made_room {
             self.core.counters.handshakes_given_up.one();
         }
-        self.handshake = Some(handshake);
+        self.handshake = Some(Box::new(handshake));
         let upgraded = (self.receiver).upgrade(self.peer.connection(), session, bytes);
         upgraded.map_err(|error| failed(&self.core, error.to_string()))?;
         self.note_greeting();
