@@ -203,6 +203,8 @@ def check_offsets(root: Path, text: bytes) -> None:
     except StoreDamaged as error:
         assert "begin without it" in str(error)
         return
+    if b"\\ud" in text.lower():
+        return  # half of a surrogate pair: its stand-in differs between the readers
     rows = rows_of(text, "offsetTable")
     kept = root / "mqstack/quarantine/consumerOffset.json.entries.jsonl"
     aside = [json.loads(line)["name"] for line in kept.open()] if kept.exists() else []
