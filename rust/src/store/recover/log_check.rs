@@ -166,7 +166,7 @@ impl<'a, F: Files> LogCheck<'a, F> {
         Ok(())
     }
 
-    /// Puts files where the last ones are missing.
+    /// Puts files of zeros where the last ones are missing: the check finds them as damage.
     fn restore_last_files(&mut self, end: u64) -> Result<(), StoreError> {
         let file_bytes = self.log.file_size();
         let last = end.saturating_sub(1) / file_bytes * file_bytes;
@@ -182,7 +182,6 @@ impl<'a, F: Files> LogCheck<'a, F> {
             self.may_heal(&format!("{}: the file is missing", self.place(from)))?;
             self.log.fill_in(from, &[0]).map_err(log_io)?;
             self.log.truncate_to(to).map_err(log_io)?;
-            self.mend(self.damage(from, to.min(end)))?;
             from = to;
         }
         Ok(())
