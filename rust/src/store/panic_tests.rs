@@ -44,13 +44,6 @@ fn is_sync_of_log(path: &Path, operation: &Operation<'_>) -> bool {
     is_log && matches!(operation, Operation::Sync(..))
 }
 
-fn is_write_of_queue(path: &Path, operation: &Operation<'_>) -> bool {
-    let is_queue = path
-        .components()
-        .any(|part| part.as_os_str() == "consumequeue");
-    is_queue && matches!(operation, Operation::Write(..))
-}
-
 impl Tape for PanicAt {
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
         let is_due = self.is_armed.load(Ordering::SeqCst) && (self.finds)(target.path, operation);
@@ -106,22 +99,6 @@ fn a_flush_that_panics_acknowledges_nothing_and_stops_the_store() {
         store.close().unwrap_err();
         drop(watch);
     }
-}
-
-#[test]
-fn upkeep_that_panics_in_a_write_of_queues_stops_the_store() {
-    let root = tempfile::tempdir().unwrap();
-    let tape = PanicAt::new(is_write_of_queue);
-    tape.arm(true);
-    let watch = crate::log::watch(root.path(), Arc::clone(&tape) as _);
-    let store = open(root.path(), settings());
-    store.wait(store.put(&request("T", b"x")));
-    let refusal = refusal(&store);
-    assert!(refusal.contains("upkeep panicked"), "{refusal}");
-    until("the count", || store.failures().contains_key("mq-upkeep"));
-    tape.arm(false);
-    store.close().unwrap_err();
-    drop(watch);
 }
 
 #[test]
