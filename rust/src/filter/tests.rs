@@ -192,7 +192,7 @@ fn an_expression_over_64_kib_is_refused_unread() {
     let long = |bytes: usize| format!("a = '{}'", "x".repeat(bytes - 6));
     assert!(Sql::compile(&long(64 << 10)).is_ok());
     let error = Sql::compile(&long((64 << 10) + 1)).unwrap_err();
-    let wanted = "bad SQL92 expression: it has 65537 bytes, and at most 65536 are taken";
+    let wanted = "Invalid MessageSelector. it has 65537 bytes, and at most 65536 are taken";
     assert_eq!(error.to_string(), wanted);
 }
 

@@ -97,11 +97,25 @@ impl Damage {
                 }
             } else {
                 quarantine(root, log, at, end)?;
-                stand_in(log, at, end, self.store_timestamp_ms)?;
+                stand_in(log, at, end, self.stand_in_timestamp_ms(log)?)?;
             }
             at = end;
         }
         Ok(change)
+    }
+
+    /// Store time of stand-ins: of the record after the damage where none is known before it,
+    /// because RocketMQ's recovery does not begin with a file whose first record has no time.
+    fn stand_in_timestamp_ms(&self, log: &impl LogRead) -> Result<i64, StoreError> {
+        if self.store_timestamp_ms > 0 {
+            return Ok(self.store_timestamp_ms);
+        }
+        let mut walk = Walk::from(self.to);
+        let Step::Record(bytes) = walk.step(log, u64::MAX).map_err(log_io)? else {
+            return Ok(self.store_timestamp_ms);
+        };
+        let record = RecordView::parse(bytes, CheckCrc::No).ok();
+        Ok(record.map_or(self.store_timestamp_ms, |record| record.store_timestamp_ms))
     }
 
     /// The record before the damage, with so many bytes more; None if it cannot have them.

@@ -59,9 +59,9 @@ impl<F: Files> Recovery<'_, F> {
         changes: &[Change],
     ) -> Result<bool, StoreError> {
         let durable_ms = self.checkpoint.index_timestamp_ms();
-        if let Some(gap) = self.index_gap(index)? {
+        let gap = self.index_gap(index)?;
+        if let Some(gap) = gap {
             index.remove_from(gap)?;
-            return Ok(false);
         }
         let files = index.files();
         for (at, file) in files.iter().enumerate() {
@@ -93,7 +93,7 @@ impl<F: Files> Recovery<'_, F> {
             index.remove_from(first_to_go)?;
             return Ok(false);
         }
-        Ok(true)
+        Ok(gap.is_none())
     }
 }
 

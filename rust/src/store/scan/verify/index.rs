@@ -254,6 +254,12 @@ impl Check<'_> {
         } = *work;
         // A broker writes entry, slot and header one after the other.
         let Some(last) = last.filter(|_| !self.state.is_locked) else {
+            let begin = (header.begin_physical_offset, header.begin_timestamp_ms);
+            let end = (header.end_physical_offset, header.end_timestamp_ms);
+            if begin != end && !self.state.is_locked {
+                let what = "counts no entry, but its first and last record differ".to_owned();
+                self.find("index_header", place, -1, what);
+            }
             return Ok(());
         };
         for what in self.header_of(&header, file.entry(1)?, last, heads) {

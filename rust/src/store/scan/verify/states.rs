@@ -55,7 +55,7 @@ impl Check<'_> {
                 self.without(name)?;
                 continue;
             };
-            let known = seal::read(&seal::path_of(&self.scan.root, name))?;
+            let known = seal::read(&seal::path_of(&self.scan.root.join("mqstack"), name))?;
             let damage = damage_of(&path, &known)?;
             let table = parse_state(&bytes).filter(|_| damage.is_none());
             let Some(table) = table else {
@@ -73,7 +73,7 @@ impl Check<'_> {
 
     /// The side file of a state file, and the previous copy.
     fn checksums(&mut self, name: &str) -> Result<(), StoreError> {
-        let side = seal::path_of(&self.scan.root, name);
+        let side = seal::path_of(&self.scan.root.join("mqstack"), name);
         if seal::has_damaged_lines(&side).map_err(io_error(&side))? {
             let what = "a checksum in it is damaged".to_owned();
             self.find("state", format!("mqstack/state/{name}.sum"), -1, what);
@@ -89,7 +89,7 @@ impl Check<'_> {
     /// A state file that is not there: a store with messages has a table of topics, and what has a
     /// checksum was there.
     fn without(&mut self, name: &str) -> Result<(), StoreError> {
-        let was_there = seal::path_of(&self.scan.root, name).exists();
+        let was_there = seal::path_of(&self.scan.root.join("mqstack"), name).exists();
         let is_needed = name == "topics.json" && self.report.records > 0 && self.is_of_broker();
         if was_there || is_needed {
             self.unusable(name, "is missing")?;
