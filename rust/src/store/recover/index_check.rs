@@ -200,16 +200,27 @@ fn check(
 ) -> io::Result<Checked> {
     let header = file.header()?;
     let mut replay = Replay::new(file.layout());
+    let mut record: Option<(i64, i64)> = None;
     // A torn header may count more than fits.
     let end = header.index_count.min(file.layout().entries.cast_signed());
     'entries: while replay.next < end {
         let count = CHUNK_ENTRIES.min(end - replay.next);
         let entries = file.entries(replay.next, count)?;
         for entry in &entries {
-            let offset = entry.physical_offset.cast_unsigned();
-            let is_known = offset < checked_from || replay.is_at(entry.physical_offset);
-            let is_right = is_known || is_indexed_record(log, offset)?;
-            if !is_right || !replay.take(*entry, log_end.cast_signed()) {
+            let offset = entry.physical_offset;
+            let is_trusted = offset.cast_unsigned() < checked_from;
+            if !is_trusted && record.is_none_or(|(at, _)| at != offset) {
+                let stored_ms = indexed_record_ms(log, offset.cast_unsigned())?;
+                record = stored_ms.map(|stored_ms| (offset, stored_ms));
+            }
+            // A file's first entry may count from the end of the file before.
+            let has_time = |(_, stored_ms)| {
+                let seconds = header.time_difference_seconds(stored_ms);
+                replay.next == 1 || seconds == entry.time_difference_seconds
+            };
+            if !(is_trusted || record.is_some_and(has_time))
+                || !replay.take(*entry, log_end.cast_signed())
+            {
                 break 'entries;
             }
         }
@@ -253,11 +264,6 @@ impl Replay {
         }
     }
 
-    /// Whether the last entry is one of the record at that offset, too.
-    fn is_at(&self, offset: i64) -> bool {
-        self.last.is_some_and(|last| last.physical_offset == offset)
-    }
-
     /// Takes the next entry if it makes sense there.
     fn take(&mut self, entry: IndexEntry, log_end: i64) -> bool {
         if entry.key_hash < 0 || entry.time_difference_seconds < 0 {
@@ -287,15 +293,17 @@ fn log_start(log: &impl LogRead) -> i64 {
     log.min_offset().cast_signed()
 }
 
-/// Whether a record starts there that has its keys in the index: none that healing wrote.
-fn is_indexed_record(log: &impl LogRead, offset: u64) -> io::Result<bool> {
+/// Store time of the record that starts there; None unless it has its keys in the index, which a
+/// record that healing wrote has not.
+fn indexed_record_ms(log: &impl LogRead, offset: u64) -> io::Result<Option<i64>> {
     let mut head = [0; STATED_BYTES];
     let read = log.read_at(offset, &mut head)?;
     let head = &head[..read];
     let is_rollback = |flag: i32| flag & sys_flag::TRANSACTION_MASK == sys_flag::ROLLBACK;
-    Ok(matches!(Head::parse(head), Head::Record(_))
+    let is_indexed = matches!(Head::parse(head), Head::Record(_))
         && message::stated_offset(head) == Some(offset.cast_signed())
-        && message::stated_sys_flag(head).is_some_and(|flag| !is_rollback(flag)))
+        && message::stated_sys_flag(head).is_some_and(|flag| !is_rollback(flag));
+    Ok(message::stated_store_timestamp(head).filter(|_| is_indexed))
 }
 
 fn store_timestamp(log: &impl LogRead, offset: i64) -> Option<i64> {

@@ -143,6 +143,7 @@ impl Check<'_> {
         let paths = index_paths(&self.scan.root)?;
         let sizes = geometry(&paths, SetSizes::default())?;
         let (mut indexed, mut before_ms) = (0, None);
+        let last = paths.last().map_or(Path::new(""), |(_, path)| path);
         for (name, path) in &paths {
             let place = format!("index/{name}");
             let Some(layout) = self.scan.index_layout() else {
@@ -159,6 +160,10 @@ impl Check<'_> {
                         log_end,
                     };
                     before_ms = Some(work.header.end_timestamp_ms);
+                    if work.header.index_count <= 1 && path != last {
+                        let what = "counts no entry, though another file follows".to_owned();
+                        self.find("index_header", &place, -1, what);
+                    }
                     match self.index_file(&work).map_err(io_error(path))? {
                         Some(entries) => indexed += entries,
                         None => return Ok(()),

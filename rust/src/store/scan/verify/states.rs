@@ -86,10 +86,11 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// A state file that is not there: a store with messages has a table of topics, and what has a
-    /// checksum was there.
+    /// A state file that is not there: a store with messages has a table of topics, and what was
+    /// replaced was there. A first version's checksum is durable before the file has its name.
     fn without(&mut self, name: &str) -> Result<(), StoreError> {
-        let was_there = seal::path_of(&self.scan.root.join("mqstack"), name).exists();
+        let side = seal::path_of(&self.scan.root.join("mqstack"), name);
+        let was_there = seal::read(&side)?.len() > 1;
         let is_needed = name == "topics.json" && self.report.records > 0 && self.is_of_broker();
         if was_there || is_needed {
             self.unusable(name, "is missing")?;
