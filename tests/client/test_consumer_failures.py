@@ -226,17 +226,20 @@ def test_a_handler_that_is_cancelled_counts_as_failed():
     asyncio.run(scenario())
 
 
-def test_messages_that_cannot_be_decoded_are_asked_for_again(caplog, monkeypatch):
-    monkeypatch.setattr("mqclient.consumer.pull.ERROR_DELAY", 0.01)
-
+def test_messages_that_cannot_be_decoded_are_asked_for_once_more_and_passed(caplog):
     async def scenario():
         cluster = Cluster(T=1)
-        queue = cluster.stored.setdefault(Q0, [b"\0\0\0\7garbage"])
+        cluster.stored[Q0] = [b"\0\0\0\7garbage", record(0, 1, "T", b"good", {})]
         seen = Seen()
         async with reading(cluster, seen, consume_from="earliest"):
-            await until(lambda: "pulling" in caplog.text)
-            queue[0] = record(0, 0, "T", b"good", {})
             assert await seen.until(1) == [b"good"]
+        pulls = [frame.fields for frame in cluster.requests(RequestCode.PULL_MESSAGE)]
+        asked = [(pull["queueOffset"], pull["maxMsgNums"]) for pull in pulls]
+        assert asked[:3] == [("0", "32"), ("0", "1"), ("1", "32")]
+        assert cluster.committed[Q0] == 2
+        assert not cluster.given_back
+        lines = [r for r in caplog.records if "a damaged message" in r.getMessage()]
+        assert [line.levelno for line in lines] == [logging.WARNING, logging.ERROR]
 
     asyncio.run(scenario())
 

@@ -6,6 +6,7 @@ people do it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -27,8 +28,9 @@ BIG = bytes(600_000)
 """Two of these do not fit into a file of the log."""
 UNITS_PER_FILE = 10
 LONG_MAX = (1 << 63) - 1
-UNLIKELY = "a/b"
-"""A topic without a queue: RocketMQ would make its directories, this store does not."""
+UNLIKELY = "%RETRY%" + "g" * 255
+"""The retry topic of a group of the longest name: legal, but too long to be a directory's name, so
+that no queue of it can be."""
 
 
 class Case(NamedTuple):
@@ -118,8 +120,10 @@ def damaged(plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
     path = tmp_path_factory.mktemp("store") / "store"
     write(path)
     with Standalone(path, settings={"dataPlane": plane, "enablePropertyFilter": "true"}) as mq:
-        # Nobody has read it, so that it is not open.
-        sorted((path / "consumequeue" / "Hole" / "0").iterdir())[1].unlink()
+        # The start has read it, so that it may be open: it is emptied as well.
+        lost = sorted((path / "consumequeue" / "Hole" / "0").iterdir())[1]
+        os.truncate(lost, 0)
+        lost.unlink()
         yield mq
 
 

@@ -103,7 +103,10 @@ fn replace(directory: &Path, path: &Path, bytes: &[u8]) -> Result<(), StoreError
 
 /// At most so many bytes of a text, whole characters.
 fn cut(text: &str, bytes_max: usize) -> &str {
-    &text[..text.floor_char_boundary(bytes_max)]
+    let end = (0..=bytes_max.min(text.len()))
+        .rev()
+        .find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
 }
 
 #[cfg(test)]

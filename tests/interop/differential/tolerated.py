@@ -54,7 +54,18 @@ TOLERATED = (
     Line("clients:connections of climbing", ALL, "no group of an illegal name is made"),
     Line("clients:who consumes", "body", "nor of none, nor one too long for a retry topic"),
     Line("groups:all stats*", "body", "those that Java made stay; leaving makes no group either"),
-    Line("groups:bad stats; empty*", "body", "offsets committed for no group stay readable"),
+    Line("groups:group *", "code remark", "nor by code 200", ours="group '.*': only "),
+    Line(
+        "offsets:commit bad; *",
+        "code remark fields",
+        "illegal topics have no offsets",
+        ours="The specified topic ",
+    ),
+    # --- what was refused there is not there to be read
+    Line("offsets:query; consumerGroup *", "fields", "no offset of an illegal group is kept"),
+    Line("groups:bad stats; consumerGroup *", "body", "no offset of an illegal group is kept"),
+    Line("offsets:bad correction; *topic*", "body", "no offset of an illegal topic is kept"),
+    Line("clients:bad who; *topic*", "body", "nobody committed for an illegal topic"),
     # --- configuration: listed keys, values of their type
     Line("*:update config; *", "code remark", "checked", ours=r".*(must be|UTF-8)"),
     Line("unknown:get config", "body", "Java overwrites bitMapLengthConsumeQueueExt at its start"),
