@@ -43,9 +43,8 @@ __all__ = [
     "Request", "RequestTemplate", "Scan", "SentReply", "Server", "ServerStopped", "SettingError",
     "StateFiles", "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned",
     "UnknownLayout", "bench", "bloom_bits", "certificate_end", "check_sql", "damaged_records",
-    "fastjson_dumps",
-    "fastjson_to_strict", "json_lines", "next_log", "read_registration", "rebuild",
-    "unpack_registration", "write_topic_table",
+    "fastjson_dumps", "fastjson_to_strict", "json_lines", "next_log", "read_registration",
+    "rebuild", "set_file_mode", "unpack_registration", "write_topic_table",
 ]  # fmt: skip
 
 _T = TypeVar("_T")

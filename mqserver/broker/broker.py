@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from mqclient.wire.codes import RequestCode
-from mqserver import file_modes, warm_up
+from mqserver import file_modes, registration_secret, warm_up
 from mqserver.addresses import Advertised, advertised
 from mqserver.broker import table
 from mqserver.broker.context import BrokerContext, NoNameServers
@@ -130,7 +130,8 @@ class Broker:
         self._store = store
         self._scanner.start()
         assert self._listener is not None
-        warm_up.accept_when_imported(warm_up.BROKER, self._listener.accept, table.load_all)
+        modules = *warm_up.BROKER, *registration_secret.modules(self.settings.registration_secret)
+        warm_up.accept_when_imported(modules, self._listener.accept, table.load_all)
         self._register()
         log.info("broker %s takes requests at %s", self.settings.broker_name, self.address)
 

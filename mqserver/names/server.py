@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mqserver import file_modes, warm_up
+from mqserver import file_modes, registration_secret, warm_up
 from mqserver.config.load import Loaded
 from mqserver.config.online import OnlineSettings
 from mqserver.config.places import namesrv_override
@@ -124,7 +124,8 @@ class NameServer:
             raise
         self._tables.attach(self._listener)
         self._scanner.start()
-        warm_up.accept_when_imported(warm_up.NAMESRV, self._listener.accept)
+        signing = registration_secret.modules(self.settings.registration_secret)
+        warm_up.accept_when_imported((*warm_up.NAMESRV, *signing), self._listener.accept)
 
     def stop(self) -> None:
         """Stop listening and join all threads."""

@@ -26,6 +26,7 @@ COMMAND = re.compile(
 TOPIC = "TopicPrinted"
 ONCE = {
     "mqadmin clusterList": ["-n", "{namesrv}"],
+    "mqadmin queryMsgById": ["-n", "{namesrv}", "-i", "{id}", "-t", TOPIC],
     "mqadmin topicList": ["-n", "{namesrv}"],
     "mqadmin topicRoute": ["-n", "{namesrv}", "-t", TOPIC],
     "mqadmin updateTopic": ["-n", "{namesrv}", "-c", "DefaultCluster", "-t", "TopicMade"],
@@ -90,8 +91,9 @@ def test_printed_command_runs(command: str, mq: Standalone, tmp_path: Path) -> N
     program, word = command.split()
     file = tmp_path / "in.jsonl"
     export(mqstore.open(mq.data), file)
+    id = next(mqstore.open(mq.data).records(topic=TOPIC)).msg_id
     rest = [
-        part.format(namesrv=mq.namesrv, data=mq.data, new=tmp_path, file=file)
+        part.format(namesrv=mq.namesrv, data=mq.data, new=tmp_path, file=file, id=id)
         for part in ONCE[command]
     ]
     ran = subprocess.run(

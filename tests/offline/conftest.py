@@ -4,25 +4,54 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.format.golden import GOLDEN, extract
 
+Facts = dict[str, tuple[int, int, int]]
+
 
 @pytest.fixture(scope="session")
-def golden_store(tmp_path_factory):
+def unpacked() -> dict[str, tuple[Path, Facts]]:
+    """The golden stores that tests asked for, by name: the root, and what it was when unpacked."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def golden_store(tmp_path_factory, unpacked):
     """Give the root of a golden store by name; shared, so read it only."""
-    unpacked = {}
 
     def root(name):
         if name not in unpacked:
             if not (GOLDEN / name / "store.tar.gz").exists():
                 pytest.skip(f"tests/golden/{name} is not there")
-            unpacked[name] = extract(name, tmp_path_factory.mktemp("golden"))
-        return unpacked[name]
+            made = extract(name, tmp_path_factory.mktemp("golden"))
+            unpacked[name] = made, facts(made)
+        return unpacked[name][0]
 
     return root
+
+
+def facts(root: Path) -> Facts:
+    """What tells that a file or directory was made, removed, replaced, cut or written."""
+    found = {}
+    for path in (root, *root.rglob("*")):
+        seen = path.lstat()
+        found[str(path.relative_to(root))] = (seen.st_ino, seen.st_size, seen.st_mtime_ns)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def golden_stores_stay(unpacked: dict[str, tuple[Path, Facts]]) -> Iterator[None]:
+    """A test that changes a shared store fails itself, not those that read it later."""
+    yield
+    changed = [name for name, (root, seen) in unpacked.items() if facts(root) != seen]
+    for name in changed:
+        del unpacked[name]  # the next test gets a new one
+    assert not changed, "this test changed a store that is shared; it needs a copy of its own"
 
 
 class Terminal:

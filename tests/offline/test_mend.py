@@ -197,7 +197,8 @@ def test_a_table_says_it_in_words(
 def test_the_command_that_a_short_file_is_refused_with_repairs(
     run: Run, golden_store: Any, tmp_path: Path
 ) -> None:
-    root, new = golden_store("store"), tmp_path / "new"
+    root = shutil.copytree(golden_store("store"), tmp_path / "store")
+    new = tmp_path / "new"
     short = sorted((root / "commitlog").iterdir())[1]
     os.truncate(short, 5000)
     with pytest.raises(mqstore.StoreError) as refused:
@@ -216,8 +217,8 @@ def test_the_command_that_a_short_file_is_refused_with_repairs(
         assert store.put("TopicBurst", b"after", queue_id=0).physical_offset > 0
 
 
-def test_a_short_file_is_healed_in_place(golden_store: Any) -> None:
-    root = golden_store("store")
+def test_a_short_file_is_healed_in_place(golden_store: Any, tmp_path: Path) -> None:
+    root = shutil.copytree(golden_store("store"), tmp_path / "store")
     os.truncate(sorted((root / "commitlog").iterdir())[1], 5000)
     with mqstore.Store(root, mqstore.Settings(min_free_bytes=0)):
         pass

@@ -150,7 +150,7 @@ def test_a_failure_says_where_and_how_to_go_on(
         (("T", "--from", "{file}", "--tags", "a"), "no BODIES, tags, keys"),
         (("T", "body", "--from", "{file}"), "no BODIES, tags, keys"),
         (("--from", "/no/such/file.jsonl"), "/no/such/file.jsonl"),
-        (("--from", "{other}"), "does not say a format"),
+        (("--from", "{other}"), "in.txt: its name must end in one of .jsonl, .jsonl.zst, .csv,"),
         (("--from", "{file}"), "line 1: it is no JSON"),
     ],
 )

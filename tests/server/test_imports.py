@@ -41,6 +41,7 @@ AT_START = {
     "importlib": "--version",
 }
 """Modules of features that import them when they start, before there is a connection."""
+SECRET = "correct horse battery staple"
 SHOWN = "modules: "
 PROGRAM = f"""
 import sys
@@ -75,9 +76,11 @@ def late_imports(paths: Iterator[Path]) -> dict[str, str]:
 
 
 def words_of(server: str, port: int, directory: Path) -> list[str]:
-    settings = [f"listenPort={port}", "bindAddress=127.0.0.1", f"kvConfigPath={directory}/kv.json"]
-    if server == "broker":
-        settings = [*settings[:2], "fastPortEnable=false", f"storePathRootDir={directory}/store"]
+    settings = [f"listenPort={port}", "bindAddress=127.0.0.1", f"registrationSecret={SECRET}"]
+    if server == "namesrv":
+        settings += [f"kvConfigPath={directory}/kv.json"]
+    else:
+        settings += ["fastPortEnable=false", f"storePathRootDir={directory}/store"]
         settings += ["mappedFileSizeCommitLog=1048576", "maxHashSlotNum=100", "maxIndexNum=400"]
     return [server, "start", *(word for one in settings for word in ("--set", one))]
 

@@ -39,6 +39,6 @@ def test_a_temporary_store_keeps_none(tmp_path: Path) -> None:
     process = ServerProcess(run, cwd=tmp_path, ready="ready: ", env={"TMPDIR": str(tmp_path)})
     try:
         assert "log: " not in process.output
-        assert not [name for _, _, names in os.walk(tmp_path) for name in names if "log" in name]
+        assert not [name for _, _, names in os.walk(tmp_path) for name in names if ".log" in name]
     finally:
         process.stop()
