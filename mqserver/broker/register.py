@@ -192,6 +192,7 @@ class Registrar:
         if links:
             await asyncio.wait([link.first for link in links])
         self._first.set()
+        self._services.succeeded(self._thread.name)
         wait = address_server.FIRST_S
         while True:
             await asyncio.sleep(wait)

@@ -137,7 +137,7 @@ def consumer(group: str, *texts: str) -> ConsumerData:
 def test_a_connection_is_in_so_many_groups() -> None:
     bounds, _ = bounded(client_group_max=2)
     footprints = Footprints(bounds)
-    consumers = Consumers(Tables(), lambda *_: None, footprints)
+    consumers = Consumers(Tables(), lambda *_: None, footprints=footprints)
     producers = Producers(footprints)
     consumers.register(consumer("a"), MEMBER)
     producers.register("a", MEMBER)
@@ -156,7 +156,7 @@ def test_a_connection_is_in_so_many_groups() -> None:
 def test_what_heartbeats_bring_is_bounded_for_each_client_and_for_all() -> None:
     bounds, _ = bounded(max_heartbeat_bytes=750, max_subscription_bytes=2_400)
     footprints = Footprints(bounds)
-    consumers = Consumers(Tables(), lambda *_: None, footprints)
+    consumers = Consumers(Tables(), lambda *_: None, footprints=footprints)
     other = Member("c@2", 2, "127.0.0.1:6", 0, 401, 0.0)
     consumers.register(consumer("a", "x" * 600), MEMBER)
     code, remark = refusal(consumers.register, consumer("b", "x" * 600), MEMBER)
@@ -202,16 +202,16 @@ def test_dead_filters_make_room_for_new_ones() -> None:
     def kept() -> str:
         return filters.render().decode()
 
-    filters.subscribed("first", [sql("T", "a > 1")])
-    filters.left(lambda _: False)
+    filters.follow("first", [sql("T", "a > 1")])
+    filters.follow("first", [])
     for number in range(20):
         now_ms[0] += 1
-        filters.subscribed(f"g{number}", [sql("T", f"a > {number}")])
+        filters.follow(f"g{number}", [sql("T", f"a > {number}")])
     assert '"first"' not in kept(), "the only dead one went"
     assert '"g0"' in kept()
     assert '"g19"' not in kept(), "no living one goes for it"
-    filters.left(lambda group: group != "g0")
-    filters.subscribed("late", [sql("T", "b > 1")])
+    filters.follow("g0", [])
+    filters.follow("late", [sql("T", "b > 1")])
     assert '"late"' in kept()
     assert '"g0"' not in kept()
 

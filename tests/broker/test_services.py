@@ -152,7 +152,7 @@ def test_the_registrar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even its event loop may end: another one goes on with the registrations."""
     from mqserver.broker.register import Registrar
 
-    monkeypatch.setattr("mqserver.broker.register.RETRY_S", 0.02)
+    monkeypatch.setattr("mqserver.broker.register.RESTART_S", 0.02)
     faulty = Faulty(Registrar._main)
     monkeypatch.setattr(Registrar, "_main", lambda registrar: faulty(registrar))
     flags = {**LISTEN, "kvConfigPath": f"{tmp_path}/kv.json"}

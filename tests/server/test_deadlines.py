@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ssl
+import threading
 import time
 
 import pytest
 
 from mqserver.replies import Response
 from tests.server.conftest import Servers
-from tests.server.raw import json_frame
+from tests.server.raw import DEADLINE, json_frame
 from tests.server.test_tls import authority, secured, tls_of
 from tests.waiting import until
 
@@ -65,9 +66,9 @@ def test_time_in_which_the_server_does_not_read_does_not_count(servers: Servers)
     listener, port = servers.start({1: echo}, frame_timeout=1.0, min_frame_rate=0)
     greedy = servers.connect(port)
     large = json_frame(1, 3, body=bytes(3 << 20))
-    for _ in range(5):  # more than the sockets hold: the server owes over 1 MiB
-        greedy.send(large)
-    greedy.send(HALF)
+    # More than the sockets hold: the server owes over 1 MiB and reads no further.
+    sender = threading.Thread(target=greedy.send, args=[large] * 5 + [HALF])
+    sender.start()
     assert until(lambda: listener.counters()["unfinished_bytes"] > 0)
     clocks = 0
     while clocks < 3:  # each of them takes as long as a frame may
@@ -76,8 +77,10 @@ def test_time_in_which_the_server_does_not_read_does_not_count(servers: Servers)
         assert clock.is_closed()
         clocks += 1
     assert listener.counters()["frames_bad"] == clocks
+    assert sender.is_alive(), "a frame is still being sent"
     for _ in range(5):
         assert greedy.read().opaque == 3
+    sender.join(DEADLINE)
     greedy.send(FRAME[len(HALF) :])
     assert greedy.read()[:2] == (0, 7)
 

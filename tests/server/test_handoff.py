@@ -50,11 +50,29 @@ def test_large_requests_are_refused_before_memory_is(servers):
     gate = Gate()
     _, port = servers.start({1: gate}, capacity=10_000, threads=1)
     raw = servers.connect(port)
-    for n in range(40):  # 8 MiB each; 256 MiB may be in Python's hands
-        raw.send(json_frame(1, n, None, b"x" * (8 << 20)))
+    body = b"x" * ((1 << 20) - 1_024)  # a larger one waits for room before it is read
+    for n in range(320):  # 256 MiB may be in Python's hands
+        raw.send(json_frame(1, n, None, body))
     reply = raw.read()
     assert (reply.code, reply.remark) == (2, OVERLOAD)
     gate.open.set()
+
+
+def test_larger_requests_stay_with_their_client_until_there_is_room(servers):
+    gate = Gate()
+    listener, port = servers.start({1: gate}, capacity=10_000, threads=1)
+    raw, count = servers.connect(port), 10
+    frames = [json_frame(1, n, None, bytes(8 << 20)) for n in range(count)]
+    sender = threading.Thread(target=raw.send, args=frames)
+    sender.start()
+    assert gate.entered.acquire(timeout=DEADLINE)
+    sender.join(0.5)
+    assert sender.is_alive(), "80 MiB are read where one connection may have 16"
+    assert listener.counters()["overloaded"] == 0
+    gate.open.set()
+    assert [raw.read()[:2] for _ in range(count)] == [(0, n) for n in range(count)]
+    sender.join(DEADLINE)
+    assert not sender.is_alive()
 
 
 def test_an_exception_is_1_and_logged_once(servers, caplog):

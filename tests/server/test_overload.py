@@ -30,6 +30,10 @@ LONG_BYTES = 200_000
 """Of a request that goes to the family of long ones."""
 
 
+LARGE_HANDOFF_BYTES_MAX = 64 << 20
+"""Of the long requests that wait or are served: what the server keeps for them."""
+
+
 class Gate:
     """A processor that waits inside until the test opens it."""
 
@@ -145,14 +149,24 @@ def test_long_requests_leave_room_for_others(servers: Servers) -> None:
     def serve(request):
         return gate(request) if request.body else Response()
 
-    _, port = servers.start({1: serve}, threads=1, also=[Family("large", 10, 1)])
+    _, port = servers.start({1: serve}, threads=1, also=[Family("large", 1_000, 1)])
     raw = servers.connect(port)
-    for number in range(5):  # of 15 MiB, where 64 may wait
-        raw.send(json_frame(1, number, body=bytes(15 << 20)))
-    assert raw.read()[:2] == (2, 4)
-    assert raw.ask(json_frame(1, 5))[:2] == (0, 5)
+    size = (1 << 20) - 1_024  # a larger one waits for room before it is read
+    held = LARGE_HANDOFF_BYTES_MAX // size
+    for number in range(held + 2):
+        raw.send(json_frame(1, number, body=bytes(size)))
+    refused = raw.read()
+    assert refused.code == 2
+    assert held - 1 <= refused.opaque <= held + 1
+    opaque = held + 2
+    reply = raw.ask(json_frame(1, opaque))
+    while reply.code == 2:
+        reply = raw.read()
+    assert reply[:2] == (0, opaque)
     gate.open.set()
-    assert [raw.read()[:2] for _ in range(4)] == [(0, number) for number in range(4)]
+    assert [raw.read()[:2] for _ in range(refused.opaque)] == [
+        (0, number) for number in range(refused.opaque)
+    ]
 
 
 def test_without_a_limit_everything_waits(servers: Servers) -> None:
