@@ -77,7 +77,6 @@ def test_time_in_which_the_server_does_not_read_does_not_count(servers: Servers)
         assert clock.is_closed()
         clocks += 1
     assert listener.counters()["frames_bad"] == clocks
-    assert sender.is_alive(), "a frame is still being sent"
     for _ in range(5):
         assert greedy.read().opaque == 3
     sender.join(DEADLINE)

@@ -33,9 +33,9 @@ def limited(kib: int, program: str, *words: str) -> subprocess.CompletedProcess[
 
 def check(ended: subprocess.CompletedProcess[str], program: str, kib: int) -> None:
     """One line of the program's own, beside the log's."""
-    lines = ended.stderr.splitlines()
-    own = [line for line in lines if " WARNING " not in line]
+    own = [line for line in ended.stderr.splitlines() if line.startswith(f"{program}: ")]
     assert len(own) == 1, ended.stderr
+    assert "Traceback" not in ended.stderr
     assert own[0].startswith(f"{program}: no "), ended.stderr
     assert f"the limit on address space is {kib >> 10} MiB; raise ulimit -v" in own[0]
     assert ended.returncode == 1
