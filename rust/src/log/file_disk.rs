@@ -175,7 +175,7 @@ impl FileDisk {
         let Some(expected) = self.appended_length else {
             return Ok(());
         };
-        match self.file.metadata()?.len() {
+        match self.file.length()? {
             length if length >= expected => Ok(()),
             length => {
                 let what = format!("the file was truncated from {expected} to {length} bytes");
