@@ -73,7 +73,7 @@ class SignatureCheck:
         self._check_time(request.fields.get(TIME, ""), request.fields.get(NONCE, ""))
 
     def _check_time(self, text: str, nonce: str) -> None:
-        """Only who has the secret gets here, so the nonces that are kept are those of brokers."""
+        """The signature was checked before, so only brokers can fill the table of nonces."""
         now = self._now_ms()
         age = now - int(text) if text.isascii() and text.isdecimal() else AGE_MAX_MS + 1
         if abs(age) > AGE_MAX_MS:

@@ -103,7 +103,7 @@ class StoreDoor(Protocol):
     def commit(
         self, group: str, topic: str, queue_id: int, offset: int, entries_max: int | None = None
     ) -> bool:
-        """Commit an offset; False if it is new, and there are so many already."""
+        """Commit an offset; False if the pair is new and the table of offsets is full."""
         ...
 
     def committed_all(self) -> dict[str, dict[int, int]]:

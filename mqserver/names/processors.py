@@ -306,7 +306,7 @@ def silence(request: Request) -> Reply:
 
 
 def _check_source(names: Names, request: Request) -> None:
-    """Raises Refused for who is no broker: by its address, by its signature, or by both."""
+    """Raises Refused if the address or the signature does not identify a broker."""
     try:
         _check_address(names, request.remote)
         names.signatures.check(request)

@@ -146,7 +146,7 @@ impl FileDisk {
         for slice in slices {
             // SAFETY: the range was checked against the map's length above. The map is raw, so no
             // reference to it exists. The blocks are allocated, so the store cannot fault for lack
-            // of space; a page that is gone is seen below.
+            // of space; the check below notices a page that was lost.
             unsafe {
                 let target = map.as_mut_ptr().add(at);
                 std::ptr::copy_nonoverlapping(slice.as_ptr(), target, slice.len());

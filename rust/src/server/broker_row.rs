@@ -41,7 +41,7 @@ pub struct BrokerRow {
     pub store_host: SocketAddr,
     /// False while the broker stops: sends are refused with 14.
     pub accepting: bool,
-    /// `consumerOffsetMax`: of so many offsets on, groups get no new ones.
+    /// `consumerOffsetMax`: once there are this many offsets, groups get no new ones.
     pub offsets_max: usize,
     /// `queueLockMax` and `clientQueueLockMax`.
     pub locks: LockLimits,

@@ -83,7 +83,7 @@ struct Connection {
     admission: Option<Admission>,
 }
 
-/// In memory of its own: few wait, and every connection's task would have room for it.
+/// Boxed: few connections wait here, but the task of each would reserve the space.
 type Admission = Pin<Box<dyn Future<Output = Option<Room>> + Send>>;
 
 /// Takes a connection down, however its task ends: returned, panicked, or dropped by a stop.
@@ -330,7 +330,7 @@ impl Connection {
         if !core.long_turns.are_taken(is_trial) {
             tokio::task::yield_now().await; // else it waits for a place anyway
         }
-        // In a block of its own: few wait, and every connection's task would have room for it.
+        // Boxed: few connections are here at once, but the task of each would reserve the space.
         self.note_whether_read(false);
         let place = Box::pin(core.long_turns.wait(is_trial)).await;
         self.note_whether_read(true);

@@ -130,7 +130,7 @@ struct Shard {
 pub struct Holds {
     shards: [Mutex<Shard>; SHARDS],
     count: AtomicUsize,
-    /// Of filters that came with held pulls.
+    /// Bytes of the filters that came with held pulls.
     filter_bytes: AtomicUsize,
     /// A connection ended since the last sweep.
     someone_left: AtomicBool,

@@ -101,7 +101,7 @@ fn replace(directory: &Path, path: &Path, bytes: &[u8]) -> Result<(), StoreError
     sync_directory(directory)
 }
 
-/// At most so many bytes of a text, whole characters.
+/// The longest beginning of a text that has at most `bytes_max` bytes and whole characters.
 fn cut(text: &str, bytes_max: usize) -> &str {
     let end = (0..=bytes_max.min(text.len()))
         .rev()

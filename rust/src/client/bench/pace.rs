@@ -189,7 +189,7 @@ impl Schedule {
     }
 }
 
-/// Checks that this process can have so many threads; a load does not begin with some of them.
+/// Checks that the process can start all threads of a load, so that none begins with a part.
 pub(super) fn can_start(threads: usize) -> Result<(), BenchError> {
     crate::net::threads::can_start(threads).map_err(|cause| BenchError::Threads { threads, cause })
 }

@@ -134,7 +134,7 @@ impl<F: Files> Recovery<'_, F> {
         Ok(walk.offset())
     }
 
-    /// Whether a record of `[from, to)` has keys; looks at no more than so many bytes.
+    /// Whether a record of `[from, to)` has keys; reads at most `GAP_BYTES_MAX`.
     fn has_keys(&self, from: u64, to: u64) -> Result<bool, StoreError> {
         let mut walk = Walk::from(from);
         while walk.offset() < to.min(from.saturating_add(GAP_BYTES_MAX)) {
