@@ -28,7 +28,7 @@ class Admin:
     namesrv: "host:port", several by ";" or as a list; else NAMESRV_ADDR; else 127.0.0.1:9876.
     timeout: seconds or timedelta for one answer. address_map: broker address as advertised to the
     address to use, for brokers behind NAT. access_key, secret_key, security_token: the account that
-    signs. tls: as for every client. engine: what to send with, made when None.
+    signs. tls: as for every client. engine: the client engine; None makes one.
 
     async with Admin("127.0.0.1:9876") as admin:
         print(await admin.topics.names())
@@ -73,11 +73,11 @@ class Admin:
         return self._engine.client_id
 
     async def start(self) -> None:
-        """Make it ready; `async with` does this. Connections are opened when they are needed."""
+        """Start the client; `async with` does this. Connections open when they are needed."""
         await self._engine.start()
 
     async def close(self, timeout: Duration = TIMEOUT_DEFAULT) -> None:
-        """Close the connections. timeout: at most that long. Safe to call twice."""
+        """Close the connections. timeout: seconds, at most. May be called twice."""
         await self._engine.close(seconds(timeout))
 
     async def __aenter__(self) -> Self:

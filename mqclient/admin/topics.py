@@ -11,7 +11,7 @@ from mqclient.wire.bodies.topics import TopicConfig, TopicStatsTable
 from mqclient.wire.headers.admin import CreateTopicRequestHeader
 
 TEMPLATE_TOPIC = "TBW102"
-"""RocketMQ's template of topics that are created on demand."""
+"""RocketMQ's template for topics that are created on demand."""
 
 
 class Topics(Room):
@@ -83,7 +83,7 @@ class Topics(Room):
         return table.topic_config_table
 
     async def consumed_by(self, topic: str) -> list[str]:
-        """Groups that have an offset in a topic, as the first broker of its route knows."""
+        """Groups that have an offset in a topic, from the first broker of its route."""
         addresses = await self._channel.addresses(topic)
         if not addresses:
             return []
