@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -148,7 +149,9 @@ def test_the_events_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         broker.stop()
 
 
-def test_the_registrar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_registrar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Even its event loop may end: another one goes on with the registrations."""
     from mqserver.broker.register import Registrar
 
@@ -164,14 +167,24 @@ def test_the_registrar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         faulty.wait(2)
         assert until(lambda: broker.metrics_port and "registrar fails" in read_ready(broker))
+        assert until(lambda: ready_and_failures(broker.metrics_port, "registrar")[2] >= 2)
+        assert read_ready(broker) == "registrar fails: RuntimeError: broken for the test\n"
         faulty.is_broken = False
         assert until(lambda: "b" in names.names.routes.clusters().broker_addr_table)
         starting.join(60)
         assert until(lambda: read_ready(broker) == "ready\n")
+        count = ready_and_failures(broker.metrics_port, "registrar")[2]
+        assert logged(caplog, "registrar failed; it goes on") == [logging.ERROR] * int(count)
+        assert until(lambda: logged(caplog, "registrar works again") == [logging.WARNING])
     finally:
         starting.join(60)
         broker.stop()
         names.stop()
+
+
+def logged(caplog: pytest.LogCaptureFixture, message: str) -> list[int]:
+    """The levels of the log lines with this text."""
+    return [one.levelno for one in caplog.records if one.getMessage() == message]
 
 
 def read_ready(broker: Broker) -> str:
