@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
-
-from mqstore.lean import dataclass
+from dataclasses import dataclass
 
 ANY = ("0.0.0.0", "::", "")
 _SIOCGIFADDR = 0x8915

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mqstore._codec import (
@@ -22,7 +23,6 @@ from mqstore._codec import (
 )
 from mqstore._codec import encode_batch as _encode_batch
 from mqstore._core import COLUMN_LAYOUTS, ColumnBuilder, damaged_records
-from mqstore.lean import dataclass
 
 __all__ = [
     "COLUMN_LAYOUTS",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-
-from mqstore.lean import dataclass
+from dataclasses import dataclass
 
 Value = bool | int | float | str
 

@@ -9,8 +9,7 @@ because a blank after a number makes Java ignore the whole setting without a wor
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from mqstore.lean import dataclass
+from dataclasses import dataclass
 
 _BLANK = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}

@@ -8,7 +8,7 @@ names are RocketMQ's.
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import (
     Annotated,
     Any,
@@ -19,8 +19,6 @@ from typing import (
     dataclass_transform,
     get_args,
 )
-
-from mqstore.lean import dataclass
 
 _T = TypeVar("_T")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")

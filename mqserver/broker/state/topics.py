@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
@@ -16,7 +16,6 @@ from mqserver.broker.state.reading import QUEUES_MAX as QUEUES_MAX
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Tables
 from mqstore import fastjson
-from mqstore.lean import dataclass
 
 log = logging.getLogger("mqserver.broker")
 

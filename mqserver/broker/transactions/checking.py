@@ -11,7 +11,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.headers.send import CheckTransactionStateRequestHeader
@@ -19,7 +19,6 @@ from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.transactions import writing
 from mqstore import GetResult, ReceivedMessage, decode_messages, offset_msg_id
-from mqstore.lean import dataclass
 
 log = logging.getLogger("mqserver.broker.transactions")
 
