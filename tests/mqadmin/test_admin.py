@@ -287,7 +287,9 @@ def test_a_blocking_admin_that_is_not_started_says_so() -> None:
 
 def test_the_blocking_rooms_have_every_method() -> None:
     admin = BlockingAdmin("10.0.0.9:9876", engine=TwoBrokers())
-    for room in ("brokers", "topics", "groups", "offsets", "messages"):
+    for room in ("access", "brokers", "topics", "groups", "offsets", "messages"):
         blocking = getattr(admin, room)
         names = {name for name in dir(blocking._twin) if not name.startswith("_")}
-        assert names == {name for name in dir(blocking) if not name.startswith("_")}
+        assert names == {name for name in dir(blocking) if not name.startswith("_")}, (
+            f"each method of mqclient/admin/{room}.py has a line in mqclient/admin/sync.py"
+        )
