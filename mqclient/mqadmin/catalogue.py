@@ -1,4 +1,4 @@
-"""Every sub-command of RocketMQ 4.9 in RocketMQ's order, and those that are built."""
+"""Every sub-command of RocketMQ 4.9 in RocketMQ's order, those that are built, and our own."""
 
 from __future__ import annotations
 
@@ -20,9 +20,13 @@ from mqclient.mqadmin.commands.topic_list import TOPIC_LIST
 from mqclient.mqadmin.commands.topic_route import TOPIC_ROUTE
 from mqclient.mqadmin.commands.update_topic import UPDATE_TOPIC
 
+OURS: tuple[Command, ...] = ()
+"""Commands that RocketMQ lacks; `mqadmin` lists them after RocketMQ's."""
+
 BUILT: dict[str, Command] = {
     command.name.lower(): command
     for command in (
+        *OURS,
         BROKER_CONSUME_STATS,
         BROKER_STATUS,
         CLUSTER_ACL_CONFIG_VERSION,
@@ -107,16 +111,20 @@ ALIASES = {"deleteaccessconfig": "deleteAclConfig"}
 
 
 def full_name(word: str) -> str | None:
-    """RocketMQ's spelling of a command, in whatever case it is typed; None if there is none."""
+    """The spelling of a command, in whatever case it is typed; None if there is none."""
     wanted = word.lower()
     if wanted in ALIASES:
         return ALIASES[wanted]
-    return next((name for name in DESCRIPTIONS if name.lower() == wanted), None)
+    names = (*DESCRIPTIONS, *(command.name for command in OURS))
+    return next((name for name in names if name.lower() == wanted), None)
 
 
 def listing() -> str:
     """What `mqadmin` prints without arguments."""
-    lines = [f"   {name:<20} {words}" for name, words in DESCRIPTIONS.items()]
+    lines = [_line(name, words) for name, words in DESCRIPTIONS.items()]
+    if OURS:
+        own = (_line(command.name, command.description) for command in OURS)
+        lines += ["", "Commands that only mqstack has:", *own]
     return "\n".join(
         [
             "The most commonly used mqadmin commands are:",
@@ -125,3 +133,7 @@ def listing() -> str:
             "See 'mqadmin help <command>' for more information on a specific command.",
         ]
     )
+
+
+def _line(name: str, description: str) -> str:
+    return f"   {name:<20} {description}"

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from mqclient.admin import Admin
 from mqclient.admin.versions import VERSION_NAMES, version_name
-from mqclient.mqadmin import main
-from mqclient.mqadmin.catalogue import BUILT, DESCRIPTIONS
+from mqclient.mqadmin import catalogue, main
+from mqclient.mqadmin.catalogue import BUILT, DESCRIPTIONS, OURS
+from mqclient.mqadmin.command import Arguments, Command
 from mqclient.mqadmin.java_text import fixed, hash_order, java_hash, java_map
+from mqclient.mqadmin.render import Report
 
 from .golden import GOLDEN, text
 
+CATALOGUE = "mqclient/mqadmin/catalogue.py"
 HELP_BLOCKS = dict(
     block.split("\n", 1)
     for block in (GOLDEN / "help-commands.txt").read_text().split("$ mqadmin help ")[1:]
@@ -18,20 +22,43 @@ HELP_BLOCKS = dict(
 
 
 @pytest.mark.parametrize("words", [[], ["help"], ["-h"]])
-def test_without_a_command_all_commands_are_listed(
-    words: list[str], capsys: pytest.CaptureFixture[str]
+def test_without_a_command_all_of_rocketmqs_are_listed(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(catalogue, "OURS", ())
     assert main(words) == 0
     assert capsys.readouterr().out == text("help")
 
 
-@pytest.mark.parametrize("name", sorted(command.name for command in BUILT.values()))
-def test_help_is_java_s(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", name]) == 0
+@pytest.mark.parametrize("command", BUILT.values(), ids=lambda command: command.name)
+def test_help_is_java_s(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", command.name]) == 0
     output = capsys.readouterr().out
-    assert output.startswith(HELP_BLOCKS[name].rstrip("\n") + "\n")
     assert "--output" in output
-    assert BUILT[name.lower()].description == DESCRIPTIONS[name]
+    if command in OURS:
+        assert command.name not in DESCRIPTIONS, f"{CATALOGUE}: {command.name} is RocketMQ's"
+        return
+    assert command.name in DESCRIPTIONS, f"{CATALOGUE}: RocketMQ has no {command.name}: into OURS"
+    assert output.startswith(HELP_BLOCKS[command.name].rstrip("\n") + "\n")
+    assert command.description == DESCRIPTIONS[command.name], CATALOGUE
+
+
+def test_a_command_of_our_own_is_listed_after_rocketmqs_and_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def run(admin: Admin, arguments: Arguments) -> Report:
+        raise AssertionError("only its help is asked for")
+
+    own = Command("mendIndex", "Make an index anew", run)
+    monkeypatch.setattr(catalogue, "OURS", (own,))
+    monkeypatch.setitem(BUILT, "mendindex", own)
+    assert main([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    place = lines.index("Commands that only mqstack has:")
+    assert lines[place + 1] == "   mendIndex            Make an index anew"
+    assert lines[: place - 1] == text("help").splitlines()[: place - 1]
+    assert main(["help", "MENDINDEX"]) == 0
+    assert capsys.readouterr().out.startswith("usage: mqadmin mendIndex ")
 
 
 def test_names_are_not_case_sensitive(capsys: pytest.CaptureFixture[str]) -> None:
