@@ -15,12 +15,12 @@ from benches.harness import ROOT, ProcessCost
 from mqclient.wire import calls
 from mqclient.wire.bodies.route import TopicRouteData
 from mqserver.probe import Probe
+from mqstore.names import AUTO_CREATE_TOPIC
 from scripts.java_rocketmq import INTEROP, OPEN_FLAGS, VERSUS, Project, fetch
 from tests.interop.java_servers import prepare_home
 from tests.interop.processes import ServerProcess
 from tests.ports import free_triple
 
-AUTO_CREATE_TOPIC = "TBW102"
 BOOTED = "boot success"
 BOOT_SECONDS_MAX = 60.0
 ROUTE_SECONDS_MAX = 60.0

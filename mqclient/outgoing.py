@@ -7,9 +7,10 @@ import zlib
 from collections.abc import Sequence
 from functools import partial
 
-from mqclient.config import RETRY_PREFIX, ProducerSettings, check_sendable
+from mqclient.config import ProducerSettings, check_sendable
 from mqclient.wire.codes import MessageSysFlag
 from mqstore.message import Message, Outgoing, encode_batch, encode_properties, unique_id
+from mqstore.names import RETRY_PREFIX
 
 __all__ = ["Outgoing", "prepare", "prepare_batch"]
 

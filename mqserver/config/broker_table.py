@@ -12,6 +12,7 @@ from mqserver.config.log_table import LOG_ROWS
 from mqserver.config.store_table import STORE_ROWS
 from mqserver.config.table import LONG_MAX, Setting, Table, inert
 from mqserver.config.tls_table import TLS_CLIENT, TLS_SERVER
+from mqstore import names
 
 _CPUS = os.cpu_count() or 1
 _POOL = "the compiled plane and a few hand-off threads serve all requests"
@@ -57,7 +58,7 @@ _TOPICS = (
     Setting("clusterTopicEnable", True, "the cluster's topic is a template"),
     Setting("brokerTopicEnable", True, "the broker's topic is a template"),
     Setting("traceTopicEnable", False, "create the trace topic", important=True),
-    Setting("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC", "the trace topic", important=True),
+    Setting("msgTraceTopicName", names.TRACE_TOPIC, "the trace topic", important=True),
     Setting("traceOn", True, "told to producers as TRACE_ON", online=True),
     Setting("rejectTransactionMessage", False, "refuse half messages", online=True,
             important=True),

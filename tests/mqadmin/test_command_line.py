@@ -7,7 +7,8 @@ import pytest
 from mqclient.admin.versions import VERSION_NAMES, version_name
 from mqclient.mqadmin import main
 from mqclient.mqadmin.catalogue import BUILT, DESCRIPTIONS
-from mqclient.mqadmin.java_text import fixed, hash_order, java_hash, java_map
+from mqclient.mqadmin.java_text import fixed, hash_order, java_map
+from mqstore.names import java_hash
 
 from .golden import GOLDEN, text
 

@@ -20,6 +20,7 @@ from typing import (
     get_args,
 )
 
+from mqstore import names
 from mqstore.lean import dataclass
 
 _T = TypeVar("_T")
@@ -31,8 +32,8 @@ Int32 = Annotated[int, "Java int"]
 """A number that Java keeps in 32 bits: a queue, a permission, a count, flags."""
 Name = Annotated[str, "name"]
 """The name of a topic, group, client, broker or cluster, or an address: see `named`."""
-NAME_LENGTH_MAX = 255 + len("%RETRY%")
-"""Characters: RocketMQ's longest group has 255, and its retry topic a prefix."""
+NAME_LENGTH_MAX = names.GROUP_LENGTH_MAX + len(names.RETRY_PREFIX)
+"""Characters of the longest retry topic."""
 
 
 class HeaderError(ValueError):

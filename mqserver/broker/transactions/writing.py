@@ -9,11 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.message_text import NAME_END, PAIR_END
 from mqserver.broker.sending import put_again
-from mqstore import PutResult, ReceivedMessage, encode_properties
+from mqstore import PutResult, ReceivedMessage, encode_properties, names
 
 COMMIT = 8
 ROLLBACK = 12
