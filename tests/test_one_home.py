@@ -59,3 +59,15 @@ def test_rocketmqs_names_are_written_once() -> None:
 def test_javas_hash_code_is_computed_once() -> None:
     found = [name(path) for path in MODULES if re.search(r"\b31 \* \w+", path.read_text())]
     assert found == ["mqstore/names.py"], "use java_hash of mqstore/names.py"
+
+
+REPLACES = re.compile(
+    r"\bos\.(?:replace|rename|link|fsync|fdatasync)\(|\.rename\(|\b(?:mkstemp|Named)"
+)
+
+
+def test_files_are_replaced_in_one_place() -> None:
+    found = [name(path) for path in MODULES if REPLACES.search(path.read_text())]
+    assert found == ["mqstore/files.py"], (
+        "use atomic_file, replace or StateFile of mqstore/files.py"
+    )
