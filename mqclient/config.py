@@ -6,7 +6,6 @@ Durations are seconds, as float or timedelta; sizes are bytes. RocketMQ's defaul
 import ipaddress
 import os
 import re
-import socket
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -19,6 +18,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 from mqclient.tls import Tls
 from mqclient.wire.codes import SerializeType
 from mqstore import names
+from mqstore.own_address import own_address
 
 __all__ = ["ClientSettings", "ConsumerSettings", "ProducerSettings"]
 
@@ -138,16 +138,6 @@ def _check_name(kind: str, name: str, length_max: int) -> str:
     return name
 
 
-def _client_ip() -> str:
-    """The address of the interface that leads outside; 127.0.0.1 without a network."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # documentation network: no packet is sent
-        except OSError:
-            return "127.0.0.1"
-        return str(probe.getsockname()[0])
-
-
 def _instance_name() -> str:
     return f"{os.getpid()}#{time.monotonic_ns()}"
 
@@ -240,7 +230,7 @@ class ClientSettings:
 
     def client_id(self) -> str:
         """Make the id under which brokers know this client; call it once per client."""
-        parts = [self.client_ip or _client_ip(), self.instance_name or _instance_name()]
+        parts = [self.client_ip or own_address(), self.instance_name or _instance_name()]
         return "@".join([*parts, self.unit_name] if self.unit_name else parts)
 
 

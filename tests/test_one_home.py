@@ -62,7 +62,7 @@ def test_javas_hash_code_is_computed_once() -> None:
 
 
 REPLACES = re.compile(
-    r"\bos\.(?:replace|rename|link|fsync|fdatasync)\(|\.rename\(|\b(?:mkstemp|Named)"
+    r"\bos\.(?:replace|rename|link|fsync|fdatasync)\(|\.rename\(|\b(?:mkstemp|NamedTemp)"
 )
 
 
@@ -71,3 +71,8 @@ def test_files_are_replaced_in_one_place() -> None:
     assert found == ["mqstore/files.py"], (
         "use atomic_file, replace or StateFile of mqstore/files.py"
     )
+
+
+def test_the_machines_own_address_is_found_in_one_place() -> None:
+    found = [name(path) for path in MODULES if "SOCK_DGRAM" in path.read_text()]
+    assert found == ["mqstore/own_address.py"], "use mqstore/own_address.py"
