@@ -15,6 +15,7 @@ from benches.harness import ROOT, ProcessCost
 from mqclient.wire import calls
 from mqclient.wire.bodies.route import TopicRouteData
 from mqserver.probe import Probe
+from mqstore.java_properties import render
 from mqstore.names import AUTO_CREATE_TOPIC
 from scripts.java_rocketmq import INTEROP, OPEN_FLAGS, VERSUS, Project, fetch
 from tests.interop.java_servers import prepare_home
@@ -134,7 +135,7 @@ class Cluster:
             **self.settings,
         }
         path = self.folder / "broker.conf"
-        path.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+        path.write_text(render({key: str(value) for key, value in values.items()}))
         return path
 
 

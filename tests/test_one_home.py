@@ -76,3 +76,21 @@ def test_files_are_replaced_in_one_place() -> None:
 def test_the_machines_own_address_is_found_in_one_place() -> None:
     found = [name(path) for path in MODULES if "SOCK_DGRAM" in path.read_text()]
     assert found == ["mqstore/own_address.py"], "use mqstore/own_address.py"
+
+
+def test_properties_of_messages_are_written_in_one_place() -> None:
+    found = [
+        f"{name(path)}:{line}"
+        for path in MODULES
+        for line, text in texts(path)
+        if {"\x01", "\x02"} & set(text) and name(path) != "mqstore/property_text.py"
+    ]
+    assert not found, f"use mqstore/property_text.py, or encode_properties: {found}"
+
+
+KEY_VALUE_LINES = re.compile(r"=\{\w+\}\\n")
+
+
+def test_properties_files_are_written_in_one_place() -> None:
+    found = [name(path) for path in MODULES if KEY_VALUE_LINES.search(path.read_text())]
+    assert not found, f"use render of mqstore/java_properties.py: {found}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 
 from mqserver.config.table import Table, Value, shown_of
-from mqserver.config.text import parse
+from mqstore.java_properties import parse
 from mqstore.lean import dataclass
 
 DEFAULT = "default"
