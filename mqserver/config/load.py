@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mqserver.config.table import Table, Value, shown_of
-from mqserver.config.text import parse
+from mqstore.java_properties import parse
 
 DEFAULT = "default"
 AnyPath = str | os.PathLike[str]
