@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mqclient.wire.codes import RequestCode
+from mqclient.wire.codes import OUR_CODES, RequestCode
 from mqserver.broker.table import PROCESSORS as BROKER
 from mqserver.guard import ACCOUNT_CODES, ADMIN_CODES
 from mqserver.names.processors import PROCESSORS as NAMES
@@ -96,7 +96,9 @@ def _table(rows: dict[int, str], native: dict[int, str], *, namesrv: bool) -> li
 
 
 def _tests(code: int, namesrv: bool) -> list[str]:
-    """The families that send this code to this server."""
+    """The families that send this code to this server; Java does not know ours."""
+    if code in OUR_CODES:
+        return ["mqstack's own"]
     return [
         family
         for family, cases in FAMILIES.items()

@@ -15,9 +15,6 @@ R = TypeVar("R")
 SLOW_FACTOR = 3
 """Statistics, and requests that a broker relays to a client, wait this many timeouts."""
 
-RETRY_PREFIX = "%RETRY%"
-DLQ_PREFIX = "%DLQ%"
-
 
 class Engine(Protocol):
     """The methods of the client's engine that Admin uses."""

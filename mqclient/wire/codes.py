@@ -147,6 +147,12 @@ class RequestCode(IntEnum):
     SET_MESSAGE_REQUEST_MODE = 401
 
 
+OUR_CODES: frozenset[RequestCode] = frozenset()
+"""Codes that no RocketMQ has. Their numbers are `OUR_CODE_MIN` to 32,767, the most that a ROCKETMQ
+header takes; the differential suite does not send them to Java."""
+OUR_CODE_MIN = 30_000
+
+
 class ResponseCode(IntEnum):
     """Codes of responses. 10 to 12 of a send mean: stored, but less durably than requested."""
 

@@ -1,13 +1,13 @@
 """Reads and writes a broker's topics as text, ten thousand at a time, in the compiled core."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mqclient.wire.bodies.base import BodyError
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.headers.base import all_named
 from mqstore import _core
-from mqstore.lean import dataclass
 
 Row = tuple[int, int, int, int]
 """A topic of one broker in a route: read queues, write queues, perm, system flag."""
