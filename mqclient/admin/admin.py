@@ -28,7 +28,7 @@ class Admin:
     namesrv: "host:port", several by ";" or as a list; else NAMESRV_ADDR; else 127.0.0.1:9876.
     timeout: seconds or timedelta for one answer. address_map: broker address as advertised to the
     address to use, for brokers behind NAT. access_key, secret_key, security_token: the account that
-    signs. tls: as for every client. engine: the client engine; None makes one.
+    signs. tls: as for every client. engine: what to send with, made when None.
 
     async with Admin("127.0.0.1:9876") as admin:
         print(await admin.topics.names())

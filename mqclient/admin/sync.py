@@ -112,7 +112,7 @@ class Admin(BlockingFace[AsyncAdmin]):
     namesrv: "host:port", several by ";" or as a list; else NAMESRV_ADDR; else 127.0.0.1:9876.
     timeout: seconds or timedelta for one answer. address_map: broker address as advertised to
     the address to use, for brokers behind NAT. access_key, secret_key, security_token: the
-    account that signs. tls: as for every client. engine: the client engine; None makes one.
+    account that signs. tls: as for every client. engine: what to send with, made when None.
 
         with Admin("127.0.0.1:9876") as admin:
             print(admin.topics.names())
