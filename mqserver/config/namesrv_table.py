@@ -34,6 +34,15 @@ NAMESRV = Table(
                 floor=10),
         Setting("brokerExpiry", 120_000, "a silent broker is dead after this", unit="ms",
                 floor=100),
+        Setting("brokerRegistrationMax", 10_000, "broker addresses, and brokers in clusters, from "
+                "which on no new one is registered; those that are known register again", floor=1,
+                online=True),
+        Setting("brokerIdMax", 100, "addresses of one broker name, master and slaves", floor=1,
+                online=True),
+        Setting("brokerTopicMax", 200_000, "topics of one broker name; more are left out of its "
+                "registrations", floor=1, online=True),
+        Setting("topicRouteMax", 2_000_000, "topics of all broker names, where a topic on two "
+                "brokers counts twice; more are left out of registrations", floor=1, online=True),
         Setting("workerThreads", 0, "threads of the compiled plane; 0: cores + 2", ceiling=1024),
         Setting("handoffThreads", 2, "Python threads", floor=1, ceiling=64),
         Setting("maxFrameBytes", 16 << 20, "largest frame taken", unit="bytes", floor=64 << 10,

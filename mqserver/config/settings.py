@@ -180,6 +180,10 @@ class NamesrvSettings(NamedTuple):
     registration_secret: str
     scan_not_active_broker_interval: int
     broker_expiry: int
+    broker_registration_max: int
+    broker_id_max: int
+    broker_topic_max: int
+    topic_route_max: int
     worker_threads: int
     handoff_threads: int
     max_frame_bytes: int

@@ -23,6 +23,7 @@ from mqserver.health import Health, address_of
 from mqserver.names.server import NameServer
 from mqserver.pair import Pair
 from mqserver.probe import Probe
+from mqserver.replies import Refused
 from tests.ports import free_port
 from tests.waiting import until
 
@@ -210,6 +211,11 @@ def test_a_name_servers_metrics(pair: Pair) -> None:
     assert read(pair.names.metrics_port, "/ready")[0] == 200
     found = figures(read(pair.names.metrics_port, "/metrics")[1])
     assert found["rocketmq_namesrv_topics"] > 0
+    pair.names.names.routes.bounds.check_ids("b", 99)
+    with pytest.raises(Refused):
+        pair.names.names.routes.bounds.check_ids("b", 100)
+    found = figures(read(pair.names.metrics_port, "/metrics")[1])
+    assert found['rocketmq_namesrv_bounds_reached_total{setting="brokerIdMax"}'] == 1
     assert found["rocketmq_namesrv_connections_refused_total"] == 0
     assert found['rocketmq_namesrv_requests_total{code="103",plane="python"}'] >= 1
 

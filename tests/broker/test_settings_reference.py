@@ -54,13 +54,14 @@ OURS = {
     # ours
     "aclWhiteListSkipsSignature", "adminAllowAddresses", "advertisedPort", "allocateStepBytes",
     "autoCreateGroupMax", "autoCreateTopicMax", "autoCreateTopicPerSecond", "bindAddress",
-    "brokerAllowAddresses", "brokerExpiry", "clientGroupMax", "clientQueueLockMax",
+    "brokerAllowAddresses", "brokerExpiry", "brokerIdMax", "brokerRegistrationMax",
+    "brokerTopicMax", "clientGroupMax", "clientQueueLockMax",
     "consumerOffsetMax", "damagePolicy", "dataPlane", "fastPortEnable", "handoffThreads", "logDir",
     "logFileBytes", "logFileCount", "logLevel", "maxConnections", "maxFilterBytes", "maxFrameBytes",
     "maxFrameSeconds", "maxHeaderBytes", "maxHeaderFields", "maxHeartbeatBytes",
     "maxLargeRequestBytes", "maxSubscriptionBytes", "maxUnfinishedFrameBytes", "metricsListen",
     "minFrameBytesPerSecond", "minFreeBytes", "queueLockMax", "registrationSecret",
-    "statsItemMax", "storeFileMode", "unknownGroupOffsetMax", "workerThreads",
+    "statsItemMax", "storeFileMode", "topicRouteMax", "unknownGroupOffsetMax", "workerThreads",
 }  # fmt: skip
 
 
