@@ -15,10 +15,10 @@ from benches.harness import ROOT, ProcessCost
 from mqclient.wire import calls
 from mqclient.wire.bodies.route import TopicRouteData
 from mqserver.probe import Probe
+from mqserver.testing import free_port
 from scripts.java_rocketmq import INTEROP, OPEN_FLAGS, VERSUS, Project, fetch
 from tests.interop.java_servers import prepare_home
 from tests.interop.processes import ServerProcess
-from tests.ports import free_triple
 
 AUTO_CREATE_TOPIC = "TBW102"
 BOOTED = "boot success"
@@ -144,14 +144,14 @@ class Ours(Cluster):
     name = "mqstack"
 
     def _start(self) -> None:
-        port = free_triple()
+        port = free_port()
         self.namesrv = f"127.0.0.1:{port}"
         serve = [sys.executable, "-c", "from mqserver.cli import main; main()"]
         local = ["--set", "bindAddress=127.0.0.1"]
         kv = ["--set", f"kvConfigPath={self.folder / 'kvConfig.json'}"]
         command = [*serve, "namesrv", "start", "--set", f"listenPort={port}", *local, *kv]
         self._run([*_INSTALLED, *command], port)
-        broker_port = free_triple()
+        broker_port = free_port()
         conf = self._broker_conf(broker_port)
         command = [*serve, "broker", "start", "-c", str(conf), *local]
         self._run([*_INSTALLED, *command], broker_port)
@@ -164,12 +164,12 @@ class Java(Cluster):
     project: Project = INTEROP
 
     def _start(self) -> None:
-        port = free_triple()
+        port = free_port()
         self.namesrv = f"127.0.0.1:{port}"
         conf = self.folder / "namesrv.conf"
         conf.write_text(f"listenPort={port}\n")
         self._run(self._java("namesrv.NamesrvStartup", conf, "-Xms256m", "-Xmx256m"), port)
-        broker_port = free_triple()
+        broker_port = free_port()
         self.settings = {**self.settings, "haListenPort": broker_port + 1}
         conf = self._broker_conf(broker_port)
         self._run(self._java("broker.BrokerStartup", conf, *HEAP), broker_port)

@@ -10,7 +10,7 @@ import subprocess
 
 from benches.harness import ROOT
 from benches.servers import Cluster
-from tests.ports import free_triple
+from mqserver.testing import free_port
 
 SOURCE = ROOT / "rust" / "examples" / "limit.rs"
 COMPILE = ("rustc", "-O", "--edition", "2024", "-C", "codegen-units=1")
@@ -27,7 +27,7 @@ class Limit(Cluster):
     def _start(self) -> None:
         program = self.folder / "limit"
         subprocess.run([*COMPILE, SOURCE, "-o", program], check=True)
-        port = free_triple()
+        port = free_port()
         self.namesrv = f"127.0.0.1:{port}"
         is_sync = self.settings.get("flushDiskType") == "SYNC_FLUSH"
         log = [str(self.folder / "log")] if is_sync else []

@@ -24,7 +24,7 @@ from mqserver.names.server import NameServer
 from mqserver.pair import Pair
 from mqserver.probe import Probe
 from mqserver.replies import Refused
-from tests.ports import free_port
+from mqserver.testing import free_port
 from tests.waiting import until
 
 LISTEN = {"metricsListen": "127.0.0.1:0", "listenPort": "0", "bindAddress": "127.0.0.1"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from mqserver.testing import free_port
 from scripts.java_rocketmq import OPEN_FLAGS, QUICK_START_FLAGS, class_path
-from tests.ports import free_triple
 
 from .conf import SMALL_STORE, broker_settings, write_conf
 from .processes import ServerProcess
@@ -50,7 +50,7 @@ class JavaNamesrv:
         settings: Mapping[str, object] | None = None,
         flags: tuple[str, ...] = (),
     ) -> None:
-        self.port = free_triple()
+        self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         values = {"listenPort": self.port, **(settings or {})}
         conf = write_conf(prepare_home(home) / "namesrv.conf", values)
@@ -80,7 +80,7 @@ class JavaBroker:
         settings: Mapping[str, object] | None = None,
         flags: tuple[str, ...] = (),
     ) -> None:
-        self.port = port or free_triple()
+        self.port = port or free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.name = name
         self.store = store or home / "store"

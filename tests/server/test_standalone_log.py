@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mqserver.testing import free_port
 from tests.interop.processes import ServerProcess
-from tests.ports import free_port
 
 
 @pytest.mark.parametrize("chosen", [False, True])
