@@ -63,7 +63,11 @@ class NameServer:
             ),
             kv=KeyValues(self.settings.kv_config_path),
             online=OnlineSettings(
-                loaded, namesrv_override(loaded), self._changed, namesrv_settings
+                loaded,
+                namesrv_override(loaded),
+                self._changed,
+                namesrv_settings,
+                lambda: time.time_ns() // 1_000_000,
             ),
             brokers=Guard("brokerAllowAddresses", self.settings.broker_allow_addresses),
             signatures=SignatureCheck(self.settings.registration_secret),

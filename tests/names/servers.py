@@ -40,7 +40,11 @@ class SocketlessNames:
             ),
             kv=KeyValues(folder / "kv.json"),
             online=OnlineSettings(
-                loaded, folder / "config/namesrv.properties", self._changed, namesrv_settings
+                loaded,
+                folder / "config/namesrv.properties",
+                self._changed,
+                namesrv_settings,
+                lambda: int(self.time * 1000),
             ),
             brokers=Guard("brokerAllowAddresses", frozen.broker_allow_addresses),
             signatures=SignatureCheck(frozen.registration_secret, lambda: int(self.time * 1000)),
