@@ -6,31 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mqserver.testing import free_port
-from scripts.java_rocketmq import OPEN_FLAGS, QUICK_START_FLAGS, class_path
+from scripts.java_rocketmq import OPEN_FLAGS, QUICK_START_FLAGS, class_path, prepare_home
+from scripts.server_process import ServerProcess
 
 from .conf import SMALL_STORE, broker_settings, write_conf
-from .processes import ServerProcess
 
 PATIENCE_FLAG = "-Dcom.rocketmq.remoting.client.connect.timeout=60000"
 """For a connection RocketMQ waits three seconds otherwise."""
-LOGBACK = """<configuration>
-  <appender name="file" class="ch.qos.logback.core.FileAppender">
-    <file>{file}</file>
-    <encoder><pattern>%d{{HH:mm:ss.SSS}} %-5level %logger{{20}} - %msg%n</pattern></encoder>
-  </appender>
-  <root level="INFO"><appender-ref ref="file"/></root>
-</configuration>
-"""
-
-
-def prepare_home(home: Path) -> Path:
-    """A rocketmq.home.dir whose logging stays inside it."""
-    conf = home / "conf"
-    conf.mkdir(parents=True, exist_ok=True)
-    for who in ("broker", "namesrv", "tools"):
-        text = LOGBACK.format(file=home / "logs" / f"{who}.log")
-        (conf / f"logback_{who}.xml").write_text(text)
-    return home
 
 
 def java_command(home: Path, main: str, *arguments: str, flags: tuple[str, ...] = ()) -> list[str]:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mqserver.testing import free_port
+from scripts.server_process import ServerProcess
 
 from .conf import SMALL_STORE, broker_settings, write_conf
-from .processes import ServerProcess
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -13,7 +13,7 @@ import pytest
 from mqclient.wire.frame import Frame
 from mqserver.probe import Probe
 from mqserver.testing import free_port
-from tests.interop.processes import ServerProcess
+from scripts.server_process import ServerProcess
 from tests.waiting import until
 
 OPEN_FILES = 256

@@ -19,7 +19,7 @@ from mqserver.config.namesrv_table import NAMESRV
 from mqserver.file_modes import use
 from mqserver.probe import Probe
 from mqserver.testing import free_port
-from tests.interop.processes import ServerProcess
+from scripts.server_process import ServerProcess
 
 
 def server(kind: str, umask: str, home: Path, settings: dict[str, str]) -> ServerProcess:

@@ -16,7 +16,7 @@ from mqclient.wire.frame import Frame
 from mqserver.broker.table import PROCESSORS
 from mqserver.probe import Probe
 from mqserver.testing import free_port
-from tests.interop.processes import ServerProcess
+from scripts.server_process import ServerProcess
 
 ROOT = Path(__file__).parent.parent.parent
 SERVING = ("mqserver/*.py", "mqserver/broker/**/*.py", "mqserver/names/**/*.py",

@@ -16,7 +16,7 @@ import pytest
 from mqserver.replies import Family, Response
 from mqserver.testing import free_port
 from mqstore import decode_messages
-from tests.interop.processes import ServerProcess
+from scripts.server_process import ServerProcess
 from tests.server.conftest import Servers
 from tests.server.native import pull_fields, send_fields
 from tests.server.raw import Raw, json_frame

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mqserver.testing import free_port
-from tests.interop.processes import ServerProcess
+from scripts.server_process import ServerProcess
 
 
 @pytest.mark.parametrize("chosen", [False, True])

@@ -20,7 +20,7 @@ from mqserver.config.settings import store_settings
 from mqserver.probe import Probe
 from mqserver.testing import free_port
 from mqstore import Settings, Store
-from tests.interop.processes import ServerProcess
+from scripts.server_process import ServerProcess
 
 FILE_BYTES = 64 << 10
 MESSAGES = 200
