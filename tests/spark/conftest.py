@@ -12,7 +12,6 @@ ROOT = Path(__file__).parent.parent.parent
 
 def pytest_itemcollected(item):
     """One worker runs them all; marked as collected, because xdist looks before other hooks."""
-    item.add_marker(pytest.mark.spark)
     item.add_marker(pytest.mark.timeout(600))
     item.add_marker(pytest.mark.xdist_group("spark"))
 
