@@ -15,7 +15,7 @@ from zlib import crc32
 from benches.cases import no_problems
 from benches.crowd import Crowd, Line, Shape, ask_all, topic_name
 from benches.harness import Report, command_line, mode_of, verdict
-from benches.servers import AUTO_CREATE_TOPIC, Ours
+from benches.servers import Ours
 from mqclient.cli.bench import run_produce
 from mqclient.wire import calls
 from mqclient.wire.bodies.topics import RegisterBrokerBody
@@ -24,6 +24,7 @@ from mqclient.wire.frame import Frame
 from mqclient.wire.headers.namesrv import RegisterBrokerRequestHeader
 from mqserver.probe import Probe
 from mqserver.running import allow_open_files
+from mqstore.names import AUTO_CREATE_TOPIC
 
 LARGE = Shape(connections=10_000, topics=10_000, queues_each=5, groups=1_000, holds=100_000)
 SMALL = Shape(connections=200, topics=200, queues_each=5, groups=20, holds=2_000)

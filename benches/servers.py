@@ -15,12 +15,13 @@ from benches.harness import ROOT, ProcessCost
 from mqclient.wire import calls
 from mqclient.wire.bodies.route import TopicRouteData
 from mqserver.probe import Probe
+from mqstore.java_properties import render
+from mqstore.names import AUTO_CREATE_TOPIC
 from scripts.java_rocketmq import INTEROP, OPEN_FLAGS, VERSUS, Project, fetch
 from tests.interop.java_servers import prepare_home
 from tests.interop.processes import ServerProcess
 from tests.ports import free_triple
 
-AUTO_CREATE_TOPIC = "TBW102"
 BOOTED = "boot success"
 BOOT_SECONDS_MAX = 60.0
 ROUTE_SECONDS_MAX = 60.0
@@ -134,7 +135,7 @@ class Cluster:
             **self.settings,
         }
         path = self.folder / "broker.conf"
-        path.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+        path.write_text(render({key: str(value) for key, value in values.items()}))
         return path
 
 

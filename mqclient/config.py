@@ -6,7 +6,6 @@ Durations are seconds, as float or timedelta; sizes are bytes. RocketMQ's defaul
 import ipaddress
 import os
 import re
-import socket
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -18,33 +17,18 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 from mqclient.tls import Tls
 from mqclient.wire.codes import SerializeType
+from mqstore import names
+from mqstore.own_address import own_address
 
 __all__ = ["ClientSettings", "ConsumerSettings", "ProducerSettings"]
 
 NAMESRV_DEFAULT = "127.0.0.1:9876"
-GROUP_LENGTH_MAX = 255
-TOPIC_LENGTH_MAX = 127
 BODY_BYTES_MAX = 4 * 1024 * 1024
-RETRY_PREFIX = "%RETRY%"
-DLQ_PREFIX = "%DLQ%"
-DEFAULT_TOPIC = "TBW102"
-INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 
 Duration = float | timedelta
 ConsumeFrom = Literal["latest", "earliest"] | datetime
 
 _ADDRESS_SERVER = re.compile(r"http://[^/\s;,]+/[^\s;,]*[^/\s;,]")
-_LEGAL_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
-_NOT_SENDABLE = frozenset(
-    (
-        "SCHEDULE_TOPIC_XXXX",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-    )
-)
 
 
 def seconds(duration: Duration, name: str = "timeout", floor: float = 0.0) -> float:
@@ -124,22 +108,22 @@ def read_address_map(text: str) -> dict[str, str]:
 
 def check_topic(topic: str) -> str:
     """Return a legal topic name; raises TypeError or ValueError naming the rule it breaks."""
-    return _check_name("topic", topic, TOPIC_LENGTH_MAX)
+    return _check_name("topic", topic, names.TOPIC_LENGTH_MAX)
 
 
 @lru_cache(1024)
 def check_sendable(topic: str) -> str:
     """Return a topic that users may send to; RocketMQ's own topics are refused."""
-    if topic in _NOT_SENDABLE:
+    if topic in names.NO_SENDING:
         raise ValueError(f"topic {topic!r} belongs to RocketMQ itself; send to another")
-    return _check_name("topic", topic, TOPIC_LENGTH_MAX)
+    return _check_name("topic", topic, names.TOPIC_LENGTH_MAX)
 
 
 def check_group(group: str) -> str:
     """Return a legal group name that is not one of Java's placeholders."""
-    if group in ("DEFAULT_PRODUCER", "DEFAULT_CONSUMER"):
+    if group in names.PLACEHOLDER_GROUPS:
         raise ValueError(f"group {group!r} is a placeholder; name your own")
-    return _check_name("group", group, GROUP_LENGTH_MAX)
+    return _check_name("group", group, names.GROUP_LENGTH_MAX)
 
 
 def _check_name(kind: str, name: str, length_max: int) -> str:
@@ -149,19 +133,9 @@ def _check_name(kind: str, name: str, length_max: int) -> str:
         raise ValueError(f"{kind} must not be blank")
     if len(name) > length_max:
         raise ValueError(f"{kind} has {len(name)} characters, at most {length_max} are allowed")
-    if not _LEGAL_NAME.fullmatch(name):
+    if not names.has_legal_characters(name):
         raise ValueError(f"{kind} {name!r} may hold only letters, digits and % | _ -")
     return name
-
-
-def _client_ip() -> str:
-    """The address of the interface that leads outside; 127.0.0.1 without a network."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # documentation network: no packet is sent
-        except OSError:
-            return "127.0.0.1"
-        return str(probe.getsockname()[0])
 
 
 def _instance_name() -> str:
@@ -256,7 +230,7 @@ class ClientSettings:
 
     def client_id(self) -> str:
         """Make the id under which brokers know this client; call it once per client."""
-        parts = [self.client_ip or _client_ip(), self.instance_name or _instance_name()]
+        parts = [self.client_ip or own_address(), self.instance_name or _instance_name()]
         return "@".join([*parts, self.unit_name] if self.unit_name else parts)
 
 
@@ -334,7 +308,7 @@ class ConsumerSettings:
             raise NotImplementedError(
                 "orderly consumption is not built yet; leave orderly out to consume concurrently"
             )
-        check_topic(RETRY_PREFIX + self.group)  # the retry topic must be legal too
+        check_topic(names.retry_topic(self.group))  # the retry topic must be legal too
         check_start(self.consume_from)
         if self.model not in ("clustering", "broadcasting"):
             raise ValueError(f"model {self.model!r} is neither 'clustering' nor 'broadcasting'")

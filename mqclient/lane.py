@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 from typing import Any
 
-from mqclient.config import DEFAULT_TOPIC, ProducerSettings
+from mqclient.config import ProducerSettings
 from mqclient.engine import Client
 from mqclient.errors import BrokerError, UnreachableError
 from mqclient.outgoing import Outgoing
@@ -12,6 +12,7 @@ from mqclient.template import Template
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import Frame
 from mqstore.message import MessageQueue
+from mqstore.names import AUTO_CREATE_TOPIC
 
 __all__ = ["Lane"]
 
@@ -45,7 +46,7 @@ class Lane:
         fields = (
             ("a", self._settings.group),
             ("b", queue.topic),
-            ("c", DEFAULT_TOPIC),
+            ("c", AUTO_CREATE_TOPIC),
             ("d", str(self._settings.default_topic_queues)),
             ("e", str(queue.queue_id)),
             ("f", None),  # sys_flag

@@ -7,14 +7,18 @@ import zlib
 from collections.abc import Sequence
 from functools import partial
 
-from mqclient.config import RETRY_PREFIX, ProducerSettings, check_sendable
+from mqclient.config import ProducerSettings, check_sendable
 from mqclient.wire.codes import MessageSysFlag
 from mqstore.message import Message, Outgoing, encode_batch, encode_properties, unique_id
+from mqstore.names import RETRY_PREFIX
+from mqstore.property_text import Pair, text_of
 
 __all__ = ["Outgoing", "prepare", "prepare_batch"]
 
 PROPERTIES_BYTES_MAX = 32767
 _PLAIN = {"WAIT": "true"}
+_PLAIN_TEXT = text_of([Pair("WAIT", "true"), Pair("UNIQ_KEY", "")])
+"""The properties of a message that has none of its own, up to its id."""
 _COMPRESSED = int(MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_ZLIB)
 
 
@@ -32,7 +36,7 @@ def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
     properties = message.properties
     if properties == _PLAIN:  # no tag, no key, no id yet: nothing to encode
         msg_id = unique_id()
-        text = f"WAIT\x01true\x02UNIQ_KEY\x01{msg_id}"
+        text = _PLAIN_TEXT + msg_id
     else:
         msg_id, text = _identified(properties)
     result = Outgoing(topic, body, text, msg_id, message.flag)
@@ -60,8 +64,8 @@ def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> Ou
         raise ValueError(f"a batch cannot be sent to the retry topic {first.topic!r}")
     body, ids = encode_batch(messages, partial(_check_item, first))
     _check_body(len(body), settings.body_bytes_max, "batch")
-    wait = "true" if first.wait_store_ok else "false"
-    return Outgoing(first.topic, body, f"WAIT\x01{wait}", ids, batch=True)
+    wait = Pair("WAIT", "true" if first.wait_store_ok else "false")
+    return Outgoing(first.topic, body, str(wait), ids, batch=True)
 
 
 def _identified(properties: dict[str, str]) -> tuple[str, str]:

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from mqclient import address_server
-from mqclient.config import DEFAULT_TOPIC, is_address_server
+from mqclient.config import is_address_server
 from mqclient.errors import BrokerError, ClientTimeout, NoRouteError, UnreachableError
 from mqclient.wire import calls
 from mqclient.wire.bodies.route import MASTER_ID, TopicRouteData
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.frame import Frame
 from mqstore.message import MessageQueue
+from mqstore.names import AUTO_CREATE_TOPIC
 
 __all__ = ["NameServers", "RouteTable", "TopicRoute"]
 
@@ -239,7 +240,7 @@ class RouteTable:
         if route is not None and not route.publish:
             route = await self.refresh(topic)  # perhaps a master is back
         if route is None:
-            template = await self.refresh(DEFAULT_TOPIC)
+            template = await self.refresh(AUTO_CREATE_TOPIC)
             if template is not None and template.publish:
                 route = _from_template(topic, template, queues_max)
                 self.table.setdefault(topic, route)

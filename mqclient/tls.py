@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypedDict, get_args
 
+from mqstore import java_properties
+
 __all__ = ["Tls", "read_tls", "tls_from_environment"]
 
 Verify = Literal["full", "ca", "none"]
@@ -91,7 +93,7 @@ def read_tls(path: str | os.PathLike[str]) -> Tls | None:
         text = file.read(FILE_BYTES_MAX + 1)
     if len(text) > FILE_BYTES_MAX:
         raise ValueError(f"{path} is over {FILE_BYTES_MAX} bytes: it is no tls.properties")
-    values = _properties(text.decode("utf-8", "replace"))
+    values = java_properties.read(text.decode("utf-8", "replace"))
 
     def is_on(key: str) -> bool:
         word = values.get(key, "true").lower()
@@ -109,12 +111,6 @@ def read_tls(path: str | os.PathLike[str]) -> Tls | None:
         key_file=values.get("tls.client.keyPath") or None,
         key_password=values.get("tls.client.keyPassword") or None,
     )
-
-
-def _properties(text: str) -> dict[str, str]:
-    lines = (line.strip() for line in text.splitlines())
-    pairs = (line.partition("=") for line in lines if line and line[0] not in "#!")
-    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def _checked(name: str, path: str | os.PathLike[str] | None) -> str | None:

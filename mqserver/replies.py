@@ -8,10 +8,9 @@ RocketMQ (reference: server.md 0.1), logged once where the hand-off threads call
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
-
-from mqstore.lean import dataclass
 
 
 class Request(Protocol):

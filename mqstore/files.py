@@ -1,4 +1,8 @@
-"""Files that are replaced as a whole, durably, or not at all."""
+"""Files that are replaced as a whole, durably, or not at all.
+
+Every file that Python replaces is written here: `StateFile` for the state of a store or a server,
+`replace` and `atomic_file` for all others.
+"""
 
 from __future__ import annotations
 
@@ -74,18 +78,18 @@ def replace(
     mode: permission bits of a new file, `new_file_mode()` unless given; a file that is replaced
     keeps its own. backup: keep what the file held in `{path}.bak`. Raises OSError.
     """
-    with whole(path, mode, backup) as file:
+    with atomic_file(path, mode, backup) as file:
         file.write(content)
 
 
 @contextmanager
-def whole(
+def atomic_file(
     path: str | os.PathLike[str],
     mode: int | None = None,
     backup: bool = False,
     temporary: str | None = None,
 ) -> Iterator[IO[bytes]]:
-    """A file to write that gets its name, durably, when the block ends without an exception.
+    """A new file that takes the name `path`, durably, when the block ends without an exception.
 
     mode, backup: see `replace`. temporary: its path until then, `{path}.tmp` unless given; what
     is there is removed. Raises OSError.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mqstore._codec import (
@@ -22,7 +23,6 @@ from mqstore._codec import (
 )
 from mqstore._codec import encode_batch as _encode_batch
 from mqstore._core import COLUMN_LAYOUTS, ColumnBuilder, damaged_records
-from mqstore.lean import dataclass
 
 __all__ = [
     "COLUMN_LAYOUTS",
@@ -348,7 +348,9 @@ class _Heads:
         if not self._prefix:
             import ipaddress
 
-            address = ipaddress.ip_address(_own_address()).packed
+            from mqstore.own_address import own_address
+
+            address = ipaddress.ip_address(own_address()).packed
             parts = address, struct.pack(">H", os.getpid() & 0xFFFF), os.urandom(4)
             self._prefix = b"".join(parts).hex().upper()
         if now_ms >= self._month_end_ms:
@@ -369,18 +371,6 @@ def _month_of(now_ms: int) -> tuple[int, int]:
     start = local.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     later = start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
     return int(start.timestamp() * 1000), int(later.timestamp() * 1000)
-
-
-def _own_address() -> str:
-    """This machine's address towards the world; loopback when it has none. Sends nothing."""
-    import socket
-
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # documentation network: never answers
-        except OSError:
-            return "127.0.0.1"
-        return str(probe.getsockname()[0])
 
 
 _heads = _Heads()

@@ -1,12 +1,11 @@
 """The store engine: appends messages, keeps queues and index, recovers after a crash."""
 
-import dataclasses
 import os
+from dataclasses import dataclass, field, fields
 from typing import Self, TypeVar
 
 from mqstore import _core, logs
 from mqstore._core import GetResult, PutResult, QueryResult, bloom_bits, check_sql
-from mqstore.lean import dataclass
 
 __all__ = ["GetResult", "PutResult", "QueryResult", "Settings", "Store", "bloom_bits", "check_sql"]
 
@@ -15,8 +14,8 @@ T = TypeVar("T")
 
 def _setting(default: T, key: str, unit: str = "") -> T:
     """A field with RocketMQ's key and its unit in the metadata."""
-    field: T = dataclasses.field(default=default, metadata={"key": key, "unit": unit})
-    return field
+    declared: T = field(default=default, metadata={"key": key, "unit": unit})
+    return declared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +26,8 @@ class Settings:
     RocketMQ has none). None for a file size adopts what the store has, else RocketMQ's
     default; a size that differs from the files found is refused with UnknownLayout.
 
-    >>> {f.name: f.metadata["key"] for f in dataclasses.fields(Settings)}["sync_flush"]
+    >>> from dataclasses import fields
+    >>> {f.name: f.metadata["key"] for f in fields(Settings)}["sync_flush"]
     'flushDiskType'
     """
 
@@ -124,7 +124,7 @@ class Settings:
 
     def as_dict(self) -> dict[str, object]:
         """Every field by name, as the compiled engine takes them."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 class Store(_core.Store):

@@ -11,6 +11,7 @@ from mqclient.errors import RocketMQError
 from mqclient.wire import calls
 from mqclient.wire.bodies.groups import BrokerStatsData, ConsumeStatsList
 from mqclient.wire.bodies.route import MASTER_ID, ClusterInfo
+from mqstore import java_properties
 
 
 class Brokers(Room):
@@ -73,13 +74,12 @@ class Brokers(Room):
     async def config(self, address: str) -> dict[str, str]:
         """A broker's configuration by RocketMQ's keys."""
         text = await self._channel.ask_broker(address, admin_calls.broker_config())
-        pairs = (line.partition("=") for line in text.splitlines() if not line.startswith("#"))
-        return {key.strip(): value.strip() for key, equals, value in pairs if equals}
+        return java_properties.read(text)
 
     async def update_config(self, address: str, changes: Mapping[str, str]) -> None:
         """Change keys of a running broker's configuration."""
-        text = "".join(f"{key}={value}\n" for key, value in changes.items())
-        await self._channel.ask_broker(address, admin_calls.update_broker_config(text))
+        call = admin_calls.update_broker_config(java_properties.render(changes))
+        await self._channel.ask_broker(address, call)
 
     def _names(self, known: ClusterInfo, cluster: str) -> list[str]:
         if cluster not in known.cluster_addr_table:

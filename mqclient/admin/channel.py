@@ -15,9 +15,6 @@ R = TypeVar("R")
 SLOW_FACTOR = 3
 """Statistics and questions that a broker relays to a client get this many timeouts."""
 
-RETRY_PREFIX = "%RETRY%"
-DLQ_PREFIX = "%DLQ%"
-
 
 class Engine(Protocol):
     """What Admin needs of the client's engine."""

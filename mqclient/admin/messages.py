@@ -7,7 +7,7 @@ from typing import Literal
 
 from mqclient.admin import calls as admin_calls
 from mqclient.admin.brokers import Brokers
-from mqclient.admin.channel import RETRY_PREFIX, Channel, Room
+from mqclient.admin.channel import Channel, Room
 from mqclient.admin.groups import Groups
 from mqclient.admin.offsets import Offsets
 from mqclient.admin.topics import Topics
@@ -24,6 +24,7 @@ from mqstore.message import (
     decode_reply,
     parse_offset_msg_id,
 )
+from mqstore.names import retry_topic
 
 TrackType = Literal[
     "CONSUMED",
@@ -97,7 +98,7 @@ class Messages(Room):
     ) -> ConsumeMessageDirectlyResult:
         """Let one member of a group consume a message now, without moving any offset."""
         call = admin_calls.consume_directly(group, client_id, message.offset_msg_id)
-        return await self._channel.ask_any(RETRY_PREFIX + group, call, slow=True)
+        return await self._channel.ask_any(retry_topic(group), call, slow=True)
 
     async def track(self, message: ReceivedMessage) -> list[MessageTrack]:
         """What became of a message in each group that reads its topic."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from mqclient.admin.channel import RETRY_PREFIX, R, Room
+from mqclient.admin.channel import R, Room
 from mqclient.errors import BrokerError, RocketMQError
 from mqclient.wire import calls
 from mqclient.wire.bodies.groups import ConsumeStats
 from mqclient.wire.calls import Call
 from mqclient.wire.codes import ResponseCode
 from mqstore.message import MessageQueue
+from mqstore.names import retry_topic
 
 
 class Offsets(Room):
@@ -21,7 +22,7 @@ class Offsets(Room):
         206 when it never committed an offset.
         """
         merged = ConsumeStats()
-        for address in await self._channel.addresses(RETRY_PREFIX + group):
+        for address in await self._channel.addresses(retry_topic(group)):
             call = calls.consume_stats(group, topic)
             stats = await self._channel.ask_broker(address, call, slow=True)
             merged.offset_table.update(stats.offset_table)

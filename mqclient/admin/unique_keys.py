@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from mqclient.admin.channel import DLQ_PREFIX, RETRY_PREFIX, Channel, reachable
+from mqclient.admin.channel import Channel, reachable
 from mqclient.errors import BrokerError, NoRouteError, RocketMQError
 from mqclient.wire import calls
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.pull import QueryMessageRequestHeader
 from mqstore.message import ReceivedMessage, decode_messages
+from mqstore.names import is_of_a_group
 
 __all__ = ["UniqueKeys"]
 
@@ -78,7 +79,7 @@ class UniqueKeys:
                     errors.append(error)
                     return []
 
-        own = {topic for topic in topics if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))}
+        own = {topic for topic in topics if not is_of_a_group(topic)}
         for group in (sorted(own), sorted(set(topics) - own)):
             found = [message for part in await asyncio.gather(*map(ask, group)) for message in part]
             if found:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any
 
-from mqclient.config import RETRY_PREFIX, ConsumerSettings
+from mqclient.config import ConsumerSettings
 from mqclient.consumer.context import ConsumeResult, Handler, is_async
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.retry import SendBack, original_topic
@@ -18,6 +18,7 @@ from mqclient.consumer.subscription import Subscription
 from mqclient.consumer.workers import ConsumeRequest, Workers
 from mqclient.offsets import MemoryOffsets
 from mqstore.message import ReceivedMessage
+from mqstore.names import RETRY_PREFIX
 
 __all__ = ["ConcurrentService"]
 

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Self, Unpack
 
 from mqclient.config import (
-    RETRY_PREFIX,
     ConsumerOptions,
     ConsumerSettings,
     Duration,
@@ -35,6 +34,7 @@ from mqclient.offsets import MemoryOffsets, RemoteOffsets
 from mqclient.signals import until_signal
 from mqclient.wire.bodies.heartbeat import ConsumerData
 from mqstore.message import MessageQueue
+from mqstore.names import RETRY_PREFIX, retry_topic
 
 __all__ = ["PushConsumer"]
 
@@ -100,7 +100,7 @@ class PushConsumer:
         client.set_consumer(self._consumer_data)
         self._closing: asyncio.Task[None] | None = None
         if clustering:
-            retry = RETRY_PREFIX + settings.group
+            retry = retry_topic(settings.group)
             self._subscriptions[retry] = tag_subscription(retry, "*", None)
 
     # --- life

@@ -21,11 +21,11 @@ from mqclient.errors import BrokerError, RocketMQError, UnreachableError
 from mqclient.wire import calls
 from mqclient.wire.codes import PullSysFlag
 from mqstore.message import MessageQueue, ReceivedMessage
+from mqstore.names import TOOLS_GROUP
 
-__all__ = ["TOOLS_GROUP", "TopicReader"]
+__all__ = ["TopicReader"]
 
 log = logging.getLogger(__name__)
-TOOLS_GROUP = "TOOLS_CONSUMER"
 _PULL_BATCH = 32
 _HOLD = 5.0
 _ANSWER_GRACE = 10.0

@@ -5,13 +5,7 @@ Rules: RocketMQ 4.9 `DefaultMQPushConsumerImpl.sendMessageBack`.
 
 import logging
 
-from mqclient.config import (
-    DLQ_PREFIX,
-    INNER_PRODUCER_GROUP,
-    RETRY_PREFIX,
-    ConsumerSettings,
-    ProducerSettings,
-)
+from mqclient.config import ConsumerSettings, ProducerSettings
 from mqclient.engine import Client
 from mqclient.errors import RocketMQError, UnreachableError
 from mqclient.outgoing import prepare
@@ -19,6 +13,7 @@ from mqclient.sender import Sender
 from mqclient.wire import calls
 from mqclient.wire.headers.send import ConsumerSendMsgBackRequestHeader
 from mqstore.message import Message, ReceivedMessage
+from mqstore.names import INNER_PRODUCER_GROUP, dead_letter_topic, retry_topic
 
 __all__ = ["SendBack", "original_topic"]
 
@@ -48,7 +43,7 @@ class SendBack:
     def fate(self, messages: list[ReceivedMessage], delay_level: int) -> str:
         """What becomes of messages given back, as the end of a log line."""
         dead = sum(self.is_last(message, delay_level) for message in messages)
-        queue = f"the dead-letter queue {DLQ_PREFIX}{self._group}"
+        queue = f"the dead-letter queue {dead_letter_topic(self._group)}"
         if dead == len(messages):
             return f"it goes to {queue}" if dead == 1 else f"they go to {queue}"
         again = "it will" if len(messages) == 1 else "they will"
@@ -90,7 +85,7 @@ class SendBack:
 
     def _copy(self, message: ReceivedMessage) -> Message:
         """The same message for the retry topic, with the properties the broker would have set."""
-        copy = Message(RETRY_PREFIX + self._group, message.body, flag=message.flag)
+        copy = Message(retry_topic(self._group), message.body, flag=message.flag)
         copy.properties = {
             **message.properties,
             "RETRY_TOPIC": original_topic(message),

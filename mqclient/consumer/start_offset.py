@@ -7,11 +7,12 @@ after the start begins at its minimum, so nothing sent to it is missed.
 import logging
 from datetime import datetime
 
-from mqclient.config import RETRY_PREFIX, ConsumerSettings
+from mqclient.config import ConsumerSettings
 from mqclient.engine import Client
 from mqclient.offsets import OFFSET_TIMEOUT, MemoryOffsets
 from mqclient.wire import calls
 from mqstore.message import MessageQueue
+from mqstore.names import RETRY_PREFIX
 
 __all__ = ["start_offset"]
 

@@ -7,8 +7,9 @@ from mqclient.config import check_topic
 from mqclient.consumer.context import Handler, is_async
 from mqclient.wire.bodies.heartbeat import SQL92, SUBSCRIBE_ALL, SubscriptionData
 from mqstore.message import MessageQueue
+from mqstore.names import tag_hash, tags_of
 
-__all__ = ["SqlFilter", "Subscription", "java_hash", "subscription_of", "tag_subscription"]
+__all__ = ["SqlFilter", "Subscription", "subscription_of", "tag_subscription"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +57,14 @@ def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Su
     if not isinstance(expression, str):
         raise TypeError(f"expression must be str, not {type(expression).__name__}")
     text = expression.strip() or SUBSCRIBE_ALL
-    if text == SUBSCRIBE_ALL:
-        tags: list[str] = []
-    else:
-        tags = list(dict.fromkeys(tag.strip() for tag in text.split("||") if tag.strip()))
-        if not tags:
-            raise ValueError(f"expression {expression!r} names no tag; use 'A || B' or '*'")
+    tags = list(dict.fromkeys(tags_of(text)))
+    if not tags and text != SUBSCRIBE_ALL:
+        raise ValueError(f"expression {expression!r} names no tag; use 'A || B' or '*'")
     data = SubscriptionData(
         topic=topic,
         sub_string=text,
         tags_set=tags,
-        code_set=[java_hash(tag) for tag in tags],
+        code_set=[tag_hash(tag) for tag in tags],
         sub_version=time.time_ns() // 1_000_000,
     )
     on_loop = handler is not None and is_async(handler)
@@ -90,12 +88,3 @@ def subscription_of(
         expression_type=SQL92,
     )
     return Subscription(data, handler, None, handler is not None and is_async(handler))
-
-
-def java_hash(text: str) -> int:
-    """Java's String.hashCode: over UTF-16 units, as a signed 32-bit number."""
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
-    return value - (1 << 32) if value >> 31 else value

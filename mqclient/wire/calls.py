@@ -6,6 +6,7 @@ offset = call.result(reply, address)        # BrokerError when the code is not o
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from mqclient.errors import BrokerError
@@ -30,7 +31,6 @@ from mqclient.wire.codes import RequestCode, ResponseCode
 from mqclient.wire.frame import Frame
 from mqclient.wire.headers import admin, clients, namesrv, offsets, pull, send
 from mqclient.wire.headers.base import Header
-from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
 
 R = TypeVar("R")

@@ -16,11 +16,10 @@ import json
 import json.encoder
 import struct
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from mqclient.wire.codes import VERSION_4_9_7, FrameFlag, LanguageCode, SerializeType
-from mqstore.lean import dataclass
 
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 """Largest frame, length word included, that RocketMQ accepts."""

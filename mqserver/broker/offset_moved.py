@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from mqclient.wire.headers.pull import PullMessageRequestHeader
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
-from mqstore import encode_properties, fastjson
+from mqstore import encode_properties, fastjson, names
 
 
 def note_moved(broker: BrokerContext, header: PullMessageRequestHeader, new_offset: int) -> None:

@@ -7,12 +7,11 @@ import time
 from mqclient.wire.bodies.topics import TopicConfig
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.send import SendMessageRequestHeader
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import FAQ, no_group, sending_forbidden
 from mqserver.broker.state.topics import FILE, WRITE, Template, shown
 from mqserver.replies import Refused, Request
-from mqstore import PutResult, ReceivedMessage, offset_msg_id
+from mqstore import PutResult, ReceivedMessage, names, offset_msg_id
 
 
 def region_and_trace(broker: BrokerContext) -> dict[str, str]:

@@ -13,6 +13,7 @@ from mqserver.config.log_table import LogSettings
 from mqserver.config.store_table import STORE_INERT, StoreSettings
 from mqserver.config.table import LATER, LONG_MAX, UNLISTED, Table, inert, ours, setting
 from mqserver.config.tls_table import ClientTlsSettings, ServerTlsSettings
+from mqstore import names
 
 _CPUS = os.cpu_count() or 1
 _POOL = "the compiled plane and a few hand-off threads serve all requests"
@@ -65,7 +66,7 @@ class BrokerSettings(StoreSettings, ListenerSettings):
         "the broker's topic is a template")
     trace_topic_enable: bool = setting("traceTopicEnable", False,
         "create the trace topic", important=True)
-    msg_trace_topic_name: str = setting("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC",
+    msg_trace_topic_name: str = setting("msgTraceTopicName", names.TRACE_TOPIC,
         "the trace topic", important=True)
     trace_on: bool = setting("traceOn", True, "told to producers as TRACE_ON", online=True)
     reject_transaction_message: bool = setting("rejectTransactionMessage", False,

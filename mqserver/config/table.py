@@ -7,10 +7,9 @@ objects of the servers, `docs/settings.md` and the comparison with RocketMQ are 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar, cast
-
-from mqstore.lean import dataclass
 
 Value = bool | int | float | str
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.registration import Row
 from mqclient.wire.bodies.route import PERM_WRITE, BrokerData, ClusterInfo
-from mqstore.lean import dataclass
 
 log = logging.getLogger("mqserver.names")
 MASTER = 0

@@ -9,6 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mqstore.message import DecodeError, ReceivedMessage, decode_messages
+from mqstore.names import (
+    AUTO_CREATE_TOPIC,
+    CHECK_MAX_TIME_TOPIC,
+    INNER_PREFIX,
+    OFFSET_MOVED_TOPIC,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+)
 from mqstore.offline import state
 from mqstore.offline.formats import Writer, format_of, whole_file, writer_of
 from mqstore.offline.reader import StoreReader
@@ -16,11 +24,10 @@ from mqstore.offline.walk import Gap, Wanted
 
 __all__ = ["ExportReport", "export"]
 
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 _PREPARED, _ROLLBACK, _TRANSACTION_TYPE = 0x4, 0xC, 0xC
 _COMPRESSED = 0x1
-_OWN_PREFIXES = ("RMQ_SYS_", "%RETRY%")
-_OWN_TOPICS = frozenset({"OFFSET_MOVED_EVENT", "TBW102", "TRANS_CHECK_MAX_TIME_TOPIC"})
+_OWN_PREFIXES = (INNER_PREFIX, RETRY_PREFIX)
+_OWN_TOPICS = frozenset({OFFSET_MOVED_TOPIC, AUTO_CREATE_TOPIC, CHECK_MAX_TIME_TOPIC})
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from mqstore.files import whole
+from mqstore.files import atomic_file
 from mqstore.message import COLUMN_LAYOUTS, ReceivedMessage, decode_messages
 from mqstore.offline.made import json_lines
 from mqstore.offline.rows import message_row
@@ -63,7 +63,7 @@ def format_of(path: Path, chosen: str | None = None) -> str:
 
 @contextmanager
 def whole_file(path: Path, replace: bool) -> Iterator[IO[bytes]]:
-    """A file to write that gets its name, durably, when the block ends without an exception.
+    """A new file that takes the name `path`, durably, when the block ends without an exception.
 
     It is the user's: the umask says who may read it. Raises FileExistsError when there is one
     already and it may not be replaced.
@@ -75,7 +75,7 @@ def whole_file(path: Path, replace: bool) -> Iterator[IO[bytes]]:
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such directory", str(path.parent))
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with whole(path, mode=0o666, temporary=str(part)) as file:
+    with atomic_file(path, mode=0o666, temporary=str(part)) as file:
         yield file
 
 

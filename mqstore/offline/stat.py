@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mqstore.names import LIGHT_PREFIX
 from mqstore.offline import state
 from mqstore.offline.report import Checkpoint, Condition, Layout
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["PartSize", "StoreStat", "take_stat"]
 
 PARTS = ("commitlog", "consumequeue", "consumequeue_ext", "index")
-LMQ_PREFIX = "%LMQ%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,6 @@ def _broker_conf(root: Path, layout: Layout, topics: set[str]) -> dict[str, str]
     if extended is not None:
         settings["enableConsumeQueueExt"] = "true"
         settings["mappedFileSizeConsumeQueueExt"] = str(extended.stat().st_size)
-    if any(topic.startswith(LMQ_PREFIX) for topic in topics):
+    if any(topic.startswith(LIGHT_PREFIX) for topic in topics):
         settings |= {"enableLmq": "true", "enableMultiDispatch": "true"}
     return settings

@@ -63,10 +63,13 @@ def use(pair: Pair) -> None:
         probe.call(Frame(34, {}, json.dumps(body).encode()))
         fields = {"consumerGroup": "g", "topic": "Watched", "queueId": "0", "commitOffset": "1"}
         probe.call(Frame(15, fields))
-        while json.loads(probe.call(Frame(28)).body)["table"]["dispatchBehindBytes"] != "0":
-            pass
+        assert until(lambda: _is_dispatched(probe))
         fields |= {"queueOffset": "0", "maxMsgNums": "2", "sysFlag": "4", "subVersion": "0"}
         assert probe.call(Frame(11, {**fields, "suspendTimeoutMillis": "0"})).code == 0
+
+
+def _is_dispatched(probe: Probe) -> bool:
+    return bool(json.loads(probe.call(Frame(28)).body)["table"]["dispatchBehindBytes"] == "0")
 
 
 def test_what_was_refused_is_counted_by_its_setting_and_made_up_names_have_no_row(

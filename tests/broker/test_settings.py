@@ -22,9 +22,9 @@ from mqserver.config.settings import (
     store_settings,
 )
 from mqserver.config.table import Group
-from mqserver.config.text import Entry, parse, render
 from mqserver.replies import Refused
 from mqstore import Settings
+from mqstore.java_properties import Entry, parse, render
 
 
 def broker(tmp_path: Path, text: str = "", **flags: str) -> Loaded:
@@ -54,9 +54,12 @@ def test_line_numbers_are_those_of_the_first_line() -> None:
     assert parse("# c\na=1\\\n2\n\nb=3") == [Entry("a", "12", 2), Entry("b", "3", 5)]
 
 
-@pytest.mark.parametrize("value", ["plain", " lead", "a\\b", "two\nlines", "x=y:z #!"])
-def test_rendered_text_reads_back(value: str) -> None:
-    assert parse(render({"key": value})) == [Entry("key", value, 1)]
+@pytest.mark.parametrize(
+    "text", ["plain", " lead", "a\\b", "two\nlines", "x=y:z #!", "#x", "a b", "a\u2028b\x0bc"]
+)
+def test_rendered_text_reads_back(text: str) -> None:
+    assert parse(render({"key": text})) == [Entry("key", text, 1)]
+    assert parse(render({text: "value"})) == [Entry(text, "value", 1)]
 
 
 GROUPS = (BrokerSettings, NamesrvSettings, ServerTlsSettings, ClientTlsSettings, LogSettings)

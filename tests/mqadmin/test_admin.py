@@ -28,6 +28,7 @@ from mqclient.wire.bodies.topics import (
     TopicOffset,
     TopicStatsTable,
 )
+from mqstore import java_properties
 from mqstore.message import MessageQueue
 
 T = TypeVar("T")
@@ -227,6 +228,19 @@ async def test_configuration_of_a_broker_is_read_and_changed() -> None:
     }
     await run(engine, lambda admin: admin.brokers.update_config(A, {"flushDiskType": "SYNC_FLUSH"}))
     assert engine.brokers_asked(RequestCode.UPDATE_BROKER_CONFIG) == [A]
+
+
+async def test_a_changed_value_reads_back_as_it_was_given() -> None:
+    bodies: list[bytes] = []
+
+    def take(_address: str, request: Frame) -> Frame:
+        bodies.append(request.body)
+        return request.reply(ResponseCode.SUCCESS, body=b"")
+
+    engine = TwoBrokers(UPDATE_BROKER_CONFIG=take)
+    changes = {"msgPath": " C:\\logs\nlistenPort=1"}
+    await run(engine, lambda admin: admin.brokers.update_config(A, changes))
+    assert java_properties.read(bodies[0].decode()) == changes, "and sets no other key"
 
 
 async def test_brokers_have_names_and_figures() -> None:

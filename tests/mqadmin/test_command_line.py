@@ -2,63 +2,89 @@
 
 from __future__ import annotations
 
+import pkgutil
+from importlib import import_module
+
 import pytest
 
 from mqclient.admin import Admin
 from mqclient.admin.versions import VERSION_NAMES, version_name
-from mqclient.mqadmin import catalogue, main
-from mqclient.mqadmin.catalogue import BUILT, DESCRIPTIONS, OURS
-from mqclient.mqadmin.command import Arguments, Command
-from mqclient.mqadmin.java_text import fixed, hash_order, java_hash, java_map
+from mqclient.mqadmin import catalogue, commands, main
+from mqclient.mqadmin.command import Arguments, Command, Option
+from mqclient.mqadmin.java_text import fixed, hash_order, java_map
 from mqclient.mqadmin.render import Report
+from mqstore.names import java_hash
 
 from .golden import GOLDEN, text
 
 CATALOGUE = "mqclient/mqadmin/catalogue.py"
-HELP_BLOCKS = dict(
-    block.split("\n", 1)
-    for block in (GOLDEN / "help-commands.txt").read_text().split("$ mqadmin help ")[1:]
-)
+HELP = GOLDEN / "help-commands.txt"
+HELP_BLOCKS = dict(block.split("\n", 1) for block in HELP.read_text().split("$ mqadmin help ")[1:])
 
 
 @pytest.mark.parametrize("words", [[], ["help"], ["-h"]])
-def test_without_a_command_all_of_rocketmqs_are_listed(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_without_a_command_all_commands_are_listed(
+    words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(catalogue, "OURS", ())
     assert main(words) == 0
     assert capsys.readouterr().out == text("help")
 
 
-@pytest.mark.parametrize("command", BUILT.values(), ids=lambda command: command.name)
-def test_help_is_java_s(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", command.name]) == 0
-    output = capsys.readouterr().out
-    assert "--output" in output
-    if command in OURS:
-        assert command.name not in DESCRIPTIONS, f"{CATALOGUE}: {command.name} is RocketMQ's"
-        return
-    assert command.name in DESCRIPTIONS, f"{CATALOGUE}: RocketMQ has no {command.name}: into OURS"
-    assert output.startswith(HELP_BLOCKS[command.name].rstrip("\n") + "\n")
-    assert command.description == DESCRIPTIONS[command.name], CATALOGUE
+def commands_in_modules() -> dict[str, Command]:
+    """Every command that a module of `commands/` defines, with the module's file."""
+    return {
+        f"mqclient/mqadmin/commands/{module.name}.py: {name}": value
+        for module in pkgutil.iter_modules(commands.__path__)
+        for name, value in vars(import_module(f"{commands.__name__}.{module.name}")).items()
+        if isinstance(value, Command)
+    }
 
 
-def test_a_command_of_our_own_is_listed_after_rocketmqs_and_found(
+def test_every_command_is_in_the_catalogue() -> None:
+    listed = [*catalogue.BUILT.values(), *catalogue.OWN.values()]
+    for where, command in commands_in_modules().items():
+        assert command in listed, f"{where}: add it to BUILT or OWN of {CATALOGUE}"
+
+
+def test_the_catalogue_knows_rocketmqs_commands_from_ours() -> None:
+    known = {name.lower() for name in catalogue.DESCRIPTIONS} | set(catalogue.ALIASES)
+    for name, command in catalogue.BUILT.items():
+        assert name in known, (
+            f"RocketMQ has no command {command.name}: list it in OWN of {CATALOGUE}"
+        )
+    for name, command in catalogue.OWN.items():
+        assert name not in known, f"RocketMQ has {command.name}: list it in BUILT of {CATALOGUE}"
+
+
+def test_a_command_that_rocketmq_lacks(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def run(admin: Admin, arguments: Arguments) -> Report:
-        raise AssertionError("only its help is asked for")
+    async def run(_admin: Admin, arguments: Arguments) -> Report:
+        return Report([{"word": arguments.required("word")}], lambda: "said")
 
-    own = Command("mendIndex", "Make an index anew", run)
-    monkeypatch.setattr(catalogue, "OURS", (own,))
-    monkeypatch.setitem(BUILT, "mendindex", own)
+    options = [Option("w", "word", "What to say", required=True)]
+    own = Command("sayWord", "Say a word", run, options)
+    monkeypatch.setitem(catalogue.OWN, "sayword", own)
     assert main([]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    place = lines.index("Commands that only mqstack has:")
-    assert lines[place + 1] == "   mendIndex            Make an index anew"
-    assert lines[: place - 1] == text("help").splitlines()[: place - 1]
-    assert main(["help", "MENDINDEX"]) == 0
-    assert capsys.readouterr().out.startswith("usage: mqadmin mendIndex ")
+    ours = "\nCommands that RocketMQ does not have:\n   sayWord              Say a word\n"
+    assert ours in capsys.readouterr().out
+    assert main(["help", "SAYWORD"]) == 0
+    assert capsys.readouterr().out.startswith("usage: mqadmin sayWord [-h] [-n <arg>] -w <arg>\n")
+    assert main(["sayword", "-n", "127.0.0.1:1", "-w", "hello", "--output", "jsonl"]) == 0
+    assert capsys.readouterr().out == '{"word": "hello"}\n'
+
+
+@pytest.mark.parametrize("name", sorted(command.name for command in catalogue.BUILT.values()))
+def test_help_is_java_s(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", name]) == 0
+    output = capsys.readouterr().out
+    assert name in HELP_BLOCKS, f"record RocketMQ's help of {name} in {HELP}"
+    assert output.startswith(HELP_BLOCKS[name].rstrip("\n") + "\n")
+    assert "--output" in output
+    described = catalogue.DESCRIPTIONS[name]
+    assert catalogue.BUILT[name.lower()].description == described, (
+        f"see DESCRIPTIONS of {CATALOGUE}"
+    )
 
 
 def test_names_are_not_case_sensitive(capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +97,10 @@ def test_an_unknown_command_is_said_in_java_s_words(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == text("unknown-command")
 
 
-@pytest.mark.parametrize("name", sorted(set(DESCRIPTIONS) - {c.name for c in BUILT.values()}))
+NOT_BUILT = set(catalogue.DESCRIPTIONS) - {command.name for command in catalogue.BUILT.values()}
+
+
+@pytest.mark.parametrize("name", sorted(NOT_BUILT))
 def test_commands_that_are_not_built_say_so(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name, "-n", "127.0.0.1:1"]) == 2
     assert "not built yet" in capsys.readouterr().err

@@ -1,10 +1,9 @@
 """The file of consumer filters, consumerFilter.json (store.md 1)."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.headers.base import Int32, Name
-from mqstore.lean import dataclass
 
 
 @dataclass

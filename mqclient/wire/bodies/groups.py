@@ -1,12 +1,11 @@
 """Bodies about groups: configuration, connections, consumption."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.heartbeat import SubscriptionData
 from mqclient.wire.headers.base import Int32, Name
-from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
 
 

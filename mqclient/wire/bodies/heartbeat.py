@@ -1,10 +1,9 @@
 """Bodies that clients send about themselves: heartbeat, subscriptions."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.headers.base import Int32, Name
-from mqstore.lean import dataclass
 
 SUBSCRIBE_ALL = "*"
 """The tag expression that takes every message."""

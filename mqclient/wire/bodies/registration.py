@@ -1,13 +1,13 @@
 """A broker's topics as text and back, ten thousand at a time, by the compiled core."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mqclient.wire.bodies.base import BodyError
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.headers.base import all_named
 from mqstore import _core
-from mqstore.lean import dataclass
 
 Row = tuple[int, int, int, int]
 """What a route says of a topic on one broker: read queues, write queues, perm, system flag."""

@@ -1,10 +1,9 @@
 """Bodies of the NameServer: routes, clusters."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.headers.base import Int32, Name
-from mqstore.lean import dataclass
 
 PERM_PRIORITY, PERM_READ, PERM_WRITE, PERM_INHERIT = 8, 4, 2, 1
 """Bits of a topic's perm."""

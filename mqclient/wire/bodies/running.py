@@ -1,11 +1,10 @@
 """Bodies about what a consumer does right now, and about queue contents."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.bodies.heartbeat import SubscriptionData
 from mqclient.wire.headers.base import Int32, Name
-from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
 
 

@@ -1,7 +1,7 @@
 """Bodies about topics: configuration, registration at a NameServer, statistics."""
 
 import struct
-from dataclasses import field
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Self
 
@@ -10,7 +10,6 @@ from mqclient.wire.bodies.base import Body, BodyError, fastjson_text
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.headers.base import Int32, Name, java_number, named
 from mqstore import fastjson
-from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
 
 _INT32 = struct.Struct(">i")

@@ -8,7 +8,7 @@ names are RocketMQ's.
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import (
     Annotated,
     Any,
@@ -20,7 +20,7 @@ from typing import (
     get_args,
 )
 
-from mqstore.lean import dataclass
+from mqstore import names
 
 _T = TypeVar("_T")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -31,8 +31,8 @@ Int32 = Annotated[int, "Java int"]
 """A number that Java keeps in 32 bits: a queue, a permission, a count, flags."""
 Name = Annotated[str, "name"]
 """The name of a topic, group, client, broker or cluster, or an address: see `named`."""
-NAME_LENGTH_MAX = 255 + len("%RETRY%")
-"""Characters: RocketMQ's longest group has 255, and its retry topic a prefix."""
+NAME_LENGTH_MAX = names.GROUP_LENGTH_MAX + len(names.RETRY_PREFIX)
+"""Characters of the longest retry topic."""
 
 
 class HeaderError(ValueError):

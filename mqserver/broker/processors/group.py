@@ -20,14 +20,13 @@ from mqclient.wire.headers.admin import (
     TopicRequestHeader,
 )
 from mqclient.wire.headers.clients import ConsumerGroupRequestHeader, ProducerGroupRequestHeader
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import system_error
 from mqserver.broker.state.groups import FILE
 from mqserver.broker.state.members import language_name
 from mqserver.broker.state.topics import QUEUES_MAX
 from mqserver.replies import Reply, Request, Response
-from mqstore import MessageQueue
+from mqstore import MessageQueue, names
 
 
 def create_group(broker: BrokerContext, request: Request) -> Reply:

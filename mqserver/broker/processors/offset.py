@@ -19,12 +19,11 @@ from mqclient.wire.headers.offsets import (
     TimestampResponseHeader,
     UpdateConsumerOffsetRequestHeader,
 )
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import no_group, system_error
 from mqserver.broker.state.topics import shown
 from mqserver.replies import Reply, Request, Response
-from mqstore import MessageQueue
+from mqstore import MessageQueue, names
 
 _DELAY_KEY = "scheduleMessageOffset_"
 

@@ -10,11 +10,10 @@ from dataclasses import replace
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from mqclient.wire.codes import ResponseCode
-from mqserver.broker import topic_names as names
 from mqserver.broker.state.bounds import Bounds
 from mqserver.broker.state.topics import OURSELVES
 from mqserver.plane import Tables
-from mqstore import fastjson
+from mqstore import fastjson, names
 
 log = logging.getLogger("mqserver.broker")
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqclient.wire.codes import ResponseCode
-from mqserver.broker import topic_names as names
 from mqserver.broker.state.bounds import Bounds
 from mqserver.broker.state.reading import QUEUES_MAX as QUEUES_MAX
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Tables
-from mqstore import fastjson
-from mqstore.lean import dataclass
+from mqstore import fastjson, names
 
 log = logging.getLogger("mqserver.broker")
 
