@@ -65,7 +65,7 @@ def test_a_command_that_rocketmq_lacks(
 
     options = [Option("w", "word", "What to say", required=True)]
     own = Command("sayWord", "Say a word", run, options)
-    monkeypatch.setitem(catalogue.OWN, "sayword", own)
+    monkeypatch.setattr(catalogue, "OWN", {"sayword": own})
     assert main([]) == 0
     ours = "\nCommands that RocketMQ does not have:\n   sayWord              Say a word\n"
     assert ours in capsys.readouterr().out
