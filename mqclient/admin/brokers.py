@@ -81,10 +81,6 @@ class Brokers(Room):
         call = admin_calls.update_broker_config(java_properties.render(changes))
         await self._channel.ask_broker(address, call)
 
-    async def count_topics(self, address: str) -> int:
-        """How many topics a broker has."""
-        return await self._channel.ask_broker(address, admin_calls.count_topics())
-
     def _names(self, known: ClusterInfo, cluster: str) -> list[str]:
         if cluster not in known.cluster_addr_table:
             there = ", ".join(sorted(known.cluster_addr_table)) or "none"

@@ -136,8 +136,3 @@ def acl_config() -> Call[AclConfig]:
     """All accounts and white lists; no answer while access control is off."""
     request = Frame(int(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG))
     return Call(request, lambda reply: AclConfig.from_json(reply.body or b"{}"))
-
-
-def count_topics() -> Call[int]:
-    """How many topics a broker has."""
-    return Call(Frame(int(RequestCode.COUNT_TOPICS)), lambda reply: int(reply.fields["count"]))

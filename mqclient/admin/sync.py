@@ -61,7 +61,6 @@ class Brokers(BlockingRoom):
     consume_stats = _blocking(brokers.Brokers.consume_stats)
     config = _blocking(brokers.Brokers.config)
     update_config = _blocking(brokers.Brokers.update_config)
-    count_topics = _blocking(brokers.Brokers.count_topics)
 
 
 class Topics(BlockingRoom):

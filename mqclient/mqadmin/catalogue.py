@@ -20,7 +20,6 @@ from mqclient.mqadmin.commands.broker_consume_stats import BROKER_CONSUME_STATS
 from mqclient.mqadmin.commands.broker_status import BROKER_STATUS
 from mqclient.mqadmin.commands.cluster_list import CLUSTER_LIST
 from mqclient.mqadmin.commands.consumer_progress import CONSUMER_PROGRESS
-from mqclient.mqadmin.commands.count_topics import COUNT_TOPICS
 from mqclient.mqadmin.commands.query_msg_by_id import QUERY_MSG_BY_ID
 from mqclient.mqadmin.commands.stats_all import STATS_ALL
 from mqclient.mqadmin.commands.topic_list import TOPIC_LIST
@@ -48,7 +47,7 @@ BUILT: dict[str, Command] = {
 }
 """RocketMQ's commands that work, by lower-case name."""
 
-OWN: dict[str, Command] = {"counttopics": COUNT_TOPICS}
+OWN: dict[str, Command] = {}
 """Commands that RocketMQ lacks, by lower-case name. Their own texts are their descriptions."""
 
 DESCRIPTIONS: dict[str, str] = {

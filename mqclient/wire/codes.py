@@ -46,7 +46,6 @@ class FrameFlag(IntFlag):
 class RequestCode(IntEnum):
     """What a request asks for."""
 
-    COUNT_TOPICS = 30_000
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
     QUERY_MESSAGE = 12
@@ -148,7 +147,7 @@ class RequestCode(IntEnum):
     SET_MESSAGE_REQUEST_MODE = 401
 
 
-OUR_CODES: frozenset[RequestCode] = frozenset({RequestCode.COUNT_TOPICS})
+OUR_CODES: frozenset[RequestCode] = frozenset()
 """Codes that no RocketMQ has. Their numbers are `OUR_CODE_MIN` to 32,767, the most that a ROCKETMQ
 header takes; the differential suite does not send them to Java."""
 OUR_CODE_MIN = 30_000

@@ -52,7 +52,6 @@ PROCESSORS: dict[int, tuple[str, str]] = {
     Code.UNLOCK_BATCH_MQ: ("consumer", "lock.unlock"),
     Code.UPDATE_AND_CREATE_TOPIC: ("admin", "topic.create_topic"),
     Code.GET_ALL_TOPIC_CONFIG: ("admin", "topic.all_topics"),
-    Code.COUNT_TOPICS: ("admin", "topic.count_topics"),
     Code.GET_TOPIC_STATS_INFO: ("admin", "topic.topic_stats"),
     Code.DELETE_TOPIC_IN_BROKER: ("admin", "topic.delete_topic"),
     Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: ("admin", "topic.system_topics"),

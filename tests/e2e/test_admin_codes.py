@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqclient.admin.sync import Admin
 from mqclient.wire.bodies.groups import ConsumeStatsList, ProducerTableInfo
 from mqclient.wire.bodies.offsets import (
     ConsumerOffsetSerializeWrapper,
@@ -148,12 +147,3 @@ def test_delay_progress_is_shown(mq: Standalone, probe: Probe) -> None:
         )
 
     assert until(lambda: shown() > 0)
-
-
-def test_topics_are_counted(mq: Standalone) -> None:
-    topic = mq.topic()
-    with Admin(mq.namesrv) as admin:
-        assert admin.brokers.count_topics(mq.broker_address) == len(
-            admin.topics.configs(mq.broker_address)
-        )
-        assert topic in admin.topics.configs(mq.broker_address)

@@ -92,8 +92,3 @@ def topic_stats(broker: BrokerContext, request: Request) -> Reply:
         last_ms = store.store_time_at(topic, queue_id, high - 1) if high > 0 else 0
         rows[MessageQueue(topic, name, queue_id)] = TopicOffset(low, high, last_ms)
     return Response(body=TopicStatsTable(rows).to_json())
-
-
-def count_topics(broker: BrokerContext, request: Request) -> Reply:
-    """COUNT_TOPICS (30000): how many topics there are."""
-    return Response(fields={"count": str(len(broker.topics.wrapper().topic_config_table))})
