@@ -48,7 +48,6 @@ class BrokerSettings(StoreSettings, ListenerSettings):
         "without namesrvAddr, ask an HTTP address server every two minutes", important=True)
     rocketmq_home: str = setting("rocketmqHome", "",
         "RocketMQ's home: access files are in conf/ below it")
-    notice_text: str = ours("noticeText", "", "shown in the runtime figures", online=True)
     region_id: str = setting("regionId", "DefaultRegion",
         "told to producers as MSG_REGION", online=True)
 
@@ -69,7 +68,6 @@ class BrokerSettings(StoreSettings, ListenerSettings):
         "create the trace topic", important=True)
     msg_trace_topic_name: str = setting("msgTraceTopicName", names.TRACE_TOPIC,
         "the trace topic", important=True)
-    high_speed_mode: bool = setting("highSpeedMode", False, "one more line of runtime figures")
     trace_on: bool = setting("traceOn", True, "told to producers as TRACE_ON", online=True)
     reject_transaction_message: bool = setting("rejectTransactionMessage", False,
         "refuse half messages", online=True, important=True)
@@ -234,6 +232,7 @@ _INERT = (
     inert("maxDelayTime", 40, "unused by RocketMQ too"),
     inert("isolateLogEnable", False, "unused by RocketMQ too"),
     inert("transferMsgByHeap", True, "messages are always copied once, to the socket"),
+    inert("highSpeedMode", False, "unused by RocketMQ too"),
     inert("filterServerNums", 0, "filter servers are gone since 4.9"),
     inert("messageStorePlugIn", "", "there is no JVM to load it"),
     inert("commercialEnable", True, _COMMERCIAL),

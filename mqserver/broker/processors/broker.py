@@ -40,8 +40,6 @@ def runtime_info(broker: BrokerContext, request: Request) -> Reply:
         "bootTimestamp": str(broker.boot_ms),
         "runtime": _elapsed(broker.now_ms() - broker.boot_ms),
         **_queues(broker),
-        "notice": settings.notice_text,
-        "highSpeed": str(settings.high_speed_mode),
         "startAcceptSendRequestTimeStamp": str(settings.start_accept_send_request_time_stamp),
         "commitLogDirCapacity": _capacity(settings.store_path_root_dir),
         **figures,
