@@ -14,9 +14,11 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: format wheel bench bench-all bench-smoke optimised soak clean
 
 $(VENV)/.tools: pyproject.toml
+	@command -v cargo >/dev/null || { echo "there is no cargo: install Rust, https://rustup.rs" >&2; exit 1; }
+	@command -v cc >/dev/null || { echo "there is no C compiler; on Debian: apt-get install gcc libc6-dev" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=24'
-	$(BIN)/python -m pip install --quiet $$($(PYTHON) -c "$(BUILD_NEEDS)")
+	$(BIN)/python -m pip install --quiet $$($(PYTHON) -c "$(BUILD_NEEDS)") 'build>=1.2,<2'
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.tools setup.py build_backend.py rust/Cargo.toml rust/Cargo.lock
@@ -94,7 +96,8 @@ format:
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-wheel: setup
+# What is released: optimised with link-time optimisation, tried in an environment of its own.
+wheel: $(VENV)/.tools
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	scripts/smoke-wheel $(PYTHON)
