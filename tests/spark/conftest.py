@@ -19,7 +19,7 @@ def pytest_itemcollected(item):
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     if shutil.which("java") is None:
-        pytest.skip("Spark needs Java 17: there is no `java` on the PATH")
+        pytest.skip("no `java` on the PATH: Spark needs Java 17 (Debian: openjdk-17-jdk-headless)")
     pyspark_sql = pytest.importorskip("pyspark.sql")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     search_path = [str(ROOT), os.environ.get("PYTHONPATH", "")]
