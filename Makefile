@@ -52,7 +52,7 @@ test-rust:
 	cd rust && $(CARGO) test
 
 test-python: setup
-	-scripts/system-packages
+	scripts/system-packages
 	$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
 
 # RocketMQ's, over the network; without them the tests say what they miss.
