@@ -1,4 +1,4 @@
-"""TLS settings: RocketMQ's system properties as keys, and our own. Rules: server.md 0.3.
+"""TLS settings: RocketMQ's system properties as keys, and our own. Rules: `TlsSystemConfig`.
 
 They may stand in the configuration file, in the file that `tls.config.file` names (whose values
 win, as in RocketMQ) and in `--set`.

@@ -1,4 +1,4 @@
-"""What the NameServer answers, one function a request code (server.md A.3 to A.6).
+"""Processors of the NameServer, one function per request code (`DefaultRequestProcessor`).
 
 A code that is not in `PROCESSORS` gets no answer at all, as in RocketMQ 4.9.
 """

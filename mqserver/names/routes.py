@@ -1,4 +1,4 @@
-"""The route tables of the NameServer (server.md A.2 to A.4), without sockets or clocks.
+"""The route tables of the NameServer (`RouteInfoManager`), without sockets or clocks.
 
 Every public method takes the one lock. Whoever caches what the tables say is told which topics
 changed while that lock is held (`changed`), so that nothing older can be cached afterwards.
@@ -76,7 +76,7 @@ class Routes:
         self._filters: dict[str, list[str]] = {}
 
     def register(self, new: Registration) -> LiveBroker | None:
-        """Take a registration; returns the live master if this is its slave (A.3).
+        """Take a registration; returns the live master if this is its slave.
 
         Raises AddressTaken; then nothing has changed.
         """
@@ -129,7 +129,7 @@ class Routes:
             )
 
     def _place(self, new: Registration, touched: set[str]) -> bool:
-        """Put the address under its id; whether that broker or id is new (A.3, steps 2 and 3)."""
+        """Put the address under its id; returns whether that broker or id is new."""
         broker = self._brokers.get(new.broker_name)
         first = broker is None
         if broker is None:
@@ -206,7 +206,7 @@ class Routes:
             self.unregister(broker_name, broker_id, address, cluster)
 
     def unregister(self, broker_name: str, broker_id: int, address: str, cluster: str) -> None:
-        """Forget one broker address and what only it held (A.4)."""
+        """Forget one broker address and everything that only this broker held."""
         with self.lock:
             self._live.pop(address, None)
             self._filters.pop(address, None)
@@ -264,7 +264,7 @@ class Routes:
     def route(
         self, topic: str
     ) -> tuple[list[BrokerData], Mapping[str, Row], dict[str, list[str]]] | None:
-        """Brokers, rows by broker name, and filter servers; None unless it has both (A.5).
+        """Brokers, rows by broker name, and filter servers; None unless it has both.
 
         Hold the lock while the rows are read: they are the table's own.
         """

@@ -140,7 +140,7 @@ async def test_a_moved_offset_is_followed(caplog):
     cluster.committed[Q0] = 99
     seen = Seen()
     async with reading(cluster, seen):
-        await until(lambda: "going on at 1" in caplog.text)
+        await until(lambda: "continuing at 1" in caplog.text)
         cluster.put("T", b"1")
         assert await seen.until(1) == [b"1"]
     assert cluster.committed[Q0] == 2

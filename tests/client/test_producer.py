@@ -191,7 +191,7 @@ async def test_the_timeout_covers_the_search_for_a_route():
 
     cluster.transport.scripts[105] = never
     async with producer(cluster) as sender:
-        with pytest.raises(ClientTimeout, match="did not say in time where topic 'T'"):
+        with pytest.raises(ClientTimeout, match="did not answer in time for topic 'T'"):
             await sender.send(Message("T", b"x"), timeout=0.02)
 
 

@@ -1,4 +1,4 @@
-"""Small bodies that several families use."""
+"""Small bodies that several families of requests use."""
 
 from dataclasses import dataclass, field
 

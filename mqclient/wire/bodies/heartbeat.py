@@ -13,7 +13,7 @@ SQL92 = "SQL92"
 
 @dataclass
 class SubscriptionData(Body):
-    """What a group takes of a topic.
+    """A group's subscription to a topic.
 
     sub_string: tag expression "A || B", "*", or SQL92. tags_set, code_set: its tags and their
     hash codes (Java's String.hashCode), empty for "*". sub_version: ms of the last change.

@@ -1,4 +1,4 @@
-"""Groups: 200, 201, 203, 204, 207, 208, 300, 317 and 328 (server.md B.7)."""
+"""Groups: 200, 201, 203, 204, 207, 208, 300, 317 and 328 (`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets: 14, 15, 29, 30, 31, 32, 43, 45 and 303 (server.md B.5, B.7)."""
+"""Offsets: 14, 15, 29, 30, 31, 32, 43, 45 and 303 (`ConsumerManageProcessor`)."""
 
 from __future__ import annotations
 

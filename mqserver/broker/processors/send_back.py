@@ -20,7 +20,7 @@ _FIRST_DELAY_LEVEL = 3
 
 
 def send_back(broker: BrokerContext, request: Request) -> Reply:
-    """The nine steps of server.md B.3, in order. Only a clean put answers 0."""
+    """The steps of `SendMessageProcessor.asyncConsumerSendMsgBack`. Only a clean put answers 0."""
     header = ConsumerSendMsgBackRequestHeader.from_fields(request.fields)
     group = broker.groups.find(header.group, request.remote)
     if group is None:

@@ -1,4 +1,4 @@
-"""Who consumes what: group to members and subscriptions (server.md B.5).
+"""Consumer groups, their members and subscriptions (`ConsumerManager`).
 
 Each change is published: "subscriptions" for the pull path, and the ready answer to code 38.
 `changed` tells which connections must be told (code 40); it is called outside the lock.

@@ -1,4 +1,4 @@
-"""The consumer groups of a broker and what each is allowed (server.md B.8)."""
+"""The consumer groups of a broker and their permissions (`SubscriptionGroupManager`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The topics of a broker: built-in ones, created ones, automatic creation (server.md B.3, B.8)."""
+"""The topics of a broker: built-in and created ones, automatic creation (`TopicConfigManager`)."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ class Topics:
         self._announce()
 
     def set_ordered(self, topics: Iterable[str]) -> None:
-        """Exactly these topics are ordered, says the NameServer (B.1)."""
+        """Mark exactly these topics as ordered, as the NameServer says."""
         ordered = frozenset(topics)
         with self._lock:
             changed = {

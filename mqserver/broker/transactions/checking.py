@@ -1,4 +1,4 @@
-"""Asking producers about half messages that nobody ended (server.md B.6, "Check service").
+"""Asks producers about open half messages (`TransactionalMessageServiceImpl.check`).
 
 Progress is kept as the committed offsets of one group in the half and op topics, where Java looks
 for it too. A pass walks the half messages from there: those an op message ends are done, those
