@@ -5,6 +5,15 @@ from mqclient.consumer.context import ConsumeContext, ConsumeResult
 from mqclient.consumer.push import PushConsumer
 from mqclient.consumer.reader import TopicReader
 from mqclient.consumer.subscription import SqlFilter
+from mqclient.errors import (
+    BrokerError,
+    ClientTimeout,
+    ClosedError,
+    NoRouteError,
+    NotDurable,
+    RocketMQError,
+    UnreachableError,
+)
 from mqclient.producer import Producer
 from mqclient.results import SendResult, SendStatus
 from mqclient.tls import Tls
@@ -12,16 +21,23 @@ from mqstore.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = [
     "Admin",
+    "BrokerError",
+    "ClientTimeout",
+    "ClosedError",
     "ConsumeContext",
     "ConsumeResult",
     "Message",
     "MessageQueue",
+    "NoRouteError",
+    "NotDurable",
     "Producer",
     "PushConsumer",
     "ReceivedMessage",
+    "RocketMQError",
     "SendResult",
     "SendStatus",
     "SqlFilter",
     "Tls",
     "TopicReader",
+    "UnreachableError",
 ]

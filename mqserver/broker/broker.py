@@ -206,7 +206,11 @@ class Broker:
             filters=filter_table,
             saver=saver,
             online=OnlineSettings(
-                self._loaded, broker_override(self._loaded), self._changed, broker_settings
+                self._loaded,
+                broker_override(self._loaded),
+                self._changed,
+                broker_settings,
+                _now_ms,
             ),
             registrar=NoNameServers(),
             store_host=self._store_host(),

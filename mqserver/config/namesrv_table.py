@@ -33,6 +33,16 @@ class NamesrvSettings(ListenerSettings):
         "look for dead brokers", unit="ms", floor=10, known_to=ROCKETMQ_5)
     broker_expiry: int = ours("brokerExpiry", 120_000,
         "a silent broker is dead after this", unit="ms", floor=100)
+    broker_registration_max: int = ours("brokerRegistrationMax", 10_000,
+        "broker addresses, and brokers in clusters, from which on no new one is registered; those "
+        "that are known register again", floor=1, online=True)
+    broker_id_max: int = ours("brokerIdMax", 100,
+        "addresses of one broker name, master and slaves", floor=1, online=True)
+    broker_topic_max: int = ours("brokerTopicMax", 200_000,
+        "topics of one broker name; more are left out of its registrations", floor=1, online=True)
+    topic_route_max: int = ours("topicRouteMax", 2_000_000,
+        "topics of all broker names, where a topic on two brokers counts twice; more are left out "
+        "of registrations", floor=1, online=True)
     cluster_test: bool = setting("clusterTest", False,
         "ask the product environment for routes that are not known here, over plain connections; "
         "ordered-topic configuration is always attached")

@@ -132,8 +132,9 @@ def register_broker(names: Names, request: Request) -> Reply:
         )
     except AddressTaken as taken:
         return _refused(taken)
-    if not names.is_open(request.connection):  # its end was handled before this registration
-        names.routes.close(request.connection, request.remote)
+    finally:
+        if not names.is_open(request.connection):  # its end was handled before this registration
+            names.routes.close(request.connection, request.remote)
     orders = names.kv.table(ORDER_NAMESPACE)
     answer = RegisterBrokerResponseHeader(
         ha_server_addr=master.ha_address if master else None,

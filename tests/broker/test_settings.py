@@ -7,6 +7,7 @@ from typing import get_type_hints
 
 import pytest
 
+from mqclient.wire.bodies.common import DataVersion
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import Loaded, SettingsError, load, pairs
 from mqserver.config.log_table import LogSettings
@@ -182,13 +183,14 @@ class TestOnlineUpdate:
             seen.append(broker_settings(now).broker_permission)
 
         path = tmp_path / "config/o.properties"
-        return OnlineSettings(loaded, path, changed, broker_settings), seen
+        return OnlineSettings(loaded, path, changed, broker_settings, lambda: 77), seen
 
     def test_an_allowed_key_changes_and_is_saved(self, tmp_path: Path) -> None:
         online, seen = self.make(tmp_path)
         assert online.update("brokerPermission=4\nnoSuchKey=1\n")
         assert seen == [4]
         assert "brokerPermission=4\n" in online.text()
+        assert online.version == DataVersion(1, 77), "by the clock that it was given"
         assert (tmp_path / "config/o.properties").read_text() == "brokerPermission=4\n"
 
     def test_what_cannot_change_is_refused(self, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from mqclient import Message, Producer, UnreachableError, address_server
 from mqclient.address_server import AddressServerError, address_server_url, fetch_addresses
 from mqclient.config import namesrv_addresses
 from mqserver.standalone import Standalone
+from mqserver.testing import free_port
 from tests.address_list import AddressList
-from tests.ports import free_port
 
 
 @pytest.fixture

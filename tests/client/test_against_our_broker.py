@@ -26,7 +26,7 @@ from mqclient.lane import Lane
 from mqclient.mqadmin import main as mqadmin_main
 from mqclient.wire import SerializeType
 from mqserver.standalone import Standalone
-from tests.ports import free_port
+from mqserver.testing import free_port
 from tests.waiting import until
 
 COMMANDS = {"mqadmin": mqadmin_main, "mqclient": mqclient_main}

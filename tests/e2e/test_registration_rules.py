@@ -14,8 +14,8 @@ from mqserver.broker import name_server_link
 from mqserver.names.routes import Registration, Routes
 from mqserver.probe import ask
 from mqserver.standalone import Standalone
+from mqserver.testing import free_port
 from tests.e2e.test_registration import namesrv, route
-from tests.ports import free_port
 from tests.waiting import until
 
 HANG_S = 6

@@ -16,7 +16,7 @@ from mqserver.broker.stats.statistics import Counted, Statistics
 from mqserver.config.load import load, pairs
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.logs import KINDS_MAX, Calm, set_up
-from tests.ports import free_port
+from mqserver.testing import free_port
 from tests.waiting import until
 
 
