@@ -43,8 +43,8 @@ STARTERS = {
     "mqserver.pair",
     "mqserver.broker.broker",
     "mqserver.names.server",
-    "benches.servers",
-    "benches.versus_java.limit",
+    "benches.lib.servers",
+    "benches.cases.versus_java.limit",
     "tests.interop.processes",
 }
 """A module in a folder of unit tests that imports from one of these starts something: its tests

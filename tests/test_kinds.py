@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -33,3 +34,8 @@ def test_a_module_that_starts_servers_is_no_unit_test() -> None:
     assert kinds.kind_of("tests/test_tidy.py", sys.modules[__name__]) == "unit"
     with pytest.raises(KeyError):
         kinds.kind_of("tests/elsewhere/test_some.py", module)
+
+
+@pytest.mark.parametrize("name", sorted(kinds.STARTERS))
+def test_what_starts_servers_is_a_module(name: str) -> None:
+    assert find_spec(name) is not None, "tests/kinds.py: STARTERS names modules that are there"
