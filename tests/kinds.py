@@ -45,7 +45,7 @@ STARTERS = {
     "mqserver.names.server",
     "benches.lib.servers",
     "benches.cases.versus_java.limit",
-    "tests.interop.processes",
+    "scripts.server_process",
 }
 """A module in a folder of unit tests that imports from one of these starts something: its tests
 are of the kind "server"."""
