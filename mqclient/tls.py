@@ -20,7 +20,7 @@ ENVIRONMENT = "MQ_TLS_CONFIG"
 FILE_BYTES_MAX = 64 << 10
 
 
-class Plane(TypedDict):
+class ConnectorTls(TypedDict):
     """What the compiled client takes."""
 
     verify: str
@@ -60,7 +60,7 @@ class Tls:
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("cert_file and key_file go together: give both or neither")
 
-    def settings(self) -> Plane:
+    def settings(self) -> ConnectorTls:
         """What the transport is told. Raises ValueError for a file that is not there."""
         return {
             "verify": self.verify,

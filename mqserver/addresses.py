@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import ipaddress
 import os
+import socket
 from dataclasses import dataclass
 
 ANY = ("0.0.0.0", "::", "")
@@ -42,15 +44,11 @@ def _resolved(host: str) -> str:
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:
-        import socket  # most servers are told an address
-
         return socket.gethostbyname(host)
 
 
 def _outgoing() -> str | None:
     """The address of the interface with the default route; sends nothing."""
-    import socket
-
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
@@ -62,11 +60,6 @@ def _outgoing() -> str | None:
 
 def interface_addresses() -> list[str]:
     """The IPv4 addresses of this machine's interfaces, loopback left out."""
-    try:
-        import fcntl
-        import socket
-    except ImportError:
-        return []
     found: list[str] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from mqstore import _core
 
@@ -45,8 +46,6 @@ class Expiry:
         if self.at is None or self.at - now > SOON_S or now - self._told_at < AGAIN_S:
             return
         self._told_at = now
-        from datetime import UTC, datetime  # hardly ever
-
         end = datetime.fromtimestamp(self.at, UTC).isoformat()
         if self.at <= now:
             log.warning("the certificate %s has expired, at %s: others refuse it", self._path, end)

@@ -5,15 +5,13 @@ Trust is never learned from registrations. A refusal is code 16 and names the ke
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from mqclient.wire.codes import ResponseCode
 from mqserver.config.settings import networks
 from mqserver.replies import Processor, Refused, Reply, Request
-
-if TYPE_CHECKING:
-    from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 ADMIN_CODES = frozenset(
     {17, 25, 50, 51, 53, 54, 100, 102, 200, 205, 207, 215, 216, 222}
@@ -62,8 +60,6 @@ def is_private(remote: str) -> bool:
 
 
 def _address_of(remote: str) -> IPv4Address | IPv6Address:
-    from ipaddress import IPv6Address, ip_address  # nobody asks before the port is open
-
     address = ip_address(host_of(remote))
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
@@ -76,8 +72,6 @@ def is_own(host: str) -> bool:
     The system sends from an address to itself only if it is its own. Connecting a datagram socket
     sends nothing, and knows of every interface at once, in both families.
     """
-    import socket
-
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:

@@ -16,9 +16,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
 
-from mqserver.config.load import SettingsError
+from mqserver.config.loaded import SettingsError
 from mqserver.plane import Traffic
 from mqserver.replies import (
     AGAIN,
@@ -29,16 +28,14 @@ from mqserver.replies import (
     Hold,
     Processor,
     Refused,
+    Reply,
     Response,
 )
+from mqserver.replies import Request as AnyRequest
 from mqserver.services import Services, is_failure
 from mqserver.tls import CertificateWatch
 from mqstore import _core, logs
-
-if TYPE_CHECKING:
-    from mqserver.replies import Reply
-    from mqserver.replies import Request as AnyRequest
-    from mqstore.store import Store
+from mqstore.store import Store
 
 __all__ = ["Event", "Listener", "Request", "not_supported"]
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from mqclient.wire.bodies.common import DataVersion
-from mqserver.config.load import AnyPath, Loaded, SettingsError
+from mqserver.config.loaded import AnyPath, Loaded, SettingsError
+from mqserver.config.overrides import Overrides
 from mqserver.config.table import Setting, shown_of
 from mqserver.config.text import parse
 from mqserver.replies import Refused
@@ -95,8 +96,6 @@ class OnlineSettings:
         )
         for key, text in accepted.items():
             ahead.apply(key, text, str(self._path))
-        from mqserver.config.overrides import Overrides  # a start needs none
-
         try:
             self._check_all(ahead)
             Overrides(self._path).save(accepted)

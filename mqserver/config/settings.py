@@ -6,18 +6,17 @@ A field is named after RocketMQ's key, in snake_case: `brokerIP1` is `broker_ip1
 
 import os
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Any, NamedTuple
 
-from mqserver.config.load import Loaded, SettingsError
+from mqserver.config.loaded import Loaded, SettingsError
 from mqserver.config.table import shown_of
 from mqserver.config.tls_table import FILES, missing_file
 from mqstore import Settings
-
-if TYPE_CHECKING:
-    from ipaddress import IPv4Network, IPv6Network
 
 SECRET_LENGTH_MIN = 16
 """Characters of `registrationSecret`."""
@@ -247,12 +246,10 @@ def changed_online(store: Settings, loaded: Loaded) -> Settings:
     return replace(store, **chosen)
 
 
-def networks(text: str) -> "list[IPv4Network | IPv6Network]":
+def networks(text: str) -> list[IPv4Network | IPv6Network]:
     """The networks of a list of CIDRs or addresses; ValueError names a bad one."""
     if not text:
         return []
-    from ipaddress import ip_network  # most servers name none
-
     return [
         ip_network(part.strip(), strict=False)
         for part in text.replace(";", ",").split(",")
@@ -277,8 +274,6 @@ def _commit_log_path(loaded: Loaded) -> str | None:
 
 
 def _host_name() -> str:
-    import socket  # most brokers are named
-
     return socket.gethostname()
 
 

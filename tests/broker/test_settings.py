@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from mqserver.config.broker_table import BROKER
-from mqserver.config.load import Loaded, SettingsError, load, pairs
+from mqserver.config.load import load, pairs
+from mqserver.config.loaded import Loaded, SettingsError
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.config.online import OnlineSettings
 from mqserver.config.settings import (

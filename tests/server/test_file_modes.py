@@ -14,7 +14,8 @@ from mqclient import Message, Producer
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import Frame
 from mqserver.broker.acl.files import Places, write
-from mqserver.config.load import SettingsError, load, pairs
+from mqserver.config.load import load, pairs
+from mqserver.config.loaded import SettingsError
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.file_modes import use
 from mqserver.probe import Probe

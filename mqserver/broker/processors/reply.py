@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from mqclient.wire.codes import RequestCode
+from mqclient.wire.frame import request_frame
 from mqclient.wire.headers.send import (
     ReplyMessageRequestHeader,
     SendMessageRequestHeader,
@@ -84,9 +85,9 @@ def _push(broker: BrokerContext, request: Request, header: SendMessageRequestHea
         store_host=broker.store_host,
         store_timestamp=now_ms,
     )
-    code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
+    pushed = request_frame(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, push, request.body)
     try:
-        given = broker.relay.ask(connection, code, push.to_fields(), request.body, _TIMEOUT_S)
+        given = broker.relay.ask(connection, pushed, _TIMEOUT_S)
         why = None if given.code == 0 else f"it answered {given.code}: {given.remark}"
     except (ConnectionError, TimeoutError) as error:
         why = str(error)
