@@ -102,14 +102,14 @@ class Listener:
         self._services = services or Services()
         self._threads: list[threading.Thread] = []
         self._stopping = threading.Event()
-        told = {
+        server_settings = {
             **settings,
             "families": {name: family.capacity for name, family in families.items()},
             "routes": dict(code_families),
             "default_family": default[0] if default else None,
         }
         try:
-            self._server = _core.Server(told, store)
+            self._server = _core.Server(server_settings, store)
         except ValueError as error:
             raise SettingsError(str(error)) from None
         tls = settings.get("tls")

@@ -374,7 +374,7 @@ class Broker:
             with self.services.round(self._scanner.name):
                 self.context.stats.sample()
                 lines.look()
-                refusal = self._told_refusal(refusal)
+                refusal = self._log_refusal(refusal)
                 context = self.context
                 context.days.look(context.store.runtime())
                 self.close_silent(CLIENT_EXPIRY_S)
@@ -391,7 +391,7 @@ class Broker:
             log.warning("connection %d sent no heartbeat for %.0f s: closed", connection, seconds)
             listener.close_connection(connection)
 
-    def _told_refusal(self, before: str | None) -> str | None:
+    def _log_refusal(self, before: str | None) -> str | None:
         """Log when the store begins or ceases to refuse messages, and why."""
         now = self.context.store.refusal()
         if now != before and now is not None:

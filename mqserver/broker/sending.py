@@ -53,19 +53,21 @@ def check_queue(request: Request, header: SendMessageRequestHeader, config: Topi
         raise Refused(ResponseCode.SYSTEM_ERROR, f"{remark} Producer: {request.remote}")
 
 
-def created(broker: BrokerContext, header: SendMessageRequestHeader, by: str) -> TopicConfig:
+def create_topic(broker: BrokerContext, header: SendMessageRequestHeader, by: str) -> TopicConfig:
     """The unknown topic of a send, created, announced and saved; Refused if it may not be.
 
     by: the sender, "ip:port".
     """
-    config = made(broker, header, by)
+    config = create_topic_unsaved(broker, header, by)
     broker.topics.announce()
     broker.saver.save_now(FILE)
     return config
 
 
-def made(broker: BrokerContext, header: SendMessageRequestHeader, by: str) -> TopicConfig:
-    """As `created`, but neither announced nor saved yet.
+def create_topic_unsaved(
+    broker: BrokerContext, header: SendMessageRequestHeader, by: str
+) -> TopicConfig:
+    """As `create_topic`, but neither announced nor saved yet.
 
     It has to be saved before the first message is acknowledged: without its topic nobody would
     find it after a crash.

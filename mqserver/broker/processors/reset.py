@@ -41,9 +41,9 @@ def reset_offset(broker: BrokerContext, request: Request) -> Reply:
         )
         return Response(ResponseCode.CONSUMER_NOT_ONLINE, remark)
     body = ResetOffsetBody(offsets).to_json()
-    told = _for_c(offsets) if request.language == LanguageCode.CPP else body
+    member_body = _for_c(offsets) if request.language == LanguageCode.CPP else body
     fields = {**header.to_fields(), "isForce": "false"}
-    reset = Frame(int(RequestCode.RESET_CONSUMER_CLIENT_OFFSET), fields, told)
+    reset = Frame(int(RequestCode.RESET_CONSUMER_CLIENT_OFFSET), fields, member_body)
     for member in group.members.values():
         if member.version < _RESET_SINCE:
             remark = f"the client does not support this feature. version={member.version}"
