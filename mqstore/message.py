@@ -35,6 +35,7 @@ __all__ = [
     "OffsetMessageId",
     "Outgoing",
     "ReceivedMessage",
+    "damaged_records",
     "decode_messages",
     "decode_properties",
     "decode_reply",
