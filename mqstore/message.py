@@ -38,6 +38,7 @@ __all__ = [
     "OffsetMessageId",
     "Outgoing",
     "ReceivedMessage",
+    "damaged_records",
     "decode_messages",
     "decode_properties",
     "decode_reply",
