@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent.parent
 SERVING = ("mqserver/*.py", "mqserver/broker/**/*.py", "mqserver/names/**/*.py",
            "mqserver/config/*.py", "mqclient/wire/**/*.py", "mqstore/*.py")  # fmt: skip
 COMMANDS = ("cli", "commands", "running", "quickstart", "standalone", "child", "pair", "probe",
-            "testing", "pytest_plugin", "mqstack", "page", "spark", "option_names",
+            "testing", "pytest_plugin", "mqstack", "page", "spark", "spark_options",
             "arrow", "__init__", "shortage")  # fmt: skip
 """Files that serve no request: commands, and what is for tests and tools."""
 AT_START = {
