@@ -93,8 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (RocketMQError, ValueError, TypeError) as error:
         click.echo(f"mqclient: {error}", err=True)
         return exit_code_of(error)
-    except ImportError as error:  # Parquet without its package
-        click.echo(f"mqclient: {error}; pip install 'mqstack[arrow]'", err=True)
+    except ImportError as error:  # it names the extra
+        click.echo(f"mqclient: {error}", err=True)
         return FAILED
     except OSError as error:
         click.echo(f"mqclient: {error}", err=True)

@@ -72,8 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our pipe has seen enough
         _forget_output()
         return 0
-    except ImportError as error:  # Parquet without its package
-        click.echo(f"mqstore: {error}; pip install 'mqstack[arrow]'", err=True)
+    except ImportError as error:  # it names the extra
+        click.echo(f"mqstore: {error}", err=True)
         return 1
     except StoreDamaged as error:
         click.echo(f"mqstore: {error}", err=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mqstore import _core
+from mqstore import _core, extras
 from mqstore.message import (
     COLUMN_LAYOUTS,
     ReceivedMessage,
@@ -228,12 +228,12 @@ class StoreReader:
         Fields: physical_offset, size, tags_code. A unit whose size is HOLE_BYTES or
         whose tags code is HOLE_TAGS_CODE (see `mqstore.offline.views`) has no record.
         """
-        import numpy
-
         from mqstore.offline.views import QUEUE_UNIT_FIELDS
 
+        numpy = extras.load("numpy", "a view of a queue")
         units = self._scan.queue_entries(topic, queue_id, start, count)
-        return numpy.frombuffer(units, dtype=QUEUE_UNIT_FIELDS)
+        entries: numpy.ndarray[Any, Any] = numpy.frombuffer(units, dtype=QUEUE_UNIT_FIELDS)
+        return entries
 
     def queue(self, topic: str, queue_id: int, start: int = 0) -> Iterator[ReceivedMessage]:
         """Messages of one queue, in order, as its consume queue lists them.
