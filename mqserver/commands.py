@@ -9,7 +9,6 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-USAGE_ERROR = 2
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 _config = click.option(

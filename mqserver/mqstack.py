@@ -8,13 +8,14 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from mqstore.commands.exit_codes import USAGE
+
 COMMANDS = {
     "client": "mqclient.cli",
     "admin": "mqclient.mqadmin",
     "server": "mqserver.cli",
     "store": "mqstore.cli",
 }
-USAGE_ERROR = 2
 
 
 def main() -> None:
@@ -22,7 +23,7 @@ def main() -> None:
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help"):
         print("Usage: mqstack client|admin|server|store ..., or mqstack --version")
-        raise SystemExit(0 if arguments else USAGE_ERROR)
+        raise SystemExit(0 if arguments else USAGE)
     if arguments == ["--version"]:
         from mqstore.version import version
 
@@ -31,7 +32,7 @@ def main() -> None:
     command, *rest = arguments
     if command not in COMMANDS:
         print(f"mqstack: unknown command {command}; one of {', '.join(COMMANDS)}", file=sys.stderr)
-        raise SystemExit(USAGE_ERROR)
+        raise SystemExit(USAGE)
     sys.argv = [f"mqstack {command}", *rest]
     raise SystemExit(import_module(COMMANDS[command]).main())
 

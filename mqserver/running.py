@@ -17,24 +17,20 @@ from typing import TYPE_CHECKING, NoReturn
 
 from mqserver.config.load import Loaded, SettingsError, load, pairs
 from mqserver.config.places import broker_override, namesrv_override
+from mqstore.commands.error_line import end
+from mqstore.commands.exit_codes import FAILED, INTERRUPTED, POISONED, USAGE
 from mqstore.shortage import shortage
 
 if TYPE_CHECKING:
     from mqserver.standalone import Standalone
 
-FAILED = 1
-USAGE_ERROR = 2
-POISONED = 3
-SECOND_SIGNAL = 130
 BURST_S = 0.3
 """Signals closer together than this were meant as one."""
 
 
 def fail(what: str, code: int = FAILED) -> NoReturn:
     """End the process with one clear line."""
-    sys.stderr.write(f"mqserver: {what}\n")  # in one piece: log lines may come meanwhile
-    sys.stderr.flush()
-    raise SystemExit(code)
+    end("mqserver", what, code)
 
 
 def say(line: str) -> None:
@@ -137,7 +133,7 @@ def check_broker(file: str | None, settings: Mapping[str, str], strict: bool = F
         word = "error" if strict else "warning"
         print(f"mqserver: {word}: {warning}", file=sys.stderr, flush=True)
     if strict and loaded.warnings:
-        raise SystemExit(USAGE_ERROR)
+        raise SystemExit(USAGE)
     chosen = sum(1 for key in loaded.table if loaded.is_set(key))
     say(f"{file or 'the defaults'}: fine, {chosen} keys set, {len(loaded.warnings)} warnings")
 
@@ -268,7 +264,7 @@ def clear_errors(loaded: Loaded | None) -> Iterator[None]:
     try:
         yield
     except SettingsError as error:
-        fail(str(error), USAGE_ERROR)
+        fail(str(error), USAGE)
     except OSError as error:
         if shortage(error):
             raise
@@ -305,7 +301,7 @@ def on_signals() -> threading.Event:
             first[0] = time.monotonic()
             stopped.set()
         elif time.monotonic() - first[0] > BURST_S:
-            os._exit(SECOND_SIGNAL)
+            os._exit(INTERRUPTED)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handle)

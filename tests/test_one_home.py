@@ -94,3 +94,12 @@ KEY_VALUE_LINES = re.compile(r"=\{\w+\}\\n")
 def test_properties_files_are_written_in_one_place() -> None:
     found = [name(path) for path in MODULES if KEY_VALUE_LINES.search(path.read_text())]
     assert not found, f"use render of mqstore/java_properties.py: {found}"
+
+
+COMMANDS = re.compile(r"\b(?:EXIT_\w+|[A-Z]*USAGE[A-Z_]*|INTERRUPTED|DENIED) = \d|\bos\.dup2\(")
+
+
+def test_exit_codes_and_broken_pipes_have_one_home() -> None:
+    found = {name(path) for path in MODULES if COMMANDS.search(path.read_text())}
+    homes = {"mqstore/commands/exit_codes.py", "mqstore/commands/running.py"}
+    assert found == homes, f"use {sorted(homes)}"
