@@ -81,11 +81,15 @@ def test_a_reader_that_left_ends_a_command_quietly(module, words, code):
     reader, writer = os.pipe()
     os.close(reader)
     try:
+        program = f"import sys; from {module} import main; sys.exit(main())"
         ended = subprocess.run(
-            [sys.executable, "-c", f"import sys; from {module} import main; sys.exit(main())"]
-            + words,
-            stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
-        )  # fmt: skip
+            [sys.executable, "-c", program, *words],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
     finally:
         os.close(writer)
     assert (ended.returncode, ended.stderr) == (code, "")
