@@ -1,4 +1,4 @@
-"""A message on its way out: checked, identified, compressed, encoded. No IO.
+"""Prepares messages for sending: checks, identifies, compresses and encodes them. No IO.
 
 Rules: RocketMQ 4.9 `DefaultMQProducerImpl`, `MessageDecoder.encodeMessages`.
 """
@@ -25,7 +25,7 @@ _COMPRESSED = int(MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_ZLIB)
 def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
     """Make one message ready to send. The caller's object is not changed.
 
-    Raises ValueError or TypeError for what a broker would refuse: an illegal topic, an empty
+    Raises ValueError or TypeError for a message that brokers refuse: an illegal topic, an empty
     body, a body or properties over the limit.
     """
     topic, body = message.topic, message.body
@@ -53,7 +53,7 @@ def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
 def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> Outgoing:
     """Make several messages of one topic ready to be sent as one batch.
 
-    Raises ValueError when the list is empty, mixes topics or wait_store_ok, holds a delayed
+    Raises ValueError if the list is empty, mixes topics or wait_store_ok, holds a delayed
     message or one to a retry topic, or is over the body limit.
     """
     if not messages:
@@ -69,7 +69,7 @@ def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> Ou
 
 
 def _identified(properties: dict[str, str]) -> tuple[str, str]:
-    """A message's unique id, made if it has none, and its properties with it as text."""
+    """A message's unique id (new if it has none), and its properties with the id as text."""
     msg_id = properties.get("UNIQ_KEY")
     if msg_id:
         return msg_id, _properties_text(properties)
@@ -95,7 +95,7 @@ def _check_body(size: int, limit: int, what: str = "body") -> None:
         raise ValueError("the body is empty; a broker refuses that")
     if size > limit:
         raise ValueError(
-            f"{what} has {size} bytes, the limit is {limit}; make it smaller, or raise "
+            f"{what} has {size} bytes; the limit is {limit}: make it smaller, or raise "
             f"body_bytes_max here and maxMessageSize on the broker"
         )
 
@@ -103,5 +103,5 @@ def _check_body(size: int, limit: int, what: str = "body") -> None:
 def _properties_text(properties: dict[str, str]) -> str:
     text = encode_properties(properties)
     if len(text) > PROPERTIES_BYTES_MAX:
-        raise ValueError(f"properties take {len(text)} bytes, the limit is {PROPERTIES_BYTES_MAX}")
+        raise ValueError(f"properties take {len(text)} bytes; the limit is {PROPERTIES_BYTES_MAX}")
     return text.decode()

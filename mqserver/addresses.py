@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from dataclasses import dataclass
 
-from mqstore.lean import dataclass
 from mqstore.own_address import interface_addresses, outgoing_address
 
 ANY = ("0.0.0.0", "::", "")

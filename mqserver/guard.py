@@ -1,4 +1,4 @@
-"""Who may administer: this machine and the configured networks, nobody else (design.md 6).
+"""Decides who may administer: this machine and the configured networks, nobody else.
 
 Trust is never learned from registrations. A refusal is code 16 and names the key to set.
 """

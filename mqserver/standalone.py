@@ -108,11 +108,15 @@ class Standalone:
         }
         self._process = process
         self._servers: Servers | None = None
+        self._has_run = False
 
     # --- start and stop
 
     def start(self) -> Self:
-        """Start both servers; they answer when this returns."""
+        """Start both servers; they answer when this returns.
+
+        If they cannot start, an exception says why, and a temporary store that is new is removed.
+        """
         if self._process:
             from mqserver.child import Child
 
@@ -121,8 +125,13 @@ class Standalone:
             from mqserver.pair import Pair
 
             servers = Pair(self.namesrv_settings, self.broker_settings)
-        servers.start()
-        self._servers = servers
+        try:
+            servers.start()
+        except BaseException:
+            if not self._has_run:
+                self._remove_temporary()
+            raise
+        self._servers, self._has_run = servers, True
         self._keep_ports()
         return self
 
@@ -139,6 +148,9 @@ class Standalone:
         servers, self._servers = self._servers, None
         if servers is not None:
             servers.stop()
+        self._remove_temporary()
+
+    def _remove_temporary(self) -> None:
         if self.is_temporary:
             shutil.rmtree(self.data, ignore_errors=True)
 
@@ -221,7 +233,7 @@ class Standalone:
                 while offset < end:
                     reply = broker.call(_pull(topic, queue_id, offset))
                     offset = int(reply.fields["nextBeginOffset"])
-                    found += decode_messages(reply.body, "broker-a")
+                    found += decode_messages(reply.body, self.broker_settings["brokerName"])
         return found
 
     def wait_dispatched(self, timeout: float = 30.0) -> None:

@@ -36,7 +36,7 @@ SCHEDULE_GROUP = "SCHEDULE_CONSUMER"
 TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 PLACEHOLDER_GROUPS = ("DEFAULT_PRODUCER", "DEFAULT_CONSUMER")
-"""Groups that RocketMQ's clients have until they are told theirs; it refuses to start with them."""
+"""Default groups of RocketMQ's clients, which refuse to start with one of them."""
 
 TOPIC_LENGTH_MAX = 127
 GROUP_LENGTH_MAX = 255
@@ -86,7 +86,7 @@ def illegal_topic(topic: str | None) -> str | None:
 
 
 def is_legal_group(group: str) -> bool:
-    """Whether a group may be created unasked."""
+    """Whether a request may create a group of this name."""
     return len(group) <= GROUP_LENGTH_MAX and has_legal_characters(group)
 
 

@@ -9,7 +9,7 @@ import ipaddress
 
 _SIOCGIFADDR = 0x8915
 _DOCUMENTATION = "192.0.2.1"
-"""Of RFC 5737: routed by the default route, and nobody's."""
+"""Documentation address of RFC 5737: the default route leads there, and no host has it."""
 
 
 def outgoing_address() -> str | None:
@@ -23,7 +23,7 @@ def own_address() -> str:
 
 
 def is_own_address(host: str) -> bool:
-    """Whether an IP address is one of this machine's, as they are now.
+    """Whether an IP address belongs to this machine now.
 
     The system sends from an address to itself only if it is its own. That covers every interface
     at once, in both families.

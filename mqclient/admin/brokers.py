@@ -36,7 +36,7 @@ class Brokers(Room):
         return self._names(await self.clusters(), cluster)
 
     async def name_of(self, address: str) -> str:
-        """The broker name whose master or slave has this address."""
+        """Name of the broker whose master or slave has this address."""
         known = await self.clusters()
         for name, data in known.broker_addr_table.items():
             if address in data.broker_addrs.values():
@@ -53,7 +53,7 @@ class Brokers(Room):
     async def stats(self, address: str, name: str, key: str) -> BrokerStatsData:
         """One statistic over a minute, an hour and a day.
 
-        name: RocketMQ's, as TOPIC_PUT_NUMS. key: what it is of, as "Topic" or "Topic@Group".
+        name: RocketMQ's, like TOPIC_PUT_NUMS. key: its subject, like "Topic" or "Topic@Group".
         Raises BrokerError when the broker has counted nothing of that name.
         """
         return await self._channel.ask_broker(address, admin_calls.broker_stats(name, key))
@@ -61,9 +61,9 @@ class Brokers(Room):
     async def consume_stats(
         self, address: str, *, ordered: bool = False, timeout: Duration | None = None
     ) -> ConsumeStatsList:
-        """How far all groups of one broker are. ordered: those that consume in order only.
+        """Progress of all groups of one broker. ordered: only groups that consume in order.
 
-        timeout: seconds or timedelta; None is that of all slow questions.
+        timeout: seconds or timedelta; None means the timeout of slow requests.
         """
         call = admin_calls.broker_consume_stats(ordered=ordered)
         if timeout is None:

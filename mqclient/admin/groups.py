@@ -1,4 +1,4 @@
-"""Consumer groups: configuration, members, what members do."""
+"""Consumer groups: configuration, members, and their running state."""
 
 from __future__ import annotations
 
@@ -64,6 +64,6 @@ class Groups(Room):
     async def running_info(
         self, group: str, client_id: str, *, stacks: bool = False
     ) -> ConsumerRunningInfo:
-        """What one member does right now. stacks: with a dump of its threads."""
+        """The running state of one member. stacks: include a dump of its threads."""
         call = admin_calls.running_info(group, client_id, stacks=stacks)
         return await self._channel.ask_any(retry_topic(group), call, slow=True)

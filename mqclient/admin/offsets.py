@@ -1,4 +1,4 @@
-"""Offsets: how far groups are, and what queues hold."""
+"""Offsets: progress of groups, and extent of queues."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Offsets(Room):
     """Offsets of queues and groups."""
 
     async def progress(self, group: str, topic: str | None = None) -> ConsumeStats:
-        """How far a group is in each of its queues, from all brokers that know it.
+        """Progress of a group in each of its queues, from all brokers that know the group.
 
-        topic: that topic alone. Raises NoRouteError when the group was never seen, BrokerError
+        topic: only this topic. Raises NoRouteError when the group was never seen, BrokerError
         206 when it never committed an offset.
         """
         merged = ConsumeStats()
@@ -55,4 +55,4 @@ class Offsets(Room):
         for data in route.broker_datas:
             if data.broker_name == queue.broker_name and data.master:
                 return await self._channel.ask_broker(data.master, call)
-        raise RocketMQError(f"{queue}: its broker has no master now")
+        raise RocketMQError(f"{queue}: the broker has no master now; try again later")

@@ -81,7 +81,7 @@ class Topics(Room):
         return table.topic_config_table
 
     async def consumed_by(self, topic: str) -> list[str]:
-        """Groups that have an offset in a topic, as the first broker of its route knows."""
+        """Groups that have an offset in a topic, from the first broker of its route."""
         addresses = await self._channel.addresses(topic)
         if not addresses:
             return []

@@ -1,4 +1,4 @@
-"""What happens to a message whose handler failed: back to the broker, to be delivered again.
+"""Sends a message whose handler failed back to the broker, which delivers it again.
 
 Rules: RocketMQ 4.9 `DefaultMQPushConsumerImpl.sendMessageBack`.
 """
@@ -23,12 +23,12 @@ RETRIES_DEFAULT = 16
 
 
 def original_topic(message: ReceivedMessage) -> str:
-    """The topic a redelivered message was sent to at first."""
+    """The original topic of a redelivered message."""
     return message.properties.get("RETRY_TOPIC") or message.topic
 
 
 class SendBack:
-    """Gives messages back to the brokers they came from, else publishes a copy for the group."""
+    """Sends messages back to their brokers, or else publishes a copy for the group."""
 
     def __init__(self, client: Client, settings: ConsumerSettings) -> None:
         self._client = client
@@ -37,11 +37,11 @@ class SendBack:
         self._sender = Sender(client, ProducerSettings(group=INNER_PRODUCER_GROUP))
 
     def is_last(self, message: ReceivedMessage, delay_level: int) -> bool:
-        """Whether a message given back goes to the dead-letter queue and is not delivered again."""
+        """Whether a message that is sent back goes to the dead-letter queue."""
         return delay_level < 0 or message.reconsume_times >= self._retries_max
 
     def fate(self, messages: list[ReceivedMessage], delay_level: int) -> str:
-        """What becomes of messages given back, as the end of a log line."""
+        """The fate of messages that are sent back, as the end of a log line."""
         dead = sum(self.is_last(message, delay_level) for message in messages)
         queue = f"the dead-letter queue {dead_letter_topic(self._group)}"
         if dead == len(messages):
@@ -50,7 +50,7 @@ class SendBack:
         return f"{again} be delivered again" + (f", {dead} of them go to {queue}" if dead else "")
 
     async def give_back(self, message: ReceivedMessage, delay_level: int) -> bool:
-        """Have a message delivered again later. True when a broker took it.
+        """Send a message back for later redelivery; True if a broker took it.
 
         delay_level: 0 lets the broker choose, -1 goes to the dead-letter topic.
         """
@@ -58,7 +58,7 @@ class SendBack:
             await self._to_its_broker(message, delay_level)
             return True
         except RocketMQError as error:
-            log.warning("message %s could not be given back: %s", message.msg_id, error)
+            log.warning("message %s could not be sent back: %s", message.msg_id, error)
         try:
             outgoing = prepare(self._copy(message), self._sender.settings)
             await self._sender.send_anywhere(outgoing, SEND_BACK_TIMEOUT)

@@ -1,7 +1,7 @@
-"""Where reading a queue begins: the stored offset, else what `consume_from` says.
+"""Where reading a queue begins: at the committed offset, or where `consume_from` says.
 
-Rules: RocketMQ 4.9 `RebalancePushImpl.computePullFromWhere`; beside them, a queue that appears
-after the start begins at its minimum, so nothing sent to it is missed.
+Rules: RocketMQ 4.9 `RebalancePushImpl.computePullFromWhere`. In addition, a queue that appears
+after the start begins at its minimum, so that no message to it is missed.
 """
 
 import logging
@@ -30,7 +30,7 @@ async def start_offset(
     """The offset of the first pull of a queue.
 
     appeared_later: the queue did not exist when the consumer started. Raises BrokerError,
-    UnreachableError, ClientTimeout when the brokers do not say; the queue is then tried again.
+    UnreachableError, ClientTimeout if the brokers do not answer; the caller then tries again.
     """
     stored = await offsets.fetch(queue)
     if stored is not None:

@@ -1,4 +1,4 @@
-"""What a consumer takes of a topic: tag expressions "A || B" or "*", or SQL92. No IO."""
+"""Filters of a subscription: tag expressions "A || B" or "*", or SQL92. No IO."""
 
 import time
 from dataclasses import dataclass, field
@@ -17,8 +17,8 @@ class SqlFilter:
     """A filter over message properties, evaluated by the broker: RocketMQ's SQL92.
 
     text: for example "a > 5 AND region IN ('east', 'west')". The broker must allow it
-    (enablePropertyFilter); what it cannot parse is a BrokerError when the consumer starts or
-    subscribes. Raises TypeError or ValueError for what is no text.
+    (enablePropertyFilter); text that it cannot parse is a BrokerError when the consumer starts or
+    subscribes. Raises TypeError or ValueError for anything but text.
     """
 
     text: str
@@ -34,7 +34,7 @@ class SqlFilter:
 class Subscription:
     """A subscribed topic.
 
-    tags: what the client lets through, None for all; brokers filter tags by hash only. on_loop: the
+    tags: tags that the client accepts, None for all; brokers filter by hash only. on_loop: the
     handler is `async def` and runs on the loop, not in a thread. initial: queues that existed when
     the subscription was first balanced, None before that; later ones begin at their minimum.
     """
@@ -74,7 +74,7 @@ def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Su
 def subscription_of(
     topic: str, expression: str | SqlFilter, handler: Handler | None
 ) -> Subscription:
-    """Read what a user subscribes with: a tag expression, or SQL92.
+    """Read the filter of a subscription: a tag expression, or SQL92.
 
     Raises TypeError or ValueError naming what is wrong.
     """

@@ -1,4 +1,4 @@
-"""The properties text of a message on its way from a send to the store (server.md B.3)."""
+"""The properties text of a message on its way from a send to the store."""
 
 from __future__ import annotations
 

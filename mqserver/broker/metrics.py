@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from mqserver import services
+from mqserver import refusals, services
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.state.members import Member, language_name
 from mqserver.broker.stats.statistics import GROUP_GET_NUMS, GROUP_GET_SIZE
@@ -119,7 +119,7 @@ class BrokerMetrics:
         """What the broker refused to make or remember for clients, by the setting that says so."""
         found = CounterMetricFamily(
             "rocketmq_bounds_reached",
-            "Requests that were refused something because a bound was reached",
+            refusals.HELP,
             labels=self._labels("setting"),
         )
         reached = Counter(self._broker.bounds.counts())

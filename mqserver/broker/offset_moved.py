@@ -1,4 +1,4 @@
-"""The notice that a group asked for an offset which is not there (server.md B.4)."""
+"""The event that a group pulled a missing offset (`PullMessageProcessor`, OFFSET_MOVED_EVENT)."""
 
 from __future__ import annotations
 

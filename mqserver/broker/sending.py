@@ -1,4 +1,4 @@
-"""What every kind of send shares: its checks, its topic and the fields of its reply (B.3)."""
+"""Shared by all sends: checks, topic and fields of the reply (`SendMessageProcessor`)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 
 from mqserver import addresses
 from mqserver.addresses import advertised
-from tests.ports import free_port
+from mqserver.testing import free_port
 
 SEVERAL = ["192.0.2.7", "198.51.100.7"]
 

@@ -20,8 +20,8 @@ from mqserver.config.broker_table import BROKER
 from mqserver.config.load import SettingsError, load, pairs
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.config.settings import broker_settings
+from mqserver.testing import free_port
 from tests.certificates import Authority, Pair, encrypt
-from tests.ports import free_port
 
 DEADLINE = 60.0
 

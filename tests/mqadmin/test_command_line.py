@@ -133,7 +133,7 @@ def test_wrong_options_are_exit_code_2(
 
 def test_an_address_that_is_none_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topicList", "-n", "no port here:x"]) == 2
-    assert "is no address" in capsys.readouterr().err
+    assert "is not an address" in capsys.readouterr().err
 
 
 def test_java_text() -> None:

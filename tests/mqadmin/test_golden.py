@@ -49,7 +49,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     def run_one(session: str, line: str, form: str = "table") -> tuple[int, str, str]:
         cluster = RecordedCluster(session)
         words = [*shlex.split(line), "-n", "127.0.0.1:9876", "--output", form]
-        code = main(words, lambda given: Admin(given.text("namesrvAddr"), engine=cluster))
+        code = main(words, lambda given: Admin(given.text("namesrvAddr"), transport=cluster))
         output = capsys.readouterr()
         return code, output.out, output.err
 
@@ -154,7 +154,7 @@ def test_topics_are_created_with_java_s_request() -> None:
     cluster = RecordedCluster("updateTopic-order")
     main(
         SAME["updateTopic-order"].split(),
-        lambda given: Admin(given.text("namesrvAddr"), engine=cluster),
+        lambda given: Admin(given.text("namesrvAddr"), transport=cluster),
     )
     codes = [request.code for request in cluster.asked]
     assert RequestCode.UPDATE_AND_CREATE_TOPIC in codes

@@ -7,11 +7,10 @@ errors and of logs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqserver.broker.acl.addresses import Pattern, patterns
 from mqserver.broker.acl.errors import AclError
-from mqstore.lean import dataclass
 from mqstore.names import RETRY_PREFIX
 
 KEY_LENGTH_MIN = 7

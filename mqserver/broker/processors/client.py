@@ -1,4 +1,4 @@
-"""Connected clients: 34, 35, 38 and 46 (server.md B.5)."""
+"""Connected clients: 34, 35, 38 and 46 (`ClientManageProcessor`)."""
 
 from __future__ import annotations
 

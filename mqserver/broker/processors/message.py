@@ -1,4 +1,4 @@
-"""Sends: 10, 310 and 320, in the order of server.md B.3.
+"""Sends: 10, 310 and 320, with the steps of `SendMessageProcessor` in its order.
 
 Native code serves ordinary sends; what comes here is unusual, or everything with
 `dataPlane=python`. The replies are the same.

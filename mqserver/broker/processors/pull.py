@@ -1,4 +1,4 @@
-"""PULL_MESSAGE (11), in the order of server.md B.4.
+"""PULL_MESSAGE (11), with the steps of `PullMessageProcessor` in its order.
 
 Native code serves pulls that pass every check; what fails one is worded here, and everything
 is served here with `dataPlane=python`.

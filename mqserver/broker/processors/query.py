@@ -1,4 +1,4 @@
-"""Messages by key and by offset: 12, 33 and 321 (server.md B.5, B.7)."""
+"""Messages by key and by offset: 12, 33 and 321 (`QueryMessageProcessor`)."""
 
 from __future__ import annotations
 

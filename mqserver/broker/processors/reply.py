@@ -1,4 +1,4 @@
-"""SEND_REPLY_MESSAGE (324, 325): the answer to a request goes to whoever asked (server.md B.3)."""
+"""SEND_REPLY_MESSAGE (324, 325): passes a reply to the requester (`ReplyMessageProcessor`)."""
 
 from __future__ import annotations
 

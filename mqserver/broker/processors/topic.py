@@ -1,4 +1,4 @@
-"""Topics: 17, 21, 202, 215 and 305 (server.md B.7)."""
+"""Topics: 17, 21, 202, 215 and 305 (`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends of transactions (37) and resumed checks (323), server.md B.6 and B.7."""
+"""Ends of transactions (37, `EndTransactionProcessor`) and resumed checks (323)."""
 
 from __future__ import annotations
 

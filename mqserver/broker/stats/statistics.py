@@ -1,4 +1,4 @@
-"""What RocketMQ's broker counts, under its names and keys (server.md B.9).
+"""The statistics of RocketMQ's broker, under its names and keys (`BrokerStatsManager`).
 
 The plane counts what it serves natively and is asked for it before every sample and every look;
 processors count here what they serve themselves. RocketMQ also has items that nothing in its open
