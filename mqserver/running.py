@@ -19,7 +19,7 @@ from mqserver.config.load import Loaded, SettingsError, load, pairs
 from mqserver.config.places import broker_override, namesrv_override
 from mqstore.commands.error_line import end
 from mqstore.commands.exit_codes import FAILED, INTERRUPTED, POISONED, USAGE
-from mqstore.shortage import shortage
+from mqstore.commands.shortage import shortage
 
 if TYPE_CHECKING:
     from mqserver.standalone import Standalone

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from mqstore import extras
 from mqstore.errors import StoreDamaged
 from mqstore.message import COLUMN_LAYOUTS, ColumnBuilder
-from mqstore.offline import StoreReader, Wanted
 from mqstore.offline.made import Rows
-from mqstore.offline.walk import Walk
+from mqstore.offline.walk import Walk, Wanted
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from mqstore.offline.reader import StoreReader
 else:
     pa = extras.load("pyarrow", "Arrow")
 

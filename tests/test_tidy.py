@@ -160,6 +160,34 @@ def imported_modules(path: Path) -> set[str]:
     return found
 
 
+def own_imports(path: Path, modules: dict[str, Path]) -> set[str]:
+    """What a module imports of ours when it runs: not what only type checkers read."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= names & modules.keys() or {node.module}
+    return found & modules.keys()
+
+
+def test_no_modules_of_store_and_client_import_each_other_in_a_circle() -> None:
+    modules = {
+        name(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
+        for path in PACKAGES
+        if name(path).split("/")[0] in ("mqstore", "mqclient")
+    }
+    left = {module: own_imports(path, modules) - {module} for module, path in modules.items()}
+    while free := {module for module, used in left.items() if not used & left.keys()}:
+        left = {module: used for module, used in left.items() if module not in free}
+    assert not left, f"modules in circles, or above one: {sorted(left)}"
+
+
 @pytest.mark.parametrize("path", PACKAGES, ids=name)
 def test_python_packages_look_down_only(path: Path) -> None:
     package = name(path).split("/")[0]

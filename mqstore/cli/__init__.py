@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from mqstore.shortage import telling_shortage
+from mqstore.commands.shortage import telling_shortage
 
 with telling_shortage("mqstore"):
     import click

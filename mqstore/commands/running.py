@@ -11,7 +11,7 @@ import click
 
 from mqstore.commands import exit_codes
 from mqstore.commands.error_line import say_error
-from mqstore.shortage import telling_shortage
+from mqstore.commands.shortage import telling_shortage
 
 __all__ = ["CommandError", "Failure", "Judge", "failure_of", "run"]
 
