@@ -28,7 +28,7 @@ class CommandError(click.ClickException):
 
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)
-        self.exit_code = code
+        self.exit_code = code  # type: ignore[misc]  # click has one for each class
 
 
 Judge = Callable[[Exception], Failure | None]

@@ -230,9 +230,9 @@ class StoreReader:
         """
         from mqstore.offline.views import QUEUE_UNIT_FIELDS
 
-        numpy = extras.load("numpy", "a view of a queue")
+        arrays = extras.load("numpy", "a view of a queue")
         units = self._scan.queue_entries(topic, queue_id, start, count)
-        entries: numpy.ndarray[Any, Any] = numpy.frombuffer(units, dtype=QUEUE_UNIT_FIELDS)
+        entries: numpy.ndarray[Any, Any] = arrays.frombuffer(units, dtype=QUEUE_UNIT_FIELDS)
         return entries
 
     def queue(self, topic: str, queue_id: int, start: int = 0) -> Iterator[ReceivedMessage]:
