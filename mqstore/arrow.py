@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mqstore import extras
 from mqstore.errors import StoreDamaged
 from mqstore.message import COLUMN_LAYOUTS, ColumnBuilder
-from mqstore.offline.made import Rows
+from mqstore.offline.materialize import Rows
 from mqstore.offline.walk import Walk, Wanted
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ PYTHON_ORDER = ["mqstore", "mqclient", "mqserver"]
 CORE_DOORS = {
     "mqstore/store.py",
     "mqstore/message.py",
-    "mqstore/offline/made.py",
+    "mqstore/offline/materialize.py",
     "mqstore/offline/mend.py",
     "mqstore/offline/reader.py",
     "mqstore/errors.py",

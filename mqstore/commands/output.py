@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from typing_extensions import Buffer
 
-    from mqstore.offline.made import LinesWalk
+    from mqstore.offline.materialize import LinesWalk
 
 __all__ = [
     "FORMATS",

@@ -15,7 +15,7 @@ from typing import IO, Any, Protocol
 from mqstore import extras
 from mqstore.files import atomic_file
 from mqstore.message import COLUMN_LAYOUTS, ReceivedMessage, decode_messages
-from mqstore.offline.made import json_lines
+from mqstore.offline.materialize import json_lines
 from mqstore.offline.rows import message_row
 
 __all__ = ["CSV_COLUMNS", "FORMATS", "Writer", "format_of", "whole_file", "writer_of"]
