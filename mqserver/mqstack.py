@@ -9,6 +9,7 @@ import sys
 from importlib import import_module
 
 from mqstore.commands.exit_codes import USAGE
+from mqstore.version import version
 
 COMMANDS = {
     "client": "mqclient.cli",
@@ -25,8 +26,6 @@ def main() -> None:
         print("Usage: mqstack client|admin|server|store ..., or mqstack --version")
         raise SystemExit(0 if arguments else USAGE)
     if arguments == ["--version"]:
-        from mqstore.version import version
-
         print(f"mqstack {version()}")
         return
     command, *rest = arguments
