@@ -21,7 +21,8 @@ cdef object _unpack_lz4(object body):
     try:
         import lz4.frame
     except ImportError:
-        raise DecodeError("the body is LZ4: install the package lz4 to read it") from None
+        raise DecodeError("the body is LZ4: install the package lz4 to read it, "
+                          "pip install 'mqstack[lz4]'") from None
     unpacker = lz4.frame.LZ4FrameDecompressor()
     return _whole(unpacker, unpacker.decompress(body, BODY_BYTES_MAX + 1), "LZ4")
 

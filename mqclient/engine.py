@@ -217,7 +217,7 @@ class Client:
             raise self._unreachable(address, target, error) from error
 
     def compiled_transport(self) -> Any:
-        """The transport if it is mqclient.transport.Transport, else None; for Template."""
+        """The transport if it is mqclient.transport.Transport, else None; for FrameTemplate."""
         return self._transport if hasattr(self._transport, "request") else None
 
     def explain(self, address: str, error: Exception) -> Exception:

@@ -107,17 +107,17 @@ class Producer:
             await sender.route(outgoing.topic, limit)
             return await sender.send_to(outgoing, queue, limit)
         started = time.monotonic()
-        lane = sender.next_lane(outgoing.topic)
-        if lane is None:
+        path = sender.next_path(outgoing.topic)
+        if path is None:
             return await sender.try_on(outgoing, started, limit, None)
         # The route is known: send here, not in the sender, to save one coroutine.
         try:
-            answer = await lane.send(outgoing, limit)
+            answer = await path.send(outgoing, limit)
             if type(answer) is not Frame and answer.code == 0:
-                return SendResult(answer, outgoing.msg_id, lane.queue)
+                return SendResult(answer, outgoing.msg_id, path.queue)
         except (UnreachableError, ClientTimeout, BrokerError) as error:
             answer = error
-        outcome = sender.judge(lane, outgoing, answer)
+        outcome = sender.judge(path, outgoing, answer)
         if isinstance(outcome, SendResult):
             return outcome
         return await sender.try_on(outgoing, started, limit, outcome)
@@ -138,16 +138,16 @@ class Producer:
         limit = self.settings.timeout if timeout is None else seconds(timeout)
         started = time.monotonic()
         sender = self._sender
-        lane = sender.next_lane(outgoing.topic)
-        if lane is None or not lane.blocks:
+        path = sender.next_path(outgoing.topic)
+        if path is None or not path.blocks:
             return sender.try_on(outgoing, started, limit, None)
         try:
-            answer = lane.call(outgoing, limit)
+            answer = path.call(outgoing, limit)
             if type(answer) is not Frame and answer.code == 0:
-                return SendResult(answer, outgoing.msg_id, lane.queue)
+                return SendResult(answer, outgoing.msg_id, path.queue)
         except (UnreachableError, ClientTimeout, BrokerError) as error:
             answer = error
-        outcome = sender.judge(lane, outgoing, answer)
+        outcome = sender.judge(path, outgoing, answer)
         if isinstance(outcome, SendResult):
             return outcome
         return sender.try_on(outgoing, started, limit, outcome)

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from mqclient.config import ProducerSettings
 from mqclient.engine import Client
 from mqclient.errors import BrokerError, ClientTimeout, UnreachableError
-from mqclient.lane import Lane
 from mqclient.outgoing import Outgoing
 from mqclient.results import SendResult
 from mqclient.routes import TopicRoute
+from mqclient.send_path import SendPath
 from mqclient.wire.codes import ResponseCode
 from mqstore.message import MessageQueue
 
@@ -67,8 +67,8 @@ class Failure(NamedTuple):
     error: Exception | None
 
 
-class _Lanes:
-    """The lanes of a topic's queues, until its route changes."""
+class _SendPaths:
+    """The paths of a topic's queues, until its route changes."""
 
     __slots__ = ("by_queue", "in_turn", "route", "turn")
 
@@ -77,8 +77,8 @@ class _Lanes:
 
     def __init__(self, route: TopicRoute | None) -> None:
         self.route = route
-        self.by_queue: dict[MessageQueue, Lane] = {}
-        self.in_turn: list[Lane] = []
+        self.by_queue: dict[MessageQueue, SendPath] = {}
+        self.in_turn: list[SendPath] = []
         """Those of the route's queues, in its order: a queue's hash costs as much as its request.
         Empty until somebody sends to the queues in turn."""
 
@@ -90,7 +90,7 @@ class Sender:
         self._client = client
         self.settings = settings
         self._choosers: dict[str, QueueChooser] = {}
-        self._lanes: dict[str, _Lanes] = {}
+        self._paths: dict[str, _SendPaths] = {}
 
     async def route(self, topic: str, timeout: float) -> TopicRoute:
         """The route to send to. timeout: seconds, if a NameServer must be asked.
@@ -131,7 +131,7 @@ class Sender:
         """
         return await self.try_on(outgoing, time.monotonic(), timeout, None)
 
-    def judge(self, lane: Lane, outgoing: Outgoing, answer: Any) -> SendResult | Failure:
+    def judge(self, path: SendPath, outgoing: Outgoing, answer: Any) -> SendResult | Failure:
         """The result of the first try. answer: the broker's, or the error of the send.
 
         Raises what another broker would answer too.
@@ -139,11 +139,11 @@ class Sender:
         try:
             if isinstance(answer, Exception):
                 raise answer
-            result = lane.result(answer, outgoing)
+            result = path.result(answer, outgoing)
         except (UnreachableError, ClientTimeout, BrokerError) as error:
-            return _judge(lane, error)
+            return _judge(path, error)
         if self._too_little(result, self.settings.retries):
-            return Failure(lane.queue.broker_name, None)
+            return Failure(path.queue.broker_name, None)
         return result
 
     async def try_on(
@@ -169,12 +169,12 @@ class Sender:
                     break
             failed.add(chosen.broker_name)
             failed_broker = chosen.broker_name
-            lane = self._lane(chosen)
+            path = self._path(chosen)
             left = max(0.001, deadline - time.monotonic())
             try:
-                result = lane.result(await lane.send(outgoing, left), outgoing)
+                result = path.result(await path.send(outgoing, left), outgoing)
             except (UnreachableError, ClientTimeout, BrokerError) as error:
-                last_error = _judge(lane, error).error
+                last_error = _judge(path, error).error
             else:
                 if not self._too_little(result, tries_left):
                     return result
@@ -188,61 +188,61 @@ class Sender:
 
     async def send_to(self, outgoing: Outgoing, queue: MessageQueue, timeout: float) -> SendResult:
         """Send to one queue, once. timeout: seconds."""
-        lane = self._lane(queue)
+        path = self._path(queue)
         try:
-            return lane.result(await lane.send(outgoing, max(0.001, timeout)), outgoing)
+            return path.result(await path.send(outgoing, max(0.001, timeout)), outgoing)
         except UnreachableError as error:
-            explained = lane.explain(error)
+            explained = path.explain(error)
             raise explained from explained.__cause__
 
     async def oneway_to(self, outgoing: Outgoing, queue: MessageQueue, timeout: float) -> None:
         """Send to one queue without an answer; returns when the bytes are written."""
-        lane = self._lane(queue)
+        path = self._path(queue)
         try:
-            await lane.oneway(outgoing, timeout)
+            await path.oneway(outgoing, timeout)
         except UnreachableError as error:
-            explained = lane.explain(error)
+            explained = path.explain(error)
             raise explained from explained.__cause__
 
     def _too_little(self, result: SendResult, tries_left: int) -> bool:
         """Whether another broker must store a message too, because one stored it less durably."""
         return bool(result.lesser and self.settings.retry_not_durable and tries_left)
 
-    def next_lane(self, topic: str) -> Lane | None:
-        """The lane of the topic's next queue; None if its route must be fetched."""
-        lanes = self._lanes.get(topic)
-        in_turn = lanes.in_turn if lanes is not None else ()
-        if lanes is None or not in_turn or lanes.route is not self._client.routes.table.get(topic):
-            return self._first_lane(topic)
-        return in_turn[lanes.turn() % len(in_turn)]
+    def next_path(self, topic: str) -> SendPath | None:
+        """The path of the topic's next queue; None if its route must be fetched."""
+        paths = self._paths.get(topic)
+        in_turn = paths.in_turn if paths is not None else ()
+        if paths is None or not in_turn or paths.route is not self._client.routes.table.get(topic):
+            return self._first_path(topic)
+        return in_turn[paths.turn() % len(in_turn)]
 
-    def _first_lane(self, topic: str) -> Lane | None:
+    def _first_path(self, topic: str) -> SendPath | None:
         """The same, for a route that no send has used."""
         route = self._client.routes.known(topic)
         if route is None or not route.publish:
             return None
         if any(queue.broker_name not in route.brokers for queue in route.publish):
-            return self._lane(self.choose(topic, route))  # as `_lane` says
+            return self._path(self.choose(topic, route))  # as `_path` says
         turn = self._chooser(topic).turn
-        in_turn = [self._lane(queue) for queue in route.publish]
-        lanes = self._lanes[topic]
-        if lanes.route is route:  # else another thread has stored a newer one
-            lanes.turn = turn
-            lanes.in_turn = in_turn
+        in_turn = [self._path(queue) for queue in route.publish]
+        paths = self._paths[topic]
+        if paths.route is route:  # else another thread has stored a newer one
+            paths.turn = turn
+            paths.in_turn = in_turn
         return in_turn[turn() % len(in_turn)]
 
-    def _lane(self, queue: MessageQueue) -> Lane:
-        """The lane of a queue, replaced if the topic's route has changed."""
+    def _path(self, queue: MessageQueue) -> SendPath:
+        """The path of a queue, replaced if the topic's route has changed."""
         route = self._client.routes.known(queue.topic)
-        lanes = self._lanes.get(queue.topic)
-        if lanes is None or lanes.route is not route:
-            lanes = self._lanes[queue.topic] = _Lanes(route)
-        lane = lanes.by_queue.get(queue)
-        if lane is None:
-            lane = Lane(self._client, self.settings, queue)
+        paths = self._paths.get(queue.topic)
+        if paths is None or paths.route is not route:
+            paths = self._paths[queue.topic] = _SendPaths(route)
+        path = paths.by_queue.get(queue)
+        if path is None:
+            path = SendPath(self._client, self.settings, queue)
             if route is not None and queue.broker_name in route.brokers:
-                lanes.by_queue[queue] = lane  # else the address comes from another topic's route
-        return lane
+                paths.by_queue[queue] = path  # else the address comes from another topic's route
+        return path
 
 
 def _pauses() -> Iterator[float]:
@@ -253,8 +253,8 @@ def _pauses() -> Iterator[float]:
         longest = min(longest * 2, PAUSE_LAST)
 
 
-def _judge(lane: Lane, error: Exception) -> Failure:
+def _judge(path: SendPath, error: Exception) -> Failure:
     """Classify a failed try: raise errors that another broker would give too."""
     if isinstance(error, BrokerError) and error.code not in RETRY_CODES:
         raise error
-    return Failure(lane.queue.broker_name, lane.explain(error))
+    return Failure(path.queue.broker_name, path.explain(error))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from mqstore.shortage import telling_shortage
+from mqstore.commands.shortage import telling_shortage
 
 NEEDS_MIB = {"broker": 2_560, "standalone": 512, "quickstart": 512, "namesrv": 128}
 """Address space by command; a broker maps files of RocketMQ's sizes."""

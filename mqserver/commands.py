@@ -10,7 +10,6 @@ from collections.abc import Iterable
 
 import click
 
-USAGE_ERROR = 2
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 _config = click.option(

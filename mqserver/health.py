@@ -20,6 +20,7 @@ from socket import SHUT_RDWR, socket
 from typing import TYPE_CHECKING, Any
 
 from mqserver.config.loaded import SettingsError
+from mqstore.extras import advice
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -35,7 +36,7 @@ TIMEOUT_S = 10.0
 def require() -> None:
     """SettingsError if prometheus-client is not installed."""
     if importlib.util.find_spec("prometheus_client") is None:
-        raise SettingsError("metricsListen needs prometheus-client: pip install 'mqstack[metrics]'")
+        raise SettingsError(advice("prometheus_client", "metricsListen"))
 
 
 Collect = Callable[[], "Iterable[Metric]"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from mqstore.commands.exit_codes import USAGE
 from mqstore.version import version
 
 COMMANDS = {
@@ -16,7 +17,6 @@ COMMANDS = {
     "server": "mqserver.cli",
     "store": "mqstore.cli",
 }
-USAGE_ERROR = 2
 
 
 def main() -> None:
@@ -24,14 +24,14 @@ def main() -> None:
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help"):
         print("Usage: mqstack client|admin|server|store ..., or mqstack --version")
-        raise SystemExit(0 if arguments else USAGE_ERROR)
+        raise SystemExit(0 if arguments else USAGE)
     if arguments == ["--version"]:
         print(f"mqstack {version()}")
         return
     command, *rest = arguments
     if command not in COMMANDS:
         print(f"mqstack: unknown command {command}; one of {', '.join(COMMANDS)}", file=sys.stderr)
-        raise SystemExit(USAGE_ERROR)
+        raise SystemExit(USAGE)
     sys.argv = [f"mqstack {command}", *rest]
     raise SystemExit(import_module(COMMANDS[command]).main())
 

@@ -19,22 +19,18 @@ from typing import NoReturn
 
 from mqserver.config.loaded import Loaded, SettingsError
 from mqserver.logs import set_up
+from mqstore.commands.error_line import end
+from mqstore.commands.exit_codes import FAILED, INTERRUPTED, USAGE
+from mqstore.commands.shortage import shortage
 from mqstore.errors import StoreError
-from mqstore.shortage import shortage
 
-FAILED = 1
-USAGE_ERROR = 2
-POISONED = 3
-SECOND_SIGNAL = 130
 BURST_S = 0.3
 """Signals closer together than this were meant as one."""
 
 
 def fail(what: str, code: int = FAILED) -> NoReturn:
     """End the process with one clear line."""
-    sys.stderr.write(f"mqserver: {what}\n")  # in one piece: log lines may come meanwhile
-    sys.stderr.flush()
-    raise SystemExit(code)
+    end("mqserver", what, code)
 
 
 def say(line: str) -> None:
@@ -62,7 +58,7 @@ def clear_errors(loaded: Loaded | None) -> Iterator[None]:
     try:
         yield
     except SettingsError as error:
-        fail(str(error), USAGE_ERROR)
+        fail(str(error), USAGE)
     except OSError as error:
         if shortage(error):
             raise
@@ -97,7 +93,7 @@ def on_signals() -> threading.Event:
             first[0] = time.monotonic()
             stopped.set()
         elif time.monotonic() - first[0] > BURST_S:
-            os._exit(SECOND_SIGNAL)
+            os._exit(INTERRUPTED)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handle)

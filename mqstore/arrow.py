@@ -6,15 +6,20 @@ Needs pyarrow (`pip install mqstack[arrow]`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
+from mqstore import extras
 from mqstore.errors import StoreDamaged
 from mqstore.message import COLUMN_LAYOUTS, ColumnBuilder
-from mqstore.offline import StoreReader, Wanted
-from mqstore.offline.made import Rows
-from mqstore.offline.walk import Gap, Walk
+from mqstore.offline.materialize import Rows
+from mqstore.offline.walk import Gap, Walk, Wanted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from mqstore.offline.reader import StoreReader
+else:
+    pa = extras.load("pyarrow", "Arrow")
 
 __all__ = [
     "BATCH_BYTES",

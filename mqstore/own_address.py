@@ -5,7 +5,9 @@ A connected datagram socket answers both. Connecting one sends nothing.
 
 from __future__ import annotations
 
+import fcntl
 import ipaddress
+import socket
 
 _SIOCGIFADDR = 0x8915
 _DOCUMENTATION = "192.0.2.1"
@@ -34,12 +36,6 @@ def is_own_address(host: str) -> bool:
 
 def interface_addresses() -> list[str]:
     """The IPv4 addresses of this machine's interfaces, without loopback."""
-    import socket
-
-    try:
-        import fcntl
-    except ImportError:
-        return []
     found: list[str] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
@@ -55,8 +51,6 @@ def interface_addresses() -> list[str]:
 
 def _source_towards(host: str) -> str | None:
     """The address that datagrams to an IP address would come from; None if there is no way."""
-    import socket
-
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:

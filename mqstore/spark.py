@@ -38,18 +38,15 @@ from pyspark.sql.types import (
 from mqstore.arrow import store_batches
 from mqstore.errors import StoreDamaged
 from mqstore.message import COLUMN_LAYOUTS
-from mqstore.names import tags_of
 from mqstore.offline import StoreReader
 from mqstore.offline import open as open_store
 from mqstore.offline.walk import Gap
-from mqstore.option_names import refuse_unknown
+from mqstore.spark_options import queue_ids, refuse_unknown, tag_names
 
 __all__ = [
     "StoreDataSource",
     "message_schema",
-    "queue_ids",
     "register",
-    "tag_names",
     "wanted_schema",
 ]
 
@@ -97,23 +94,6 @@ def wanted_schema(schema: StructType, constants: tuple[str, ...] = ()) -> pa.Sch
                 f"not {field.dataType.simpleString()}"
             )
     return to_arrow_schema(schema, timezone="UTC")
-
-
-def queue_ids(text: str | None) -> frozenset[int] | None:
-    """The option `queues`: "0,2" to queue ids, None for all."""
-    if text is None or not text.strip():
-        return None
-    try:
-        return frozenset(int(word) for word in text.split(","))
-    except ValueError:
-        raise ValueError(f"option queues = {text!r}: give queue ids as 0,2") from None
-
-
-def tag_names(text: str | None) -> frozenset[str] | None:
-    """The option `tag`: "TagA || TagB" to names, None for all."""
-    if text is None or text.strip() in ("", "*"):
-        return None
-    return frozenset(tags_of(text))
 
 
 @dataclass

@@ -94,3 +94,29 @@ KEY_VALUE_LINES = re.compile(r"=\{\w+\}\\n")
 def test_properties_files_are_written_in_one_place() -> None:
     found = [name(path) for path in MODULES if KEY_VALUE_LINES.search(path.read_text())]
     assert not found, f"use render of mqstore/java_properties.py: {found}"
+
+
+COMMANDS = re.compile(r"\b(?:EXIT_\w+|[A-Z]*USAGE[A-Z_]*|INTERRUPTED|DENIED) = \d|\bos\.dup2\(")
+
+
+def test_exit_codes_and_broken_pipes_have_one_home() -> None:
+    found = {name(path) for path in MODULES if COMMANDS.search(path.read_text())}
+    homes = {"mqstore/commands/exit_codes.py", "mqstore/commands/running.py"}
+    assert found == homes, f"use {sorted(homes)}"
+
+
+OWN_LOOP = re.compile(r"time\.sleep\(|monotonic\(\) (?:<|>) \w*deadline")
+FOR_GOOD_REASON = {
+    "tests/waiting.py": "the home",
+    "tests/server/floods/wire_floods.py": "sends at a pace",
+    "tests/bad_input/test_signals.py": "a program that is interrupted, and the length of a burst",
+    "tests/interop/differential/stand.py": "asks again on a connection that may close",
+    "tests/interop/test_native_codes.py": "sends until enough was counted",
+}
+
+
+def test_tests_wait_by_one_helper() -> None:
+    files = {name(path): path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__)}
+    found = {key for key, path in files.items() if OWN_LOOP.search(path.read_text())}
+    assert found <= FOR_GOOD_REASON.keys(), "wait with tests/waiting.py"
+    assert found >= FOR_GOOD_REASON.keys(), "no reason is needed any more: take it out"

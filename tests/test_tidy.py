@@ -34,7 +34,7 @@ PYTHON_ORDER = ["mqstore", "mqclient", "mqserver"]
 CORE_DOORS = {
     "mqstore/store.py",
     "mqstore/message.py",
-    "mqstore/offline/made.py",
+    "mqstore/offline/materialize.py",
     "mqstore/offline/mend.py",
     "mqstore/offline/reader.py",
     "mqstore/errors.py",
@@ -161,14 +161,29 @@ def imported_modules(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("package", ["mqserver"])
-def test_no_modules_import_each_other_in_a_circle(package: str) -> None:
+def own_imports(path: Path, modules: dict[str, Path]) -> set[str]:
+    """What a module imports of ours; below mqserver, not what only type checkers read."""
+    tree = ast.parse(path.read_text())
+    is_server = name(path).startswith("mqserver/")
+    for node in ast.walk(tree):
+        if not is_server and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= names & modules.keys() or {node.module}
+    return found & modules.keys()
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
     modules = {
-        name(path).removesuffix(".py").replace("/", "."): path
+        name(path).removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
         for path in PACKAGES
-        if name(path).startswith(f"{package}/") and path.stem != "__init__"
     }
-    graph = {module: imported_modules(path) & modules.keys() for module, path in modules.items()}
+    graph = {module: own_imports(path, modules) - {module} for module, path in modules.items()}
     TopologicalSorter(graph).prepare()  # CycleError names the circle
 
 

@@ -3,7 +3,7 @@
 Exit codes: 0 all is well, 1 failed, 2 wrong usage, 3 unreachable, 4 denied.
 """
 
-from mqstore.shortage import telling_shortage
+from mqstore.commands.shortage import telling_shortage
 
 with telling_shortage("mqclient"):
     from mqclient.cli.main import main

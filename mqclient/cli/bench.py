@@ -25,7 +25,9 @@ from mqclient.cli.bench_options import (
     topic_options,
 )
 from mqstore import _core
-from mqstore.cli.output import chosen_format, write_rows
+from mqstore.commands import exit_codes
+from mqstore.commands.output import chosen_format, write_rows
+from mqstore.commands.running import CommandError
 
 __all__ = ["bench", "run_connect", "run_consume", "run_latency", "run_produce"]
 
@@ -38,7 +40,6 @@ PERCENTILES = {
     "p9999": "p99.99_us",
     "max": "max_us",
 }
-FAILED = 1
 
 
 def run_produce(load: dict[str, object], **settings: object) -> dict[str, Any]:
@@ -90,18 +91,6 @@ def run_connect(load: dict[str, object], **settings: object) -> dict[str, Any]:
 def _run(kind: str, settings: dict[str, object]) -> dict[str, Any]:
     report: dict[str, Any] = json.loads(_core.bench(kind, json.dumps(settings)))
     return report
-
-
-class _Unreachable(click.ClickException):
-    """No connection: exit code 3, as of every command."""
-
-    exit_code = 3
-
-
-class _Denied(click.ClickException):
-    """Access control: exit code 4, as of every command."""
-
-    exit_code = 4
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -245,9 +234,9 @@ def _report(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     except ConnectionError as error:
-        raise _Unreachable(str(error)) from error
+        raise CommandError(str(error), exit_codes.UNREACHABLE) from error
     except PermissionError as error:
-        raise _Denied(str(error)) from error
+        raise CommandError(str(error), exit_codes.DENIED) from error
     except RuntimeError as error:
         raise click.ClickException(str(error)) from error
     head = {"kind": kind, "name": name or _name(kind, settings), "started_at": started_at}
@@ -264,7 +253,7 @@ def _report(
     for problem in figures["problems"]:
         click.echo(f"mqclient: {problem}", err=True)
     if figures["problems"]:
-        click.get_current_context().exit(FAILED)
+        click.get_current_context().exit(exit_codes.FAILED)
 
 
 def _save(report: dict[str, Any], path: str) -> None:

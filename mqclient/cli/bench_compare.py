@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from mqstore.cli.output import chosen_format, output_option, write_rows
+from mqstore.commands.output import chosen_format, output_option, write_rows
 
 __all__ = ["compare"]
 

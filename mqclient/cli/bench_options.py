@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import click
 
 from mqclient.address_server import fetch_addresses
-from mqclient.cli.options import connection_options
+from mqclient.commands.connection import connection_options
 from mqclient.config import is_address_server
 from mqclient.tls import Tls
-from mqstore.cli.output import output_option
+from mqstore.commands.output import output_option
 from mqstore.names import BENCHMARK_TOPIC
 
 __all__ = [

@@ -11,12 +11,12 @@ import click
 
 from mqclient.aio import Message, Producer, SendResult
 from mqclient.cli.lines import Lines
-from mqclient.cli.options import connection_options, run_async
 from mqclient.cli.send_file import Resend, send_file
+from mqclient.commands.connection import connection_options, run_async
 from mqclient.config import Credentials
 from mqclient.signals import catching_signals
 from mqclient.tls import Tls
-from mqstore.cli.output import chosen_format, output_option, write_rows
+from mqstore.commands.output import chosen_format, output_option, write_rows
 from mqstore.offline.formats import FORMATS
 
 __all__ = ["send"]

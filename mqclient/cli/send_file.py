@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from mqclient.aio import Message, Producer, SendResult
-from mqstore.cli.output import chosen_format, write_rows
-from mqstore.cli.progress import Report, progress
+from mqstore.commands.output import chosen_format, write_rows
+from mqstore.commands.progress import Report, progress
 from mqstore.message import MessageQueue
 from mqstore.names import INNER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 from mqstore.offline.exported import ExportedMessage, read_export

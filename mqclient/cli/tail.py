@@ -8,10 +8,11 @@ from typing import Any, Literal
 import click
 
 from mqclient.aio import TopicReader
-from mqclient.cli.options import connection_options, read_start, run_async
+from mqclient.commands.connection import connection_options, run_async
 from mqclient.config import Credentials
 from mqclient.tls import Tls
-from mqstore.cli.output import chosen_format, output_option, write_rows
+from mqstore.commands.moments import read_moment
+from mqstore.commands.output import chosen_format, output_option, write_rows
 from mqstore.message import ReceivedMessage
 from mqstore.offline.rows import message_row
 
@@ -25,7 +26,7 @@ COLUMNS = ("storeTime", "queueId", "queueOffset", "tags", "keys", "body")
 @click.option(
     "--from",
     "start",
-    callback=read_start,
+    callback=lambda _context, _option, text: _start(text),
     default="latest",
     show_default=True,
     help="where to begin: earliest, latest or a time",
@@ -71,6 +72,15 @@ def tail(
         return run_async(_tail(reader, count, write))
     finally:
         finish()
+
+
+def _start(text: str) -> str | datetime:
+    if text in ("earliest", "latest"):
+        return text
+    try:
+        return read_moment(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}, earliest or latest") from None
 
 
 async def _tail(

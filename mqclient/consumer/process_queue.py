@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from mqclient.template import Template
+from mqclient.frame_template import FrameTemplate
 from mqstore.message import MessageQueue, ReceivedMessage
 
 __all__ = ["ProcessQueue"]
@@ -68,7 +68,7 @@ class ProcessQueue:
         """Whether the next pull asks for one message: it was damaged in the last answer."""
         self.last_pull_ms = 0
         self.last_consume_ms = 0
-        self.template: tuple[tuple[str, int, int], Template] | None = None
+        self.template: tuple[tuple[str, int, int], FrameTemplate] | None = None
         """What pulls of it share, after what it was made for."""
         self._pulls: list[_Pull] = []
         self._starts: list[int] = []

@@ -17,8 +17,8 @@ from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
+from mqclient.frame_template import FrameTemplate, Values
 from mqclient.offsets import MemoryOffsets
-from mqclient.template import Template, Values
 from mqclient.wire.codes import PullSysFlag, RequestCode, ResponseCode
 from mqclient.wire.frame import Frame
 from mqclient.wire.headers.pull import PullMessageResponseHeader
@@ -78,7 +78,7 @@ def pull_template(
     subscription: str | None = None,
     sub_version: int = 0,
     expression_type: str | None = "TAG",
-) -> Template:
+) -> FrameTemplate:
     """The shared part of the PULL_MESSAGE (11) requests for a queue; `pull_values` has the rest."""
     fields: list[tuple[str, str | None]] = [
         ("consumerGroup", group),
@@ -95,7 +95,7 @@ def pull_template(
     fields.append(("subVersion", str(sub_version)))
     fields.append(("expressionType", expression_type or "TAG"))
     fields.append(("bname", queue.broker_name))
-    return Template(client, address, RequestCode.PULL_MESSAGE, fields, "pulled")
+    return FrameTemplate(client, address, RequestCode.PULL_MESSAGE, fields, "pulled")
 
 
 def pull_values(held: ProcessQueue, sys_flag: int, commit_offset: int = 0) -> Values:
@@ -182,7 +182,7 @@ class Puller:
         self._take(held, subscription, pass_damage(held, answer))
         return self._settings.pull_interval
 
-    def _template(self, held: ProcessQueue, subscription: Subscription) -> Template:
+    def _template(self, held: ProcessQueue, subscription: Subscription) -> FrameTemplate:
         """The queue's template, made again if its broker or its subscription changed."""
         address = self._client.address_of(held.queue, held.broker_id)
         count = 1 if held.pulls_one else self._settings.pull_batch

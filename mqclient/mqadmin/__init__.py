@@ -1,6 +1,6 @@
 """The mqadmin command: RocketMQ's operator tool, with RocketMQ's names, flags and text."""
 
-from mqstore.shortage import telling_shortage
+from mqstore.commands.shortage import telling_shortage
 
 with telling_shortage("mqadmin"):
     from mqclient.mqadmin.main import main

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from mqclient.admin import Admin
-from mqclient.mqadmin.render import FORMATS, Report
+from mqclient.commands import connection
+from mqstore.commands.output import FORMATS, Report
 
 
 class UsageError(Exception):
@@ -106,6 +107,8 @@ class Command:
                 parser.add_argument(*flags, dest=option.long)
             else:
                 parser.add_argument(*flags, dest=option.long, action="store_true")
+        for own in connection.OPTIONS:
+            parser.add_argument(own.flag, dest=own.argument)
         parser.add_argument("--output", choices=FORMATS)
         return parser
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
+from mqclient.commands import connection
 from mqclient.mqadmin.command import Command, Option
 
 WIDTH = 110
@@ -63,9 +64,12 @@ def full_help(command: Command) -> str:
         f"Also: -{option.short},--{option.long} <arg>   {option.help}\n"
         for option in command.more_options
     )
-    return f"{usage(command)}\n\n{''.join(ours)}{OUTPUT_NOTE}"
+    return f"{usage(command)}\n\n{''.join(ours)}{CONNECTION_NOTE}{OUTPUT_NOTE}"
 
 
+CONNECTION_NOTE = "".join(
+    f"Also: {option.flag} {option.value}   {option.help}\n" for option in connection.OPTIONS
+)
 OUTPUT_NOTE = (
     "Also: --output table|json|jsonl|csv (table, RocketMQ's own text, unless given);"
     "\nwithout -n the address comes from NAMESRV_ADDR, else 127.0.0.1:9876."

@@ -1,4 +1,7 @@
-"""A reader of brokers for programs that block: routes, extents and pulls, nothing committed."""
+"""A reader of brokers for programs that block: extents and pulls of queues, nothing committed.
+
+Routes, connections, accounts, TLS and addresses are those of the client's engine.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from mqclient.engine import TransportLike
-from mqclient.errors import (
-    BrokerError,
-    ClientTimeout,
-    NoRouteError,
-    RocketMQError,
-    UnreachableError,
-)
+from mqclient.engine import Client, TransportLike
+from mqclient.errors import ClientTimeout, RocketMQError, UnreachableError
+from mqclient.retries import with_retries
+from mqclient.routes import TopicRoute
 from mqclient.spark.options import Options
-from mqclient.transport import Transport
 from mqclient.wire import Frame, calls
-from mqclient.wire.bodies.route import TopicRouteData
 from mqclient.wire.codes import PullSysFlag, RequestCode, ResponseCode
 from mqclient.wire.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from mqstore.message import MessageQueue, damaged_records, decode_reply
@@ -34,9 +31,7 @@ PULL_COUNT = 32
 """Messages of one pull: what a broker gives at most by default."""
 PULLS_IN_FLIGHT = 16
 """Pulls of one queue that are under way at a time."""
-ATTEMPTS = 5
-"""Tries of a request that fails for a passing reason."""
-_PASSING_CODES = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
+CLOSE_TIMEOUT_S = 1.0
 _PULL_CODES = (
     ResponseCode.SUCCESS,
     ResponseCode.PULL_NOT_FOUND,
@@ -58,7 +53,7 @@ class Extent:
 
 
 class Cluster:
-    """Asks NameServers and brokers, one call at a time from the caller's view.
+    """Asks brokers, one call at a time from the caller's view.
 
     Joins no group, sends no heartbeat, commits nothing. Belongs to one thread and one process;
     close it, or use it as a context manager. Requests that fail for a passing reason are
@@ -67,11 +62,15 @@ class Cluster:
 
     def __init__(self, options: Options, transport: TransportLike | None = None) -> None:
         self._options = options
+        self._client = Client(options.client_settings(), transport)
         self._runner = asyncio.Runner()
-        tls = options.tls.settings() if options.tls else None
-        self._transport = transport or Transport(**options.account, tls=tls)
-        self._routes: dict[str, TopicRouteData] = {}
         self._left_out: list[tuple[int, int, str]] = []
+        self._is_open = True
+        try:
+            self._runner.run(self._client.start())
+        except BaseException:
+            self._runner.close()
+            raise
 
     def __enter__(self) -> Cluster:
         return self
@@ -81,19 +80,16 @@ class Cluster:
 
     def close(self) -> None:
         """Close the connections; twice is fine."""
-        self._runner.run(self._transport.aclose())
-        self._runner.close()
+        if self._is_open:
+            self._is_open = False
+            self._runner.run(self._client.close(CLOSE_TIMEOUT_S))
+            self._runner.close()
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """The readable queues of a topic, in order; NoRouteError when there is none."""
-        route = self._runner.run(self._route(topic))
-        return sorted(
-            MessageQueue(topic, data.broker_name, queue_id)
-            for data in route.queue_datas
-            if data.readable
-            for queue_id in range(data.read_queue_nums)
-            if self._options.queues is None or queue_id in self._options.queues
-        )
+        route = self._runner.run(with_retries(lambda: self._route(topic)))
+        wanted = self._options.queues
+        return sorted(q for q in route.subscribe if wanted is None or q.queue_id in wanted)
 
     def extents(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Extent | None]:
         """What each queue holds now; None where its broker cannot be reached."""
@@ -286,49 +282,19 @@ class Cluster:
         return dict(zip(asked, await asyncio.gather(*map(one, asked)), strict=True))
 
     async def _ask(self, queue: MessageQueue, make: Callable[[], calls.Call[T]]) -> T:
-        """Call the broker of a queue; tries again after a passing failure."""
+        """Call the broker of a queue, the master if it is known, and retry."""
 
         async def once() -> T:
-            address = await self._address(queue)
-            call = make()
-            reply = await self._transport.call(address, call.request, self._options.timeout)
-            return call.result(reply, address)
+            await self._route(queue.topic)
+            return await self._client.invoke(self._client.address_of(queue), make())
 
-        return await _with_retries(once)
+        return await with_retries(once)
 
-    async def _address(self, queue: MessageQueue) -> str:
-        route = await self._route(queue.topic)
-        for data in route.broker_datas:
-            if data.broker_name == queue.broker_name and data.broker_addrs:
-                address = data.broker_addrs[min(data.broker_addrs)]  # the master is 0
-                return self._options.address_map.get(address, address)
-        raise UnreachableError(f"no address of broker {queue.broker_name} is known")
-
-    async def _route(self, topic: str) -> TopicRouteData:
-        if topic not in self._routes:
-            self._routes[topic] = await _with_retries(lambda: self._find_route(topic))
-        return self._routes[topic]
-
-    async def _find_route(self, topic: str) -> TopicRouteData:
-        """Ask each NameServer until one knows the topic."""
-        servers = [s.strip() for s in self._options.nameserver.split(";") if s.strip()]
-        failure: RocketMQError | None = None
-        for server in servers:
-            call = calls.route(topic)
-            try:
-                reply = await self._transport.call(server, call.request, self._options.timeout)
-                route = call.result(reply, server)
-            except (UnreachableError, ClientTimeout) as error:
-                failure = error
-                continue
-            if route is not None:
-                return route
-        raise failure or NoRouteError(
-            f"no route for topic {topic!r} at NameServer {self._options.nameserver}: it does not "
-            f"exist yet; see mqadmin topicList -n {servers[0]}",
-            topic,
-            self._options.nameserver,
-        )
+    async def _route(self, topic: str) -> TopicRoute:
+        route = await self._client.route(topic)
+        if route is None:
+            raise await self._client.routes.no_route(topic)
+        return route
 
 
 def _count(records: bytes) -> int:
@@ -342,19 +308,3 @@ def _count(records: bytes) -> int:
 
 async def _result(task: asyncio.Task[T]) -> T:
     return await task
-
-
-async def _with_retries(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Run until it works, fails for good, or has failed ATTEMPTS times."""
-    for count in range(1, ATTEMPTS + 1):
-        try:
-            return await attempt()
-        except (UnreachableError, ClientTimeout) as error:
-            failure: RocketMQError = error
-        except BrokerError as error:
-            if error.code not in _PASSING_CODES:
-                raise
-            failure = error
-        if count < ATTEMPTS:
-            await asyncio.sleep(0.05 * 2**count)
-    raise failure

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TypeVar
 
-from mqclient.config import Credentials, credentials
+from mqclient.config import (
+    ClientSettings,
+    Credentials,
+    credentials,
+    namesrv_addresses,
+    read_address_map,
+)
 from mqclient.credentials import read_credentials
 from mqclient.tls import Tls, read_tls, tls_from_environment
-from mqstore.names import TOOLS_GROUP, tags_of
-from mqstore.option_names import refuse_unknown
+from mqstore.names import TOOLS_GROUP
+from mqstore.spark_options import queue_ids, refuse_unknown, tag_names
 
-__all__ = ["Options", "parse_address_map"]
+__all__ = ["Options"]
+
+G = TypeVar("G")
+T = TypeVar("T")
 
 EARLIEST, LATEST = "earliest", "latest"
 OPTION_NAMES = (
@@ -30,8 +39,9 @@ OPTION_NAMES = (
 class Options:
     """What a user says with `.option(...)`; names are those of the fields in camelCase."""
 
-    nameserver: str
-    """host:port, several separated by ";"; else NAMESRV_ADDR, else 127.0.0.1:9876."""
+    nameserver: tuple[str, ...]
+    """host:port (port 9876 unless given), several separated by ";" or ",", or the URL of an address
+    server; else NAMESRV_ADDR, else 127.0.0.1:9876."""
     topic: str | None = None
     """Topics to read, separated by ","; the topic of a write whose rows have none."""
     queues: frozenset[int] | None = None
@@ -71,10 +81,10 @@ class Options:
         refuse_unknown(given, OPTION_NAMES)
         get = given.get
         return cls(
-            nameserver=get("nameserver") or os.environ.get("NAMESRV_ADDR") or "127.0.0.1:9876",
+            nameserver=_checked("nameserver", namesrv_addresses, get("nameserver") or None),
             topic=get("topic") or None,
-            queues=_queues(get("queues")),
-            tag=_tag(get("tag")),
+            queues=queue_ids(get("queues")),
+            tag=None if tag_names(get("tag")) is None else get("tag"),
             group=get("group") or TOOLS_GROUP,
             starting=_position(get("startingOffsets"), get("startingTimestamp"), "starting"),
             ending=_position(get("endingOffsets"), get("endingTimestamp"), "ending"),
@@ -83,7 +93,7 @@ class Options:
             max_rows_per_trigger=_number("maxRowsPerTrigger", get("maxRowsPerTrigger")),
             producer_group=get("producerGroup") or "SPARK_PRODUCER",
             timeout=_seconds(get("timeout"), 10.0),
-            address_map=parse_address_map(get("addressMap") or ""),
+            address_map=_checked("addressMap", read_address_map, get("addressMap") or ""),
             account=_account(given),
             tls=read_tls(file) if (file := get("tlsConfig")) else tls_from_environment(),
         )
@@ -99,20 +109,25 @@ class Options:
     @property
     def tags(self) -> frozenset[str] | None:
         """The tags wanted, None for all."""
-        if self.tag is None:
-            return None
-        return frozenset(tags_of(self.tag))
+        return tag_names(self.tag)
+
+    def client_settings(self) -> ClientSettings:
+        """What the client's engine is made with."""
+        return ClientSettings(
+            namesrv=self.nameserver,
+            address_map=self.address_map,
+            request_timeout=self.timeout,
+            tls=self.tls,
+            **self.account,
+        )
 
 
-def parse_address_map(text: str) -> dict[str, str]:
-    """Read "advertised=reachable,..."; each side is host:port."""
-    pairs = {}
-    for word in filter(None, (word.strip() for word in text.split(","))):
-        advertised, separator, reachable = word.partition("=")
-        if not separator or ":" not in advertised or ":" not in reachable:
-            raise ValueError(f"option addressMap: {word!r} is not host:port=host:port")
-        pairs[advertised.strip()] = reachable.strip()
-    return pairs
+def _checked(option: str, read: Callable[[G], T], given: G) -> T:
+    """What `read` makes of an option's text; a ValueError names the option."""
+    try:
+        return read(given)
+    except ValueError as error:
+        raise ValueError(f"option {option}: {error}") from None
 
 
 def _account(given: Mapping[str, str]) -> Credentials:
@@ -126,19 +141,6 @@ def _account(given: Mapping[str, str]) -> Credentials:
     if not access or not secret:
         raise ValueError("options accessKey and secretKey go together: give both or neither")
     return credentials(access, secret, token)
-
-
-def _queues(text: str | None) -> frozenset[int] | None:
-    if not text:
-        return None
-    try:
-        return frozenset(int(word) for word in text.split(","))
-    except ValueError:
-        raise ValueError(f"option queues = {text!r}: give queue ids as 0,2") from None
-
-
-def _tag(text: str | None) -> str | None:
-    return None if text is None or text.strip() in ("", "*") else text
 
 
 def _position(

@@ -13,8 +13,6 @@ from mqserver.config.loaded import Loaded
 from mqserver.config.paths import broker_override
 from mqserver.config.settings import broker_settings, store_settings
 from mqserver.running import (
-    POISONED,
-    USAGE_ERROR,
     allow_open_files,
     announce_broker,
     clear_errors,
@@ -26,6 +24,7 @@ from mqserver.running import (
     set_up_log,
     warn,
 )
+from mqstore.commands.exit_codes import POISONED, USAGE
 
 
 def run_broker(
@@ -74,7 +73,7 @@ def check_broker(file: str | None, settings: Mapping[str, str], strict: bool = F
         word = "error" if strict else "warning"
         print(f"mqserver: {word}: {warning}", file=sys.stderr, flush=True)
     if strict and loaded.warnings:
-        raise SystemExit(USAGE_ERROR)
+        raise SystemExit(USAGE)
     chosen = sum(1 for key in loaded.table if loaded.is_set(key))
     say(f"{file or 'the defaults'}: fine, {chosen} keys set, {len(loaded.warnings)} warnings")
 

@@ -5,47 +5,36 @@ Exit codes: 0 all is well, 1 failed, 2 wrong usage, 5 damage found.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 
-from mqstore.shortage import telling_shortage
+from mqstore.commands.shortage import telling_shortage
 
 with telling_shortage("mqstore"):
     import click
 
-    from mqstore.cli.output import EXIT_DAMAGED
+    from mqstore.commands import exit_codes, running
+    from mqstore.commands.groups import LazyGroup, Listed
     from mqstore.errors import StoreDamaged, StoreError
 
 __all__ = ["main"]
 
-_HOMES = {
-    "ls": "ls",
-    "stat": "stat",
-    "dump": "dump",
-    "verify": "verify",
-    "export": "export",
-    "repair": "mend",
-    "rebuild": "mend",
+COMMANDS = {
+    "dump": Listed(
+        "mqstore.cli.dump", "Write the messages, chosen by place, time, topic, tag, key or id."
+    ),
+    "export": Listed("mqstore.cli.export", "Write messages to a file: JSON lines, CSV or Parquet."),
+    "ls": Listed("mqstore.cli.ls", "List the consume queues."),
+    "rebuild": Listed("mqstore.cli.mend", "Make queues, index and checkpoint anew from the log."),
+    "repair": Listed("mqstore.cli.mend", "Heal a damaged log; make queues and index anew."),
+    "stat": Listed("mqstore.cli.stat", "Say what it is: condition, sizes, extent, how to open it."),
+    "verify": Listed("mqstore.cli.verify", "Check log, queues, index, checkpoint and offsets."),
 }
-"""The module of each command."""
 
 
-class _Commands(click.Group):
-    """Loads the one that is asked for: a command starts fast."""
-
-    def list_commands(self, context: click.Context) -> list[str]:
-        return sorted(_HOMES)
-
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name not in _HOMES:
-            return None
-        command: click.Command = getattr(import_module(f"mqstore.cli.{_HOMES[name]}"), name)
-        return command
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup, listed=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(package_name="mqstack", message="%(prog)s %(version)s")
 def cli() -> None:
     """Look into a RocketMQ store directory, live or dead; only repair and rebuild write one."""
@@ -57,40 +46,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments: without the program's name; None takes those of the process.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        with telling_shortage("mqstore"), cli.make_context("mqstore", words) as context:
+
+    def work() -> None:
+        with cli.make_context("mqstore", words) as context:
             cli.invoke(context)
-        sys.stdout.flush()
-        return 0
-    except click.exceptions.Exit as end:
-        return end.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        return 130
-    except BrokenPipeError:  # the reader of our pipe has seen enough
-        _forget_output()
-        return 0
-    except ImportError as error:  # Parquet without its package
-        click.echo(f"mqstore: {error}; pip install 'mqstack[arrow]'", err=True)
-        return 1
-    except StoreDamaged as error:
-        click.echo(f"mqstore: {error}", err=True)
-        return EXIT_DAMAGED
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        click.echo(f"mqstore: {where}{error.strerror or error}", err=True)
-        _forget_output()
-        return 1
-    except (StoreError, ValueError) as error:
-        click.echo(f"mqstore: {error}", err=True)
-        return 1
+
+    return running.run("mqstore", work, _judge)
 
 
-def _forget_output() -> None:
-    """Drop what standard output could not take, or the interpreter tries again at its end."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _judge(error: Exception) -> running.Failure | None:
+    if isinstance(error, StoreDamaged):
+        return running.Failure(str(error), exit_codes.DAMAGED)
+    if isinstance(error, StoreError | ValueError) and not isinstance(error, OSError):
+        return running.Failure(str(error))
+    return running.failure_of(error)

@@ -16,8 +16,8 @@ from mqstore.cli.options import (
     filter_options,
     wanted_of,
 )
-from mqstore.cli.output import (
-    EXIT_DAMAGED,
+from mqstore.commands.exit_codes import DAMAGED
+from mqstore.commands.output import (
     chosen_format,
     output_option,
     printable,
@@ -41,7 +41,7 @@ LIVE_BYTES = 64 << 10
 """A smaller stretch is shown at once: it may be the last for a while."""
 
 
-@click.command(short_help="Write the messages, chosen by place, time, topic, tag, key or id.")
+@click.command()
 @directory_argument
 @filter_options
 @click.option("--key", help="only messages with this key (needs --topic; uses the index)")
@@ -84,13 +84,13 @@ def dump(
     gaps = _Gaps(directory)
     if chosen["count"] is None and not follow and chosen_format(output) == "jsonl":
         write_lines(reader.lines(body, start, wanted, gaps.say))
-        context.exit(EXIT_DAMAGED if gaps.found else 0)
+        context.exit(DAMAGED if gaps.found else 0)
     if follow:
         stretches = reader.follow(_follow_start(reader, chosen), wanted, gaps.say)
     else:
         stretches = iter(reader.walk(start, wanted, gaps.say))
     _write(_first(stretches, chosen["count"]), body, output, live=follow)
-    context.exit(EXIT_DAMAGED if gaps.found else 0)
+    context.exit(DAMAGED if gaps.found else 0)
 
 
 class _Gaps:

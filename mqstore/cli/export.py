@@ -13,8 +13,9 @@ from mqstore.cli.options import (
     filter_options,
     wanted_of,
 )
-from mqstore.cli.output import EXIT_DAMAGED, chosen_format, output_option, write_rows
-from mqstore.cli.progress import progress
+from mqstore.commands.exit_codes import DAMAGED
+from mqstore.commands.output import chosen_format, output_option, write_rows
+from mqstore.commands.progress import progress
 from mqstore.offline import open as open_store
 from mqstore.offline.export import ExportReport
 from mqstore.offline.export import export as write_export
@@ -25,7 +26,7 @@ __all__ = ["export"]
 COLUMNS = ("file", "format", "messages", "keptBack", "gaps", "gapBytes", "undecodable")
 
 
-@click.command(short_help="Write messages to a file: JSON lines, CSV or Parquet.")
+@click.command()
 @directory_argument
 @click.option("--to", required=True, type=click.Path(dir_okay=False), help="the file to write")
 @click.option("--format", type=click.Choice(FORMATS), help="instead of what the name ends in")
@@ -73,7 +74,7 @@ def export(
         write_rows([_row(report)], COLUMNS, output)
     if report.damaged:
         click.echo(f"mqstore: {_damage(report)}: mqstore verify {directory}", err=True)
-        context.exit(EXIT_DAMAGED)
+        context.exit(DAMAGED)
 
 
 def _row(report: ExportReport) -> dict[str, Any]:

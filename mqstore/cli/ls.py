@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from mqstore.cli.options import check_stored_topic
-from mqstore.cli.output import chosen_format, output_option, write_rows
+from mqstore.commands.output import chosen_format, output_option, write_rows
 from mqstore.offline import StoreReader
 from mqstore.offline import open as open_store
 
@@ -14,7 +14,7 @@ __all__ = ["ls"]
 COLUMNS = ("topic", "queueId", "minOffset", "maxOffset", "messages")
 
 
-@click.command(short_help="List the consume queues.")
+@click.command()
 @click.argument("directory", type=click.Path())
 @click.option("--topic", help="only this topic")
 @output_option

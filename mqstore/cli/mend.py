@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import click
 
 from mqstore.cli.options import directory_argument
-from mqstore.cli.output import chosen_format, output_option, write_rows
-from mqstore.cli.progress import progress
+from mqstore.commands.output import chosen_format, output_option, write_rows
+from mqstore.commands.progress import progress
 from mqstore.offline import RepairReport
 from mqstore.offline import rebuild as rebuild_store
 from mqstore.offline import repair as repair_store
@@ -34,7 +34,7 @@ def _target_options(command: F) -> F:
     return command
 
 
-@click.command(short_help="Heal a damaged log; make queues and index anew.")
+@click.command()
 @directory_argument
 @_target_options
 @output_option
@@ -47,7 +47,7 @@ def repair(directory: str, output: str | None, **target: Any) -> None:
     _mend(repair_store, directory, target, output)
 
 
-@click.command(short_help="Make queues, index and checkpoint anew from the log.")
+@click.command()
 @directory_argument
 @_target_options
 @output_option

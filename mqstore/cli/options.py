@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import click
 
+from mqstore.commands.moments import read_milliseconds
 from mqstore.offline import StoreReader, Wanted
 
 __all__ = [
@@ -16,28 +16,19 @@ __all__ = [
     "check_stored_topic",
     "directory_argument",
     "filter_options",
-    "read_moment",
     "wanted_of",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def read_moment(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    """Read a time, 2026-01-31T12:00:00 (UTC if it has no zone), to milliseconds."""
-    if text is None or re.fullmatch(r"\d{5,}", text):
-        return None if text is None else int(text)
-    from datetime import UTC, datetime
-
+def _milliseconds(
+    _context: click.Context, _option: click.Parameter, text: str | None
+) -> int | None:
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is no time: give 2026-01-31T12:00:00+00:00 (UTC without a zone), or "
-            "milliseconds since the epoch"
-        ) from None
-    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return round(zoned.timestamp() * 1000)
+        return None if text is None else read_milliseconds(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def directory_argument(command: F) -> F:
@@ -52,13 +43,13 @@ def filter_options(command: F) -> F:
         click.option("--stop", type=int, help="end before this physical offset"),
         click.option(
             "--begin",
-            callback=read_moment,
+            callback=_milliseconds,
             metavar="TIME",
             help="only stored then or later: 2026-01-31T12:00 (UTC without a zone), or ms",
         ),
         click.option(
             "--end",
-            callback=read_moment,
+            callback=_milliseconds,
             metavar="TIME",
             help="only stored then or earlier",
         ),

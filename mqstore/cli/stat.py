@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from mqstore.cli.options import directory_argument
-from mqstore.cli.output import chosen_format, output_option, write_rows
+from mqstore.commands.output import chosen_format, output_option, write_rows
 from mqstore.java_properties import render
 from mqstore.offline import StoreStat
 from mqstore.offline import open as open_store
@@ -26,7 +26,7 @@ EXPLAINED = {
 }
 
 
-@click.command(short_help="Say what it is: condition, sizes, extent, how to open it.")
+@click.command()
 @directory_argument
 @output_option
 def stat(directory: str, output: str | None) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from mqstore.cli.options import directory_argument
-from mqstore.cli.output import EXIT_DAMAGED, chosen_format, output_option, write_rows
-from mqstore.cli.progress import Report, progress
+from mqstore.commands.exit_codes import DAMAGED
+from mqstore.commands.output import chosen_format, output_option, write_rows
+from mqstore.commands.progress import Report, progress
 from mqstore.offline import Finding, StoreReader, VerifyReport
 from mqstore.offline import open as open_store
 
@@ -18,7 +19,7 @@ __all__ = ["verify"]
 COLUMNS = ("severity", "kind", "place", "offset", "what")
 
 
-@click.command(short_help="Check log, queues, index, checkpoint and offsets.")
+@click.command()
 @directory_argument
 @output_option
 @click.pass_context
@@ -40,7 +41,7 @@ def verify(context: click.Context, directory: str, output: str | None) -> None:
             click.echo(f"what can be saved: mqstore repair {directory} --to NEW_DIRECTORY")
     else:
         write_rows([*rows, _summary(report)], COLUMNS, output)
-    context.exit(EXIT_DAMAGED if report.damaged else 0)
+    context.exit(DAMAGED if report.damaged else 0)
 
 
 def _place_of(reader: StoreReader, bar: Report | None) -> Callable[[int], None] | None:

@@ -16,7 +16,7 @@ from mqstore.offline.reader import StoreReader, open
 from mqstore.offline.walk import Chunk, Gap, LogWalk, Wanted
 
 if TYPE_CHECKING:
-    from mqstore.offline.made import json_lines
+    from mqstore.offline.materialize import json_lines
     from mqstore.offline.mend import rebuild, repair
     from mqstore.offline.report import (
         Checkpoint,
@@ -51,7 +51,7 @@ _HOMES = {
     "RepairReport": "report",
     "StoreStat": "stat",
     "VerifyReport": "report",
-    "json_lines": "made",
+    "json_lines": "materialize",
     "rebuild": "mend",
     "repair": "mend",
 }

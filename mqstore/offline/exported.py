@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from mqstore import extras
 from mqstore.offline.formats import format_of
 
 __all__ = ["ExportedMessage", "read_export"]
@@ -183,9 +184,7 @@ def _csv(path: Path, text: io.TextIOWrapper) -> Iterator[ExportedMessage]:
 def _parquet(
     path: Path, file: IO[bytes], report: Callable[[str, int, int], None]
 ) -> Iterator[ExportedMessage]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    pa, pq = extras.load("pyarrow", "Parquet"), extras.load("pyarrow.parquet", "Parquet")
     try:
         table = pq.ParquetFile(file, page_checksum_verification=True)
         number, total = 0, table.metadata.num_rows

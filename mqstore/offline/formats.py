@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from mqstore import extras
 from mqstore.files import atomic_file
 from mqstore.message import COLUMN_LAYOUTS, ReceivedMessage, decode_messages
-from mqstore.offline.made import json_lines
+from mqstore.offline.materialize import json_lines
 from mqstore.offline.rows import message_row
 
 __all__ = ["CSV_COLUMNS", "FORMATS", "Writer", "format_of", "whole_file", "writer_of"]
@@ -136,8 +137,7 @@ class _Parquet:
     """Columns, in row groups of some tens of megabytes."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        import pyarrow.parquet as pq
-
+        pq = extras.load("pyarrow.parquet", "Parquet")
         from mqstore.arrow import BatchBuilder, arrow_schema
 
         schema = arrow_schema(PARQUET_COLUMNS)
@@ -159,8 +159,7 @@ class _Parquet:
         self._waiting_bytes += batch.nbytes
 
     def _write(self) -> None:
-        import pyarrow as pa
-
+        pa = extras.load("pyarrow", "Parquet")
         self._writer.write_table(pa.Table.from_batches(self._batches))
         self._batches, self._waiting_bytes = [], 0
 

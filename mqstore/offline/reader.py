@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Iterator, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mqstore import _core
+from mqstore import _core, extras
 from mqstore.message import (
     COLUMN_LAYOUTS,
     ReceivedMessage,
     decode_messages,
     parse_offset_msg_id,
 )
-from mqstore.offline import made, state
+from mqstore.offline import materialize, state
 from mqstore.offline.walk import AheadWalk, Chunk, Gap, LogWalk, Wanted, follow
 
 if TYPE_CHECKING:
@@ -228,12 +228,12 @@ class StoreReader:
         Fields: physical_offset, size, tags_code. An entry whose size is HOLE_BYTES or
         whose tags code is HOLE_TAGS_CODE (see `mqstore.offline.views`) has no record.
         """
-        import numpy
-
         from mqstore.offline.views import QUEUE_UNIT_FIELDS
 
+        arrays = extras.load("numpy", "a view of a queue")
         units = self._scan.queue_entries(topic, queue_id, start, count)
-        return numpy.frombuffer(units, dtype=QUEUE_UNIT_FIELDS)
+        entries: numpy.ndarray[Any, Any] = arrays.frombuffer(units, dtype=QUEUE_UNIT_FIELDS)
+        return entries
 
     def queue(self, topic: str, queue_id: int, start: int = 0) -> Iterator[ReceivedMessage]:
         """Messages of one queue, in order, as its consume queue lists them.
@@ -325,14 +325,14 @@ class StoreReader:
         *,
         queue_ids: Set[int] | None = None,
         tags: Set[str] | None = None,
-    ) -> AheadWalk[made.Rows]:
+    ) -> AheadWalk[materialize.Rows]:
         """The records as column buffers (see `ColumnBuilder.take`), built ahead of the reader.
 
         Rows and columns, some thousands of rows at a time. queue_ids, tags: only these; the
         rest is as in `batches`.
         """
         words = self._walk_words(start, wanted, on_gap)
-        return made.columns(*words, list(names), queue_ids, tags)
+        return materialize.columns(*words, list(names), queue_ids, tags)
 
     def lines(
         self,
@@ -340,12 +340,12 @@ class StoreReader:
         start: int | None = None,
         wanted: Wanted | None = None,
         on_gap: Callable[[Gap], None] | None = None,
-    ) -> made.LinesWalk:
+    ) -> materialize.LinesWalk:
         """The records as JSON lines in bytes, rendered ahead of the reader.
 
         body: as in `json_lines`; other arguments are as in `walk`.
         """
-        return made.lines(*self._walk_words(start, wanted, on_gap), body)
+        return materialize.lines(*self._walk_words(start, wanted, on_gap), body)
 
     def condition(self) -> Condition:
         """Whether a broker has the store open, and whether the last one stopped cleanly."""

@@ -1,5 +1,7 @@
 """Consume queues and index as numpy arrays over the mapped files, without a copy.
 
+Needs numpy (`pip install mqstack[views]`).
+
 The arrays are read-only maps of the files. They see what a running broker appends, and stay
 valid when it deletes a file.
 """
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mqstore import extras
 from mqstore.offline.report import Layout
 
 if TYPE_CHECKING:
@@ -78,8 +81,7 @@ class IndexView:
 
 def queue_views(directory: Path) -> Iterator[QueueView]:
     """The files of a consume queue in order, each as an array over its used entries."""
-    import numpy
-
+    numpy = extras.load("numpy", "a view of a queue")
     for path in sorted(directory.glob("[0-9]" * _NAME_DIGITS)):
         length = path.stat().st_size // UNIT_BYTES
         if not length:
@@ -108,8 +110,7 @@ def index_views(
 
     headers: name, begin and end time, begin and end physical offset, used slots, entries.
     """
-    import numpy
-
+    numpy = extras.load("numpy", "a view of the index")
     slots = layout.index_slots or 0
     for name, begin_ms, end_ms, begin_at, end_at, _, count in headers:
         whole = numpy.asarray(numpy.memmap(root / "index" / name, dtype=numpy.uint8, mode="r"))

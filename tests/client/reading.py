@@ -38,9 +38,3 @@ async def reading(cluster: Cluster, handler, expression="*", **options):
     async with consumer:
         await consumer.wait_assigned(60)
         yield consumer
-
-
-async def until(condition) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.005)

@@ -22,8 +22,8 @@ from mqclient import (
 )
 from mqclient import aio as mqaio
 from mqclient.cli import main as mqclient_main
-from mqclient.lane import Lane
 from mqclient.mqadmin import main as mqadmin_main
+from mqclient.send_path import SendPath
 from mqclient.wire import SerializeType
 from mqserver.standalone import Standalone
 from mqserver.testing import free_port
@@ -168,11 +168,11 @@ def test_a_send_outlasts_a_restart_of_the_only_broker(tmp_path, monkeypatch):
     enough = threading.Event()
     tries = []
 
-    def counted(lane, outgoing, timeout, send=Lane.send):
+    def counted(path, outgoing, timeout, send=SendPath.send):
         tries.append(timeout)
         if len(tries) == 5:
             enough.set()
-        return send(lane, outgoing, timeout)
+        return send(path, outgoing, timeout)
 
     with (
         Standalone(tmp_path, namesrv_port=free_port(), port=free_port()) as both,
@@ -181,7 +181,7 @@ def test_a_send_outlasts_a_restart_of_the_only_broker(tmp_path, monkeypatch):
         topic = both.topic(queues=1)
         producer.send(Message(topic, b"before"))
         both.stop()
-        monkeypatch.setattr(Lane, "send", counted)
+        monkeypatch.setattr(SendPath, "send", counted)
         future = producer.send_async(Message(topic, b"after"))
         assert enough.wait(60)
         both.start()

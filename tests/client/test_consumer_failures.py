@@ -10,9 +10,10 @@ from mqclient.aio import ConsumeResult, PushConsumer
 from mqclient.consumer import concurrent as concurrent_module
 from mqclient.wire import Frame, RequestCode
 from mqstore.message import MessageQueue
+from tests.waiting import until_async
 
 from .cluster import NAME, NAMESRV, Cluster, record
-from .reading import Q0, RETRY, Seen, reading, until
+from .reading import Q0, RETRY, Seen, reading
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ async def test_failures_are_given_back_and_logged_once(caplog, outcome, line):
         return outcome
 
     async with reading(cluster, fail, consume_from="earliest"):
-        await until(lambda: cluster.given_back)
+        await until_async(lambda: cluster.given_back)
     (fields,) = cluster.given_back
     assert fields["group"] == "g"
     assert fields["delayLevel"] == "3"
@@ -65,7 +66,7 @@ async def test_the_log_says_what_becomes_of_a_message_that_failed(caplog, times,
         raise RuntimeError("boo")
 
     async with reading(cluster, fail, consume_from="earliest"):
-        await until(lambda: cluster.given_back)
+        await until_async(lambda: cluster.given_back)
     (line,) = [r.getMessage() for r in caplog.records if "ID1" in r.getMessage()]
     assert line.endswith(f"for message ID1; {fate}")
 
@@ -78,7 +79,7 @@ async def test_messages_after_ack_index_are_given_back():
         context.ack_index = 0
 
     async with reading(cluster, handle, consume_from="earliest", batch_size=3):
-        await until(lambda: len(cluster.given_back) == 2)
+        await until_async(lambda: len(cluster.given_back) == 2)
     assert [fields["offset"] for fields in cluster.given_back] == ["1000", "2000"]
 
 
@@ -92,7 +93,7 @@ async def test_a_broker_that_takes_nothing_back_gets_a_copy_for_the_retry_topic(
             raise RuntimeError
 
     async with reading(cluster, fail, consume_from="earliest"):
-        await until(lambda: cluster.requests(RequestCode.SEND_MESSAGE_V2))
+        await until_async(lambda: cluster.requests(RequestCode.SEND_MESSAGE_V2))
     (copy,) = cluster.requests(RequestCode.SEND_MESSAGE_V2)
     assert copy.fields["b"] == RETRY
     assert copy.fields["j"] == "3"
@@ -116,7 +117,7 @@ async def test_what_no_broker_takes_is_handled_here_again(monkeypatch):
             raise RuntimeError
 
     async with reading(cluster, handle, consume_from="earliest"):
-        await until(lambda: len(tries) == 2)
+        await until_async(lambda: len(tries) == 2)
     assert cluster.committed[Q0] == 1
 
 
@@ -129,7 +130,7 @@ async def test_retried_messages_reach_the_handler_of_their_topic():
         topics.append(messages[0].topic)
 
     async with reading(cluster, handle, consume_from="earliest"):
-        await until(lambda: topics)
+        await until_async(lambda: topics)
     assert topics == ["T"]
     assert cluster.committed[MessageQueue(RETRY, NAME, 0)] == 1
 
@@ -140,7 +141,7 @@ async def test_a_moved_offset_is_followed(caplog):
     cluster.committed[Q0] = 99
     seen = Seen()
     async with reading(cluster, seen):
-        await until(lambda: "continuing at 1" in caplog.text)
+        await until_async(lambda: "continuing at 1" in caplog.text)
         cluster.put("T", b"1")
         assert await seen.until(1) == [b"1"]
     assert cluster.committed[Q0] == 2
@@ -151,8 +152,8 @@ async def test_a_pull_error_is_logged_once_and_resubscribes_when_told(caplog, mo
     cluster = Cluster(T=1)
     cluster.pull_code = 24
     async with reading(cluster, Seen()):
-        await until(lambda: len(cluster.requests(RequestCode.PULL_MESSAGE)) > 5)
-        await until(lambda: len(cluster.heartbeats) > 2)
+        await until_async(lambda: len(cluster.requests(RequestCode.PULL_MESSAGE)) > 5)
+        await until_async(lambda: len(cluster.heartbeats) > 2)
     lines = [r for r in caplog.records if "pulling" in r.getMessage()]
     assert len([r for r in lines if r.levelno == logging.WARNING]) == 1
 
@@ -187,7 +188,7 @@ async def test_a_handler_that_is_cancelled_counts_as_failed():
             raise asyncio.CancelledError
 
     async with reading(cluster, handle, consume_from="earliest", threads=1):
-        await until(lambda: cluster.given_back)
+        await until_async(lambda: cluster.given_back)
     assert cluster.committed[Q0] == 2
 
 
@@ -217,8 +218,8 @@ async def test_a_stuck_handler_does_not_keep_back_the_queue_for_ever():
 
     options = {"consume_timeout": 0.02, "commit_interval": 0.01}
     async with reading(cluster, handle, consume_from="earliest", **options):
-        await until(lambda: cluster.given_back)
-        await until(lambda: cluster.committed.get(Q0) == 2)
+        await until_async(lambda: cluster.given_back)
+        await until_async(lambda: cluster.committed.get(Q0) == 2)
         release.set()
     assert [fields["delayLevel"] for fields in cluster.given_back] == ["3"]
     assert cluster.committed[Q0] == 2

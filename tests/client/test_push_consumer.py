@@ -11,9 +11,10 @@ from mqclient.wire import Frame, RequestCode
 from mqclient.wire.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from mqstore.message import MessageQueue
+from tests.waiting import until_async
 
 from .cluster import BROKER, NAME, NAMESRV, Cluster, record
-from .reading import Q0, RETRY, Seen, reading, until
+from .reading import Q0, RETRY, Seen, reading
 
 
 async def test_messages_are_consumed_and_committed_at_close():
@@ -111,14 +112,14 @@ async def test_members_share_and_a_leaver_is_replaced():
     cluster = Cluster(T=4)
     cluster.members = ["192.0.2.1@0"]
     async with reading(cluster, Seen()) as consumer:
-        await until(lambda: len(consumer.assigned()) == 2)
+        await until_async(lambda: len(consumer.assigned()) == 2)
         cluster.members.remove("192.0.2.1@0")
         notice = Frame(40, {"consumerGroup": "g"}, flag=2)
         assert await cluster.transport.push(BROKER, notice) is None
-        await until(lambda: len(consumer.assigned()) == 4)
+        await until_async(lambda: len(consumer.assigned()) == 4)
         cluster.members.append("192.0.2.1@0")
         await cluster.transport.push(BROKER, notice)
-        await until(lambda: len(consumer.assigned()) == 2)
+        await until_async(lambda: len(consumer.assigned()) == 2)
 
 
 async def test_remote_control():
@@ -157,7 +158,7 @@ async def test_plain_handlers_run_in_threads_and_close_waits_for_them():
 
     async with reading(cluster, handle, consume_from="earliest", threads=3):
         await begun.wait()
-        await until(lambda: len(done) == 50)
+        await until_async(lambda: len(done) == 50)
     assert cluster.committed[Q0] == 50
 
 

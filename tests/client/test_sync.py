@@ -5,7 +5,6 @@ import gc
 import os
 import signal
 import threading
-import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -177,12 +176,15 @@ def in_child(work) -> int:
             code = work()
         finally:
             os._exit(code)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+    ended: list[int] = []
+
+    def has_ended() -> bool:
         done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.01)
+        ended.extend([status] if done else [])
+        return bool(done)
+
+    if until(has_ended):
+        return os.waitstatus_to_exitcode(ended[0])
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     return -9

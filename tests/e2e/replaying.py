@@ -19,6 +19,7 @@ from mqclient.wire.codes import ResponseCode
 from mqclient.wire.frame import Frame, decode, encode
 from mqserver.probe import Probe
 from mqstore import ReceivedMessage, decode_messages, fastjson
+from tests.waiting import until
 from tests.wire.golden import FOLDER, Recorded, frames
 
 PATIENCE = 60.0
@@ -165,13 +166,9 @@ class _Session:
     def _retries(self, pull: Frame, end: int) -> list[ReceivedMessage]:
         """What a pull of retries finds once they are there."""
         where = {key: pull.fields[key] for key in ("topic", "queueId")}
-        deadline = time.monotonic() + PATIENCE
         now = {"sysFlag": "4", "subscription": "*", "commitOffset": "0", "subVersion": "0"}
         with Line(self._replay.address, timeout=PATIENCE) as probe:
-            while time.monotonic() < deadline:
-                found = int(probe.call(Frame(Code.GET_MAX_OFFSET, where)).fields["offset"])
-                if found >= end:
-                    break
+            until(lambda: _end_of(probe, where) >= end, PATIENCE)
             self._replay.settle()
             reply = probe.call(Frame(Code.PULL_MESSAGE, {**pull.fields, **now}))
             return messages(pull, reply)
@@ -258,9 +255,12 @@ def _fill(
             "i": message.stored_properties.decode() if message else "",
         }  # fmt: skip
         line.call(Frame(Code.SEND_MESSAGE_V2, letters, message.stored_body if message else b"-"))
-        deadline = time.monotonic() + PATIENCE
-        while int(line.call(Frame(Code.GET_MAX_OFFSET, where)).fields["offset"]) <= at:
-            assert time.monotonic() < deadline  # a delayed one takes its second
+        # A delayed one takes its second.
+        assert until(lambda at=at: _end_of(line, where) > at, PATIENCE)
+
+
+def _end_of(line: Probe, where: dict[str, str]) -> int:
+    return int(line.call(Frame(Code.GET_MAX_OFFSET, where)).fields["offset"])
 
 
 def is_half(request: Frame) -> bool:

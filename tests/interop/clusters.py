@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Literal
 
-from tests.waiting import until
+from tests.waiting import answer_of, until
 
 from .contents import Server
 from .java_driver import JavaDriver
@@ -50,12 +49,8 @@ class Cluster:
 
     def await_route(self, driver: JavaDriver, topic: str, timeout: float = 90.0) -> str:
         """Java's text of a route, as soon as the NameServer knows it."""
-        deadline = time.monotonic() + timeout
-        while True:
-            printed = driver.admin("topicRoute", "-n", self.namesrv, "-t", topic)
-            if self.broker in printed:
-                return printed
-            assert time.monotonic() < deadline, printed
+        words = ("topicRoute", "-n", self.namesrv, "-t", topic)
+        return answer_of(lambda: driver.admin(*words), lambda text: self.broker in text, timeout)
 
     def await_stored(self, topic: str, count: int) -> None:
         """Until so many messages are in the queues: an answered send is not dispatched yet."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -20,6 +19,7 @@ from mqclient.wire.frame import Frame
 from mqserver.probe import Probe
 from scripts.java_rocketmq import prepare_home
 from scripts.server_process import ServerProcess
+from tests.waiting import answer_of, until
 
 from .clusters import Cluster, Maker
 from .java_driver import JavaDriver
@@ -105,9 +105,8 @@ def fall_behind(cluster: Cluster) -> Probe:
 
 def await_dispatched(line: Probe, where: dict[str, str]) -> None:
     """Until the queue has what was sent: its end is part of what the pull is told."""
-    deadline = time.monotonic() + DEADLINE
-    while line.call(Frame(Code.GET_MAX_OFFSET, where)).fields["offset"] != str(SENT):
-        assert time.monotonic() < deadline
+    ask = Frame(Code.GET_MAX_OFFSET, where)
+    assert until(lambda: line.call(ask).fields["offset"] == str(SENT), DEADLINE)
 
 
 def endless(home: Path, *words: str) -> ServerProcess:
@@ -136,17 +135,18 @@ def exported(
 
 def first_rounds(start: Callable[[], ServerProcess]) -> list[str]:
     """The first lines of clusterRT, without their times; an answer that is late ends it."""
-    deadline = time.monotonic() + DEADLINE
-    process = start()
+    processes = [start()]
+
+    def rows() -> list[str]:
+        if processes[-1].has_ended:
+            processes[-1].kill()
+            processes.append(start())
+        return rows_of(processes[-1])
+
     try:
-        while len(lines := rows_of(process)) <= ROUNDS:
-            assert time.monotonic() < deadline, process.output
-            if process.has_ended:
-                process.kill()
-                process = start()
-            time.sleep(0.05)
+        lines = answer_of(rows, lambda lines: len(lines) > ROUNDS, DEADLINE)
     finally:
-        process.kill()
+        processes[-1].kill()
     return [re.sub(r"\d+\.\d\d|NaN", "RT", line) for line in lines[: ROUNDS + 1]]
 
 
@@ -159,14 +159,14 @@ def first_watch(home: Path) -> list[str]:
     """What the first whole round of startMonitoring, after 20 s, says in the client's log; last
     what its consumer says of lost messages, whenever that comes.
     """
-    deadline = time.monotonic() + DEADLINE
-    while True:
+
+    def logged() -> str:
         text = "".join(path.read_text() for path in home.rglob("rocketmq_client.log"))
-        text = text[: text.rfind("\n") + 1]  # the last line may be half written
-        if "Execute one round monitor work" in text and LOST in text:
-            break
-        assert time.monotonic() < deadline, text[-2000:]
-        time.sleep(0.1)
+        return text[: text.rfind("\n") + 1]  # the last line may be half written
+
+    text = answer_of(
+        logged, lambda text: "Execute one round monitor work" in text and LOST in text, DEADLINE
+    )
     said = [line.partition("[MONITOR]")[2] for line in text.splitlines() if "[MONITOR]" in line]
     # Its own consumer may have committed by then, or not.
     kept = [line for line in said if "__MONITOR_CONSUMER" not in line]

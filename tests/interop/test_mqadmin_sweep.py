@@ -5,7 +5,6 @@ print the same. (Those of access control are in test_acl.py.)
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import until
+from tests.waiting import answer_of, until
 
 from .clusters import Cluster, Maker
 from .contents import Server
@@ -158,14 +157,13 @@ class Swept:
 
     def _await_committed(self, group: str, timeout: float = 120.0) -> None:
         """Until the broker has the offsets of all five queues: a client commits every 10 s."""
-        deadline = time.monotonic() + timeout
         words = ("consumerProgress", "-g", group, "-n", self.cluster.namesrv)
-        while True:
-            text = self.driver.admin(*words)
+
+        def is_committed(text: str) -> bool:
             is_whole = f"%RETRY%{group}" in text and text.count(f"\n{TOPIC}") == 4
-            if is_whole and "Diff Total: 0" in text:
-                return
-            assert time.monotonic() < deadline, text
+            return is_whole and "Diff Total: 0" in text
+
+        answer_of(lambda: self.driver.admin(*words), is_committed, timeout)
 
     def _await_producer(self) -> None:
         """Until the broker knows the sender: it tells of itself a second after its start, and

@@ -11,6 +11,7 @@ import pytest
 from mqclient.wire.frame import Frame
 from mqserver.probe import Probe
 from mqstore.message import decode_messages
+from tests.waiting import answer_of
 
 from .clusters import Maker
 from .contents import Server, in_log
@@ -42,10 +43,8 @@ def send(address: str, level: int) -> None:
 
 
 def await_delivered(address: str, count: int, timeout: float = 90.0) -> None:
-    deadline = time.monotonic() + timeout
     with Server(address) as server:
-        while server.offset(30, (TOPIC, 0)) < count:
-            assert time.monotonic() < deadline, server.offset(30, (TOPIC, 0))
+        answer_of(lambda: server.offset(30, (TOPIC, 0)), lambda offset: offset >= count, timeout)
 
 
 def delivered(turns: Turns) -> list[bytes]:

@@ -12,7 +12,7 @@ from mqclient.admin.versions import VERSION_NAMES, version_name
 from mqclient.mqadmin import catalogue, commands, main
 from mqclient.mqadmin.command import Arguments, Command, Option
 from mqclient.mqadmin.java_text import fixed, hash_order, java_map
-from mqclient.mqadmin.render import Report
+from mqstore.commands.output import Report
 from mqstore.names import java_hash
 
 from .golden import GOLDEN, text

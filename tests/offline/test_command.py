@@ -13,7 +13,7 @@ import pytest
 
 import mqstore
 from mqstore.cli import main
-from mqstore.cli.output import chosen_format
+from mqstore.commands.output import chosen_format
 
 
 @pytest.fixture

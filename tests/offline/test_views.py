@@ -13,6 +13,7 @@ import pytest
 import mqstore
 from mqstore.offline.export import export
 from tests.format.golden import GOLDEN, expected
+from tests.missing_packages import hide
 
 pa = pytest.importorskip("pyarrow")
 
@@ -192,3 +193,16 @@ def test_what_a_newer_rocketmq_left_is_said(golden_store: Any, tmp_path: Path) -
     assert "RocketMQ 5" in said["timerlog"]
     assert any(path.startswith("batchconsumequeue") for path in said)
     assert len(list(mqstore.open(root).records())) == 605
+
+
+def test_views_without_numpy_say_what_to_install(monkeypatch, golden_store):
+    reader = mqstore.open(golden_store("store"))
+    queue = reader.queues()[0]
+    hide(monkeypatch, "numpy")
+    for look in (
+        lambda: list(reader.queue_views(queue.topic, queue.queue_id)),
+        lambda: list(reader.index_views()),
+        lambda: reader.queue_units(queue.topic, queue.queue_id),
+    ):
+        with pytest.raises(ImportError, match=r"pip install 'mqstack\[views\]'"):
+            look()

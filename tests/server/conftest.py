@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from mqserver.replies import Family, Processor
 from mqstore import Store
 from tests.server.cold import SETTINGS, cold_store
 from tests.server.raw import DEADLINE, Raw
+from tests.waiting import answer_of
 
 if TYPE_CHECKING:
     from tests.server.native import Broker
@@ -86,14 +86,12 @@ def wait_counted(listener: Listener, *, waiting: int | None = None, **least: int
 
     waiting: no more requests than that are to wait for Python.
     """
-    deadline = time.monotonic() + DEADLINE
-    while True:
-        counted = listener.counters()
+
+    def is_enough(counted: dict[str, int]) -> bool:
         enough = all(counted.get(n.replace("_", "."), 0) >= least[n] for n in least)
-        if enough and (waiting is None or counted["waiting.all"] <= waiting):
-            return
-        assert time.monotonic() < deadline, counted
-        time.sleep(0.002)
+        return enough and (waiting is None or counted["waiting.all"] <= waiting)
+
+    answer_of(listener.counters, is_enough)
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from scripts.server_process import ServerProcess
 
 ROOT = Path(__file__).parent.parent.parent
 SERVING = ("mqserver/*.py", "mqserver/broker/**/*.py", "mqserver/names/**/*.py",
-           "mqserver/config/*.py", "mqclient/wire/**/*.py", "mqstore/*.py")  # fmt: skip
+           "mqserver/config/*.py", "mqclient/wire/**/*.py", "mqstore/*.py",
+           "mqstore/commands/e*.py", "mqstore/commands/shortage.py")  # fmt: skip
 LATE = {
     "mqserver.cli: mqserver.commands": "under a low ulimit -v, an import is what fails first",
     "mqserver.commands: mqserver.names.command": "a command loads what it runs",
@@ -38,7 +39,7 @@ LATE = {
     "mqserver: mqstore.version": "importing the package is cheap",
     "mqstore: mqstore.version": "importing the package is cheap",
     "mqstore.version: importlib": "only `--version` reads metadata",
-    "mqstore.shortage: ctypes": "only under a limit on address space",
+    "mqstore.commands.shortage: ctypes": "only under a limit on address space",
 }
 """Imports inside functions: module, what it imports, and why not at the top."""
 SECRET = "correct horse battery staple"

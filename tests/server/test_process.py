@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from mqstore import _core
 from scripts.server_process import ServerProcess
 from tests.server.conftest import Servers
 from tests.server.raw import DEADLINE, json_frame
+from tests.waiting import until
 
 WAITING = """
 from mqstore import _core
@@ -125,14 +127,14 @@ def test_a_server_nobody_stopped_goes_with_its_last_reference():
         server.start()
     del server
     again = _core.Server({"kind": "namesrv", "port": port, "host": "127.0.0.1"})
-    deadline = time.monotonic() + DEADLINE
-    while True:
-        try:
+
+    def starts() -> bool:
+        with suppress(OSError):  # the port is not free yet
             again.start()
-            break
-        except OSError:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+            return True
+        return False
+
+    assert until(starts)
     again.stop(0.1)
     with pytest.raises(_core.ServerStopped):
         again.next("events", 0.1)

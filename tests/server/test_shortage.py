@@ -11,7 +11,7 @@ import pytest
 
 from mqserver.standalone import Standalone
 from mqserver.testing import free_port
-from mqstore.shortage import shortage, telling_shortage
+from mqstore.commands.shortage import shortage, telling_shortage
 
 MODULES = {
     "mqserver": "mqserver.cli",

@@ -15,6 +15,7 @@ from mqserver.expiry import AGAIN_S, Expiry
 from mqserver.pair import Pair
 from mqserver.tls import CertificateWatch
 from tests.certificates import Authority
+from tests.waiting import answer_of
 
 LISTEN = {"metricsListen": "127.0.0.1:0", "listenPort": "0", "bindAddress": "127.0.0.1"}
 DAY_S = 86_400
@@ -57,10 +58,10 @@ def test_both_servers_have_rows_for_tls(authority: Authority, tmp_path: Path):
         ):
             admin.topics.names()
         broker = figures(pair.server.metrics_port)
-        namesrv = figures(pair.names.metrics_port)
-        deadline = time.monotonic() + 60
-        while not namesrv["rocketmq_namesrv_tls_failed_total"] and time.monotonic() < deadline:
-            namesrv = figures(pair.names.metrics_port)  # the server hears of it a little later
+        namesrv = answer_of(  # the server hears of it a little later
+            lambda: figures(pair.names.metrics_port),
+            lambda found: found["rocketmq_namesrv_tls_failed_total"],
+        )
     finally:
         pair.stop()
     end = "tls_certificate_expiry_timestamp_seconds"

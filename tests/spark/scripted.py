@@ -6,6 +6,7 @@ from mqclient.mock import MockTransport
 from mqclient.spark.cluster import Cluster
 from mqclient.spark.options import Options
 from mqclient.wire import Frame
+from mqclient.wire.bodies.route import ClusterInfo
 from mqclient.wire.codes import RequestCode, ResponseCode
 from mqstore.message import MessageQueue
 from tests.format.golden import records
@@ -18,6 +19,7 @@ ROUTE = {
         {"brokerName": "broker-a", "perm": 6, "readQueueNums": 2, "writeQueueNums": 2},
     ],
 }
+CLUSTERS = ClusterInfo({}, {"c": ["broker-a"]})
 RECORD = records("store")[0][0]
 QUEUE = MessageQueue("T", "broker-a", 0)
 
@@ -36,6 +38,7 @@ class Broker:
     def scripts(self):
         return {
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route,
+            RequestCode.GET_BROKER_CLUSTER_INFO: lambda *_: Frame(0, {}, CLUSTERS.to_json()),
             RequestCode.GET_MIN_OFFSET: lambda *_: Frame(0, {"offset": str(self.first)}),
             RequestCode.GET_MAX_OFFSET: lambda *_: Frame(0, {"offset": str(self.end)}),
             RequestCode.PULL_MESSAGE: self.pull,

@@ -2,12 +2,13 @@
 
 import pytest
 
+from mqclient import retries
 from mqclient.errors import BrokerError, ClientTimeout, NoRouteError, UnreachableError
-from mqclient.spark import cluster as cluster_module
 from mqclient.spark.cluster import DataLossError, Extent
 from mqclient.wire import Frame
 from mqclient.wire.codes import RequestCode, ResponseCode
 from mqstore.message import MessageQueue, decode_messages
+from tests.address_list import AddressList
 from tests.spark.scripted import QUEUE, RECORD, Broker, open_cluster, record
 
 
@@ -18,10 +19,7 @@ def offsets(cluster, first, end):
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
-    async def at_once(_):
-        return None
-
-    monkeypatch.setattr(cluster_module.asyncio, "sleep", at_once)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_S", 0.0)
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 32])
@@ -170,3 +168,18 @@ def test_the_second_name_server_is_asked_when_the_first_is_away():
     transport.scripts[RequestCode.GET_ROUTEINFO_BY_TOPIC] = first_away
     with cluster:
         assert len(cluster.queues("T")) == 2
+
+
+def test_an_address_server_tells_the_name_servers():
+    with AddressList("ns:9876") as servers:
+        cluster, transport = open_cluster(Broker(0, 1), nameserver=servers.url)
+        with cluster:
+            assert cluster.extents([QUEUE]) == {QUEUE: Extent(0, 1)}
+    assert servers.asked == ["/rocketmq/nsaddr"]
+    assert transport.sent[0][0] == "ns:9876"
+
+
+def test_closing_twice_is_fine():
+    cluster, _ = open_cluster(Broker(0, 1))
+    cluster.close()
+    cluster.close()

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("pyspark")
 from pyspark.sql.types import StructType
 
-from mqclient.spark.options import Options, parse_address_map
+from mqclient.spark.options import Options
 from mqclient.spark.plan import QueueRange, limited, offset_key, queue_of, split
 from mqclient.spark.source import RocketMQDataSource
 from mqstore.message import MessageQueue
@@ -17,7 +17,7 @@ QUEUES = [MessageQueue("T", "broker-a", i) for i in range(4)]
 def test_options_have_rocketmqs_defaults(monkeypatch):
     monkeypatch.delenv("NAMESRV_ADDR", raising=False)
     plain = Options.parse({"topic": "A, B"})
-    assert (plain.nameserver, plain.topics) == ("127.0.0.1:9876", ["A", "B"])
+    assert (plain.nameserver, plain.topics) == (("127.0.0.1:9876",), ["A", "B"])
     assert (plain.tags, plain.queues, plain.starting) == (None, None, None)
     monkeypatch.setenv("NAMESRV_ADDR", "ns:1")
     full = Options.parse(
@@ -32,7 +32,7 @@ def test_options_have_rocketmqs_defaults(monkeypatch):
             "addressMap": "172.17.0.2:10911=localhost:1, b:2=c:3",
         }
     )
-    assert full.nameserver == "ns:1"
+    assert full.nameserver == ("ns:1",)
     assert (full.tags, full.queues) == ({"x", "y"}, {0, 3})
     assert (full.starting, full.ending) == (1795246200000, {"b|A|0": 5})
     assert (full.fail_on_data_loss, full.max_rows_per_trigger) == (False, 10)
@@ -52,6 +52,7 @@ def test_options_have_rocketmqs_defaults(monkeypatch):
         {"maxRowsPerTrigger": "many"},
         {"timeout": "-1"},
         {"addressMap": "somewhere"},
+        {"nameserver": "host:port"},
     ],
 )
 def test_a_bad_option_is_named(option):
@@ -59,12 +60,25 @@ def test_a_bad_option_is_named(option):
         Options.parse(option)
 
 
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("ns", ("ns:9876",)),
+        ("a:1;b", ("a:1", "b:9876")),
+        ("a:1, b:2", ("a:1", "b:2")),
+        ("http://jmenv:8080/rocketmq/nsaddr", ("http://jmenv:8080/rocketmq/nsaddr",)),
+    ],
+)
+def test_a_nameserver_is_read_as_by_every_client(text, addresses):
+    assert Options.parse({"nameserver": text}).nameserver == addresses
+
+
 def test_offset_keys_there_and_back():
     queue = MessageQueue("%RETRY%g|1", "broker-a", 12)
     assert queue_of(offset_key(queue)) == queue
     with pytest.raises(ValueError, match="broker"):
         queue_of("nonsense")
-    assert parse_address_map("") == {}
+    assert Options.parse({}).address_map == {}
 
 
 def test_tasks_cover_every_row_once_and_evenly():

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from mqclient.admin import Admin
 from mqclient.mqadmin.command import Arguments, Command, Option
-from mqclient.mqadmin.render import Report, Row
 from mqclient.wire.bodies.acl import AclConfig, PlainAccessConfig
+from mqstore.commands.output import Report, Row
 
 HEADINGS = (
     ("#Cluster Name", 16), ("#Broker Name", 22), ("#Broker Addr", 22), ("#AclFilePath", 20),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from mqclient.admin import Admin
 from mqclient.mqadmin.command import Arguments, Command, Option
 from mqclient.mqadmin.java_text import front, seconds_text
-from mqclient.mqadmin.render import Report
 from mqclient.wire.bodies.groups import ConsumeStatsList
+from mqstore.commands.output import Report
 
 TIMEOUT_MS = 50_000
 """RocketMQ's: a broker with many groups takes long."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mqclient.admin import Admin
 from mqclient.mqadmin.command import Arguments, Command, Option, UsageError
-from mqclient.mqadmin.render import Report
+from mqstore.commands.output import Report
 
 
 async def run(admin: Admin, arguments: Arguments) -> Report:

@@ -11,7 +11,7 @@ from mqclient.admin import Admin
 from mqclient.errors import RocketMQError
 from mqclient.mqadmin.command import Arguments, Command, Option
 from mqclient.mqadmin.java_text import fixed, in_hash_order
-from mqclient.mqadmin.render import Report
+from mqstore.commands.output import Report
 
 MS_PER_HOUR = 3_600_000
 

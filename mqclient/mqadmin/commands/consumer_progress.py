@@ -9,8 +9,8 @@ from mqclient.admin.versions import version_name
 from mqclient.errors import RocketMQError
 from mqclient.mqadmin.command import Arguments, Command, Option
 from mqclient.mqadmin.java_text import fixed, front, hash_order, seconds_text
-from mqclient.mqadmin.render import Report
 from mqclient.wire.bodies.groups import ConsumerConnection, ConsumeStats
+from mqstore.commands.output import Report
 from mqstore.message import MessageQueue
 from mqstore.names import retry_groups
 

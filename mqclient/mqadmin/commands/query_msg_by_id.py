@@ -14,8 +14,8 @@ from mqclient.admin import Admin
 from mqclient.admin.messages import MessageTrack
 from mqclient.mqadmin.command import Arguments, Command, Option, UsageError
 from mqclient.mqadmin.java_text import java_map, millis_text
-from mqclient.mqadmin.render import Report
 from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult
+from mqstore.commands.output import Report
 from mqstore.message import ReceivedMessage, parse_offset_msg_id
 
 Found = tuple[ReceivedMessage, list[MessageTrack]]

@@ -8,8 +8,8 @@ from mqclient.admin import Admin
 from mqclient.errors import RocketMQError
 from mqclient.mqadmin.command import Arguments, Command, Option
 from mqclient.mqadmin.java_text import fixed, front, hash_order
-from mqclient.mqadmin.render import Report
 from mqclient.wire.bodies.groups import BrokerStatsData
+from mqstore.commands.output import Report
 from mqstore.names import is_of_a_group
 
 Row = dict[str, object]

@@ -8,7 +8,7 @@ from mqclient.admin import Admin
 from mqclient.errors import RocketMQError
 from mqclient.mqadmin.command import Arguments, Command, Option
 from mqclient.mqadmin.java_text import front, hash_order
-from mqclient.mqadmin.render import Report
+from mqstore.commands.output import Report
 from mqstore.names import is_of_a_group
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mqclient.admin import Admin
 from mqclient.mqadmin.command import Arguments, Command, Option
-from mqclient.mqadmin.render import Report
 from mqclient.wire.bodies.route import BrokerData, TopicRouteData
 from mqstore import fastjson
+from mqstore.commands.output import Report
 
 
 async def run(admin: Admin, arguments: Arguments) -> Report:

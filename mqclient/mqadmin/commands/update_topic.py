@@ -5,8 +5,8 @@ from __future__ import annotations
 from mqclient.admin import Admin
 from mqclient.mqadmin.command import Arguments, Command, Option
 from mqclient.mqadmin.java_text import perm_text
-from mqclient.mqadmin.render import Report
 from mqclient.wire.bodies.topics import TopicConfig
+from mqstore.commands.output import Report
 
 QUEUES_DEFAULT = 8
 PERM_DEFAULT = 6

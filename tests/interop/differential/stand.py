@@ -21,6 +21,7 @@ from tests.interop.differential.case import Case
 from tests.interop.differential.masking import Outcome, outcome_of, told_of
 from tests.interop.java_servers import JavaBroker, JavaNamesrv
 from tests.interop.our_servers import OurBroker, OurNamesrv
+from tests.waiting import answer_of
 
 Kind = Literal["java", "native", "python"]
 SETTINGS = {
@@ -152,14 +153,12 @@ class Stand:
         Java refuses to tell until it has run for as long as its first sample of statistics takes.
         """
         ask = replace(SETTLED, account=ADMIN if self._guarded else None)
-        deadline = time.monotonic() + ANSWER_SECONDS
-        while True:
-            reply, _ = self._once(ask, lines)
-            told = reply and reply.code == ResponseCode.SUCCESS
-            if told and json.loads(reply.body)["table"]["dispatchBehindBytes"] == "0":
-                return
-            assert time.monotonic() < deadline, f"no figures of the {self._kind} broker: {reply}"
-            time.sleep(0.002)
+
+        def is_settled(reply: Frame | None) -> bool:
+            told = reply is not None and reply.code == ResponseCode.SUCCESS
+            return told and json.loads(reply.body)["table"]["dispatchBehindBytes"] == "0"
+
+        answer_of(lambda: self._once(ask, lines)[0], is_settled, ANSWER_SECONDS)
 
     def _once(self, case: Case, lines: dict[tuple[str, str], Line]) -> tuple[Frame | None, object]:
         line, number, told = self._line(case, case.connection, lines), next(self._numbers), None

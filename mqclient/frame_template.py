@@ -13,7 +13,7 @@ from mqclient.wire.frame import Frame
 if TYPE_CHECKING:
     from mqclient.engine import Client
 
-__all__ = ["Fields", "Template", "Values"]
+__all__ = ["Fields", "FrameTemplate", "Values"]
 
 Fields = Sequence[tuple[str, str | None]]
 """A header's fields in wire order; None marks a field that each request fills."""
@@ -22,7 +22,7 @@ Values = tuple[str | int | None, ...]
 """The open fields of one request; None omits a field."""
 
 
-class Template:
+class FrameTemplate:
     """One kind of request to one broker.
 
     address: the broker's, as advertised. reply: "sent" or "pulled", the form of a good answer from

@@ -1,10 +1,14 @@
-"""Rows to a table, JSON, JSON lines or CSV: a table on a terminal, JSON lines in a pipe."""
+"""Rows to a table, JSON, JSON lines or CSV: a table on a terminal, JSON lines in a pipe.
+
+A `Report` has a text of its own where others have a table, as RocketMQ's commands do.
+"""
 
 from __future__ import annotations
 
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -13,23 +17,23 @@ if TYPE_CHECKING:
     from rich.table import Table
     from typing_extensions import Buffer
 
-    from mqstore.offline.made import LinesWalk
+    from mqstore.offline.materialize import LinesWalk
 
 __all__ = [
-    "EXIT_DAMAGED",
     "FORMATS",
+    "Report",
+    "Row",
     "chosen_format",
     "output_option",
     "printable",
     "write_bytes",
     "write_lines",
+    "write_report",
     "write_rows",
 ]
 
 FORMATS = ("table", "json", "jsonl", "csv")
 PAGE_ROWS = 1_000
-EXIT_DAMAGED = 5
-"""The exit code that says: damage was found."""
 
 Row = Mapping[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -82,9 +86,52 @@ def _json(rows: Iterable[Row], columns: Sequence[str]) -> None:
 def _csv(rows: Iterable[Row], columns: Sequence[str]) -> None:
     import csv
 
-    writer = csv.DictWriter(sys.stdout, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    if columns:
+        writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_csv_cell(row.get(name)) for name in columns])
+
+
+def _csv_cell(value: object) -> object:
+    """Nested values are JSON text; None is an empty cell."""
+    import json
+
+    if isinstance(value, bool | dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    return "" if value is None else value
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a command found, for commands that have a text of their own instead of a table.
+
+    rows: one per thing found, values that JSON can hold. table: makes the text; called only when
+    that is asked for. single: json output is one object, not a list.
+    """
+
+    rows: Sequence[Row]
+    table: Callable[[], str]
+    single: bool = False
+
+
+def write_report(report: Report, output: str) -> None:
+    """Write a report to standard output at once. output: one of FORMATS."""
+    if output == "table":
+        text = report.table()
+        sys.stdout.write(text if not text or text.endswith("\n") else text + "\n")
+    elif output == "json" and report.single and report.rows:
+        _json_object(report.rows[0])
+    else:
+        columns = list(dict.fromkeys(name for row in report.rows for name in row))
+        write_rows(report.rows, columns, output)
+    sys.stdout.flush()
+
+
+def _json_object(row: Row) -> None:
+    import json
+
+    sys.stdout.write(json.dumps(row, ensure_ascii=False, indent=2) + "\n")
 
 
 def write_bytes(text: Buffer) -> None:

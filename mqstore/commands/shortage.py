@@ -8,14 +8,14 @@ from __future__ import annotations
 import errno
 import os
 import resource
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-FAILED = 1
-INTERRUPTED = 130
+from mqstore.commands.error_line import end, say_error
+from mqstore.commands.exit_codes import FAILED, INTERRUPTED
+
 LEAST_MIB = 48
 """Bytes. With less address space the compiled core aborts, and nothing can catch that."""
 _M_ARENA_MAX = -8
@@ -48,9 +48,7 @@ def telling_shortage(program: str, needs_mib: int = 0) -> Iterator[None]:
 
 
 def _end(program: str, missing: str, needs_mib: int) -> NoReturn:
-    sys.stderr.write(f"{program}: {missing}; {_advice(needs_mib)}\n")
-    sys.stderr.flush()
-    raise SystemExit(FAILED) from None
+    end(program, f"{missing}; {_advice(needs_mib)}", FAILED)
 
 
 def shortage(error: BaseException) -> str | None:
@@ -112,7 +110,7 @@ def _tell_in_threads(program: str, needs_mib: int) -> None:
         if missing is None:
             usual(ended)
         else:
-            sys.stderr.write(f"{program}: {missing}; {_advice(needs_mib)}\n")
+            say_error(program, f"{missing}; {_advice(needs_mib)}")
 
     threading.excepthook = tell
 

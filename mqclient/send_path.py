@@ -6,18 +6,18 @@ from typing import Any
 from mqclient.config import ProducerSettings
 from mqclient.engine import Client
 from mqclient.errors import BrokerError, UnreachableError
+from mqclient.frame_template import FrameTemplate
 from mqclient.outgoing import Outgoing
 from mqclient.results import STATUS_OF_CODE, SendResult, read_send_reply
-from mqclient.template import Template
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import Frame
 from mqstore.message import MessageQueue
 from mqstore.names import AUTO_CREATE_TOPIC
 
-__all__ = ["Lane"]
+__all__ = ["SendPath"]
 
 
-class Lane:
+class SendPath:
     """Sends to one queue, one try per call. Replaced when the topic's route changes.
 
     Sending raises UnreachableError when the queue's broker has no master.
@@ -29,12 +29,12 @@ class Lane:
         self._client = client
         self._settings = settings
         self.queue = queue
-        self._singles: Template | None = None
-        self._batches: Template | None = None
+        self._singles: FrameTemplate | None = None
+        self._batches: FrameTemplate | None = None
         self.blocks = client.compiled_transport() is not None
         """Whether `call` can be used."""
 
-    def _template(self, *, batch: bool) -> Template:
+    def _template(self, *, batch: bool) -> FrameTemplate:
         """Header V2 with its one-letter fields, in RocketMQ's order; see headers/send.py."""
         queue = self.queue
         address = self._client.routes.address(queue, only_this=True)
@@ -60,9 +60,9 @@ class Lane:
             ("n", queue.broker_name),
         )
         code = RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2
-        return Template(self._client, address, code, fields, "sent")
+        return FrameTemplate(self._client, address, code, fields, "sent")
 
-    def _template_of(self, outgoing: Outgoing) -> Template:
+    def _template_of(self, outgoing: Outgoing) -> FrameTemplate:
         if outgoing.batch:
             if self._batches is None:
                 self._batches = self._template(batch=True)

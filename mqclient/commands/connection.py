@@ -1,0 +1,120 @@
+"""How a command is told where to connect, as whom, and how to speak TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from mqclient.config import Credentials, read_address_map
+from mqclient.credentials import read_credentials
+from mqclient.tls import ENVIRONMENT, Tls, read_tls
+
+__all__ = ["OPTIONS", "connection_options", "options_of", "run_async"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+class ConnectionOption(NamedTuple):
+    """An option of every command that connects; it becomes an argument of every client.
+
+    argument: its name. flag, value: as on the command line. read: makes the argument of the text,
+    or of None where the option is absent; raises ValueError or OSError.
+    """
+
+    argument: str
+    flag: str
+    value: str
+    read: Callable[[str | None], Any]
+    help: str
+
+
+def _tls(path: str | None) -> Tls | None:
+    path = path or os.environ.get(ENVIRONMENT)
+    return read_tls(path) if path else None
+
+
+def _address_map(text: str | None) -> dict[str, str]:
+    return read_address_map(text or "")
+
+
+def _account(path: str | None) -> Credentials:
+    return read_credentials(path)
+
+
+OPTIONS = (
+    ConnectionOption(
+        "address_map", "--address-map", "FROM=TO,...", _address_map,
+        "broker addresses to replace, for brokers behind NAT",
+    ),
+    ConnectionOption(
+        "credentials", "--credentials", "FILE", _account,
+        "tools.yml with accessKey and secretKey [that of ROCKETMQ_HOME/conf, if any]",
+    ),
+    ConnectionOption(
+        "tls", "--tls-config", "FILE", _tls,
+        f"speak TLS: tls.properties with tls.client.trustCertPath, ... [{ENVIRONMENT}]",
+    ),
+)  # fmt: skip
+"""The options besides the NameServer's, whose flag differs between commands."""
+
+
+def connection_options(command: F) -> F:
+    """Add -n/--namesrv and OPTIONS to a click command."""
+    for option in reversed(OPTIONS):
+        add = click.option(
+            option.flag,
+            option.argument,
+            metavar=option.value,
+            callback=_callback(option.read),
+            help=option.help,
+        )
+        command = add(command)
+    namesrv = click.option(
+        "-n",
+        "--namesrv",
+        "--namesrvAddr",
+        envvar="NAMESRV_ADDR",
+        help="NameServers HOST:PORT, several by ';' [NAMESRV_ADDR, else 127.0.0.1:9876]",
+    )
+    return namesrv(command)
+
+
+def _callback(read: Callable[[str | None], T]) -> Callable[..., T]:
+    def checked(_context: click.Context, _option: click.Parameter, text: str | None) -> T:
+        try:
+            return read(text)
+        except (ValueError, OSError) as error:
+            raise click.BadParameter(str(error)) from None
+
+    return checked
+
+
+def options_of(texts: Callable[[str], str | None]) -> dict[str, Any]:
+    """The arguments of a client that OPTIONS stand for.
+
+    texts: gives an option's text by its argument, None where it is absent. Raises ValueError that
+    names the option.
+    """
+    options: dict[str, Any] = {}
+    for option in OPTIONS:
+        try:
+            value = option.read(texts(option.argument))
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{option.flag}: {error}") from error
+        options |= value if option.argument == "credentials" else {option.argument: value}
+    return options
+
+
+def run_async(work: Coroutine[Any, Any, int]) -> int:
+    """Run a command's coroutine; warnings of the client go to standard error."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="mqclient: %(levelname)s %(message)s"
+    )
+    return asyncio.run(work)

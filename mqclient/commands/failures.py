@@ -1,0 +1,26 @@
+"""What the client's errors mean to a shell."""
+
+from __future__ import annotations
+
+from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
+from mqclient.wire.codes import ResponseCode
+from mqstore.commands import exit_codes, running
+from mqstore.commands.running import Failure
+
+__all__ = ["failure_of"]
+
+
+def failure_of(error: Exception) -> Failure | None:
+    """The line and the exit code of an error of the client, or of any command."""
+    if isinstance(error, RocketMQError):
+        return Failure(str(error), _code_of(error))
+    return running.failure_of(error)
+
+
+def _code_of(error: RocketMQError) -> int:
+    if isinstance(error, BrokerError):
+        is_denied = error.code == ResponseCode.NO_PERMISSION or "AclException" in error.remark
+        return exit_codes.DENIED if is_denied else exit_codes.FAILED
+    if isinstance(error, UnreachableError | ClientTimeout):
+        return exit_codes.UNREACHABLE
+    return exit_codes.FAILED

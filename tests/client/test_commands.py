@@ -1,0 +1,128 @@
+"""What all commands share: how errors end them, and how they are told where to connect."""
+
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+
+from mqclient.admin import Admin
+from mqclient.commands import connection
+from mqclient.commands.failures import failure_of
+from mqclient.errors import BrokerError, ClientTimeout, NoRouteError, UnreachableError
+from mqclient.mqadmin import main as mqadmin
+from mqclient.mqadmin.catalogue import BUILT
+from mqclient.mqadmin.main import _connected
+from mqstore.commands import exit_codes
+from mqstore.commands.running import CommandError, Failure, run
+
+
+def raising(error):
+    def work():
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (BrokerError(16, "not readable", "b"), exit_codes.DENIED),
+        (BrokerError(1, "AclException: no", "b"), exit_codes.DENIED),
+        (BrokerError(1, "failed", "b"), exit_codes.FAILED),
+        (UnreachableError("gone"), exit_codes.UNREACHABLE),
+        (ClientTimeout("slow"), exit_codes.UNREACHABLE),
+        (NoRouteError("no route", "T", "ns"), exit_codes.FAILED),
+        (ImportError("Parquet needs pyarrow"), exit_codes.FAILED),
+        (FileNotFoundError(2, "No such file", "f.csv"), exit_codes.FAILED),
+    ],
+)
+def test_an_error_is_one_line_and_an_exit_code(error, code, capsys):
+    assert run("mqadmin", raising(error), failure_of, label="mqadmin x") == code
+    line = capsys.readouterr().err
+    assert line.startswith("mqadmin x: ") and line.count("\n") == 1 and "Errno" not in line
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (KeyboardInterrupt(), exit_codes.INTERRUPTED),
+        (click.Abort(), exit_codes.INTERRUPTED),
+        (click.UsageError("what?"), exit_codes.USAGE),
+        (click.exceptions.Exit(5), 5),
+        (CommandError("away", exit_codes.UNREACHABLE), exit_codes.UNREACHABLE),
+    ],
+)
+def test_clicks_own_ends(error, code):
+    if isinstance(error, KeyboardInterrupt):
+        with pytest.raises(SystemExit) as ended:
+            run("mqstore", raising(error), failure_of)
+        assert ended.value.code == code
+    else:
+        assert run("mqstore", raising(error), failure_of) == code
+
+
+def test_a_defect_keeps_its_traceback():
+    with pytest.raises(ZeroDivisionError):
+        run("mqstore", raising(ZeroDivisionError()), failure_of)
+
+
+def test_a_judge_of_ones_own_decides(capsys):
+    assert run("mqstore", raising(ValueError("odd")), lambda error: Failure(str(error), 9)) == 9
+    assert capsys.readouterr().err == "mqstore: odd\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "code"),
+    [("mqstore.cli", ["--help"], 0), ("mqclient.cli", ["--help"], 1)],
+)
+def test_a_reader_that_left_ends_a_command_quietly(module, words, code):
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        program = f"import sys; from {module} import main; sys.exit(main())"
+        ended = subprocess.run(
+            [sys.executable, "-c", program, *words],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+    assert (ended.returncode, ended.stderr) == (code, "")
+
+
+def test_mqadmin_takes_the_connection_options_of_mqclient(tmp_path):
+    keys = tmp_path / "tools.yml"
+    keys.write_text("accessKey: a\nsecretKey: s\n")
+    tls = tmp_path / "tls.properties"
+    tls.write_text("tls.client.authServer=false\n")
+    words = [
+        "--address-map",
+        "b:1=localhost:2",
+        "--credentials",
+        str(keys),
+        "--tls-config",
+        str(tls),
+    ]
+    arguments = BUILT["topiclist"].parse([*words, "-n", "ns:1"])
+    options = connection.options_of(arguments.text)
+    assert options["address_map"] == {"b:1": "localhost:2"}
+    assert (options["access_key"], options["secret_key"]) == ("a", "s")
+    assert options["tls"].verify == "none"
+    assert isinstance(_connected(arguments), Admin)
+
+
+@pytest.mark.parametrize("option", [option.flag for option in connection.OPTIONS])
+def test_a_bad_connection_option_is_named(option, capsys):
+    assert mqadmin(["topicList", "-n", "127.0.0.1:1", option, "/nowhere"]) == exit_codes.USAGE
+    assert f"mqadmin topicList: {option}: " in capsys.readouterr().err
+
+
+def test_help_lists_the_connection_options(capsys):
+    assert mqadmin(["help", "topicList"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"Also: {option.flag} {option.value}" in text for option in connection.OPTIONS)
