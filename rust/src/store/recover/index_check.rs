@@ -199,32 +199,7 @@ fn check(
     (checked_from, log_end): (u64, u64),
 ) -> io::Result<Checked> {
     let header = file.header()?;
-    let mut replay = Replay::new(file.layout());
-    let mut record: Option<(i64, i64)> = None;
-    // A torn header may count more than fits.
-    let end = header.index_count.min(file.layout().entries.cast_signed());
-    'entries: while replay.next < end {
-        let count = CHUNK_ENTRIES.min(end - replay.next);
-        let entries = file.entries(replay.next, count)?;
-        for entry in &entries {
-            let offset = entry.physical_offset;
-            let is_trusted = offset.cast_unsigned() < checked_from;
-            if !is_trusted && record.is_none_or(|(at, _)| at != offset) {
-                let stored_ms = indexed_record_ms(log, offset.cast_unsigned())?;
-                record = stored_ms.map(|stored_ms| (offset, stored_ms));
-            }
-            // A file's first entry may count from the end of the file before.
-            let has_time = |(_, stored_ms)| {
-                let seconds = header.time_difference_seconds(stored_ms);
-                replay.next == 1 || seconds == entry.time_difference_seconds
-            };
-            if !(is_trusted || record.is_some_and(has_time))
-                || !replay.take(*entry, log_end.cast_signed())
-            {
-                break 'entries;
-            }
-        }
-    }
+    let replay = replay(file, &header, log, (checked_from, log_end))?;
     let first = file.entry(1)?.physical_offset;
     let begins_right = first == header.begin_physical_offset
         && store_timestamp(log, first) == Some(header.begin_timestamp_ms);
@@ -254,6 +229,54 @@ fn check(
     })
 }
 
+/// The entries of a file up to the first one that makes no sense.
+fn replay(
+    file: &IndexFile,
+    header: &IndexHeader,
+    log: &impl LogRead,
+    (checked_from, log_end): (u64, u64),
+) -> io::Result<Replay> {
+    let mut replay = Replay::new(file.layout());
+    let mut record: Option<(i64, i64)> = None;
+    let mut has_record = |entry: &IndexEntry, is_first: bool| -> io::Result<bool> {
+        let offset = entry.physical_offset;
+        if record.is_none_or(|(at, _)| at != offset) {
+            let stored_ms = indexed_record_ms(log, offset.cast_unsigned())?;
+            record = stored_ms.map(|stored_ms| (offset, stored_ms));
+        }
+        // A file's first entry may count from the end of the file before.
+        Ok(record.is_some_and(|(_, stored_ms)| {
+            let seconds = header.time_difference_seconds(stored_ms);
+            is_first || seconds == entry.time_difference_seconds
+        }))
+    };
+    // A torn header may count more than fits.
+    let end = header.index_count.min(file.layout().entries.cast_signed());
+    'entries: while replay.next < end {
+        let count = CHUNK_ENTRIES.min(end - replay.next);
+        let entries = file.entries(replay.next, count)?;
+        for entry in &entries {
+            let is_trusted = entry.physical_offset.cast_unsigned() < checked_from;
+            if !(is_trusted || has_record(entry, replay.next == 1)?)
+                || !replay.take(*entry, log_end.cast_signed())
+            {
+                break 'entries;
+            }
+        }
+    }
+    // A file may be torn inside an entry, and what is left of the entry may still look sound.
+    while let Some(last) = replay.last {
+        if last.physical_offset < log_start(log) || has_record(&last, replay.next == 2)? {
+            break;
+        }
+        let before = (replay.next > 2)
+            .then(|| file.entry(replay.next - 2))
+            .transpose()?;
+        replay.give_back(last, before);
+    }
+    Ok(replay)
+}
+
 impl Replay {
     fn new(layout: IndexLayout) -> Self {
         Self {
@@ -280,6 +303,13 @@ impl Replay {
             self.last = Some(entry);
         }
         is_sound
+    }
+
+    /// Takes back the `last` entry, which came after `before`.
+    fn give_back(&mut self, last: IndexEntry, before: Option<IndexEntry>) {
+        self.slots[self.layout.slot_of(last.key_hash) as usize] = last.previous;
+        self.next -= 1;
+        self.last = before;
     }
 
     /// Slots with a chain, as the header counts them.
