@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup quickstart test test-rust test-python jars lint format wheel bench bench-all bench-smoke optimised soak clean
 
-$(VENV)/.installed: pyproject.toml setup.py build_backend.py rust/Cargo.toml rust/Cargo.lock
+$(VENV)/.installed: pyproject.toml setup.py build_backend.py rust/Cargo.toml rust/py/Cargo.toml rust/Cargo.lock
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=24'
 	$(BIN)/python -m pip install --quiet $$($(PYTHON) -c "$(BUILD_NEEDS)")
@@ -65,7 +65,7 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest mqstore._core mqstore._codec --allowlist scripts/stubtest-allowlist.txt \
 		--mypy-config-file pyproject.toml
-	cd rust && cargo clippy --quiet --all-targets --features python --target-dir $(LINT_TARGET) -- -D warnings
+	cd rust && cargo clippy --quiet --workspace --all-targets --target-dir $(LINT_TARGET) -- -D warnings
 
 format:
 	cd rust && cargo fmt

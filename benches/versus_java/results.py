@@ -55,10 +55,10 @@ time to the answer of its first heartbeat is told as well. Oneway: counted is wh
 much the queues' ends move, over the time until they move no more; a broker drops what it cannot
 take. Failed: not sent in time, not answered, refused, lost, or received twice.
 
-"limit" is a server that answers and stores nothing (`rust/examples/limit.rs`): a blocking thread
-for the connection, a read, a write. With SYNC_FLUSH it writes what it reads and flushes that before
-it answers. It takes its turns in the same run: about the most that a broker can reach with this
-client on this machine.
+"limit" is a server that answers and stores nothing (`rust/bench/examples/limit.rs`): a blocking
+thread for the connection, a read, a write. With SYNC_FLUSH it writes what it reads and flushes that
+before it answers. It takes its turns in the same run: about the most that a broker can reach with
+this client on this machine.
 """
 
 
