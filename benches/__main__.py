@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from benches.harness import ROOT, BenchFailed, saying_no
+from benches.lib.harness import ROOT, BenchFailed, saying_no
 
 SMOKES_AT_ONCE = 2
 
@@ -41,7 +41,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.save_baseline:
         with saying_no():
-            importlib.import_module("benches.regression").save_baseline()
+            importlib.import_module("benches.cases.regression").save_baseline()
         return 0
     if unknown := [name for name in arguments.names if name not in NAMES]:
         parser.error(f"no such bench: {', '.join(unknown)}; one of {', '.join(NAMES)}")
@@ -58,7 +58,7 @@ def run(name: str, smoke: bool) -> bool:
     started = time.monotonic()
     print(f"== {name}", flush=True)
     try:
-        importlib.import_module(f"benches.{name}").main(smoke=smoke)
+        importlib.import_module(f"benches.cases.{name}").main(smoke=smoke)
         return True
     except BenchFailed as reason:
         print(reason, file=sys.stderr)

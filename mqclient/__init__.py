@@ -3,6 +3,7 @@
 Names are imported when they are first used, so that `import mqclient` stays cheap.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -80,7 +81,10 @@ def __getattr__(name: str) -> object:
         return version()
     home = _HOME_OF.get(name)
     if name in _NOT_BUILT_YET:
-        raise AttributeError(f"mqclient.{name} is not built yet; {_NOT_BUILT_YET[name]}")
+        hint = f"mqclient.{name} is not built yet; {_NOT_BUILT_YET[name]}"
+        # `from mqclient import NAME` would replace an AttributeError by its own words.
+        is_import = sys._getframe(1).f_code.co_name == "_handle_fromlist"
+        raise ImportError(hint, name=name) if is_import else AttributeError(hint)
     if home is None:
         raise AttributeError(f"module 'mqclient' has no attribute {name!r}")
     value = getattr(import_module(home), name)

@@ -27,6 +27,7 @@ from mqclient.wire.headers.admin import CreateTopicRequestHeader
 from mqclient.wire.headers.offsets import QueryConsumerOffsetRequestHeader, QueueRequestHeader
 from mqclient.wire.headers.pull import PullMessageRequestHeader
 from mqserver.probe import Probe
+from mqstore.names import AUTO_CREATE_TOPIC, TOOLS_GROUP
 
 if TYPE_CHECKING:
     from mqstore import ReceivedMessage
@@ -41,7 +42,6 @@ SMALL_STORE = {
 ALWAYS = {"minFreeBytes": str(64 << 20)}
 """Refuse by free space: a laptop's disk may be 95 % full and have room enough."""
 _PULL_COUNT = 32
-_GROUP = "TOOLS_CONSUMER"
 
 
 class Servers(Protocol):
@@ -108,11 +108,15 @@ class Standalone:
         }
         self._process = process
         self._servers: Servers | None = None
+        self._has_run = False
 
     # --- start and stop
 
     def start(self) -> Self:
-        """Start both servers; they answer when this returns."""
+        """Start both servers; they answer when this returns.
+
+        If they cannot start, an exception says why, and a temporary store that is new is removed.
+        """
         if self._process:
             from mqserver.child import Child
 
@@ -121,8 +125,13 @@ class Standalone:
             from mqserver.pair import Pair
 
             servers = Pair(self.namesrv_settings, self.broker_settings)
-        servers.start()
-        self._servers = servers
+        try:
+            servers.start()
+        except BaseException:
+            if not self._has_run:
+                self._remove_temporary()
+            raise
+        self._servers, self._has_run = servers, True
         self._keep_ports()
         return self
 
@@ -139,6 +148,9 @@ class Standalone:
         servers, self._servers = self._servers, None
         if servers is not None:
             servers.stop()
+        self._remove_temporary()
+
+    def _remove_temporary(self) -> None:
         if self.is_temporary:
             shutil.rmtree(self.data, ignore_errors=True)
 
@@ -196,7 +208,7 @@ class Standalone:
         name = name or f"Topic-{uuid.uuid4().hex[:12]}"
         header = CreateTopicRequestHeader(
             topic=name,
-            default_topic="TBW102",
+            default_topic=AUTO_CREATE_TOPIC,
             read_queue_nums=queues,
             write_queue_nums=queues,
             perm=6,
@@ -221,7 +233,7 @@ class Standalone:
                 while offset < end:
                     reply = broker.call(_pull(topic, queue_id, offset))
                     offset = int(reply.fields["nextBeginOffset"])
-                    found += decode_messages(reply.body, "broker-a")
+                    found += decode_messages(reply.body, self.broker_settings["brokerName"])
         return found
 
     def wait_dispatched(self, timeout: float = 30.0) -> None:
@@ -274,7 +286,7 @@ def _offset(broker: Probe, code: RequestCode, topic: str, queue_id: int) -> int:
 
 def _pull(topic: str, queue_id: int, offset: int) -> Frame:
     header = PullMessageRequestHeader(
-        consumer_group=_GROUP,
+        consumer_group=TOOLS_GROUP,
         topic=topic,
         queue_id=queue_id,
         queue_offset=offset,

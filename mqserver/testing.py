@@ -6,30 +6,58 @@ The pytest plugin offers the same as fixtures: `mq_broker` is a started `Standal
 
 from __future__ import annotations
 
+import itertools
+import os
+import random
 import socket
+import threading
+from contextlib import ExitStack
 
 from mqserver.probe import Probe, ask
 from mqserver.standalone import Standalone
 
 __all__ = ["Probe", "Standalone", "ask", "free_port", "free_port_triple"]
 
+_FIRST, _LAST = 20_000, 32_000
+"""Below the kernel's ephemeral range, so that no outgoing connection takes a port meanwhile."""
+_STEP = 4
+"""A broker's port P, P-2 (the VIP listener) and P+1 (replication) lie in one step."""
+_lock = threading.Lock()
+
+
+def _ports() -> itertools.cycle[int]:
+    """Every port of this process: each worker of pytest-xdist has its own part of the range."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw") or 0)
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    part = (_LAST - _FIRST) // workers
+    begin = _FIRST + worker % workers * part + 2
+    places = list(range(begin, begin + part - _STEP, _STEP))
+    start = random.randrange(len(places))  # another run of the tests may be under way
+    return itertools.cycle(places[start:] + places[:start])
+
+
+_places = _ports()
+
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody listens on right now."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port for a server: free itself, and so are a broker's neighbours of it, P-2 and P+1.
+
+    No two calls in one process, nor in two workers of pytest-xdist, get the same port before all
+    of them were given out, so that servers which start at the same time do not collide. Raises
+    RuntimeError when no port is free.
+    """
+    for _ in range(_LAST - _FIRST):
+        with _lock:
+            port = next(_places)
+        with ExitStack() as held:
+            try:
+                for candidate in (port, port - 2, port + 1):
+                    held.enter_context(socket.socket()).bind((host, candidate))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError(f"no three free ports between {_FIRST} and {_LAST}")
 
 
-def free_port_triple(host: str = "127.0.0.1") -> int:
-    """A port for a broker: free itself, and so are its VIP (-2) and HA (+1) neighbours."""
-    while True:
-        port = free_port(host)
-        try:
-            for other in (port - 2, port, port + 1):
-                with socket.socket() as probe:
-                    probe.bind((host, other))
-        except OSError:
-            continue
-        return port
+free_port_triple = free_port
+"""The older name of `free_port`."""

@@ -1,4 +1,4 @@
-"""Java RocketMQ for the interop tests and the side-by-side benches: jars, drivers, JVM flags.
+"""Java RocketMQ for the interop tests and the side-by-side benches: jars, drivers, flags, homes.
 
 Nothing has to be installed first but a JDK and Maven: `fetch()` copies the jars of a project's
 `pom.xml` from Maven Central into its `lib/` (ignored by git), once; `compile_drivers()` compiles
@@ -67,6 +67,15 @@ QUICK_START_FLAGS = (
     "-Dtls.server.mode=disabled",
 )
 
+LOGBACK = """<configuration>
+  <appender name="file" class="ch.qos.logback.core.FileAppender">
+    <file>{file}</file>
+    <encoder><pattern>%d{{HH:mm:ss.SSS}} %-5level %logger{{20}} - %msg%n</pattern></encoder>
+  </appender>
+  <root level="INFO"><appender-ref ref="file"/></root>
+</configuration>
+"""
+
 
 class JavaMissing(RuntimeError):
     """There is no JDK or Maven here, or Maven could not fetch: the text says which."""
@@ -78,6 +87,16 @@ def missing(project: Project = INTEROP) -> str | None:
     if shutil.which("mvn") is None and not _is_stamped(project.lib, [project.pom]):
         absent.append("mvn")
     return f"not on the PATH: {', '.join(absent)} (JDK 17 and Maven)" if absent else None
+
+
+def prepare_home(home: Path) -> Path:
+    """A rocketmq.home.dir whose logging stays inside it."""
+    conf = home / "conf"
+    conf.mkdir(parents=True, exist_ok=True)
+    for who in ("broker", "namesrv", "tools"):
+        text = LOGBACK.format(file=home / "logs" / f"{who}.log")
+        (conf / f"logback_{who}.xml").write_text(text)
+    return home
 
 
 def fetch(project: Project = INTEROP, timeout: float = 600.0) -> Path:

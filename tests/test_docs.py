@@ -16,10 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SERVER = re.compile(r"^mqserver (standalone|namesrv start|broker start)\b")
+PORTS = (9876, 10911)
 # What the check that runs this very test runs too, or what takes as long as it.
 RUN_ELSEWHERE = re.compile(
     r"^(make|cargo|maturin|python setup.py|docker|git clone|cd |pip install)"
@@ -55,6 +58,8 @@ class Page:
         assert run.returncode == 0, f"$ {line}\n{run.stdout}{run.stderr}"
 
     def start(self, line: str) -> None:
+        if not self.servers:
+            wait_for_ports(line)
         server = subprocess.Popen(
             shlex.split(line),
             cwd=self.directory,
@@ -93,22 +98,32 @@ def shell_lines(text: str) -> Iterator[str]:
             yield line
 
 
-def ports_are_free() -> bool:
-    for port in (9876, 10911):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                return False
-    return True
+def wait_for_ports(line: str) -> None:
+    """Until a page may start its first server: another checkout's tests may be under way."""
+    assert until(lambda: not ports_in_use()), (
+        f"ports {ports_in_use()} are in use, and `{line}` needs them: end what listens there "
+        "(ss -ltnp), or give the tests a network of their own: "
+        "unshare -rn sh -c 'ip link set lo up; pytest tests/test_docs.py'"
+    )
+
+
+def ports_in_use() -> list[int]:
+    return [port for port in PORTS if is_in_use(port)]
+
+
+def is_in_use(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
 
 
 @pytest.mark.xdist_group("rocketmq-ports")
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_page_runs(page: Path, tmp_path: Path) -> None:
-    if not ports_are_free():
-        pytest.skip("ports 9876 and 10911 are in use on this machine; the pages need them")
     run = Page(tmp_path)
     try:
         for language, text in blocks(page):
@@ -125,6 +140,17 @@ def test_page_runs(page: Path, tmp_path: Path) -> None:
                 assert language in ("text", "toml", "properties", "json"), language
     finally:
         run.stop()
+
+
+def test_a_page_whose_ports_are_taken_fails_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.waiting.DEADLINE", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setitem(globals(), "PORTS", (port,))
+        with pytest.raises(AssertionError, match=rf"ports \[{port}\] are in use"):
+            Page(tmp_path).command("mqserver standalone")
 
 
 def test_readme_has_the_two_commands() -> None:

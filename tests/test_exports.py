@@ -31,6 +31,16 @@ def test_exported_names_exist_are_sorted_and_documented(package: str) -> None:
             assert not undocumented
 
 
+def test_both_faces_of_the_client_export_the_same_errors() -> None:
+    """What `aio` raises is caught without a look at its insides."""
+    import mqclient
+    from mqclient import aio, errors
+
+    for name in errors.__all__:
+        assert getattr(aio, name) is getattr(mqclient, name) is getattr(errors, name)
+    assert {*mqclient.__all__} <= {*aio.__all__}
+
+
 @pytest.mark.parametrize("package", ["mqstore", "mqclient", "mqserver"])
 def test_every_module_says_what_it_is_for(package: str) -> None:
     root = importlib.import_module(package)

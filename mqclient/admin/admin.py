@@ -14,7 +14,7 @@ from mqclient.admin.messages import Messages
 from mqclient.admin.offsets import Offsets
 from mqclient.admin.topics import Topics
 from mqclient.config import ClientSettings, Duration, namesrv_addresses, seconds
-from mqclient.engine import Client
+from mqclient.engine import Client, TransportLike
 from mqclient.tls import Tls
 
 TIMEOUT_DEFAULT = 5.0
@@ -28,7 +28,8 @@ class Admin:
     namesrv: "host:port", several by ";" or as a list; else NAMESRV_ADDR; else 127.0.0.1:9876.
     timeout: seconds or timedelta for one answer. address_map: broker address as advertised to the
     address to use, for brokers behind NAT. access_key, secret_key, security_token: the account that
-    signs. tls: as for every client. engine: what to send with, made when None.
+    signs. tls: as for every client. transport: what to send with, made when None; mqclient.mock has
+    one without sockets. engine: the older way to give one, an `Engine`.
 
     async with Admin("127.0.0.1:9876") as admin:
         print(await admin.topics.names())
@@ -44,6 +45,7 @@ class Admin:
         secret_key: str | None = None,
         security_token: str | None = None,
         tls: Tls | bool | None = None,
+        transport: TransportLike | None = None,
         engine: Engine | None = None,
     ) -> None:
         settings = ClientSettings(
@@ -54,7 +56,7 @@ class Admin:
             security_token=security_token,
             tls=tls,
         )
-        self._engine: Engine = engine or Client(settings)
+        self._engine: Engine = engine or Client(settings, transport)
         self._namesrv = ";".join(settings.namesrv)
         channel = Channel(self._engine, seconds(timeout), self._namesrv)
         self.access = Access(channel)
@@ -73,11 +75,11 @@ class Admin:
         return self._engine.client_id
 
     async def start(self) -> None:
-        """Make it ready; `async with` does this. Connections are opened when they are needed."""
+        """Start the client; `async with` does this. Connections open when they are needed."""
         await self._engine.start()
 
     async def close(self, timeout: Duration = TIMEOUT_DEFAULT) -> None:
-        """Close the connections. timeout: at most that long. Safe to call twice."""
+        """Close the connections. timeout: seconds, at most. May be called twice."""
         await self._engine.close(seconds(timeout))
 
     async def __aenter__(self) -> Self:

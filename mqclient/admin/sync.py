@@ -1,4 +1,4 @@
-"""The blocking face of Admin: each method waits on what its asyncio twin awaits."""
+"""The blocking face of Admin: each method runs its asyncio twin to the end."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mqclient.admin.admin import TIMEOUT_DEFAULT
 from mqclient.admin.admin import Admin as AsyncAdmin
 from mqclient.admin.channel import Engine
 from mqclient.config import Duration
+from mqclient.engine import TransportLike
 from mqclient.loop_thread import LoopThread
 from mqclient.sync import BlockingFace
 from mqclient.tls import Tls
@@ -112,7 +113,8 @@ class Admin(BlockingFace[AsyncAdmin]):
     namesrv: "host:port", several by ";" or as a list; else NAMESRV_ADDR; else 127.0.0.1:9876.
     timeout: seconds or timedelta for one answer. address_map: broker address as advertised to
     the address to use, for brokers behind NAT. access_key, secret_key, security_token: the
-    account that signs. tls: as for every client. engine: what to send with, made when None.
+    account that signs. tls: as for every client. transport: what to send with, made when None.
+    engine: the older way to give one, an `Engine`.
 
         with Admin("127.0.0.1:9876") as admin:
             print(admin.topics.names())
@@ -128,6 +130,7 @@ class Admin(BlockingFace[AsyncAdmin]):
         secret_key: str | None = None,
         security_token: str | None = None,
         tls: Tls | bool | None = None,
+        transport: TransportLike | None = None,
         engine: Engine | None = None,
     ) -> None:
         twin = AsyncAdmin(
@@ -138,6 +141,7 @@ class Admin(BlockingFace[AsyncAdmin]):
             secret_key=secret_key,
             security_token=security_token,
             tls=tls,
+            transport=transport,
             engine=engine,
         )
         super().__init__(twin)

@@ -1,10 +1,19 @@
-"""The asyncio clients: the engine itself; `mqclient`'s blocking clients stand on them."""
+"""The asyncio clients. The blocking clients of `mqclient` wrap them."""
 
 from mqclient.admin import Admin
 from mqclient.consumer.context import ConsumeContext, ConsumeResult
 from mqclient.consumer.push import PushConsumer
 from mqclient.consumer.reader import TopicReader
 from mqclient.consumer.subscription import SqlFilter
+from mqclient.errors import (
+    BrokerError,
+    ClientTimeout,
+    ClosedError,
+    NoRouteError,
+    NotDurable,
+    RocketMQError,
+    UnreachableError,
+)
 from mqclient.producer import Producer
 from mqclient.results import SendResult, SendStatus
 from mqclient.tls import Tls
@@ -12,16 +21,23 @@ from mqstore.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = [
     "Admin",
+    "BrokerError",
+    "ClientTimeout",
+    "ClosedError",
     "ConsumeContext",
     "ConsumeResult",
     "Message",
     "MessageQueue",
+    "NoRouteError",
+    "NotDurable",
     "Producer",
     "PushConsumer",
     "ReceivedMessage",
+    "RocketMQError",
     "SendResult",
     "SendStatus",
     "SqlFilter",
     "Tls",
     "TopicReader",
+    "UnreachableError",
 ]

@@ -7,15 +7,14 @@ a known key that cannot change while running is refused with code 16, a bad valu
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
 from mqclient.wire.bodies.common import DataVersion
 from mqserver.config.load import AnyPath, Loaded, SettingsError
 from mqserver.config.table import Setting, shown_of
-from mqserver.config.text import parse
 from mqserver.replies import Refused
+from mqstore.java_properties import parse, render
 
 SYSTEM_ERROR = 1
 NO_PERMISSION = 16
@@ -28,6 +27,7 @@ class OnlineSettings:
 
     changed: called with the new values once an accepted update is saved. check_all: raises
     SettingsError where values do not fit together. version: counts the updates (code 26).
+    now_ms: wall clock.
     """
 
     def __init__(
@@ -36,19 +36,21 @@ class OnlineSettings:
         path: AnyPath,
         changed: Callable[[Loaded], None],
         check_all: Callable[[Loaded], object],
+        now_ms: Callable[[], int],
     ) -> None:
         self._loaded = loaded
         self._path = path
         self._changed = changed
         self._check_all = check_all
         self._lock = threading.Lock()
-        self.version = DataVersion(0, time.time_ns() // 1_000_000)
+        self._now_ms = now_ms
+        self.version = DataVersion(0, now_ms())
 
     def text(self) -> str:
         """Every setting as properties text (codes 26, 319)."""
         values = self._loaded.values
         rows = self._loaded.table.items()
-        return "".join(f"{key}={shown_of(row, values[key])}\n" for key, row in rows)
+        return render({key: shown_of(row, values[key]) for key, row in rows})
 
     def update(self, text: str) -> bool:
         """Apply properties text to the keys that may change; whether any did.
@@ -68,7 +70,7 @@ class OnlineSettings:
                 self._accept(accepted)
             if text:
                 counter = self.version.counter + 1
-                self.version = DataVersion(counter, time.time_ns() // 1_000_000)
+                self.version = DataVersion(counter, self._now_ms())
             return bool(accepted)
 
     def _check(self, setting: Setting, text: str) -> None:

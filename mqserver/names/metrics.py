@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from mqserver import services
+from mqserver import refusals, services
 from mqserver.descriptors import CONNECTIONS_REFUSED_HELP
 from mqserver.names.processors import Names
 from mqserver.services import Failures
@@ -62,6 +62,12 @@ class NamesMetrics:
         for service, (count, _) in self._failures().items():
             failed.add_metric([service], count)
         yield failed
+        bounds = CounterMetricFamily(
+            "rocketmq_namesrv_bounds_reached", refusals.HELP, labels=["setting"]
+        )
+        for setting, count in sorted(routes.bounds.counts().items()):
+            bounds.add_metric([setting], count)
+        yield bounds
         end = self._certificate_end()
         if end is not None:
             name = f"rocketmq_namesrv_{CERTIFICATE_END}"

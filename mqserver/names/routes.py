@@ -1,4 +1,4 @@
-"""The route tables of the NameServer (server.md A.2 to A.4), without sockets or clocks.
+"""The route tables of the NameServer (`RouteInfoManager`), without sockets or clocks.
 
 Every public method takes the one lock. Whoever caches what the tables say is told which topics
 changed while that lock is held (`changed`), so that nothing older can be cached afterwards.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.registration import Row
 from mqclient.wire.bodies.route import PERM_WRITE, BrokerData, ClusterInfo
-from mqstore.lean import dataclass
+from mqserver.names.bounds import Bounds
+from mqserver.replies import Refused
 
 log = logging.getLogger("mqserver.names")
 MASTER = 0
@@ -57,7 +59,7 @@ class Routes:
     """Topics, brokers and clusters.
 
     now: a monotonic clock in seconds. expiry: seconds after which a silent broker is dead.
-    changed: called with topic names, under the lock.
+    changed: called with topic names, under the lock. bounds: how much registrations may add.
     """
 
     def __init__(
@@ -65,8 +67,10 @@ class Routes:
         now: Callable[[], float],
         expiry: float,
         changed: Callable[[Iterable[str]], None],
+        bounds: Bounds | None = None,
     ) -> None:
         self.lock = threading.RLock()
+        self.bounds = bounds or Bounds()
         self._now = now
         self._expiry = expiry
         self._changed = changed
@@ -75,24 +79,25 @@ class Routes:
         self._clusters: dict[str, dict[str, None]] = {}
         self._live: dict[str, LiveBroker] = {}
         self._filters: dict[str, list[str]] = {}
+        self._topic_counts: Counter[str] = Counter()
 
     def register(self, new: Registration) -> LiveBroker | None:
-        """Take a registration; returns the live master if this is its slave (A.3).
+        """Take a registration; returns the live master if this is its slave.
 
-        Raises AddressTaken; then nothing has changed.
+        Raises AddressTaken, or Refused for a broker beyond a bound; then nothing has changed.
+        Raises Refused too if there is no room for all topics; then the rest is taken, and the
+        broker's next registration is read again, whatever its version.
         """
         with self.lock:
             self._refuse_takeover(new)
+            self._refuse_excess(new)
             touched: set[str] = set()
             self._clusters.setdefault(new.cluster, {})[new.broker_name] = None
             first = self._place(new, touched)
-            if new.broker_id == MASTER:
-                known = self._live.get(new.address)
-                if first or known is None or known.version != new.version:
-                    self._take_topics(new, touched)
+            left_out = self._take_topics(new, touched) if self._has_news(new, first) else None
             self._live[new.address] = LiveBroker(
                 new.broker_name,
-                new.version,
+                new.version if left_out is None else DataVersion(),
                 new.connection,
                 new.ha_address,
                 new.source,
@@ -101,7 +106,43 @@ class Routes:
             self._take_filters(new)
             if touched:
                 self._changed(touched)
+            if left_out is not None:
+                raise left_out
             return self._master_of(new)
+
+    def _refuse_excess(self, new: Registration) -> None:
+        """Refuse a broker id, address or membership of a cluster that is new and one too many."""
+        texts = (new.cluster, new.broker_name, new.address, new.ha_address)
+        self.bounds.check_texts(texts, new.filter_servers)
+        known = self._brokers.get(new.broker_name)
+        ids = known.broker_addrs if known else {}
+        if new.broker_id not in ids:
+            self.bounds.check_ids(new.broker_name, len(ids))
+            count = sum(len(broker.broker_addrs) for broker in self._brokers.values())
+            if count >= self.bounds.brokers:
+                raise self.bounds.too_many_brokers("addresses of brokers")
+        if new.address not in self._live and len(self._live) >= self.bounds.brokers:
+            self._forget_unplaced()
+        if new.broker_name not in self._clusters.get(new.cluster, {}):
+            if sum(map(len, self._clusters.values())) >= self.bounds.brokers:
+                self._forget_empty()
+            if sum(map(len, self._clusters.values())) >= self.bounds.brokers:
+                raise self.bounds.too_many_brokers("brokers in clusters")
+
+    def _forget_unplaced(self) -> None:
+        """Forget addresses whose broker has registered with another one since."""
+        placed = {a for broker in self._brokers.values() for a in broker.broker_addrs.values()}
+        for address in self._live.keys() - placed:
+            del self._live[address]
+            self._filters.pop(address, None)
+
+    def _forget_empty(self) -> None:
+        """Forget that brokers are in clusters that are not registered any more."""
+        for cluster, members in list(self._clusters.items()):
+            for name in members.keys() - self._brokers.keys():
+                del members[name]
+            if not members:
+                del self._clusters[cluster]
 
     def _refuse_takeover(self, new: Registration) -> None:
         holder = self._holder(new.broker_name, new.broker_id)
@@ -130,7 +171,7 @@ class Routes:
             )
 
     def _place(self, new: Registration, touched: set[str]) -> bool:
-        """Put the address under its id; whether that broker or id is new (A.3, steps 2 and 3)."""
+        """Put the address under its id; returns whether that broker or id is new."""
         broker = self._brokers.get(new.broker_name)
         first = broker is None
         if broker is None:
@@ -149,17 +190,35 @@ class Routes:
             touched.update(self._topics_of(new.broker_name))
         return first
 
-    def _take_topics(self, new: Registration, touched: set[str]) -> None:
-        name, known = new.broker_name, self._topics
+    def _has_news(self, new: Registration, first: bool) -> bool:
+        known = self._live.get(new.address)
+        is_news = first or known is None or known.version != new.version
+        return new.broker_id == MASTER and is_news
+
+    def _take_topics(self, new: Registration, touched: set[str]) -> Refused | None:
+        """Take the topics that are new or changed; says so if there is no room for all of them."""
+        name, known, counts = new.broker_name, self._topics, self._topic_counts
+        room, setting, limit = self.bounds.room_for_topics(counts[name], counts.total())
+        added = left_out = 0
         for topic, row in new.topics.items():
             queues = known.get(topic)
+            old = queues.get(name) if queues is not None else None
+            if old == row:
+                continue
+            if old is None:
+                if added == room:
+                    left_out += 1
+                    continue
+                added += 1
             if queues is None:
                 known[topic] = {name: row}
-            elif queues.get(name) == row:
-                continue
             else:
                 queues[name] = row
             touched.add(topic)
+        counts[name] += added
+        if not left_out:
+            return None
+        return self.bounds.topics_left_out(name, left_out, setting, limit)
 
     def _take_filters(self, new: Registration) -> None:
         if new.filter_servers:
@@ -207,7 +266,7 @@ class Routes:
             self.unregister(broker_name, broker_id, address, cluster)
 
     def unregister(self, broker_name: str, broker_id: int, address: str, cluster: str) -> None:
-        """Forget one broker address and what only it held (A.4)."""
+        """Forget one broker address and everything that only this broker held."""
         with self.lock:
             self._live.pop(address, None)
             self._filters.pop(address, None)
@@ -232,6 +291,7 @@ class Routes:
         members.pop(name, None)
         if not members:
             self._clusters.pop(cluster, None)
+        del self._topic_counts[name]
         for topic in self._topics_of(name):
             del self._topics[topic][name]
             if not self._topics[topic]:
@@ -265,7 +325,7 @@ class Routes:
     def route(
         self, topic: str
     ) -> tuple[list[BrokerData], Mapping[str, Row], dict[str, list[str]]] | None:
-        """Brokers, rows by broker name, and filter servers; None unless it has both (A.5).
+        """Brokers, rows by broker name, and filter servers; None unless it has both.
 
         Hold the lock while the rows are read: they are the table's own.
         """
@@ -307,6 +367,7 @@ class Routes:
             queues = self._topics.pop(topic, {})
             members = self._clusters.get(cluster, {}) if cluster else queues
             rest = {name: row for name, row in queues.items() if name not in members}
+            self._topic_counts.subtract(queues.keys() - rest.keys())
             if rest:
                 self._topics[topic] = rest
             self._changed([topic])

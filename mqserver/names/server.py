@@ -18,6 +18,7 @@ from mqserver.descriptors import connections_max
 from mqserver.guard import Guard, guarded
 from mqserver.listener import Listener
 from mqserver.names.answers import LEGACY, STANDARD, answer_key
+from mqserver.names.bounds import Bounds
 from mqserver.names.kv import KeyValues
 from mqserver.names.processors import Names, processors_of, silence
 from mqserver.names.routes import Routes
@@ -54,10 +55,19 @@ class NameServer:
         self._admin = Guard("adminAllowAddresses", self.settings.admin_allow_addresses)
         self.names = Names(
             settings=self.settings,
-            routes=Routes(time.monotonic, self.settings.broker_expiry / 1000, self._forget_answers),
+            routes=Routes(
+                time.monotonic,
+                self.settings.broker_expiry / 1000,
+                self._forget_answers,
+                Bounds(lambda: self.settings),
+            ),
             kv=KeyValues(self.settings.kv_config_path),
             online=OnlineSettings(
-                loaded, namesrv_override(loaded), self._changed, namesrv_settings
+                loaded,
+                namesrv_override(loaded),
+                self._changed,
+                namesrv_settings,
+                lambda: time.time_ns() // 1_000_000,
             ),
             brokers=Guard("brokerAllowAddresses", self.settings.broker_allow_addresses),
             signatures=SignatureCheck(self.settings.registration_secret),

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from mqserver.testing import free_port
 from tests.bad_input.commands import run, running
-from tests.ports import free_port
 
 GOLDEN_STORE = Path(__file__).parent.parent / "golden" / "store" / "store.tar.gz"
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from benches.harness import ProcessCost
-from benches.versus_java.bystanders import Bystanders, taken_seconds
+from benches.cases.versus_java.bystanders import Bystanders, taken_seconds
+from benches.lib.harness import ProcessCost
 
 SPIN = "while True: pass"
 SPUN_SECONDS = 0.3

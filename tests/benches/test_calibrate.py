@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benches import calibrate
+from benches.lib import calibrate
 
 
 def test_every_calibration_takes_time(tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from benches import harness, store, versus_java
-from benches.harness import LARGE, SMOKE, BenchFailed, Mode, Report, saying_no
-from benches.scale import Rows
-from benches.versus_java import results
-from benches.versus_java.rows import Measured, Row
+from benches.cases import store, versus_java
+from benches.cases.versus_java import results
+from benches.cases.versus_java.rows import Measured, Row
+from benches.lib import harness
+from benches.lib.harness import LARGE, SMOKE, BenchFailed, Mode, Report, saying_no
+from benches.lib.rows import Rows
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benches.cases import Case, measure
-from benches.versus_java.limit import Limit, missing
+from benches.cases.versus_java.limit import Limit, missing
+from benches.lib.loads import Case, measure
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 

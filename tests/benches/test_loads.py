@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from benches.cases import Loads, measure
-from benches.harness import environment
-from benches.servers import Cluster, Ours
-from benches.versus_java import loads
-from benches.versus_java.figures import NAMES
-from benches.versus_java.loads import Connections, Latency, Oneway
+from benches.cases.versus_java import loads
+from benches.cases.versus_java.figures import NAMES
+from benches.cases.versus_java.loads import Connections, Latency, Oneway
+from benches.lib.harness import environment
+from benches.lib.loads import Loads, measure
+from benches.lib.servers import Cluster, Ours
 
 SECONDS = 0.2
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benches.overload import PHASES, Cores, Found, Round
+from benches.cases.overload import PHASES, Cores, Found, Round
 
 ONE, OTHER, BOTH = frozenset([0]), frozenset([1]), frozenset([0, 1])
 RATIO = "ratio (<= 2)"

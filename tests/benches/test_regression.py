@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from benches import regression
-from benches.harness import BenchFailed
-from benches.regression import cases
-from benches.regression.compare import Change, compare, markdown, worse
+from benches.cases import regression
+from benches.cases.regression import cases
+from benches.cases.regression.compare import Change, compare, markdown, worse
+from benches.lib.harness import BenchFailed
 
 BASELINE = {"put": 2.0, "send": 10.0, "pull": 4.0}
 

@@ -8,11 +8,20 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benches.route_load import Counter
-from benches.versus_java import results, row_of
-from benches.versus_java.figures import NAMES
-from benches.versus_java.rows import LIMIT, Figures, Goal, Measured, Need, Session, of_limit, ratios
-from benches.versus_java.table import ROWS
+from benches.cases.versus_java import results, row_of
+from benches.cases.versus_java.figures import NAMES
+from benches.cases.versus_java.rows import (
+    LIMIT,
+    Figures,
+    Goal,
+    Measured,
+    Need,
+    Session,
+    of_limit,
+    ratios,
+)
+from benches.cases.versus_java.table import ROWS
+from benches.lib.route_load import Counter
 
 
 def measured(ours: list[float], java4: list[float], java5: list[float]) -> Measured:

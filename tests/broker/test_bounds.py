@@ -11,7 +11,6 @@ from mqclient.wire.bodies.topics import TopicConfig
 from mqserver.broker.state import producers as producers_module
 from mqserver.broker.state.bounds import (
     BURST_SECONDS,
-    LOG_PAUSE_SECONDS,
     Bounds,
     Bucket,
     DefaultLimits,
@@ -28,6 +27,7 @@ from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
 from mqserver.config.settings import broker_settings
 from mqserver.plane import Tables
+from mqserver.refusals import LOG_PAUSE_SECONDS
 from mqserver.replies import Refused
 
 TEMPLATE = Template("TBW102", 4, unit=False)

@@ -23,7 +23,8 @@ from mqserver.health import Health, address_of
 from mqserver.names.server import NameServer
 from mqserver.pair import Pair
 from mqserver.probe import Probe
-from tests.ports import free_port
+from mqserver.replies import Refused
+from mqserver.testing import free_port
 from tests.waiting import until
 
 LISTEN = {"metricsListen": "127.0.0.1:0", "listenPort": "0", "bindAddress": "127.0.0.1"}
@@ -63,10 +64,13 @@ def use(pair: Pair) -> None:
         probe.call(Frame(34, {}, json.dumps(body).encode()))
         fields = {"consumerGroup": "g", "topic": "Watched", "queueId": "0", "commitOffset": "1"}
         probe.call(Frame(15, fields))
-        while json.loads(probe.call(Frame(28)).body)["table"]["dispatchBehindBytes"] != "0":
-            pass
+        assert until(lambda: _is_dispatched(probe))
         fields |= {"queueOffset": "0", "maxMsgNums": "2", "sysFlag": "4", "subVersion": "0"}
         assert probe.call(Frame(11, {**fields, "suspendTimeoutMillis": "0"})).code == 0
+
+
+def _is_dispatched(probe: Probe) -> bool:
+    return bool(json.loads(probe.call(Frame(28)).body)["table"]["dispatchBehindBytes"] == "0")
 
 
 def test_what_was_refused_is_counted_by_its_setting_and_made_up_names_have_no_row(
@@ -207,6 +211,11 @@ def test_a_name_servers_metrics(pair: Pair) -> None:
     assert read(pair.names.metrics_port, "/ready")[0] == 200
     found = figures(read(pair.names.metrics_port, "/metrics")[1])
     assert found["rocketmq_namesrv_topics"] > 0
+    pair.names.names.routes.bounds.check_ids("b", 99)
+    with pytest.raises(Refused):
+        pair.names.names.routes.bounds.check_ids("b", 100)
+    found = figures(read(pair.names.metrics_port, "/metrics")[1])
+    assert found['rocketmq_namesrv_bounds_reached_total{setting="brokerIdMax"}'] == 1
     assert found["rocketmq_namesrv_connections_refused_total"] == 0
     assert found['rocketmq_namesrv_requests_total{code="103",plane="python"}'] >= 1
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,8 @@ from mqserver.names.server import NameServer
 from mqserver.probe import Probe
 from mqserver.services import Services
 from mqserver.watch import Watch
-from tests.broker.test_health import read
+from tests.broker.test_health import LISTEN, read
 from tests.waiting import until
-
-LISTEN = {"metricsListen": "127.0.0.1:0", "listenPort": "0", "bindAddress": "127.0.0.1"}
 
 
 def test_a_round_that_fails_is_noted_until_one_succeeds() -> None:
@@ -82,15 +81,29 @@ def check(server: Any, service: str, faulty: Faulty, times: int = 2) -> None:
     assert until(lambda: read(port, "/ready") == (200, "ready\n"))
 
 
-def start_broker(root: Path, **settings: str) -> Broker:
+def new_broker(root: Path, **settings: str) -> Broker:
     flags = {**LISTEN, "storePathRootDir": str(root), "brokerName": "b", **settings}
     flags |= {"mappedFileSizeCommitLog": str(1 << 20), "fastPortEnable": "false"}
     return Broker(load(BROKER, flags=pairs(flags, "t")))
 
 
+def new_nameserver(root: Path, **settings: str) -> NameServer:
+    flags = {**LISTEN, "kvConfigPath": f"{root}/kv.json", **settings}
+    return NameServer(load(NAMESRV, flags=pairs(flags, "t")))
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A broker that runs and registers with nobody."""
+    started = new_broker(tmp_path, transactionCheckInterval="20")
+    started.start()
+    yield started
+    started.stop()
+
+
 def test_the_scan_of_a_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mqserver.broker.broker.CLIENT_SCAN_S", 0.02)
-    broker = start_broker(tmp_path)
+    broker = new_broker(tmp_path)
     faulty = Faulty(broker.close_silent)
     monkeypatch.setattr(broker, "close_silent", faulty)
     broker.start()
@@ -100,78 +113,74 @@ def test_the_scan_of_a_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         broker.stop()
 
 
-def test_the_saver_of_a_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = start_broker(tmp_path)
-    broker.start()
-    try:
-        saver = broker.context.saver
-        faulty = Faulty(saver._save)
-        monkeypatch.setattr(saver, "_save", faulty)
-        saver.mark("topics.json")
-        check(broker, "state-saver", faulty)
-    finally:
-        broker.stop()
+def test_the_saver_of_a_broker(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    saver = broker.context.saver
+    faulty = Faulty(saver._save)
+    monkeypatch.setattr(saver, "_save", faulty)
+    saver.mark("topics.json")
+    check(broker, "state-saver", faulty)
 
 
-def test_the_checks_of_transactions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = start_broker(tmp_path, transactionCheckInterval="20")
-    broker.start()
-    try:
-        assert broker._checks is not None
-        faulty = Faulty(broker._checks.run_once)
-        monkeypatch.setattr(broker._checks, "run_once", faulty)
-        check(broker, "transaction-check", faulty)
-    finally:
-        broker.stop()
+def test_the_checks_of_transactions(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert broker._checks is not None
+    faulty = Faulty(broker._checks.run_once)
+    monkeypatch.setattr(broker._checks, "run_once", faulty)
+    check(broker, "transaction-check", faulty)
 
 
-def test_the_events_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = start_broker(tmp_path)
-    broker.start()
-    try:
-        assert broker._listener is not None
-        faulty = Faulty(lambda _event: None)
-        monkeypatch.setattr(broker._listener, "_on_event", faulty)
-        port = broker.port
+def test_the_events_of_a_server(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert broker._listener is not None
+    faulty = Faulty(lambda _event: None)
+    monkeypatch.setattr(broker._listener, "_on_event", faulty)
+    port = broker.port
 
-        def come_and_go() -> None:
-            with Probe(f"127.0.0.1:{port}"):
-                pass
+    def come_and_go() -> None:
+        with Probe(f"127.0.0.1:{port}"):
+            pass
 
-        come_and_go()
-        faulty.wait(1)
-        assert until(lambda: "mq-events fails" in read(broker.metrics_port, "/ready")[1])
-        faulty.is_broken = False
-        come_and_go()
-        assert until(lambda: read(broker.metrics_port, "/ready")[0] == 200)
-    finally:
-        broker.stop()
+    come_and_go()
+    faulty.wait(1)
+    assert until(lambda: "mq-events fails" in read(broker.metrics_port, "/ready")[1])
+    faulty.is_broken = False
+    come_and_go()
+    assert until(lambda: read(broker.metrics_port, "/ready")[0] == 200)
 
 
-def test_the_registrar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_registrar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Even its event loop may end: another one goes on with the registrations."""
     from mqserver.broker.register import Registrar
 
     monkeypatch.setattr("mqserver.broker.register.RESTART_S", 0.02)
     faulty = Faulty(Registrar._main)
     monkeypatch.setattr(Registrar, "_main", lambda registrar: faulty(registrar))
-    flags = {**LISTEN, "kvConfigPath": f"{tmp_path}/kv.json"}
-    names = NameServer(load(NAMESRV, flags=pairs(flags, "t")))
+    names = new_nameserver(tmp_path)
     names.start()
-    broker = start_broker(tmp_path / "store", namesrvAddr=names.address)
+    broker = new_broker(tmp_path / "store", namesrvAddr=names.address)
     starting = threading.Thread(target=broker.start)
     starting.start()
     try:
         faulty.wait(2)
         assert until(lambda: broker.metrics_port and "registrar fails" in read_ready(broker))
+        assert until(lambda: ready_and_failures(broker.metrics_port, "registrar")[2] >= 2)
+        assert read_ready(broker) == "registrar fails: RuntimeError: broken for the test\n"
         faulty.is_broken = False
         assert until(lambda: "b" in names.names.routes.clusters().broker_addr_table)
         starting.join(60)
         assert until(lambda: read_ready(broker) == "ready\n")
+        count = ready_and_failures(broker.metrics_port, "registrar")[2]
+        assert logged(caplog, "registrar failed; it goes on") == [logging.ERROR] * int(count)
+        assert until(lambda: logged(caplog, "registrar works again") == [logging.WARNING])
     finally:
         starting.join(60)
         broker.stop()
         names.stop()
+
+
+def logged(caplog: pytest.LogCaptureFixture, message: str) -> list[int]:
+    """The levels of the log lines with this text."""
+    return [one.levelno for one in caplog.records if one.getMessage() == message]
 
 
 def read_ready(broker: Broker) -> str:
@@ -179,9 +188,7 @@ def read_ready(broker: Broker) -> str:
 
 
 def test_the_scan_of_a_nameserver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flags = {**LISTEN, "kvConfigPath": f"{tmp_path}/kv.json"}
-    flags |= {"scanNotActiveBrokerInterval": "1000"}
-    server = NameServer(load(NAMESRV, flags=pairs(flags, "t")))
+    server = new_nameserver(tmp_path, scanNotActiveBrokerInterval="1000")
     faulty = Faulty(server.names.routes.expire)
     monkeypatch.setattr(server.names.routes, "expire", faulty)
     server.start()
@@ -216,33 +223,28 @@ def test_a_panic_of_the_core_ends_no_service() -> None:
         raise KeyboardInterrupt
 
 
-def test_threads_that_take_requests_go_on(tmp_path: Path) -> None:
-    broker = start_broker(tmp_path)
-    broker.start()
+def test_threads_that_take_requests_go_on(broker: Broker) -> None:
+    listener = broker._listener
+    assert listener is not None
+    faulty = Faulty(listener._server.next)
+
+    real: Any = listener._server
+
+    class Broken:
+        next = faulty
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(real, name)
+
+    listener._server = Broken()  # type: ignore[assignment]
     try:
-        listener = broker._listener
-        assert listener is not None
-        faulty = Faulty(listener._server.next)
-
-        real: Any = listener._server
-
-        class Broken:
-            next = faulty
-
-            def __getattr__(self, name: str) -> Any:
-                return getattr(real, name)
-
-        listener._server = Broken()  # type: ignore[assignment]
-        try:
-            poke(broker.port)
-            faulty.wait(2)
-            assert until(lambda: any("broken for" in why for _, why in broken(broker)))
-            faulty.is_broken = False
-        finally:
-            listener._server = real
-        assert until(lambda: not broken(broker))
+        poke(broker.port)
+        faulty.wait(2)
+        assert until(lambda: any("broken for" in why for _, why in broken(broker)))
+        faulty.is_broken = False
     finally:
-        broker.stop()
+        listener._server = real
+    assert until(lambda: not broken(broker))
 
 
 def poke(port: int) -> None:

@@ -46,5 +46,14 @@ def test_every_exported_name_exists():
     assert set(mqclient.__all__) <= set(dir(mqclient))
     with pytest.raises(AttributeError, match="no attribute 'Consumer'"):
         mqclient.Consumer  # noqa: B018
-    with pytest.raises(AttributeError, match="not built yet"):
+
+
+def test_an_import_of_what_is_not_built_gives_the_hint_of_attribute_access():
+    hint = "mqclient.LitePullConsumer is not built yet; PushConsumer reads with a group"
+    assert not hasattr(mqclient, "LitePullConsumer")
+    with pytest.raises(AttributeError, match=hint):
         mqclient.LitePullConsumer  # noqa: B018
+    with pytest.raises(ImportError, match=hint):
+        from mqclient import LitePullConsumer  # noqa: F401
+    with pytest.raises(ImportError, match="cannot import name 'Consumer'"):
+        from mqclient import Consumer  # noqa: F401

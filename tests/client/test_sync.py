@@ -65,8 +65,7 @@ def test_close_settles_every_future():
     cluster.transport.scripts[310] = never
     with producer(cluster) as sender:
         future = sender.send_async(Message("T", b"x"), timeout=60)
-        while not cluster.requests(RequestCode.SEND_MESSAGE_V2):
-            time.sleep(0.001)
+        assert until(lambda: bool(cluster.requests(RequestCode.SEND_MESSAGE_V2)))
     assert future.done()
 
 

@@ -20,8 +20,8 @@ from mqserver.config.broker_table import BROKER
 from mqserver.config.load import SettingsError, load, pairs
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.config.settings import broker_settings
+from mqserver.testing import free_port
 from tests.certificates import Authority, Pair, encrypt
-from tests.ports import free_port
 
 DEADLINE = 60.0
 
@@ -189,6 +189,9 @@ def test_a_properties_file(tmp_path: Path):
             "tls.client.certPath=c\ntls.client.keyPath=k\ntls.client.keyPassword=p",
             Tls(cert_file="c", key_file="k", key_password="p"),
         ),
+        # java.util.Properties reads these so, and with it RocketMQ.
+        ("tls.client.trustCertPath : /a\\:b\\\\c", Tls(ca_file="/a:b\\c")),
+        ("tls.client.trustCertPath=/a/\\\n    b", Tls(ca_file="/a/b")),
     ]
     for text, wanted in cases:
         config.write_text(text)

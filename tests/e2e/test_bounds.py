@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from mqclient.wire.bodies.groups import SubscriptionGroupConfig
 from mqclient.wire.frame import Frame
 from mqserver.probe import Probe, ask
 from mqserver.standalone import Standalone
@@ -228,3 +229,59 @@ def test_illegal_names_are_created_nowhere(mq: Standalone, broker: Probe, name: 
     context = context_of(mq)
     assert name not in context.groups.all().subscription_group_table
     assert not [one for one in context.topics.wrapper().topic_config_table if name in one]
+
+
+def send_back(broker: Probe, group: str, level: int) -> Frame:
+    sent = send(broker, TOPIC)
+    assert sent.code == 0
+    offset = int(sent.fields["msgId"][16:], 16)
+    back = {"group": group, "offset": str(offset), "delayLevel": str(level), "originTopic": TOPIC}
+    return broker.call(Frame(36, back))
+
+
+@pytest.mark.parametrize("length", [249, 255])
+def test_a_new_group_has_a_retry_topic_that_fits_a_folder(
+    mq: Standalone, broker: Probe, length: int
+) -> None:
+    name, longest = "g" * length, "h" * 248
+    reason = (
+        f"the group has {length} characters, so that its retry topic would have {length + 7} bytes "
+        "and fit no folder: new groups have at most 248 characters"
+    )
+    refused = (26, f"subscription group not exist, {name}; {reason}")
+    reply = beat(broker, name, GROUP)
+    assert (reply.code, reply.remark) == refused
+    assert members(broker, GROUP) == 0, "the other group is taken"
+    assert members(broker, name) == 1
+    replies = [
+        commit(broker, name),
+        broker.call(Frame(11, pull_fields(0, consumerGroup=name, topic=TOPIC))),
+        send_back(broker, name, 0),
+    ]
+    assert [(one.code, one.remark) for one in replies] == [refused] * 3
+    reply = broker.call(Frame(200, body=json.dumps({"groupName": name}).encode()))
+    assert (reply.code, reply.remark) == (1, reason)
+    assert beat(broker, producers=(name,)).code == 0, "a producer has no retry topic"
+    assert beat(broker, longest).code == 0
+    assert commit(broker, longest).code == 0
+    context = context_of(mq)
+    assert name not in context.groups.all().subscription_group_table
+    made = [one for one in context.topics.wrapper().topic_config_table if one.startswith("%RETRY%")]
+    assert set(made) == {f"%RETRY%{longest}", f"%RETRY%{GROUP}"}
+
+
+def test_a_group_of_a_long_name_that_is_there_goes_on(mq: Standalone, broker: Probe) -> None:
+    """As from a file of RocketMQ's. Its retry topic fits no record, and the answer says so."""
+    name = "g" * 255
+    context_of(mq).groups.put(SubscriptionGroupConfig(name))
+    assert beat(broker, name).code == 0
+    assert members(broker, name) == 0
+    assert commit(broker, name).code == 0
+    assert broker.call(Frame(200, body=json.dumps({"groupName": name}).encode())).code == 0
+    for level, topic in ((0, f"%RETRY%{name}"), (-1, f"%DLQ%{name}")):
+        reply = send_back(broker, name, level)
+        assert (reply.code, reply.remark) == (
+            1,
+            f"MESSAGE_ILLEGAL: topic {topic} has {len(topic)} bytes, and the topic of a message "
+            "at most 127",
+        )

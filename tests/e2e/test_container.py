@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.server_process import ServerProcess
 from tests.interop.nat import GATEWAY_INSIDE, INSIDE, Nat, NoNamespaces
-from tests.interop.processes import ServerProcess
 
 ROOT = Path(__file__).parent.parent.parent
 KINDS = {"mqserver": "server", "mqadmin": "admin"}

@@ -14,9 +14,9 @@ import pytest
 import mqstore
 from mqclient import Message, Producer
 from mqserver.standalone import Standalone
+from mqserver.testing import free_port
 from mqstore.offline.export import export
 from tests.bad_input.commands import running
-from tests.ports import free_triple
 
 ROOT = Path(__file__).parent.parent.parent
 COMMAND = re.compile(
@@ -108,7 +108,7 @@ def test_printed_command_runs(command: str, mq: Standalone, tmp_path: Path) -> N
 
 
 def test_printed_servers_start(tmp_path: Path) -> None:
-    ns, port = free_triple(), free_triple()
+    ns, port = free_port(), free_port()
     (tmp_path / "broker.conf").write_text(
         f"listenPort={port}\nbrokerIP1=127.0.0.1\nstorePathRootDir={tmp_path / 'store'}\n"
         "mappedFileSizeCommitLog=1048576\n"

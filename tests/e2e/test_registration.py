@@ -17,7 +17,7 @@ from mqserver.config.namesrv_table import NAMESRV
 from mqserver.names.server import NameServer
 from mqserver.probe import Probe, ask
 from mqserver.standalone import Standalone
-from tests.ports import free_port
+from mqserver.testing import free_port
 from tests.waiting import until
 
 

@@ -1,4 +1,4 @@
-"""What a broker sends to its NameServers, and when (server.md A.3, B.1)."""
+"""What a broker sends to its NameServers, and when."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mqserver.broker import name_server_link
 from mqserver.names.routes import Registration, Routes
 from mqserver.probe import ask
 from mqserver.standalone import Standalone
+from mqserver.testing import free_port
 from tests.e2e.test_registration import namesrv, route
-from tests.ports import free_port
 from tests.waiting import until
 
 HANG_S = 6

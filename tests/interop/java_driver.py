@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .java_servers import java_command, prepare_home
-from .processes import ServerProcess
+from scripts.java_rocketmq import prepare_home
+from scripts.server_process import ServerProcess
+
+from .java_servers import java_command
 
 Event = dict[str, Any]
 

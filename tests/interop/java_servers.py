@@ -5,32 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from scripts.java_rocketmq import OPEN_FLAGS, QUICK_START_FLAGS, class_path
-from tests.ports import free_triple
+from mqserver.testing import free_port
+from scripts.java_rocketmq import OPEN_FLAGS, QUICK_START_FLAGS, class_path, prepare_home
+from scripts.server_process import ServerProcess
 
 from .conf import SMALL_STORE, broker_settings, write_conf
-from .processes import ServerProcess
 
 PATIENCE_FLAG = "-Dcom.rocketmq.remoting.client.connect.timeout=60000"
 """For a connection RocketMQ waits three seconds otherwise."""
-LOGBACK = """<configuration>
-  <appender name="file" class="ch.qos.logback.core.FileAppender">
-    <file>{file}</file>
-    <encoder><pattern>%d{{HH:mm:ss.SSS}} %-5level %logger{{20}} - %msg%n</pattern></encoder>
-  </appender>
-  <root level="INFO"><appender-ref ref="file"/></root>
-</configuration>
-"""
-
-
-def prepare_home(home: Path) -> Path:
-    """A rocketmq.home.dir whose logging stays inside it."""
-    conf = home / "conf"
-    conf.mkdir(parents=True, exist_ok=True)
-    for who in ("broker", "namesrv", "tools"):
-        text = LOGBACK.format(file=home / "logs" / f"{who}.log")
-        (conf / f"logback_{who}.xml").write_text(text)
-    return home
 
 
 def java_command(home: Path, main: str, *arguments: str, flags: tuple[str, ...] = ()) -> list[str]:
@@ -50,7 +32,7 @@ class JavaNamesrv:
         settings: Mapping[str, object] | None = None,
         flags: tuple[str, ...] = (),
     ) -> None:
-        self.port = free_triple()
+        self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         values = {"listenPort": self.port, **(settings or {})}
         conf = write_conf(prepare_home(home) / "namesrv.conf", values)
@@ -80,7 +62,7 @@ class JavaBroker:
         settings: Mapping[str, object] | None = None,
         flags: tuple[str, ...] = (),
     ) -> None:
-        self.port = port or free_triple()
+        self.port = port or free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.name = name
         self.store = store or home / "store"

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.ports import free_triple
+from mqserver.testing import free_port
+from scripts.server_process import ServerProcess
 
 from .conf import SMALL_STORE, broker_settings, write_conf
-from .processes import ServerProcess
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -24,7 +24,7 @@ class OurNamesrv:
     """`mqserver namesrv start` on a free port; ready when the constructor returns."""
 
     def __init__(self, home: Path, *, settings: Mapping[str, object] | None = None) -> None:
-        self.port = free_triple()
+        self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         own = {"listenPort": self.port, "kvConfigPath": home / "kvConfig.json"}
         conf = write_conf(home / "namesrv.conf", {**own, **(settings or {})})
@@ -51,7 +51,7 @@ class OurBroker:
         store: Path | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> None:
-        self.port = port or free_triple()
+        self.port = port or free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.name = name
         self.store = store or home / "store"

@@ -18,12 +18,13 @@ import pytest
 from mqclient.wire.codes import RequestCode as Code
 from mqclient.wire.frame import Frame
 from mqserver.probe import Probe
+from scripts.java_rocketmq import prepare_home
+from scripts.server_process import ServerProcess
 
 from .clusters import Cluster, Maker
 from .java_driver import JavaDriver
-from .java_servers import java_command, prepare_home
+from .java_servers import java_command
 from .masks import masked
-from .processes import ServerProcess
 
 TOPIC, GROUP = "ExportTopic", "export_group"
 MAKERS: tuple[Maker, Maker] = ("java", "ours")

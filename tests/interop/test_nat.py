@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from scripts.server_process import ServerProcess
+
 from .conf import SMALL_STORE, broker_settings, write_conf
 from .java_driver import JavaDriver
 from .nat import GATEWAY, INSIDE, Nat, NoNamespaces
 from .our_servers import ROOT
-from .processes import ServerProcess
 
 NAMES, KNOWING, SILENT = 9876, 10911, 10921
 OUTER_NAMES, OUTER_KNOWING, OUTER_SILENT = 29876, 20911, 20921

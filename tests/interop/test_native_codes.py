@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mqclient.wire.calls import consumer_connection
-from tests.ports import free_triple
+from mqserver.testing import free_port
 from tests.waiting import until
 
 from .conf import SMALL_STORE
@@ -55,7 +55,7 @@ class Watched:
     def __init__(self, home: Path) -> None:
         (home / "namesrv").mkdir()
         (home / "broker").mkdir()
-        self._metrics = f"127.0.0.1:{free_triple()}"
+        self._metrics = f"127.0.0.1:{free_port()}"
         self._namesrv = OurNamesrv(home / "namesrv")
         self.namesrv = self._namesrv.address
         settings = {**SMALL_STORE, "metricsListen": self._metrics}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ports import free_triple
+from mqserver.testing import free_port
 from tests.waiting import until
 
 from .clusters import BROKER, Maker
@@ -30,7 +30,7 @@ class HandOver:
     def __init__(self, home: Path, namesrv: str, driver: JavaDriver) -> None:
         self.home, self.namesrv, self.driver = home, namesrv, driver
         self.store = home / "store"
-        self.port = free_triple()
+        self.port = free_port()
         self.group = f"group_{home.name}"
         self.topic = f"Topic_{home.name}"  # a topic of its own: clients keep routes for 30 s
         self._turn = 0

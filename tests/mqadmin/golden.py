@@ -7,8 +7,10 @@ import json
 from pathlib import Path
 
 from mqclient.errors import UnreachableError
+from mqclient.mock import MockTransport
 from mqclient.wire.frame import Frame, decode
 
+SERVERS = {"127.0.0.1:9876": "namesrv", "127.0.0.1:10911": "broker"}
 GOLDEN = Path(__file__).parent.parent / "golden" / "cli"
 
 
@@ -17,12 +19,11 @@ def text(name: str) -> str:
     return (GOLDEN / f"{name}.txt").read_text().partition("\n")[2]
 
 
-class RecordedCluster:
-    """An engine that plays one recorded session. `asked` lists what was asked, in order."""
-
-    client_id = "10.0.0.1@1"
+class RecordedCluster(MockTransport):
+    """Plays one recorded session. `asked` lists what was asked, in order."""
 
     def __init__(self, session: str) -> None:
+        super().__init__()
         self.asked: list[Frame] = []
         self._replies: dict[tuple[str, int, str], Frame] = {}
         with gzip.open(GOLDEN / "frames.jsonl.gz", "rt") as lines:
@@ -34,21 +35,10 @@ class RecordedCluster:
                     )
         assert self._replies, f"no recorded session {session!r}"
 
-    async def start(self) -> None:
-        pass
-
-    async def close(self, timeout: float) -> None:
-        pass
-
-    async def call_namesrv(self, request: Frame, timeout: float) -> Frame:
-        return self._answer("namesrv", request)
-
-    async def call_broker(self, address: str, request: Frame, timeout: float) -> Frame:
-        if address != "127.0.0.1:10911":
+    async def call(self, address: str, request: Frame, timeout: float) -> Frame:
+        if address not in SERVERS:
             raise UnreachableError(f"nothing listens at {address}", address)
-        return self._answer("broker", request)
-
-    def _answer(self, server: str, request: Frame) -> Frame:
+        server = SERVERS[address]
         self.asked.append(request)
         key = _key(server, request)
         assert key in self._replies, f"Java did not ask this: {key}; it asked {list(self._replies)}"

@@ -49,7 +49,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     def run_one(session: str, line: str, form: str = "table") -> tuple[int, str, str]:
         cluster = RecordedCluster(session)
         words = [*shlex.split(line), "-n", "127.0.0.1:9876", "--output", form]
-        code = main(words, lambda namesrv: Admin(namesrv, engine=cluster))
+        code = main(words, lambda namesrv: Admin(namesrv, transport=cluster))
         output = capsys.readouterr()
         return code, output.out, output.err
 
@@ -152,7 +152,7 @@ def test_csv_has_a_header_and_nested_values_as_json(run: Run) -> None:
 def test_topics_are_created_with_java_s_request() -> None:
     """The recorded cluster answers only what Java asked, field for field."""
     cluster = RecordedCluster("updateTopic-order")
-    main(SAME["updateTopic-order"].split(), lambda namesrv: Admin(namesrv, engine=cluster))
+    main(SAME["updateTopic-order"].split(), lambda namesrv: Admin(namesrv, transport=cluster))
     codes = [request.code for request in cluster.asked]
     assert RequestCode.UPDATE_AND_CREATE_TOPIC in codes
     assert RequestCode.PUT_KV_CONFIG in codes

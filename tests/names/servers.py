@@ -10,6 +10,7 @@ from mqserver.config.namesrv_table import NAMESRV
 from mqserver.config.online import OnlineSettings
 from mqserver.config.settings import namesrv_settings
 from mqserver.guard import Guard, guarded
+from mqserver.names.bounds import Bounds
 from mqserver.names.kv import KeyValues
 from mqserver.names.processors import Names, processors_of, silence
 from mqserver.names.routes import Routes
@@ -31,10 +32,19 @@ class SocketlessNames:
         frozen = namesrv_settings(loaded)
         self.names = Names(
             settings=frozen,
-            routes=Routes(lambda: self.time, frozen.broker_expiry / 1000, self._forget),
+            routes=Routes(
+                lambda: self.time,
+                frozen.broker_expiry / 1000,
+                self._forget,
+                Bounds(lambda: self.names.settings),
+            ),
             kv=KeyValues(folder / "kv.json"),
             online=OnlineSettings(
-                loaded, folder / "config/namesrv.properties", self._changed, namesrv_settings
+                loaded,
+                folder / "config/namesrv.properties",
+                self._changed,
+                namesrv_settings,
+                lambda: int(self.time * 1000),
             ),
             brokers=Guard("brokerAllowAddresses", frozen.broker_allow_addresses),
             signatures=SignatureCheck(frozen.registration_secret, lambda: int(self.time * 1000)),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ports import free_port
+from mqserver.testing import free_port
 from tests.test_docs import ROOT, Page, blocks, shell_lines
 
 SHOWN = re.compile(r"\|\| echo \"exit code \$\?\"$")

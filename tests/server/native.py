@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from mqserver.replies import Processor, Response
 from mqstore import Store
 from tests.server.conftest import Servers
 from tests.server.raw import Raw, json_frame
+from tests.waiting import until
 
 DECLINED = 99
 """What the Python side of these tests answers."""
@@ -72,10 +72,7 @@ class Broker:
         return (raw or self.raw).ask(frame(11, 2, pull_fields(offset, **fields)))
 
     def wait_readable(self, count: int, topic: str = "T", queue_id: int = 0) -> None:
-        deadline = time.monotonic() + 60
-        while self.store.max_offset(topic, queue_id) < count:
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
+        assert until(lambda: self.store.max_offset(topic, queue_id) >= count)
 
 
 def send_fields(**changed: str) -> dict[str, str]:

@@ -113,16 +113,6 @@ class Raw:
         except ConnectionResetError:
             return True
 
-    def is_silent(self, seconds: float = 0.2) -> bool:
-        """Whether nothing comes for a while."""
-        self.socket.settimeout(seconds)
-        try:
-            return self.socket.recv(1) == b"" and False
-        except TimeoutError:
-            return True
-        finally:
-            self.socket.settimeout(DEADLINE)
-
     def is_writable(self, seconds: float = 0.5) -> bool:
         """Whether the socket takes bytes, at once or in a while."""
         return bool(select.select([], [self.socket], [], seconds)[1])

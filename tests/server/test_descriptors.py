@@ -12,8 +12,8 @@ import pytest
 
 from mqclient.wire.frame import Frame
 from mqserver.probe import Probe
-from tests.interop.processes import ServerProcess
-from tests.ports import free_port
+from mqserver.testing import free_port
+from scripts.server_process import ServerProcess
 from tests.waiting import until
 
 OPEN_FILES = 256

@@ -18,8 +18,8 @@ from mqserver.config.load import SettingsError, load, pairs
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.file_modes import use
 from mqserver.probe import Probe
-from tests.interop.processes import ServerProcess
-from tests.ports import free_port
+from mqserver.testing import free_port
+from scripts.server_process import ServerProcess
 
 
 def server(kind: str, umask: str, home: Path, settings: dict[str, str]) -> ServerProcess:

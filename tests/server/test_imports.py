@@ -15,8 +15,8 @@ import pytest
 from mqclient.wire.frame import Frame
 from mqserver.broker.table import PROCESSORS
 from mqserver.probe import Probe
-from tests.interop.processes import ServerProcess
-from tests.ports import free_port
+from mqserver.testing import free_port
+from scripts.server_process import ServerProcess
 
 ROOT = Path(__file__).parent.parent.parent
 SERVING = ("mqserver/*.py", "mqserver/broker/**/*.py", "mqserver/names/**/*.py",

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,8 @@ from mqserver.broker.stats.statistics import Counted, Statistics
 from mqserver.config.load import load, pairs
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.logs import KINDS_MAX, Calm, set_up
-from tests.ports import free_port
+from mqserver.testing import free_port
+from tests.waiting import until
 
 
 class Kept(logging.Handler):
@@ -81,10 +81,7 @@ def test_the_count_is_told_when_nothing_else_is_logged() -> None:
     log.addHandler(calm)
     for _ in range(3):
         log.error("again")
-    deadline = time.monotonic() + 60
-    while len(kept.lines) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert until(lambda: len(kept.lines) >= 2)
     assert kept.lines == ["again", "again (and 1 more like it in 0.05 s)"]
     calm.close()
 

@@ -16,9 +16,9 @@ import pytest
 from mqclient.wire.frame import Frame
 from mqserver.probe import ask
 from mqserver.replies import Response
+from mqserver.testing import free_port
 from mqstore import _core
-from tests.interop.processes import ServerProcess
-from tests.ports import free_port
+from scripts.server_process import ServerProcess
 from tests.server.conftest import Servers
 from tests.server.raw import DEADLINE, json_frame
 

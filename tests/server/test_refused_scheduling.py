@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from mqserver.replies import Family, Response
+from mqserver.testing import free_port
 from mqstore import decode_messages
-from tests.interop.processes import ServerProcess
-from tests.ports import free_port
+from scripts.server_process import ServerProcess
 from tests.server.conftest import Servers
 from tests.server.native import pull_fields, send_fields
 from tests.server.raw import Raw, json_frame

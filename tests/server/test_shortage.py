@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mqserver.standalone import Standalone
+from mqserver.testing import free_port
 from mqstore.shortage import shortage, telling_shortage
-from tests.ports import free_port
 
 MODULES = {
     "mqserver": "mqserver.cli",

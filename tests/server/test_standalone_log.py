@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.processes import ServerProcess
-from tests.ports import free_port
+from mqserver.testing import free_port
+from scripts.server_process import ServerProcess
 
 
 @pytest.mark.parametrize("chosen", [False, True])

@@ -18,9 +18,9 @@ from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load
 from mqserver.config.settings import store_settings
 from mqserver.probe import Probe
+from mqserver.testing import free_port
 from mqstore import Settings, Store
-from tests.interop.processes import ServerProcess
-from tests.ports import free_port
+from scripts.server_process import ServerProcess
 
 FILE_BYTES = 64 << 10
 MESSAGES = 200

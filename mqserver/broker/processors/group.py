@@ -1,4 +1,4 @@
-"""Groups: 200, 201, 203, 204, 207, 208, 300, 317 and 328 (server.md B.7)."""
+"""Groups: 200, 201, 203, 204, 207, 208, 300, 317 and 328 (`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from mqclient.wire.headers.admin import (
     TopicRequestHeader,
 )
 from mqclient.wire.headers.clients import ConsumerGroupRequestHeader, ProducerGroupRequestHeader
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import system_error
-from mqserver.broker.state.groups import FILE
+from mqserver.broker.state.groups import FILE, why_too_long
 from mqserver.broker.state.members import language_name
 from mqserver.broker.state.topics import QUEUES_MAX
 from mqserver.replies import Reply, Request, Response
-from mqstore import MessageQueue
+from mqstore import MessageQueue, names
 
 
 def create_group(broker: BrokerContext, request: Request) -> Reply:
@@ -38,7 +37,9 @@ def create_group(broker: BrokerContext, request: Request) -> Reply:
     config = SubscriptionGroupConfig.from_json(request.body)
     name = config.group_name
     if broker.groups.get(name) is None and not names.is_legal_group(name):
-        raise system_error(f"group {name!r}: only ^[%|a-zA-Z0-9_-]+$ of up to 255 characters")
+        raise system_error(f"group {name!r}: only ^[%|a-zA-Z0-9_-]+$ of up to 248 characters")
+    if broker.groups.get(name) is None and (reason := why_too_long(name)):
+        raise system_error(reason)
     if not 0 <= config.retry_queue_nums <= QUEUES_MAX:
         raise system_error(f"retryQueueNums={config.retry_queue_nums}: must be 0 to {QUEUES_MAX}")
     broker.groups.put(config, request.remote)

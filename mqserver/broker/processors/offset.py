@@ -1,4 +1,4 @@
-"""Offsets: 14, 15, 29, 30, 31, 32, 43, 45 and 303 (server.md B.5, B.7)."""
+"""Offsets: 14, 15, 29, 30, 31, 32, 43, 45 and 303 (`ConsumerManageProcessor`)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from mqclient.wire.headers.offsets import (
     TimestampResponseHeader,
     UpdateConsumerOffsetRequestHeader,
 )
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import no_group, system_error
+from mqserver.broker.state.groups import no_new_group, why_too_long
 from mqserver.broker.state.topics import shown
 from mqserver.replies import Reply, Request, Response
-from mqstore import MessageQueue
+from mqstore import MessageQueue, names
 
 _DELAY_KEY = "scheduleMessageOffset_"
 
@@ -67,8 +67,11 @@ def update_offset(broker: BrokerContext, request: Request) -> Reply:
 
 def _check_names(broker: BrokerContext, group: str, topic: str) -> None:
     """Refused for a name that nothing could be created under; one that is there may be any."""
-    if broker.groups.get(group) is None and not names.is_legal_group(group):
-        raise no_group(group)
+    if broker.groups.get(group) is None:
+        if not names.is_legal_group(group):
+            raise no_group(group)
+        if reason := why_too_long(group):
+            raise no_new_group(group, reason)
     illegal = names.illegal_topic(topic)
     if illegal and broker.topics.get(topic) is None:
         raise system_error(illegal)

@@ -8,20 +8,19 @@ from mqclient.wire.bodies.groups import SubscriptionGroupConfig
 from mqclient.wire.bodies.topics import TopicConfig
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.send import ConsumerSendMsgBackRequestHeader
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import no_group, sending_forbidden, system_error
 from mqserver.broker.sending import put_again
 from mqserver.broker.state.topics import DEAD_LETTER_QUEUES, WRITE, unit_flag
 from mqserver.replies import Refused, Reply, Request, Response
-from mqstore import PutResult, ReceivedMessage, decode_messages, encode_properties
+from mqstore import PutResult, ReceivedMessage, decode_messages, encode_properties, names
 
 _VERSION_3_4_9 = 121
 _FIRST_DELAY_LEVEL = 3
 
 
 def send_back(broker: BrokerContext, request: Request) -> Reply:
-    """The nine steps of server.md B.3, in order. Only a clean put answers 0."""
+    """The steps of `SendMessageProcessor.asyncConsumerSendMsgBack`. Only a clean put answers 0."""
     header = ConsumerSendMsgBackRequestHeader.from_fields(request.fields)
     group = broker.groups.find(header.group, request.remote)
     if group is None:
@@ -40,10 +39,21 @@ def send_back(broker: BrokerContext, request: Request) -> Reply:
     config, queue_id, level = _destination(broker, request, header, group, message, retry)
     result = _put(broker, message, config, queue_id, level)
     if result.status != "PUT_OK":
-        raise system_error(result.status)
+        raise system_error(_why(result.status, config.topic_name))
     origin = message.properties.get("RETRY_TOPIC", message.topic)
     broker.stats.sent_back(header.group, origin, result.size_bytes, level)
     return Response()
+
+
+def _why(status: str, topic: str) -> str:
+    """RocketMQ's word for a put that failed; the usual reason, where the message itself is fine."""
+    size = len(topic.encode())
+    if status != "MESSAGE_ILLEGAL" or size <= names.TOPIC_LENGTH_MAX:
+        return status
+    return (
+        f"{status}: topic {topic} has {size} bytes, and the topic of a message at most "
+        f"{names.TOPIC_LENGTH_MAX}"
+    )
 
 
 def _message_at(broker: BrokerContext, offset: int) -> ReceivedMessage:

@@ -8,19 +8,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from mqclient.wire.codes import ResponseCode
+from mqserver.refusals import Refusals
 from mqserver.replies import Refused
 
 log = logging.getLogger("mqserver.broker")
 
 BURST_SECONDS = 10
 """A bucket that was not used for this long is full."""
-LOG_PAUSE_SECONDS = 60.0
-"""Between two log lines about the same setting."""
 MEMBERSHIP_BYTES = 256
 """What a membership or a subscription counts for, beside its texts."""
 CLIENT_HEARTBEATS = 2
@@ -72,10 +70,10 @@ class DefaultLimits(NamedTuple):
     max_subscription_bytes: int = 128 << 20
 
 
-class Bounds:
-    """Words, logs and counts what is refused because a bound is reached.
+class Bounds(Refusals):
+    """The bounds of one broker, and what was refused because of them.
 
-    limits: the present settings. clock: monotonic seconds. Methods may be called from any thread.
+    limits: the present settings. clock: monotonic seconds.
     """
 
     def __init__(
@@ -83,34 +81,14 @@ class Bounds:
         limits: Callable[[], Limits] = DefaultLimits,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(log, clock)
         self._limits = limits
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._counts: Counter[str] = Counter()
-        self._logged: dict[str, float] = {}
         self.creations = Bucket(lambda: self.limits.auto_create_topic_per_second, clock)
 
     @property
     def limits(self) -> Limits:
         """The settings as they are now."""
         return self._limits()
-
-    def refused(self, code: int, setting: str, remark: str) -> Refused:
-        """What to raise: the client's answer is `code` with this remark."""
-        now = self._clock()
-        with self._lock:
-            self._counts[setting] += 1
-            is_due = now >= self._logged.get(setting, float("-inf")) + LOG_PAUSE_SECONDS
-            if is_due:
-                self._logged[setting] = now
-        if is_due:
-            log.warning("%s is reached: %s", setting, remark)
-        return Refused(code, remark)
-
-    def counts(self) -> dict[str, int]:
-        """How often each setting had something refused, since the start."""
-        with self._lock:
-            return dict(self._counts)
 
 
 class Bucket:

@@ -1,4 +1,4 @@
-"""The consumer groups of a broker and what each is allowed (server.md B.8)."""
+"""The consumer groups of a broker and their permissions (`SubscriptionGroupManager`)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,35 @@ from dataclasses import replace
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from mqclient.wire.codes import ResponseCode
-from mqserver.broker import topic_names as names
 from mqserver.broker.state.bounds import Bounds
 from mqserver.broker.state.topics import OURSELVES
 from mqserver.plane import Tables
-from mqstore import fastjson
+from mqserver.replies import Refused
+from mqstore import fastjson, names
 
 log = logging.getLogger("mqserver.broker")
 
 FILE = "subscriptionGroup.json"
+FOLDER_BYTES_MAX = 255
+"""Of a folder's name; each topic has one."""
+
+
+def why_too_long(group: str) -> str | None:
+    """Why a group cannot be new, if its retry topic would fit no folder; None if it would fit."""
+    size = len(names.retry_topic(group).encode())
+    if size <= FOLDER_BYTES_MAX:
+        return None
+    return (
+        f"the group has {len(group)} characters, so that its retry topic would have {size} bytes "
+        f"and fit no folder: new groups have at most "
+        f"{FOLDER_BYTES_MAX - len(names.RETRY_PREFIX)} characters"
+    )
+
+
+def no_new_group(group: str, reason: str) -> Refused:
+    """The answer about a group that is not there and may not be created."""
+    remark = f"subscription group not exist, {group}; {reason}"
+    return Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
 
 
 class Groups:
@@ -69,7 +89,8 @@ class Groups:
     def find(self, group: str, by: str = OURSELVES) -> SubscriptionGroupConfig | None:
         """A group, created with defaults if that is allowed; None if it is not.
 
-        Raises Refused when clients have created enough.
+        Raises Refused when clients have created enough, or when the name is too long for a new
+        group.
         """
         found = self.get(group)
         if found is not None:
@@ -78,6 +99,8 @@ class Groups:
             return None
         if not names.is_legal_group(group):
             return None
+        if reason := why_too_long(group):
+            raise no_new_group(group, reason)
         with self._lock:
             if group not in self._rows:
                 self._check_room(group)

@@ -1,0 +1,305 @@
+"""Python clients against our broker: ours, asyncio and threads, and others on the same work.
+
+The others are the PyPI wheel `rocketmq` and RocketMQ's Java client, in turns with ours, round by
+round. What is consumed is read: every body, and a property of each message. `python -m
+benches.cases.python_client --long` has longer rounds and more of them.
+"""
+
+import argparse
+import asyncio
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benches.lib.harness import LARGE, SMOKE, Mode, Report, saying_no
+from benches.lib.java_client import JavaClient, JavaConsume, JavaSend
+from benches.lib.loads import BACKLOG_TOPIC, make_backlog
+from benches.lib.python_wheel import Wheel, WheelMissing
+from benches.lib.servers import Cluster, Ours
+from mqclient import Message
+from mqclient import Producer as BlockingProducer
+from mqclient.aio import Producer, PushConsumer, ReceivedMessage
+from scripts import java_rocketmq
+
+SHORT = Mode("large", seconds=1.0, warmup_seconds=0.3, rounds=3)
+LONG = Mode("long", LARGE.seconds, LARGE.warmup_seconds, LARGE.rounds)
+BACKLOG_MESSAGES = {"smoke": 2_000, "large": 200_000, "long": 200_000}
+WHEEL_SHARE = 4
+"""The wheel reads so much less of the backlog: it takes a tenth of our rate."""
+JAVA_WARMUP = {"smoke": 0.2, "large": 4.0, "long": 10.0}
+"""Seconds of sending before all, in which the JVM compiles what it needs."""
+CONSUME_DEADLINE_SECONDS = 60.0
+TOPIC = "BenchPython"
+BODY = bytes(1024)
+SMALL_BODY = bytes(128)
+BATCH = 32
+UNIQUE_KEY = "UNIQ_KEY"
+"""The property that consumers read: with it all of a message's properties are decoded."""
+OTHERS = ("wheel", "java")
+
+Rate = Callable[[float], float]
+"""Runs for so many seconds; messages per second."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The broker, the report, and the clients that are here."""
+
+    report: Report
+    mode: Mode
+    cluster: Cluster
+    wheel: Wheel | None
+    java: JavaClient | None
+
+    @property
+    def backlog(self) -> int:
+        """Messages of the topic that consumers read."""
+        return BACKLOG_MESSAGES[self.mode.name]
+
+    def row(self, case: str, ours: Rate, others: Mapping[str, Rate], warm: bool = True) -> None:
+        """Measure one case, the clients in turns; a client without a rate has an empty cell."""
+        rates = {"ours": ours, **others}
+        if warm:
+            for rate in rates.values():
+                rate(self.mode.warmup_seconds)
+        rounds: list[dict[str, Any]] = []
+        for _ in range(self.mode.rounds):
+            one = {name: rate(self.mode.seconds) for name, rate in rates.items()}
+            of = {name: one["ours"] / one[name] for name in others}
+            rounds.append(
+                {"ours": one["ours"]}
+                | {name: one.get(name) for name in OTHERS}
+                | {f"of_{name}": of.get(name) for name in OTHERS}
+            )
+        self.report.add(case, rounds)
+
+    def by_wheel(self, rate: Callable[[Wheel, float], float]) -> dict[str, Rate]:
+        """The wheel's rate, if it is here."""
+        return {} if self.wheel is None else {"wheel": partial(rate, self.wheel)}
+
+    def by_java(self, **load: int) -> dict[str, Rate]:
+        """The Java client's rate of sends, if it is here; see `JavaSend`."""
+        if self.java is None:
+            return {}
+        load_of_it = JavaSend(self.java, **load)
+        return {"java": lambda seconds: _java_rate(load_of_it, self.cluster, seconds)}
+
+
+def main(smoke: bool = False, long: bool = False) -> None:
+    """Run every case and print the table."""
+    mode = SMOKE if smoke else LONG if long else SHORT
+    report = Report("python_client", mode)
+    folder = Path(tempfile.mkdtemp(prefix="mqbench-"))
+    try:
+        with Ours(folder / "ours", {}) as cluster, _java_client(folder / "java") as java:
+            bench = Bench(report, mode, cluster, _wheel(folder / "wheel"), java)
+            if java is not None:
+                warm = JavaSend(java, threads=8)
+                _java_rate(warm, cluster, JAVA_WARMUP[mode.name])
+            _send_rows(bench)
+            make_backlog(cluster, bench.backlog)
+            _consume_rows(bench)
+    finally:
+        shutil.rmtree(folder)
+    report.finish()
+
+
+def _wheel(folder: Path) -> Wheel | None:
+    try:
+        return Wheel(folder)
+    except WheelMissing as missing:
+        print(f"the wheel's column is left out: {missing}")
+        return None
+
+
+@contextmanager
+def _java_client(folder: Path) -> Iterator[JavaClient | None]:
+    """One JVM for all cases; None, said why, where there is no JDK."""
+    folder.mkdir()
+    try:
+        if absent := java_rocketmq.missing():
+            raise java_rocketmq.JavaMissing(absent)
+        client = JavaClient(folder)
+    except java_rocketmq.JavaMissing as missing:
+        print(f"Java's column is left out: {missing}")
+        yield None
+        return
+    try:
+        yield client
+    finally:
+        client.stop()
+
+
+def _java_rate(load: JavaSend | JavaConsume, cluster: Cluster, seconds: float) -> float:
+    return float(load.run(cluster, seconds)["messages_per_second"])
+
+
+def _send_rows(bench: Bench) -> None:
+    cluster = bench.cluster
+    for in_flight in (1, 256):
+        bench.row(
+            f"awaited sends, {in_flight} in flight",
+            lambda seconds, n=in_flight: asyncio.run(send(cluster, n, seconds)),  # type: ignore[misc]
+            bench.by_java(in_flight=in_flight),
+        )
+    bench.row(
+        f"awaited batches of {BATCH} x 128 B, 16 in flight",
+        lambda seconds: asyncio.run(send(cluster, 16, seconds, batch=BATCH)),
+        bench.by_java(in_flight=16, batch=BATCH, body_bytes=len(SMALL_BODY)),
+    )
+    for threads in (1, 8, 64):
+        wheel = bench.by_wheel(partial(_wheel_sends, cluster, threads))
+        bench.row(
+            f"blocking sends, {threads} threads",
+            partial(send_in_threads, cluster, threads),
+            {**wheel, **bench.by_java(threads=threads)},
+        )
+
+
+def _wheel_sends(cluster: Cluster, threads: int, wheel: Wheel, seconds: float) -> float:
+    return wheel.send(cluster.namesrv, TOPIC, threads, seconds)
+
+
+def _consume_rows(bench: Bench) -> None:
+    kinds = (
+        ("async handler, 32 at once", True, BATCH),
+        ("async handler, one at a time", True, 1),
+        ("handler in threads, 32 at once", False, BATCH),
+        ("handler in threads, one at a time", False, 1),
+    )
+    cluster, backlog = bench.cluster, bench.backlog
+    for name, on_loop, at_once in kinds:
+        others: dict[str, Rate] = {}
+        if bench.java is not None:
+            load = JavaConsume(bench.java, backlog, at_once)
+            others["java"] = partial(_java_rate, load, cluster)
+        if at_once == 1:
+            others |= bench.by_wheel(partial(_wheel_consumes, cluster, backlog // WHEEL_SHARE))
+        bench.row(
+            f"push consumer, {name}",
+            partial(_consumed, cluster, backlog, on_loop, at_once),
+            others,
+            warm=False,
+        )
+
+
+def _wheel_consumes(cluster: Cluster, messages: int, wheel: Wheel, _seconds: float) -> float:
+    return wheel.consume(cluster.namesrv, BACKLOG_TOPIC, messages)
+
+
+def _consumed(
+    cluster: Cluster, messages: int, on_loop: bool, at_once: int, _seconds: float
+) -> float:
+    return asyncio.run(consume(cluster, messages, on_loop, at_once))
+
+
+async def send(cluster: Cluster, in_flight: int, seconds: float, batch: int = 0) -> float:
+    """Messages per second of `in_flight` tasks that send one after the other.
+
+    batch: messages of 128 B sent together; 0 sends messages of 1 KiB singly.
+    """
+    sent = 0
+
+    async def sender(producer: Producer, end: float) -> None:
+        nonlocal sent
+        while time.monotonic() < end:
+            if batch:
+                await producer.send([Message(TOPIC, SMALL_BODY) for _ in range(batch)])
+                sent += batch
+            else:
+                await producer.send(Message(TOPIC, BODY))
+                sent += 1
+
+    async with Producer(cluster.namesrv) as producer:
+        await producer.send(Message(TOPIC, BODY))  # creates the topic, finds the route
+        started = time.monotonic()
+        senders = (sender(producer, started + seconds) for _ in range(in_flight))
+        await asyncio.gather(*senders)
+        return sent / (time.monotonic() - started)
+
+
+def send_in_threads(cluster: Cluster, threads: int, seconds: float) -> float:
+    """Messages per second of threads that share a blocking producer."""
+    sent = [0] * threads
+
+    def sender(number: int, end: float) -> None:
+        while time.monotonic() < end:
+            producer.send(Message(TOPIC, BODY))
+            sent[number] += 1
+
+    with BlockingProducer(cluster.namesrv) as producer:
+        producer.send(Message(TOPIC, BODY))
+        started = time.monotonic()
+        running = [
+            threading.Thread(target=sender, args=(number, started + seconds))
+            for number in range(threads)
+        ]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+        return sum(sent) / (time.monotonic() - started)
+
+
+async def consume(
+    cluster: Cluster, messages: int, on_loop: bool = True, at_once: int = BATCH
+) -> float:
+    """Messages per second from the first one handled to the last of the backlog.
+
+    Every handler reads each message, as Java's client has decoded all of it by then and ours has
+    not: raises RuntimeError if less was read than was sent.
+    """
+    seen, read, started = 0, 0, 0.0
+    done = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    lock = threading.Lock()
+
+    def handle(batch: list[ReceivedMessage], context: object) -> None:
+        nonlocal seen, read, started
+        began = time.monotonic()
+        read_here = read_all(batch)
+        with lock:
+            started = min(started or began, began)
+            seen += len(batch)
+            read += read_here
+            if seen >= messages:
+                loop.call_soon_threadsafe(done.set)
+
+    async def handle_on_loop(batch: list[ReceivedMessage], context: object) -> None:
+        nonlocal seen, read, started
+        started = started or time.monotonic()
+        read += read_all(batch)
+        seen += len(batch)
+        if seen >= messages:
+            done.set()
+
+    group = f"bench_python_{time.monotonic_ns()}"
+    consumer = PushConsumer(group, cluster.namesrv, consume_from="earliest", batch_size=at_once)
+    consumer.subscribe(BACKLOG_TOPIC, "*", handle_on_loop if on_loop else handle)
+    async with consumer:
+        await asyncio.wait_for(done.wait(), CONSUME_DEADLINE_SECONDS)
+        took = time.monotonic() - started
+        if read < seen * len(BODY):
+            raise RuntimeError(f"{read} bytes were read of {seen} messages")
+        return seen / took
+
+
+def read_all(batch: list[ReceivedMessage]) -> int:
+    """Bytes of all bodies, and of a property that each has."""
+    return sum(len(one.body) + len(one.properties[UNIQUE_KEY]) for one in batch)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true", help="seconds only: does it run?")
+    parser.add_argument("--long", action="store_true", help="longer rounds, and more: 8 minutes")
+    arguments = vars(parser.parse_args())
+    with saying_no():
+        main(**arguments)

@@ -1,0 +1,39 @@
+"""The limit: a server that answers and stores nothing, as one more broker of a row.
+
+A broker hardly gives the client more than that on this machine: a goal above it is out of reach.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+from benches.lib.harness import ROOT
+from benches.lib.servers import Cluster
+from mqserver.testing import free_port
+
+SOURCE = ROOT / "rust" / "bench" / "examples" / "limit.rs"
+COMPILE = ("rustc", "-O", "--edition", "2024", "-C", "codegen-units=1")
+
+
+class Limit(Cluster):
+    """rust/bench/examples/limit.rs, NameServer and broker in one process.
+
+    With SYNC_FLUSH it writes what it reads to a file and flushes that before it answers.
+    """
+
+    name = "limit"
+
+    def _start(self) -> None:
+        program = self.folder / "limit"
+        subprocess.run([*COMPILE, SOURCE, "-o", program], check=True)
+        port = free_port()
+        self.namesrv = f"127.0.0.1:{port}"
+        is_sync = self.settings.get("flushDiskType") == "SYNC_FLUSH"
+        log = [str(self.folder / "log")] if is_sync else []
+        self._run([str(program), str(port), *log], port)
+
+
+def missing() -> str | None:
+    """Why it cannot be built, None if it can."""
+    return None if shutil.which("rustc") else "there is no rustc"

@@ -1,0 +1,80 @@
+"""Figures of the Rust benches: criterion's estimates, and what the others print as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from benches.lib.harness import RESULTS, ROOT
+
+Figures = dict[str, float]
+PROFILE = "release"
+"""The cargo profile measured: what a wheel is built with."""
+
+
+def criterion(bench: str, smoke: bool) -> Figures:
+    """Rates (bytes or elements per second) or milliseconds of each case of a criterion bench.
+
+    Smoke runs each case once, in the development profile that the tests use, and has no figures.
+    """
+    if smoke:
+        _cargo("test", "--bench", bench)
+        return {}
+    home = RESULTS / "criterion"
+    shutil.rmtree(home, ignore_errors=True)
+    words = ("bench", "--profile", PROFILE, "--bench", bench, "--", "--noplot", "--quiet")
+    _cargo(*words, CRITERION_HOME=str(home))
+    found = {}
+    for path in home.glob("*/*/new/estimates.json"):
+        case = "/".join(path.parts[-4:-2])
+        found[case] = _rate(path.parent)
+    shutil.rmtree(home)
+    return found
+
+
+def printed(bench: str, smoke: bool) -> dict[str, Figures]:
+    """What a bench prints: figures by part."""
+    words = ("test",) if smoke else ("bench", "--profile", PROFILE)
+    return _last_line(_cargo(*words, "--bench", bench))
+
+
+def example(name: str, smoke: bool, *arguments: str) -> dict[str, Figures]:
+    """What an example prints: figures by case. Smoke leaves it out: tests compile it."""
+    if smoke:
+        return {}
+    words = ("run", "--profile", PROFILE, "--example", name, "--", *arguments)
+    return _last_line(_cargo(*words))
+
+
+def _rate(folder: Path) -> float:
+    """Per second where the bench says how much one run goes through, else its milliseconds."""
+    estimates = json.loads((folder / "estimates.json").read_text())
+    seconds: float = estimates["median"]["point_estimate"] / 1e9
+    throughput = json.loads((folder / "benchmark.json").read_text())["throughput"]
+    if throughput is None:
+        return seconds * 1e3
+    (amount,) = throughput.values()
+    return float(amount) / seconds
+
+
+def _last_line(text: str) -> dict[str, Any]:
+    line = next(line for line in reversed(text.splitlines()) if line.startswith("{"))
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def _cargo(*words: str, **environment: str) -> str:
+    command = ["cargo", words[0], "--quiet", *words[1:]]
+    done = subprocess.run(
+        command,
+        cwd=ROOT / "rust",
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return done.stdout

@@ -1,0 +1,204 @@
+"""A NameServer and a broker as an operator starts them: ours, or Java RocketMQ."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from benches.lib.harness import ROOT, ProcessCost
+from mqclient.wire import calls
+from mqclient.wire.bodies.route import TopicRouteData
+from mqserver.probe import Probe
+from mqserver.testing import free_port
+from mqstore.java_properties import render
+from mqstore.names import AUTO_CREATE_TOPIC
+from scripts.java_rocketmq import INTEROP, OPEN_FLAGS, VERSUS, Project, fetch, prepare_home
+from scripts.server_process import ServerProcess
+
+BOOTED = "boot success"
+BOOT_SECONDS_MAX = 60.0
+ROUTE_SECONDS_MAX = 60.0
+HEAP = ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=1g", "-XX:+UseG1GC")
+"""What RocketMQ's own scripts use, scaled to a small machine."""
+NO_TLS = "-Dtls.server.mode=disabled"
+"""Else each start makes RSA keys, for seconds."""
+
+
+_INSTALLED = ("env", "-u", "PYTHONDONTWRITEBYTECODE", f"PYTHONPATH={ROOT}")
+"""With its bytecode kept from the first start on, as pip leaves it; else each start compiles."""
+
+
+class Cluster:
+    """Both servers under a folder; stopped at the end of the `with` block.
+
+    start_ms: from each server's exec to its open port, NameServer and broker.
+    """
+
+    name = ""
+
+    def __init__(self, folder: Path, settings: Mapping[str, object]) -> None:
+        self.folder = folder
+        self.settings = settings
+        self.namesrv = ""
+        self.start_ms: list[float] = []
+        self._processes: list[ServerProcess] = []
+
+    def __enter__(self) -> Self:
+        self.folder.mkdir(parents=True)
+        try:
+            self._start()
+            self.route(AUTO_CREATE_TOPIC)  # RocketMQ 5 is up before the NameServer knows of it
+        except BaseException as error:
+            error.add_note(f"while starting {self.name}")
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._stop()
+
+    @property
+    def cost(self) -> ProcessCost:
+        """The broker's process."""
+        return ProcessCost(self._processes[-1].pid)
+
+    @property
+    def namesrv_cost(self) -> ProcessCost:
+        """The NameServer's process."""
+        return ProcessCost(self._processes[0].pid)
+
+    @property
+    def pids(self) -> list[int]:
+        """Both servers."""
+        return [process.pid for process in self._processes]
+
+    def store_bytes(self) -> int:
+        """What the files under the folder take of the disk."""
+        names = (Path(at) / name for at, _, found in os.walk(self.folder) for name in found)
+        return sum(name.stat().st_blocks * 512 for name in names if name.exists())
+
+    def route(self, topic: str) -> TopicRouteData:
+        """What the NameServer says of a topic, as soon as the broker has told it of that topic."""
+        call = calls.route(topic)
+        deadline = time.monotonic() + ROUTE_SECONDS_MAX
+        with Probe(self.namesrv) as namesrv:
+            while (route := call.result(namesrv.call(call.request))) is None:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"{topic}: not registered in {ROUTE_SECONDS_MAX} s")
+                time.sleep(0.01)
+        return route
+
+    def restart_empty(self) -> None:
+        """Stop both servers, delete all they stored, and start them again."""
+        self._stop()
+        shutil.rmtree(self.folder)
+        self.__enter__()
+
+    def _start(self) -> None:
+        raise NotImplementedError
+
+    def _run(self, command: list[str], port: int) -> None:
+        """Start a server; returns when its port is open and it says that it is up."""
+        started = time.monotonic()
+        process = ServerProcess(command, cwd=self.folder)
+        self._processes.append(process)
+        while not _is_open(port):
+            if time.monotonic() - started > BOOT_SECONDS_MAX or process.has_ended:
+                raise RuntimeError(f"{self.name}: port {port} stays closed\n{process.output}")
+            time.sleep(0.001)
+        self.start_ms.append((time.monotonic() - started) * 1000)
+        process.await_line(BOOTED)
+
+    def _stop(self) -> None:
+        for process in reversed(self._processes):
+            process.stop()
+        self._processes.clear()
+        self.start_ms.clear()
+
+    def _broker_conf(self, port: int) -> Path:
+        values = {
+            "brokerClusterName": "DefaultCluster",
+            "brokerName": f"broker-{self.name}",
+            "brokerIP1": "127.0.0.1",
+            "namesrvAddr": self.namesrv,
+            "listenPort": port,
+            "storePathRootDir": self.folder / "store",
+            "storePathCommitLog": self.folder / "store" / "commitlog",
+            "diskMaxUsedSpaceRatio": 95,
+            **self.settings,
+        }
+        path = self.folder / "broker.conf"
+        path.write_text(render({key: str(value) for key, value in values.items()}))
+        return path
+
+
+class Ours(Cluster):
+    """mqserver, a process each."""
+
+    name = "mqstack"
+
+    def _start(self) -> None:
+        port = free_port()
+        self.namesrv = f"127.0.0.1:{port}"
+        serve = [sys.executable, "-c", "from mqserver.cli import main; main()"]
+        local = ["--set", "bindAddress=127.0.0.1"]
+        kv = ["--set", f"kvConfigPath={self.folder / 'kvConfig.json'}"]
+        command = [*serve, "namesrv", "start", "--set", f"listenPort={port}", *local, *kv]
+        self._run([*_INSTALLED, *command], port)
+        broker_port = free_port()
+        conf = self._broker_conf(broker_port)
+        command = [*serve, "broker", "start", "-c", str(conf), *local]
+        self._run([*_INSTALLED, *command], broker_port)
+
+
+class Java(Cluster):
+    """Java RocketMQ 4.9.7, a JVM each."""
+
+    name = "java-4.9.7"
+    project: Project = INTEROP
+
+    def _start(self) -> None:
+        port = free_port()
+        self.namesrv = f"127.0.0.1:{port}"
+        conf = self.folder / "namesrv.conf"
+        conf.write_text(f"listenPort={port}\n")
+        self._run(self._java("namesrv.NamesrvStartup", conf, "-Xms256m", "-Xmx256m"), port)
+        broker_port = free_port()
+        self.settings = {**self.settings, "haListenPort": broker_port + 1}
+        conf = self._broker_conf(broker_port)
+        self._run(self._java("broker.BrokerStartup", conf, *HEAP), broker_port)
+
+    def _stop(self) -> None:
+        for process in reversed(self._processes):
+            process.kill()  # an orderly end takes it five seconds, and nobody needs the store
+        super()._stop()
+
+    def _java(self, main: str, conf: Path, *flags: str) -> list[str]:
+        home = prepare_home(self.folder / conf.stem)
+        homes = (f"-Drocketmq.home.dir={home}", f"-Duser.home={home}")
+        options = (*flags, NO_TLS, *OPEN_FLAGS, *homes)
+        jars, main_class = f"{fetch(self.project)}/*", f"org.apache.rocketmq.{main}"
+        return ["java", *options, "-cp", jars, main_class, "-c", str(conf)]
+
+
+class Java5(Java):
+    """Java RocketMQ 5.3.3."""
+
+    name = "java-5.3.3"
+    project = VERSUS
+
+
+def broker_of(cluster: Cluster) -> str:
+    """The address of a cluster's broker."""
+    return cluster.route(AUTO_CREATE_TOPIC).broker_datas[0].broker_addrs[0]
+
+
+def _is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

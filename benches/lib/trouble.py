@@ -1,0 +1,297 @@
+"""Clients that misbehave, as a process: `python -m benches.lib.trouble KIND HOST:PORT COUNT`.
+
+Says "ready" once all are connected, misbehaves from the first line that comes in until the second,
+then says as JSON what it did. Everything but `stopped-at-once` is offered at a bounded rate and in
+small pieces, as it comes from a network, so that it takes the same of the machine whoever it is
+sent to. SINK instead of a kind is who takes anything and answers nothing: with it in the place of
+the broker, the rest of the machine is as busy as with the broker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import math
+import select
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from benches.lib.crowd import send_frame
+from benches.lib.loads import BACKLOG_TOPIC
+from mqclient.wire.codes import RequestCode
+from mqclient.wire.frame import Frame, decode, encode
+from mqserver.running import allow_open_files
+from mqstore.names import OWNER_GROUP
+
+PULLS_EACH = 400
+"""Of 32 KiB each, were they read: the sockets take a few hundred of that."""
+INLINE_SUBSCRIPTION = 4
+DRIBBLE_BYTES = 7
+"""Of each slow sender, per second."""
+SLICE_SECONDS = 0.001
+PIECE_BYTES = 1 << 16
+"""Sent in one call: some systems take no thread off its core within one, and a megabyte is long."""
+READERS_PER_SECOND = 1_500
+"""Who stop reading: their requests are 210 MB a second together, as what floods ask is."""
+FLOOD_BYTES = 1 << 20
+FLOOD_FRAMES_PER_SECOND = 200
+"""Of all together, a megabyte each."""
+HALF_FRAMES_PER_SECOND = 100
+SYSTEM_BUSY = 2
+BACKLOG = 4_096
+
+
+@dataclass
+class Done:
+    """What was done. answered_busy: replies with RocketMQ's code 2."""
+
+    sent: int = 0
+    answers: int = 0
+    answered_busy: int = 0
+    closed: int = 0
+
+
+class Client:
+    """One that misbehaves; what it is answered is counted as it reads."""
+
+    def __init__(self, address: tuple[str, int], done: Done) -> None:
+        self.socket = socket.create_connection(address, 30.0)
+        self.socket.setblocking(False)
+        self._done = done
+        self._unsent = memoryview(b"")
+        self._unread = b""
+
+    def offer(self, data: bytes) -> bool:
+        """Send a piece of it, or of what is still on its way; whether it would take another."""
+        if not self._unsent:
+            self._done.sent += 1
+            self._unsent = memoryview(data)
+        return self.push()
+
+    def push(self) -> bool:
+        """Send a piece of what is on its way; whether there is more that the socket would take."""
+        if not self._unsent:
+            return False
+        left = len(self._unsent)
+        try:
+            sent = self.socket.send(self._unsent[:PIECE_BYTES])
+        except OSError:  # full, or closed by the broker
+            return False
+        self._unsent = self._unsent[sent:]
+        return sent == PIECE_BYTES < left
+
+    def take_answers(self) -> None:
+        """Read all that is there."""
+        with contextlib.suppress(OSError):
+            while data := self.socket.recv(PIECE_BYTES):
+                self._unread += data
+        while len(self._unread) >= 4:
+            size = 4 + int.from_bytes(self._unread[:4], "big")
+            if len(self._unread) < size:
+                return
+            reply = decode(self._unread[:size])
+            self._unread = self._unread[size:]
+            self._done.answers += 1
+            self._done.answered_busy += reply.code == SYSTEM_BUSY
+
+
+Step = Callable[[int], None]
+
+
+def _one_by_one(turns: Iterator[Client], data: bytes, per_second: int) -> Step:
+    """One after another sends it, as much of it as its socket takes, a piece at a time."""
+    pieces_per_second = per_second * math.ceil(len(data) / PIECE_BYTES)
+    current: Client | None = None
+    due = 0.0
+
+    def step(_slice: int) -> None:
+        nonlocal current, due
+        due += pieces_per_second * SLICE_SECONDS
+        while due >= 1:
+            due -= 1
+            current = current or next(turns, None)
+            if current is None or not current.offer(data):
+                current = None
+
+    return step
+
+
+def _pulls() -> bytes:
+    fields = {"consumerGroup": OWNER_GROUP, "topic": BACKLOG_TOPIC, "queueId": "0"}
+    fields |= {"queueOffset": "0", "maxMsgNums": "32", "sysFlag": str(INLINE_SUBSCRIPTION)}
+    fields |= {"commitOffset": "0", "suspendTimeoutMillis": "1000", "subVersion": "0"}
+    fields |= {"subscription": "*", "expressionType": "TAG"}
+    return encode(Frame(int(RequestCode.PULL_MESSAGE), fields)) * PULLS_EACH
+
+
+def stopped_readers(clients: list[Client]) -> Step:
+    """Each asks for the backlog many times at once, and reads nothing."""
+    return _one_by_one(iter(clients), _pulls(), READERS_PER_SECOND)
+
+
+def stopped_at_once(clients: list[Client]) -> Step:
+    """The same, all of them as soon as they can."""
+    pulls = _pulls()
+
+    def step(slice_: int) -> None:
+        if slice_ == 0:
+            for client in clients:
+                while client.offer(pulls):
+                    pass
+
+    return step
+
+
+def slow_senders(clients: list[Client]) -> Step:
+    """Each sends a frame a few bytes at a time, spread over the second."""
+    frame = encode(send_frame("Dribbled", 4, bytes(4_096)))
+    slices = round(1 / SLICE_SECONDS)
+
+    def step(slice_: int) -> None:
+        at = slice_ // slices * DRIBBLE_BYTES % (len(frame) - DRIBBLE_BYTES)
+        for client in clients[slice_ % slices :: slices]:
+            client.offer(frame[at : at + DRIBBLE_BYTES])
+
+    return step
+
+
+def floods(clients: list[Client]) -> Step:
+    """Requests of a megabyte that Python refuses as they come."""
+    return _flood(clients, b'{"clientID":"x"}' + bytes(FLOOD_BYTES))
+
+
+def slow_floods(clients: list[Client]) -> Step:
+    """Those that take Python longer than they take to come; 64 MiB of them may wait."""
+    unknown = b'"unknown":[' + b"0," * (FLOOD_BYTES >> 3) + b"0]"
+    return _flood(clients, b'{"clientID":"x",' + unknown + b" " * FLOOD_BYTES + b"}")
+
+
+def _flood(clients: list[Client], body: bytes) -> Step:
+    beat = encode(Frame(int(RequestCode.HEART_BEAT), {}, body))
+    send = _one_by_one(itertools.cycle(clients), beat, FLOOD_FRAMES_PER_SECOND)
+    of_file = {client.socket.fileno(): client for client in clients}
+    poll = select.epoll()
+    for file in of_file:
+        poll.register(file, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
+
+    def step(slice_: int) -> None:
+        send(slice_)
+        for file, _ in poll.poll(0):
+            while of_file[file].push():
+                pass
+            of_file[file].take_answers()
+
+    return step
+
+
+def half_frames(clients: list[Client]) -> Step:
+    """Each sends most of a megabyte and never the rest."""
+    half = encode(Frame(int(RequestCode.HEART_BEAT), {}, bytes(FLOOD_BYTES)))[:-100_000]
+    return _one_by_one(iter(clients), half, HALF_FRAMES_PER_SECOND)
+
+
+KINDS: dict[str, Callable[[list[Client]], Step]] = {
+    "stopped-readers": stopped_readers,
+    "stopped-at-once": stopped_at_once,
+    "slow-senders": slow_senders,
+    "floods": floods,
+    "slow-floods": slow_floods,
+    "half-frames": half_frames,
+}
+SINK = "sink"
+
+
+def _paced() -> Iterator[int]:
+    """Numbers of slices of time, each when it is due, from one line that comes in to the next."""
+    over = threading.Event()
+
+    def await_end() -> None:
+        sys.stdin.readline()
+        over.set()
+
+    sys.stdin.readline()
+    threading.Thread(target=await_end, daemon=True).start()
+    began, slice_ = time.monotonic(), 0
+    while not over.is_set():
+        yield slice_
+        slice_ += 1
+        due = began + slice_ * SLICE_SECONDS
+        behind = time.monotonic() - due
+        if behind < 0:
+            over.wait(-behind)
+        else:
+            began += behind  # what could not be offered in time is not offered at once later
+
+
+def misbehave(kind: str, address: tuple[str, int], count: int) -> None:
+    """Be so many clients of that kind."""
+    done = Done()
+    clients = [Client(address, done) for _ in range(count)]
+    step = KINDS[kind](clients)
+    print("ready", flush=True)
+    for slice_ in _paced():
+        step(slice_)
+    done.closed = sum(_is_closed(client.socket) for client in clients)
+    print(json.dumps(vars(done)), flush=True)
+
+
+def _is_closed(one: socket.socket) -> bool:
+    try:
+        return one.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
+def sink() -> None:
+    """Accept everybody, read everything, answer nothing."""
+    buffer = memoryview(bytearray(1 << 18))
+    with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as server, select.epoll() as poll:
+        sockets: dict[int, socket.socket] = {}
+        poll.register(server, select.EPOLLIN)
+        poll.register(sys.stdin, select.EPOLLIN)
+        print(f"ready {server.getsockname()[1]}", flush=True)
+        while True:
+            for file, _ in poll.poll():
+                if file == sys.stdin.fileno():
+                    return
+                if file == server.fileno():
+                    one, _ = server.accept()
+                    sockets[one.fileno()] = one
+                    poll.register(one, select.EPOLLIN)
+                elif not _read(sockets[file], buffer):
+                    poll.unregister(file)
+                    sockets.pop(file).close()
+
+
+def _read(one: socket.socket, buffer: memoryview) -> bool:
+    try:
+        return one.recv_into(buffer) > 0
+    except OSError:
+        return False
+
+
+def main() -> None:
+    """Be a kind of trouble, or the sink."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=[*KINDS, SINK])
+    parser.add_argument("address", nargs="?", default="")
+    parser.add_argument("count", nargs="?", type=int, default=0)
+    arguments = parser.parse_args()
+    allow_open_files()
+    if arguments.kind == SINK:
+        sink()
+        return
+    host, _, port = arguments.address.rpartition(":")
+    misbehave(arguments.kind, (host, int(port)), arguments.count)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""What is refused because a bound is reached: worded by the caller, logged and counted here."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from mqserver.replies import Refused
+
+LOG_PAUSE_SECONDS = 60.0
+"""Between two log lines about the same setting."""
+HELP = "Requests that were refused something because a bound was reached"
+"""Of the metric, in both servers."""
+
+
+class Refusals:
+    """Refusals by the setting that holds the bound.
+
+    log: where they are told. clock: monotonic seconds. Methods may be called from any thread.
+    """
+
+    def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._logged: dict[str, float] = {}
+
+    def refused(self, code: int, setting: str, remark: str) -> Refused:
+        """What to raise: the client's answer is `code` with this remark."""
+        now = self._clock()
+        with self._lock:
+            self._counts[setting] += 1
+            is_due = now >= self._logged.get(setting, float("-inf")) + LOG_PAUSE_SECONDS
+            if is_due:
+                self._logged[setting] = now
+        if is_due:
+            self._log.warning("%s is reached: %s", setting, remark)
+        return Refused(code, remark)
+
+    def counts(self) -> dict[str, int]:
+        """How often each setting had something refused, since the start."""
+        with self._lock:
+            return dict(self._counts)

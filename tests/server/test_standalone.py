@@ -1,0 +1,50 @@
+"""`Standalone`, as tests and notebooks use it."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from mqclient import Message, Producer
+from mqserver import Standalone
+
+
+def test_messages_name_their_broker() -> None:
+    with Standalone(settings={"brokerName": "mine"}) as mq, Producer(mq.namesrv) as producer:
+        topic = mq.topic()
+        producer.send(Message(topic, b"x"))
+        (found,) = mq.messages(topic)
+    assert found.broker_name == "mine"
+
+
+@pytest.mark.parametrize("in_a_process", [False, True])
+def test_a_start_that_fails_leaves_no_folder(in_a_process: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        mq = Standalone(port=taken.getsockname()[1], process=in_a_process)
+        with pytest.raises((OSError, RuntimeError), match="in use"), mq:
+            pass
+    assert not mq.data.exists()
+
+
+def test_a_folder_of_ones_own_stays(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        mq = Standalone(tmp_path / "mine", port=taken.getsockname()[1])
+        with pytest.raises(OSError, match="in use"):
+            mq.start()
+    assert mq.data.exists()
+
+
+def test_a_temporary_store_that_has_run_outlives_a_start_that_fails() -> None:
+    with Standalone(process=True) as mq:
+        topic = mq.topic()
+        with Producer(mq.namesrv) as producer:
+            producer.send(Message(topic, b"x"))
+        mq.kill()
+        port = int(mq.broker_settings["listenPort"])
+        with socket.create_server(("127.0.0.1", port)), pytest.raises(RuntimeError):
+            mq.start()
+        mq.start()
+        assert [one.body for one in mq.messages(topic)] == [b"x"]
+    assert not mq.data.exists()
