@@ -27,7 +27,7 @@ R = TypeVar("R")
 FIRST_HEARTBEAT = 1.0
 """Seconds after the start until the first periodic heartbeat."""
 
-Handler = Callable[[str, Frame], Awaitable[Frame | None]]
+RequestHandler = Callable[[str, Frame], Awaitable[Frame | None]]
 
 
 class TransportLike(Protocol):
@@ -39,7 +39,7 @@ class TransportLike(Protocol):
     async def oneway(self, address: str, request: Frame, timeout: float) -> None:
         """Send a request that is not answered; returns when it is written."""
 
-    def on_request(self, callback: Handler) -> None:
+    def on_request(self, callback: RequestHandler) -> None:
         """Call back for each request from a broker; the frame returned is the reply."""
 
     def on_close(self, callback: Callable[[str], None]) -> None:
@@ -61,7 +61,7 @@ class Client:
         self.running = False
         """True between start and close; to be read only."""
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._handlers: dict[int, Handler] = {}
+        self._handlers: dict[int, RequestHandler] = {}
         self._producer_groups: set[str] = set()
         self._consumer_data: Callable[[], ConsumerData | None] = lambda: None
         self._beating = asyncio.Lock()
@@ -322,7 +322,7 @@ class Client:
 
     # --- requests from brokers
 
-    def on_request(self, code: RequestCode, handler: Handler) -> None:
+    def on_request(self, code: RequestCode, handler: RequestHandler) -> None:
         """Serve a request code that brokers send: 40, 220, 221, 307, 309, ..."""
         self._handlers[int(code)] = handler
 

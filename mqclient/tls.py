@@ -22,7 +22,7 @@ ENVIRONMENT = "MQ_TLS_CONFIG"
 FILE_BYTES_MAX = 64 << 10
 
 
-class Plane(TypedDict):
+class ConnectorTls(TypedDict):
     """TLS settings of the compiled client."""
 
     verify: str
@@ -62,7 +62,7 @@ class Tls:
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("cert_file and key_file go together: give both or neither")
 
-    def settings(self) -> Plane:
+    def settings(self) -> ConnectorTls:
         """Settings for the transport. Raises ValueError for a missing file."""
         return {
             "verify": self.verify,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import socket
 from dataclasses import dataclass
 
 from mqstore.own_address import interface_addresses, outgoing_address
@@ -43,8 +44,6 @@ def _resolved(host: str) -> str:
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:
-        import socket  # most servers are told an address
-
         return socket.gethostbyname(host)
 
 

@@ -6,10 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from mqserver.standalone import Standalone
+from collections.abc import Mapping
+from pathlib import Path
 
 READY = "ready: "
 """The line that says both servers answer: `ready: NAMESRV BROKER`."""
@@ -18,10 +16,14 @@ STOP_TIMEOUT_S = 30.0
 
 
 class Child:
-    """The process of both servers."""
+    """The process of both servers. data: the store's directory."""
 
-    def __init__(self, owner: Standalone) -> None:
-        self._owner = owner
+    def __init__(
+        self, data: Path, namesrv_settings: Mapping[str, str], broker_settings: Mapping[str, str]
+    ) -> None:
+        self._data = data
+        self._namesrv_settings = namesrv_settings
+        self._broker_settings = broker_settings
         self._process: subprocess.Popen[str] | None = None
         self.namesrv = ""
         self.broker = ""
@@ -37,11 +39,10 @@ class Child:
 
     def start(self) -> None:
         """Start the process and wait for its ready line. Raises RuntimeError with its words."""
-        owner = self._owner
-        command = [sys.executable, "-m", "mqserver.cli", "standalone", "--data", str(owner.data)]
-        for key, value in owner.broker_settings.items():
+        command = [sys.executable, "-m", "mqserver.cli", "standalone", "--data", str(self._data)]
+        for key, value in self._broker_settings.items():
             command += ["--set", f"{key}={value}"]
-        for key, value in owner.namesrv_settings.items():
+        for key, value in self._namesrv_settings.items():
             command += ["--set-namesrv", f"{key}={value}"]
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -1,13 +1,14 @@
-"""`mqserver`'s commands and their options (RocketMQ's names and flags)."""
+"""`mqserver`'s commands and their options (RocketMQ's names and flags).
+
+A command imports what it runs when it runs: a NameServer has no broker in memory, and neither has
+the client that `quickstart` uses.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import click
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 USAGE_ERROR = 2
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -56,7 +57,7 @@ def namesrv_start(
     ignored: str | None,
 ) -> None:
     """Start a NameServer in the foreground; SIGTERM or Ctrl-C stops it."""
-    from mqserver.running import run_namesrv
+    from mqserver.names.command import run_namesrv
 
     run_namesrv(file, split(settings), show=_shown(print_all, print_important))
 
@@ -80,7 +81,7 @@ def broker_start(
     settings: tuple[str, ...],
 ) -> None:
     """Start a broker in the foreground; SIGTERM or Ctrl-C stops it."""
-    from mqserver.running import run_broker
+    from mqserver.broker.command import run_broker
 
     run_broker(file, namesrv, split(settings), show=_shown(print_all, print_important))
 
@@ -94,7 +95,7 @@ def broker_start(
 )  # fmt: skip
 def broker_check(file: str | None, settings: tuple[str, ...], strict: bool) -> None:
     """Check a configuration file: exit 0, or say which line does not work."""
-    from mqserver.running import check_broker
+    from mqserver.broker.command import check_broker
 
     check_broker(file, split(settings), strict)
 
@@ -116,7 +117,7 @@ def standalone(
     namesrv_settings: tuple[str, ...],
 ) -> None:
     """Start a NameServer and a broker in one process, on the loopback interface."""
-    from mqserver.running import run_standalone
+    from mqserver.standalone_command import run_standalone
 
     run_standalone(data, host, advertise, split(settings), split(namesrv_settings))
 
@@ -125,9 +126,9 @@ def standalone(
 @click.option("--free-ports", is_flag=True, help="Leave RocketMQ's usual ports alone.")
 def quickstart(free_ports: bool) -> None:
     """Start both, send ten messages, consume them, and exit."""
-    from mqserver.quickstart import quickstart as run
+    from mqserver.quickstart import quickstart as run_quickstart
 
-    run(free_ports)
+    run_quickstart(free_ports)
 
 
 def split(settings: Iterable[str]) -> dict[str, str]:

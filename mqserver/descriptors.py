@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+# Python loads a codec with its first use; by then clients may have taken all descriptors.
+import encodings.idna
+import encodings.latin_1  # noqa: F401
 import logging
+import resource
 
 log = logging.getLogger(__name__)
 
@@ -18,8 +22,6 @@ def connections_max(wanted: int, servers: int = 1) -> int:
 
     wanted: `maxConnections`. servers: listening servers in this process, which share its limit.
     """
-    import resource
-
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return wanted

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from mqstore import _core
 
@@ -26,7 +27,7 @@ class Expiry:
     def __init__(self, path: str | None, now: Callable[[], float] = time.time) -> None:
         self._path = path
         self._now = now
-        self._told_at = 0.0
+        self._warned_at = 0.0
         self.at: int | None = None
 
     def read(self) -> None:
@@ -37,16 +38,14 @@ class Expiry:
             self.at = _core.certificate_end(self._path)
         except ValueError as error:
             log.debug("%s", error)
-        self._told_at = 0.0
+        self._warned_at = 0.0
 
     def look(self) -> None:
         """Warn, once a day, of a certificate that ends soon or has ended."""
         now = self._now()
-        if self.at is None or self.at - now > SOON_S or now - self._told_at < AGAIN_S:
+        if self.at is None or self.at - now > SOON_S or now - self._warned_at < AGAIN_S:
             return
-        self._told_at = now
-        from datetime import UTC, datetime  # hardly ever
-
+        self._warned_at = now
         end = datetime.fromtimestamp(self.at, UTC).isoformat()
         if self.at <= now:
             log.warning("the certificate %s has expired, at %s: others refuse it", self._path, end)

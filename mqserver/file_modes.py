@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqserver.config.load import Loaded, SettingsError
+from mqserver.config.loaded import Loaded, SettingsError
 from mqstore import files
 
 KEY = "storeFileMode"

@@ -6,15 +6,12 @@ Trust is never learned from registrations. A refusal is code 16 and names the ke
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from mqclient.wire.codes import ResponseCode
 from mqserver.config.settings import networks
 from mqserver.replies import Processor, Refused, Reply, Request
 from mqstore.own_address import is_own_address
-
-if TYPE_CHECKING:
-    from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 ADMIN_CODES = frozenset(
     {17, 25, 50, 51, 53, 54, 100, 102, 200, 205, 207, 215, 216, 222}
@@ -63,8 +60,6 @@ def is_private(remote: str) -> bool:
 
 
 def _address_of(remote: str) -> IPv4Address | IPv6Address:
-    from ipaddress import IPv6Address, ip_address  # nobody asks before the port is open
-
     address = ip_address(host_of(remote))
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped

@@ -19,7 +19,7 @@ from http.server import ThreadingHTTPServer
 from socket import SHUT_RDWR, socket
 from typing import TYPE_CHECKING, Any
 
-from mqserver.config.load import SettingsError
+from mqserver.config.loaded import SettingsError
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -119,7 +119,7 @@ def _handler(collect: Collect, unready: Unready) -> type[Any]:
     registry = CollectorRegistry()
     registry.register(_Collector(collect))
 
-    class Handler(MetricsHandler.factory(registry)):  # type: ignore[misc]
+    class ProbeHandler(MetricsHandler.factory(registry)):  # type: ignore[misc]
         """Prometheus's own handler, and two more paths."""
 
         def do_GET(self) -> None:
@@ -143,7 +143,7 @@ def _handler(collect: Collect, unready: Unready) -> type[Any]:
             self.end_headers()
             self.wfile.write(body)
 
-    return Handler
+    return ProbeHandler
 
 
 class _Collector:

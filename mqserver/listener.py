@@ -16,9 +16,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
 
-from mqserver.config.load import SettingsError
+from mqserver.config.loaded import SettingsError
 from mqserver.plane import Traffic
 from mqserver.replies import (
     AGAIN,
@@ -29,16 +28,14 @@ from mqserver.replies import (
     Hold,
     Processor,
     Refused,
+    Reply,
     Response,
 )
+from mqserver.replies import Request as AnyRequest
 from mqserver.services import Services, is_failure
 from mqserver.tls import CertificateWatch
 from mqstore import _core, logs
-
-if TYPE_CHECKING:
-    from mqserver.replies import Reply
-    from mqserver.replies import Request as AnyRequest
-    from mqstore.store import Store
+from mqstore.store import Store
 
 __all__ = ["Event", "Listener", "Request", "not_supported"]
 
@@ -105,14 +102,14 @@ class Listener:
         self._services = services or Services()
         self._threads: list[threading.Thread] = []
         self._stopping = threading.Event()
-        told = {
+        server_settings = {
             **settings,
             "families": {name: family.capacity for name, family in families.items()},
             "routes": dict(code_families),
             "default_family": default[0] if default else None,
         }
         try:
-            self._server = _core.Server(told, store)
+            self._server = _core.Server(server_settings, store)
         except ValueError as error:
             raise SettingsError(str(error)) from None
         tls = settings.get("tls")

@@ -14,9 +14,11 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 
 from mqserver import file_modes
-from mqserver.config.load import Loaded
+from mqserver.config.loaded import Loaded
 from mqstore import files
 
 PERIOD_S = 10.0
@@ -176,10 +178,7 @@ def _thread_ended(failed: threading.ExceptHookArgs) -> None:
 
 
 def _file(loaded: Loaded, name: str) -> logging.Handler:
-    """A file that rolls; the imports are late because most servers write none."""
-    from logging.handlers import RotatingFileHandler
-    from pathlib import Path
-
+    """A file that rolls."""
     folder = Path(str(loaded.values["logDir"])).expanduser()
     files.make_folders(folder)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from mqstore.version import version
+
 COMMANDS = {
     "client": "mqclient.cli",
     "admin": "mqclient.mqadmin",
@@ -24,8 +26,6 @@ def main() -> None:
         print("Usage: mqstack client|admin|server|store ..., or mqstack --version")
         raise SystemExit(0 if arguments else USAGE_ERROR)
     if arguments == ["--version"]:
-        from mqstore.version import version
-
         print(f"mqstack {version()}")
         return
     command, *rest = arguments

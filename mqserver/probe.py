@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import socket
+import ssl
 import struct
 from typing import Self
 
@@ -71,8 +72,6 @@ class Probe:
 
 
 def _under_tls(plain: socket.socket) -> socket.socket:
-    import ssl
-
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context.wrap_socket(plain)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import errno
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from mqclient import ConsumeContext, Message, Producer, PushConsumer, ReceivedMessage
 from mqserver.running import clear_errors, fail, say
 from mqserver.standalone import Standalone
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mqclient import ConsumeContext, ReceivedMessage
 
 TOPIC = "TopicTest"
 TAG = "TagA"
@@ -49,8 +45,6 @@ def _started() -> Standalone:
 
 
 def _send(namesrv: str) -> None:
-    from mqclient import Message, Producer
-
     with Producer(namesrv, group="quickstart_producer", queue_index_start=0) as producer:
         for index in range(COUNT):
             body = f"Hello RocketMQ {index}".encode()
@@ -59,8 +53,6 @@ def _send(namesrv: str) -> None:
 
 def _consume(namesrv: str) -> int:
     """Consume and print; returns how many messages are missing."""
-    from mqclient import PushConsumer
-
     done = threading.Event()
     seen: list[str] = []
 

@@ -7,6 +7,7 @@ ignore header fields that they do not know.
 
 from __future__ import annotations
 
+import hmac
 import os
 import threading
 import time
@@ -20,11 +21,6 @@ SIGNATURE, TIME, NONCE = "registrationSignature", "registrationTime", "registrat
 AGE_MAX_MS = 300_000
 """A request whose time is further from the NameServer's clock than this is refused."""
 _NONCE_BYTES = 16
-
-
-def modules(secret: str) -> tuple[str, ...]:
-    """What a server with a secret imports before its first connection; few have one."""
-    return ("hmac",) if secret else ()
 
 
 def sign(
@@ -60,13 +56,11 @@ class SignatureCheck:
         """Raises Refused unless the request is signed with the secret and was not taken before."""
         if not self._secret:
             return
-        from hmac import compare_digest  # see `modules`
-
         given = request.fields.get(SIGNATURE)
         if given is None:
             raise _refusal(f"the request is not signed; set {KEY} on the broker too")
         wanted = _signature(self._secret, request.code, request.fields, request.body)
-        if not compare_digest(given.encode(), wanted.encode()):
+        if not hmac.compare_digest(given.encode(), wanted.encode()):
             raise _refusal(
                 f"the signature is wrong; {KEY} must be the same on broker and NameServer"
             )
@@ -94,8 +88,6 @@ def _refusal(why: str) -> Refused:
 
 
 def _signature(secret: str, code: int, fields: Mapping[str, str], body: bytes) -> str:
-    import hmac  # see `modules`
-
     mac = hmac.new(secret.encode(), f"{code}".encode(), "sha256")
     for name in sorted(fields):
         if name != SIGNATURE:

@@ -18,19 +18,20 @@ import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
 from mqclient.wire.bodies.common import KVTable
+from mqclient.wire.bodies.topics import TopicStatsTable
 from mqclient.wire.codes import PullSysFlag, RequestCode
 from mqclient.wire.frame import Frame
 from mqclient.wire.headers.admin import CreateTopicRequestHeader
 from mqclient.wire.headers.offsets import QueryConsumerOffsetRequestHeader, QueueRequestHeader
 from mqclient.wire.headers.pull import PullMessageRequestHeader
+from mqserver.child import Child
+from mqserver.pair import Pair
 from mqserver.probe import Probe
+from mqstore import ReceivedMessage, decode_messages
 from mqstore.names import AUTO_CREATE_TOPIC, TOOLS_GROUP
-
-if TYPE_CHECKING:
-    from mqstore import ReceivedMessage
 
 SMALL_STORE = {
     "mappedFileSizeCommitLog": str(16 << 20),
@@ -117,13 +118,10 @@ class Standalone:
 
         If they cannot start, an exception says why, and a temporary store that is new is removed.
         """
+        servers: Servers
         if self._process:
-            from mqserver.child import Child
-
-            servers: Servers = Child(self)
+            servers = Child(self.data, self.namesrv_settings, self.broker_settings)
         else:
-            from mqserver.pair import Pair
-
             servers = Pair(self.namesrv_settings, self.broker_settings)
         try:
             servers.start()
@@ -162,8 +160,6 @@ class Standalone:
 
     def kill(self) -> None:
         """SIGKILL the process of both; only with `process=True`. `start` starts them again."""
-        from mqserver.child import Child
-
         if not isinstance(self.servers, Child):
             raise RuntimeError("only a Standalone(process=True) can be killed")
         self.servers.kill()
@@ -222,8 +218,6 @@ class Standalone:
 
     def messages(self, topic: str) -> list[ReceivedMessage]:
         """Every message of a topic, queue by queue, in order; commits nothing."""
-        from mqstore import decode_messages
-
         found: list[ReceivedMessage] = []
         self.wait_dispatched()
         with self._probe() as broker:
@@ -271,8 +265,6 @@ def _told(host: str, advertise: str | None) -> dict[str, str]:
 
 def _queues(broker: Probe, topic: str) -> int:
     """How many queues a topic has, counted from its statistics."""
-    from mqclient.wire.bodies.topics import TopicStatsTable
-
     reply = broker.call(Frame(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}))
     if reply.code:
         raise ValueError(f"topic {topic}: {reply.remark}")

@@ -5,7 +5,7 @@ Needs pyarrow (`pip install mqstack[arrow]`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Callable, Collection, Iterator, Set
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ from mqstore.errors import StoreDamaged
 from mqstore.message import COLUMN_LAYOUTS, ColumnBuilder
 from mqstore.offline import StoreReader, Wanted
 from mqstore.offline.made import Rows
-from mqstore.offline.walk import Walk
+from mqstore.offline.walk import Gap, Walk
 
 __all__ = [
     "BATCH_BYTES",
@@ -126,16 +126,22 @@ def store_batches(
     topic: str | None = None,
     queue_ids: Set[int] | None = None,
     tags: Set[str] | None = None,
+    on_gap: Callable[[Gap], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of the records that start in [start, end), physical offsets.
 
-    topic, queue_ids, tags: only these, None for all.
-    Raises StoreDamaged, after the last batch, when the log becomes unreadable before `end`.
+    topic, queue_ids, tags: only these, None for all. on_gap: told of each range without a readable
+    record, where records are left out whose body does not match its checksum.
+    Raises StoreDamaged without on_gap, after the last batch before such a range.
     """
-    wanted = Wanted(stop=end, topic=topic)
-    walk = reader.columns(schema.names, start, wanted, queue_ids=queue_ids, tags=tags)
-    yield from _whole_batches(_steps(walk), schema)
+    wanted = Wanted(stop=end, topic=topic, check_crc=True)
+    words = (schema.names, start, wanted, on_gap)
+    walk = reader.columns(*words, queue_ids=queue_ids, tags=tags)
+    yield from _whole_batches(iter(walk) if on_gap else _steps(walk), schema)
     if walk.offset < end:
+        if on_gap:
+            on_gap(Gap(walk.offset, end))
+            return
         raise StoreDamaged(
             f"store {reader.path}: the log is unreadable at {walk.offset}, before {end}; for "
             f"details: mqstore verify {reader.path}"

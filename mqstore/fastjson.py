@@ -4,6 +4,8 @@ It is nearly JSON: keys may be bare numbers (`{0:"a"}`), words, or whole objects
 (`{{"brokerName":"b","queueId":0,"topic":"t"}:5}`), and commas may be repeated.
 """
 
+import json
+
 from mqstore import _core
 
 __all__ = ["RawKey", "dumps", "loads"]
@@ -31,8 +33,6 @@ def loads(text: bytes | str) -> object:
     >>> loads('{0:"a",{"queueId":1}:2}')
     {'0': 'a', '{"queueId":1}': 2}
     """
-    import json  # a server without state files does not need this module before its port is open
-
     if not isinstance(text, str):
         text = text.decode("utf-8", "replace")
     try:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, TypeVar
 
+from mqstore import _core
+
 # Errors of a file system without hard links: EPERM on FAT, "not supported" elsewhere.
 _NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)
 
@@ -30,8 +32,6 @@ class StateFile:
     def __init__(
         self, path: str | os.PathLike[str], own: str | os.PathLike[str] | None = None
     ) -> None:
-        from mqstore import _core
-
         self.path = os.fspath(path)
         folder, self._name = os.path.split(self.path)
         self._files = _core.StateFiles(folder or ".", own or os.path.join(folder, "mqstack"))
@@ -126,8 +126,6 @@ def set_mode(mode: int) -> None:
     is set to what they allow: the usual one would take the group's right to write away.
     """
     global _mode
-    from mqstore import _core
-
     _mode = mode
     _core.set_file_mode(mode)
     os.umask(0o777 & ~_folder_mode())

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 from mqstore._codec import (
@@ -23,6 +25,7 @@ from mqstore._codec import (
 )
 from mqstore._codec import encode_batch as _encode_batch
 from mqstore._core import COLUMN_LAYOUTS, ColumnBuilder, damaged_records
+from mqstore.own_address import own_address
 
 __all__ = [
     "COLUMN_LAYOUTS",
@@ -35,6 +38,7 @@ __all__ = [
     "OffsetMessageId",
     "Outgoing",
     "ReceivedMessage",
+    "damaged_records",
     "decode_messages",
     "decode_properties",
     "decode_reply",
@@ -256,8 +260,6 @@ def offset_msg_id(host: str, port: int, physical_offset: int) -> str:
     >>> offset_msg_id("127.0.0.1", 10911, 190)
     '7F00000100002A9F00000000000000BE'
     """
-    import ipaddress
-
     address = ipaddress.ip_address(host).packed
     return (address + struct.pack(">iq", port, physical_offset)).hex().upper()
 
@@ -276,8 +278,6 @@ def parse_offset_msg_id(text: str) -> OffsetMessageId:
         raw = b""
     if len(raw) not in (16, 28) or len(text) != 2 * len(raw):
         raise ValueError(f"offset message id {text!r} is not 32 or 56 hex digits")
-    import ipaddress
-
     port, physical_offset = struct.unpack(">iq", raw[-12:])
     return OffsetMessageId(str(ipaddress.ip_address(raw[:-12])), port, physical_offset)
 
@@ -346,10 +346,6 @@ class _Heads:
 
     def head(self, now_ms: int) -> bytes:
         if not self._prefix:
-            import ipaddress
-
-            from mqstore.own_address import own_address
-
             address = ipaddress.ip_address(own_address()).packed
             parts = address, struct.pack(">H", os.getpid() & 0xFFFF), os.urandom(4)
             self._prefix = b"".join(parts).hex().upper()
@@ -365,8 +361,6 @@ class _Heads:
 
 def _month_of(now_ms: int) -> tuple[int, int]:
     """Start of the local month of a time, and of the next one, in milliseconds."""
-    from datetime import datetime
-
     local = datetime.fromtimestamp(now_ms / 1000).astimezone()
     start = local.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     later = start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
@@ -95,10 +97,6 @@ def _advice(needs_mib: int) -> str:
 
 def _limit_bytes() -> int | None:
     """The limit on this process's address space; None without one."""
-    try:
-        import resource
-    except ImportError:  # no Unix
-        return None
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     return None if limit == resource.RLIM_INFINITY else limit
 
@@ -107,8 +105,6 @@ def _tell_in_threads(program: str, needs_mib: int) -> None:
     """Under a limit, have a thread that ends for this reason say so in one line too."""
     if _limit_bytes() is None:
         return
-    import threading
-
     usual = threading.excepthook
 
     def tell(ended: threading.ExceptHookArgs) -> None:

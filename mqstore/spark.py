@@ -9,11 +9,13 @@ and only that is decoded. Options, all but the path optional:
 path: the store's root. topic: only this topic. queues: only these queue ids, "0,2".
 tag: only messages with this tag, or one of "TagA || TagB".
 startingOffset, endingOffset: physical offsets; a record that starts at the end is left out.
-failOnDataLoss: false reads what is left of a damaged log; by default damage is an error.
+failOnDataLoss: by default damage is an error, a body that does not match its checksum included.
+With false, one warning for each log file says what was left out.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -39,6 +41,7 @@ from mqstore.message import COLUMN_LAYOUTS
 from mqstore.names import tags_of
 from mqstore.offline import StoreReader
 from mqstore.offline import open as open_store
+from mqstore.offline.walk import Gap
 from mqstore.option_names import refuse_unknown
 
 __all__ = [
@@ -62,6 +65,7 @@ _OPTION_NAMES = (
     *("path", "topic", "queues", "tag"),
     *("startingOffset", "endingOffset", "failOnDataLoss"),
 )
+_log = logging.getLogger(__name__)
 _ONLY_BY_NAME = {"raw_properties"}
 
 
@@ -162,6 +166,7 @@ class _StoreReader(DataSourceReader):  # type: ignore[misc]
                 f"store {self._path}: the log is unreadable at {end}, but queues list records up "
                 f"to {queued}; set failOnDataLoss to false to read what is left"
             )
+        end = max(end, queued)  # records go on after damage
         return end if self._end is None else min(end, self._end)
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
@@ -169,7 +174,8 @@ class _StoreReader(DataSourceReader):  # type: ignore[misc]
         if not isinstance(partition, _Piece):
             return
         reader = open_store(partition.path)
-        batches = store_batches(
+        gaps: list[Gap] = []
+        yield from store_batches(
             reader,
             self._schema,
             partition.start,
@@ -177,12 +183,15 @@ class _StoreReader(DataSourceReader):  # type: ignore[misc]
             topic=self._topic,
             queue_ids=self._queues,
             tags=self._tags,
+            on_gap=None if self._fail_on_data_loss else gaps.append,
         )
-        try:
-            yield from batches
-        except StoreDamaged:
-            if self._fail_on_data_loss:
-                raise
+        if gaps:
+            _log.warning(
+                "store %s: %d bytes of damaged records in %d places were left out, first at "
+                "offset %d; to see more: mqstore verify %s",
+                partition.path, sum(gap.end - gap.start for gap in gaps), len(gaps),
+                gaps[0].start, partition.path,
+            )  # fmt: skip
 
 
 def _number(options: Mapping[str, str], key: str) -> int | None:

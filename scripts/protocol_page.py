@@ -61,8 +61,11 @@ def natives(kind: str) -> dict[int, str]:
 
 def page() -> str:
     """The page as Markdown."""
-    broker = {int(code): f"mqserver/broker/processors/{name.partition('.')[0]}.py "
-              f"`{name.partition('.')[2]}`" for code, (_, name) in BROKER.items()}  # fmt: skip
+    broker = {
+        int(code): f"mqserver/broker/processors/{processor.__module__.rpartition('.')[2]}.py "
+        f"`{processor.__name__}`"
+        for code, (_, processor) in BROKER.items()
+    }
     names = {
         int(code): f"mqserver/names/processors.py `{processor.__name__}`"
         for code, processor in NAMES.items()

@@ -7,6 +7,7 @@ import ast
 import re
 import subprocess
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,17 @@ def imported_modules(path: Path) -> set[str]:
             module = ".".join([*base, *([node.module] if node.module else [])])
             found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
     return found
+
+
+@pytest.mark.parametrize("package", ["mqserver"])
+def test_no_modules_import_each_other_in_a_circle(package: str) -> None:
+    modules = {
+        name(path).removesuffix(".py").replace("/", "."): path
+        for path in PACKAGES
+        if name(path).startswith(f"{package}/") and path.stem != "__init__"
+    }
+    graph = {module: imported_modules(path) & modules.keys() for module, path in modules.items()}
+    TopologicalSorter(graph).prepare()  # CycleError names the circle
 
 
 @pytest.mark.parametrize("path", PACKAGES, ids=name)

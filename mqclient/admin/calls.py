@@ -8,7 +8,7 @@ from mqclient.wire.bodies.groups import BrokerStatsData, ConsumeStatsList
 from mqclient.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from mqclient.wire.calls import Call
 from mqclient.wire.codes import RequestCode, ResponseCode
-from mqclient.wire.frame import Frame
+from mqclient.wire.frame import request_frame
 from mqclient.wire.headers.admin import (
     CreateAccessConfigRequestHeader,
     DeleteAccessConfigRequestHeader,
@@ -30,9 +30,7 @@ ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 
 def consumed_by(topic: str) -> Call[list[str]]:
     """Groups that have an offset in a topic on one broker."""
-    request = Frame(
-        int(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO), TopicRequestHeader(topic=topic).to_fields()
-    )
+    request = request_frame(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicRequestHeader(topic=topic))
     return Call(request, lambda reply: GroupList.from_json(reply.body or b"{}").group_list)
 
 
@@ -41,7 +39,7 @@ def running_info(group: str, client_id: str, *, stacks: bool = False) -> Call[Co
     header = GetConsumerRunningInfoRequestHeader(
         consumer_group=group, client_id=client_id, jstack_enable=stacks
     )
-    request = Frame(int(RequestCode.GET_CONSUMER_RUNNING_INFO), header.to_fields())
+    request = request_frame(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
     return Call(request, lambda reply: ConsumerRunningInfo.from_json(reply.body))
 
 
@@ -52,14 +50,14 @@ def consume_directly(
     header = ConsumeMessageDirectlyResultRequestHeader(
         consumer_group=group, client_id=client_id, msg_id=offset_msg_id
     )
-    request = Frame(int(RequestCode.CONSUME_MESSAGE_DIRECTLY), header.to_fields())
+    request = request_frame(RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
     return Call(request, lambda reply: ConsumeMessageDirectlyResult.from_json(reply.body))
 
 
 def kv_list(namespace: str) -> Call[dict[str, str]]:
     """A namespace of the NameServer's key-value configuration; empty when there is none."""
     header = GetKVListByNamespaceRequestHeader(namespace=namespace)
-    request = Frame(int(RequestCode.GET_KVLIST_BY_NAMESPACE), header.to_fields())
+    request = request_frame(RequestCode.GET_KVLIST_BY_NAMESPACE, header)
     return Call(
         request,
         lambda reply: {} if reply.code else KVTable.from_json(reply.body).table,
@@ -69,26 +67,26 @@ def kv_list(namespace: str) -> Call[dict[str, str]]:
 
 def broker_config() -> Call[str]:
     """A broker's configuration as properties text."""
-    return Call(Frame(int(RequestCode.GET_BROKER_CONFIG)), lambda reply: reply.body.decode())
+    return Call(request_frame(RequestCode.GET_BROKER_CONFIG), lambda reply: reply.body.decode())
 
 
 def broker_stats(name: str, key: str) -> Call[BrokerStatsData]:
     """One of a broker's statistics."""
     header = ViewBrokerStatsDataRequestHeader(stats_name=name, stats_key=key)
-    request = Frame(int(RequestCode.VIEW_BROKER_STATS_DATA), header.to_fields())
+    request = request_frame(RequestCode.VIEW_BROKER_STATS_DATA, header)
     return Call(request, lambda reply: BrokerStatsData.from_json(reply.body))
 
 
 def broker_consume_stats(*, ordered: bool) -> Call[ConsumeStatsList]:
     """Progress of all groups of a broker, or of those that consume in order."""
     header = GetConsumeStatsInBrokerHeader(is_order=ordered)
-    request = Frame(int(RequestCode.GET_BROKER_CONSUME_STATS), header.to_fields())
+    request = request_frame(RequestCode.GET_BROKER_CONSUME_STATS, header)
     return Call(request, lambda reply: ConsumeStatsList.from_json(reply.body))
 
 
 def update_broker_config(properties: str) -> Call[None]:
     """Change a running broker's configuration. properties: lines `key=value`."""
-    request = Frame(int(RequestCode.UPDATE_BROKER_CONFIG), {}, properties.encode())
+    request = request_frame(RequestCode.UPDATE_BROKER_CONFIG, body=properties.encode())
     return Call(request, lambda reply: None)
 
 
@@ -105,14 +103,14 @@ def put_account(account: PlainAccessConfig) -> Call[None]:
         topic_perms=None if topics is None else ",".join(topics),
         group_perms=None if groups is None else ",".join(groups),
     )
-    request = Frame(int(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG), header.to_fields())
+    request = request_frame(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, header)
     return Call(request, lambda reply: None)
 
 
 def delete_account(access_key: str) -> Call[None]:
     """Delete an account."""
     header = DeleteAccessConfigRequestHeader(access_key=access_key)
-    request = Frame(int(RequestCode.DELETE_ACL_CONFIG), header.to_fields())
+    request = request_frame(RequestCode.DELETE_ACL_CONFIG, header)
     return Call(request, lambda reply: None)
 
 
@@ -121,18 +119,18 @@ def set_white(addresses: str, file: str | None) -> Call[None]:
     header = UpdateGlobalWhiteAddrsConfigRequestHeader(
         global_white_addrs=addresses, acl_file_full_path=file
     )
-    request = Frame(int(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG), header.to_fields())
+    request = request_frame(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, header)
     return Call(request, lambda reply: None)
 
 
 def acl_versions() -> Call[GetBrokerAclConfigResponseHeader]:
     """Versions of the access files; no answer while access control is off."""
     read = GetBrokerAclConfigResponseHeader.from_fields
-    request = Frame(int(RequestCode.GET_BROKER_CLUSTER_ACL_INFO))
+    request = request_frame(RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
     return Call(request, lambda reply: read(reply.fields))
 
 
 def acl_config() -> Call[AclConfig]:
     """All accounts and white lists; no answer while access control is off."""
-    request = Frame(int(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG))
+    request = request_frame(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG)
     return Call(request, lambda reply: AclConfig.from_json(reply.body or b"{}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,11 +23,12 @@ from mqclient.wire import Frame, calls
 from mqclient.wire.bodies.route import TopicRouteData
 from mqclient.wire.codes import PullSysFlag, RequestCode, ResponseCode
 from mqclient.wire.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from mqstore.message import MessageQueue, decode_messages
+from mqstore.message import MessageQueue, damaged_records, decode_reply
 
 __all__ = ["Cluster", "DataLossError", "Extent"]
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 PULL_COUNT = 32
 """Messages of one pull: what a broker gives at most by default."""
@@ -44,7 +46,7 @@ _PULL_CODES = (
 
 
 class DataLossError(RocketMQError):
-    """Offsets that should be read are gone from the broker."""
+    """Offsets that should be read are gone from the broker, or their messages are damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class Cluster:
         tls = options.tls.settings() if options.tls else None
         self._transport = transport or Transport(**options.account, tls=tls)
         self._routes: dict[str, TopicRouteData] = {}
+        self._left_out: list[tuple[int, int, str]] = []
 
     def __enter__(self) -> Cluster:
         return self
@@ -121,7 +124,7 @@ class Cluster:
         while offset < extent.end:
             reply = await self._pull(queue, offset, PULL_COUNT, "*")
             if reply.code == ResponseCode.SUCCESS:
-                for message in decode_messages(reply.body):
+                for message in decode_reply(reply.body)[0]:
                     if message.store_timestamp_ms >= timestamp_ms:
                         return message.queue_offset
             following = PullMessageResponseHeader.from_fields(reply.fields).next_begin_offset
@@ -133,9 +136,23 @@ class Cluster:
     def read(self, queue: MessageQueue, first: int, end: int) -> Iterator[bytes]:
         """Bodies of pulls (whole records) that cover [first, end) of a queue, in order.
 
-        Records before `first` or from `end` on may be among them. Raises DataLossError when
-        some are gone and the options say that this is an error.
+        Records before `first` or from `end` on may be among them; damaged ones are not. Raises
+        DataLossError when some are gone or damaged and the options say that this is an error;
+        else one warning says how many were left out.
         """
+        self._left_out = []
+        try:
+            yield from self._read(queue, first, end)
+        finally:
+            if self._left_out:
+                offset, _, reason = self._left_out[0]
+                count = sum(count for _, count, _ in self._left_out)
+                _log.warning(
+                    "%s: %d messages were left out, first at offset %d: %s",
+                    queue, count, offset, reason,
+                )  # fmt: skip
+
+    def _read(self, queue: MessageQueue, first: int, end: int) -> Iterator[bytes]:
         if self._options.tag is not None:
             yield from self._matches(queue, first, end)
             return
@@ -179,15 +196,48 @@ class Cluster:
             bodies += more
         return bodies
 
-    async def _step(self, queue: MessageQueue, first: int, end: int) -> tuple[list[bytes], int]:
-        """One pull: what it gives, and where the next one begins; `end` when none does."""
-        count = min(PULL_COUNT, end - first)
+    async def _step(
+        self, queue: MessageQueue, first: int, end: int, most: int = PULL_COUNT
+    ) -> tuple[list[bytes], int]:
+        """One pull: what it gives, and where the next one begins; `end` when none does.
+
+        What a reply with a damaged record covers is pulled once more, message by message: the
+        network or the broker's memory may have been at fault, and no neighbour is lost.
+        """
+        count = min(most, end - first)
         reply = await self._pull(queue, first, count, self._options.tag or "*")
         following = PullMessageResponseHeader.from_fields(reply.fields).next_begin_offset
         if reply.code in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_NOT_FOUND):
             self._lost(queue, first, following)
-        bodies = [reply.body] if reply.code == ResponseCode.SUCCESS else []
-        return bodies, following if following > first else end
+            return [], following if following > first else end
+        following = following if following > first else end
+        body = reply.body if reply.code == ResponseCode.SUCCESS else b""
+        damaged = damaged_records(body)
+        if damaged and most > 1:
+            return await self._one_by_one(queue, first, following), following
+        if damaged:
+            self._leave_out(queue, first, 1, damaged[0][2])
+            return [], following
+        missing = following - first - _count(body)
+        if missing > 0 and self._options.tag is None:
+            self._leave_out(queue, first, missing, f"no message at {missing} offsets from it on")
+        return [body], following
+
+    async def _one_by_one(self, queue: MessageQueue, first: int, end: int) -> list[bytes]:
+        bodies = []
+        while first < end:
+            more, first = await self._step(queue, first, end, 1)
+            bodies += more
+        return bodies
+
+    def _leave_out(self, queue: MessageQueue, offset: int, count: int, reason: str) -> None:
+        """Damaged messages; a broker of ours leaves them out itself."""
+        if self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"{queue}: the message at offset {offset} is damaged or lost: {reason}; set "
+                f"failOnDataLoss to false to read what is left"
+            )
+        self._left_out.append((offset, count, reason))
 
     def _lost(self, queue: MessageQueue, first: int, following: int) -> None:
         if self._options.fail_on_data_loss:
@@ -279,6 +329,15 @@ class Cluster:
             topic,
             self._options.nameserver,
         )
+
+
+def _count(records: bytes) -> int:
+    """How many there are; each begins with its size."""
+    count = at = 0
+    while at < len(records):
+        at += int.from_bytes(records[at : at + 4], "big")
+        count += 1
+    return count
 
 
 async def _result(task: asyncio.Task[T]) -> T:

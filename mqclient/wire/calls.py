@@ -28,9 +28,8 @@ from mqclient.wire.bodies.offsets import LockBatchRequestBody, LockBatchResponse
 from mqclient.wire.bodies.route import ClusterInfo, TopicRouteData
 from mqclient.wire.bodies.topics import TopicConfigSerializeWrapper, TopicStatsTable
 from mqclient.wire.codes import RequestCode, ResponseCode
-from mqclient.wire.frame import Frame
+from mqclient.wire.frame import Frame, request_frame
 from mqclient.wire.headers import admin, clients, namesrv, offsets, pull, send
-from mqclient.wire.headers.base import Header
 from mqstore.message import MessageQueue
 
 R = TypeVar("R")
@@ -68,17 +67,13 @@ def _body(kind: type[_B]) -> Callable[[Frame], _B]:
     return lambda reply: kind.from_json(reply.body or b"{}")
 
 
-def _request(code: RequestCode, header: Header | None = None, body: bytes = b"") -> Frame:
-    return Frame(int(code), header.to_fields() if header else {}, body)
-
-
 # --- NameServer
 
 
 def route(topic: str) -> Call[TopicRouteData | None]:
     """Route of a topic; None if the NameServer does not know it."""
     return Call(
-        _request(
+        request_frame(
             RequestCode.GET_ROUTEINFO_BY_TOPIC, namesrv.GetRouteInfoRequestHeader(topic=topic)
         ),
         lambda reply: None if reply.code else TopicRouteData.from_json(reply.body),
@@ -88,25 +83,25 @@ def route(topic: str) -> Call[TopicRouteData | None]:
 
 def cluster_info() -> Call[ClusterInfo]:
     """All clusters and their brokers."""
-    return Call(_request(RequestCode.GET_BROKER_CLUSTER_INFO), _body(ClusterInfo))
+    return Call(request_frame(RequestCode.GET_BROKER_CLUSTER_INFO), _body(ClusterInfo))
 
 
 def topic_list() -> Call[TopicList]:
     """All topics that the NameServer knows."""
-    return Call(_request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER), _body(TopicList))
+    return Call(request_frame(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER), _body(TopicList))
 
 
 def topics_by_cluster(cluster: str) -> Call[TopicList]:
     """Topics of one cluster; an unknown cluster has none."""
     header = namesrv.GetTopicsByClusterRequestHeader(cluster=cluster)
-    return Call(_request(RequestCode.GET_TOPICS_BY_CLUSTER, header), _body(TopicList))
+    return Call(request_frame(RequestCode.GET_TOPICS_BY_CLUSTER, header), _body(TopicList))
 
 
 def get_kv_config(namespace: str, key: str) -> Call[str | None]:
     """A value of the NameServer's key-value configuration, None when there is none."""
     header = namesrv.KVConfigKeyRequestHeader(namespace=namespace, key=key)
     return Call(
-        _request(RequestCode.GET_KV_CONFIG, header),
+        request_frame(RequestCode.GET_KV_CONFIG, header),
         lambda reply: reply.fields.get("value"),
         frozenset((int(ResponseCode.SUCCESS), int(ResponseCode.QUERY_NOT_FOUND))),
     )
@@ -115,7 +110,7 @@ def get_kv_config(namespace: str, key: str) -> Call[str | None]:
 def put_kv_config(namespace: str, key: str, value: str) -> Call[None]:
     """Set a value of one NameServer's key-value configuration."""
     header = namesrv.PutKVConfigRequestHeader(namespace=namespace, key=key, value=value)
-    return Call(_request(RequestCode.PUT_KV_CONFIG, header), _nothing)
+    return Call(request_frame(RequestCode.PUT_KV_CONFIG, header), _nothing)
 
 
 # --- messages
@@ -123,24 +118,24 @@ def put_kv_config(namespace: str, key: str, value: str) -> Call[None]:
 
 def send_back(header: send.ConsumerSendMsgBackRequestHeader) -> Call[None]:
     """Give a message back to the broker, to be delivered again later."""
-    return Call(_request(RequestCode.CONSUMER_SEND_MSG_BACK, header), _nothing)
+    return Call(request_frame(RequestCode.CONSUMER_SEND_MSG_BACK, header), _nothing)
 
 
 def end_transaction(header: send.EndTransactionRequestHeader) -> Call[None]:
     """Commit or roll back a half message; sent one-way."""
-    return Call(_request(RequestCode.END_TRANSACTION, header), _nothing)
+    return Call(request_frame(RequestCode.END_TRANSACTION, header), _nothing)
 
 
 def view_message(physical_offset: int) -> Call[bytes]:
     """The record at a physical offset, in stored form."""
     header = pull.ViewMessageRequestHeader(offset=physical_offset)
-    return Call(_request(RequestCode.VIEW_MESSAGE_BY_ID, header), lambda reply: reply.body)
+    return Call(request_frame(RequestCode.VIEW_MESSAGE_BY_ID, header), lambda reply: reply.body)
 
 
 def query_message(header: pull.QueryMessageRequestHeader) -> Call[bytes]:
     """Records that the index finds, in stored form; empty when there is none."""
     return Call(
-        _request(RequestCode.QUERY_MESSAGE, header),
+        request_frame(RequestCode.QUERY_MESSAGE, header),
         lambda reply: b"" if reply.code else reply.body,
         frozenset((int(ResponseCode.SUCCESS), int(ResponseCode.QUERY_NOT_FOUND))),
     )
@@ -161,18 +156,18 @@ def _queue_header(queue: MessageQueue) -> offsets.QueueRequestHeader:
 
 def max_offset(queue: MessageQueue) -> Call[int]:
     """The offset the next message of a queue will get."""
-    return Call(_request(RequestCode.GET_MAX_OFFSET, _queue_header(queue)), _offset)
+    return Call(request_frame(RequestCode.GET_MAX_OFFSET, _queue_header(queue)), _offset)
 
 
 def min_offset(queue: MessageQueue) -> Call[int]:
     """The smallest offset of a queue that can still be read."""
-    return Call(_request(RequestCode.GET_MIN_OFFSET, _queue_header(queue)), _offset)
+    return Call(request_frame(RequestCode.GET_MIN_OFFSET, _queue_header(queue)), _offset)
 
 
 def earliest_store_time(queue: MessageQueue) -> Call[int]:
     """When the oldest message of a queue was stored, in ms; -1 when it is empty."""
     return Call(
-        _request(RequestCode.GET_EARLIEST_MSG_STORETIME, _queue_header(queue)),
+        request_frame(RequestCode.GET_EARLIEST_MSG_STORETIME, _queue_header(queue)),
         lambda reply: offsets.TimestampResponseHeader.from_fields(reply.fields).timestamp,
     )
 
@@ -185,7 +180,7 @@ def search_offset(queue: MessageQueue, timestamp_ms: int) -> Call[int]:
         timestamp=timestamp_ms,
         broker_name=queue.broker_name,
     )
-    return Call(_request(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header), _offset)
+    return Call(request_frame(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header), _offset)
 
 
 def query_consumer_offset(group: str, queue: MessageQueue) -> Call[int | None]:
@@ -197,7 +192,7 @@ def query_consumer_offset(group: str, queue: MessageQueue) -> Call[int | None]:
         broker_name=queue.broker_name,
     )
     return Call(
-        _request(RequestCode.QUERY_CONSUMER_OFFSET, header),
+        request_frame(RequestCode.QUERY_CONSUMER_OFFSET, header),
         lambda reply: None if reply.code else _offset(reply),
         frozenset((int(ResponseCode.SUCCESS), int(ResponseCode.QUERY_NOT_FOUND))),
     )
@@ -212,7 +207,7 @@ def update_consumer_offset(group: str, queue: MessageQueue, offset: int) -> Call
         commit_offset=offset,
         broker_name=queue.broker_name,
     )
-    return Call(_request(RequestCode.UPDATE_CONSUMER_OFFSET, header), _nothing)
+    return Call(request_frame(RequestCode.UPDATE_CONSUMER_OFFSET, header), _nothing)
 
 
 # --- clients
@@ -220,7 +215,9 @@ def update_consumer_offset(group: str, queue: MessageQueue, offset: int) -> Call
 
 def heartbeat(data: HeartbeatData) -> Call[int]:
     """Send a heartbeat with the groups of this client; returns the broker's version ordinal."""
-    return Call(_request(RequestCode.HEART_BEAT, None, data.to_json()), lambda reply: reply.version)
+    return Call(
+        request_frame(RequestCode.HEART_BEAT, None, data.to_json()), lambda reply: reply.version
+    )
 
 
 def unregister_client(
@@ -230,21 +227,21 @@ def unregister_client(
     header = clients.UnregisterClientRequestHeader(
         client_id=client_id, producer_group=producer_group, consumer_group=consumer_group
     )
-    return Call(_request(RequestCode.UNREGISTER_CLIENT, header), _nothing)
+    return Call(request_frame(RequestCode.UNREGISTER_CLIENT, header), _nothing)
 
 
 def consumer_ids(group: str) -> Call[list[str]]:
     """Client ids of a group's members."""
     header = clients.ConsumerGroupRequestHeader(consumer_group=group)
     return Call(
-        _request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header),
+        request_frame(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header),
         lambda reply: GetConsumerListByGroupResponseBody.from_json(reply.body).consumer_id_list,
     )
 
 
 def check_client_config(body: CheckClientRequestBody) -> Call[None]:
     """Ask whether a filter expression that is not a tag expression may be used."""
-    return Call(_request(RequestCode.CHECK_CLIENT_CONFIG, None, body.to_json()), _nothing)
+    return Call(request_frame(RequestCode.CHECK_CLIENT_CONFIG, None, body.to_json()), _nothing)
 
 
 def lock_queues(
@@ -253,7 +250,7 @@ def lock_queues(
     """Lock queues for orderly consumption; returns those that are locked."""
     body = LockBatchRequestBody(group, client_id, list(queues)).to_json()
     return Call(
-        _request(RequestCode.LOCK_BATCH_MQ, None, body),
+        request_frame(RequestCode.LOCK_BATCH_MQ, None, body),
         lambda reply: LockBatchResponseBody.from_json(reply.body).lock_ok_mq_set,
     )
 
@@ -261,7 +258,7 @@ def lock_queues(
 def unlock_queues(group: str, client_id: str, queues: Iterable[MessageQueue]) -> Call[None]:
     """Unlock queues."""
     body = LockBatchRequestBody(group, client_id, list(queues)).to_json()
-    return Call(_request(RequestCode.UNLOCK_BATCH_MQ, None, body), _nothing)
+    return Call(request_frame(RequestCode.UNLOCK_BATCH_MQ, None, body), _nothing)
 
 
 # --- administration
@@ -269,31 +266,31 @@ def unlock_queues(group: str, client_id: str, queues: Iterable[MessageQueue]) ->
 
 def create_topic(header: admin.CreateTopicRequestHeader) -> Call[None]:
     """Create or change a topic on one broker."""
-    return Call(_request(RequestCode.UPDATE_AND_CREATE_TOPIC, header), _nothing)
+    return Call(request_frame(RequestCode.UPDATE_AND_CREATE_TOPIC, header), _nothing)
 
 
 def all_topic_config() -> Call[TopicConfigSerializeWrapper]:
     """Configuration of every topic of a broker."""
-    return Call(_request(RequestCode.GET_ALL_TOPIC_CONFIG), _body(TopicConfigSerializeWrapper))
+    return Call(request_frame(RequestCode.GET_ALL_TOPIC_CONFIG), _body(TopicConfigSerializeWrapper))
 
 
 def topic_stats(topic: str) -> Call[TopicStatsTable]:
     """Extent of each queue of a topic on one broker."""
     header = admin.TopicRequestHeader(topic=topic)
-    return Call(_request(RequestCode.GET_TOPIC_STATS_INFO, header), _body(TopicStatsTable))
+    return Call(request_frame(RequestCode.GET_TOPIC_STATS_INFO, header), _body(TopicStatsTable))
 
 
 def consume_stats(group: str, topic: str | None = None) -> Call[ConsumeStats]:
     """Progress of a group on one broker; topic None means every topic."""
     header = admin.GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
-    return Call(_request(RequestCode.GET_CONSUME_STATS, header), _body(ConsumeStats))
+    return Call(request_frame(RequestCode.GET_CONSUME_STATS, header), _body(ConsumeStats))
 
 
 def consumer_connection(group: str) -> Call[ConsumerConnection]:
     """Members and subscriptions of a consumer group on one broker."""
     header = clients.ConsumerGroupRequestHeader(consumer_group=group)
     return Call(
-        _request(RequestCode.GET_CONSUMER_CONNECTION_LIST, header), _body(ConsumerConnection)
+        request_frame(RequestCode.GET_CONSUMER_CONNECTION_LIST, header), _body(ConsumerConnection)
     )
 
 
@@ -301,26 +298,26 @@ def producer_connection(group: str) -> Call[ProducerConnection]:
     """Members of a producer group on one broker."""
     header = clients.ProducerGroupRequestHeader(producer_group=group)
     return Call(
-        _request(RequestCode.GET_PRODUCER_CONNECTION_LIST, header), _body(ProducerConnection)
+        request_frame(RequestCode.GET_PRODUCER_CONNECTION_LIST, header), _body(ProducerConnection)
     )
 
 
 def all_subscription_groups() -> Call[SubscriptionGroupWrapper]:
     """Configuration of every consumer group of a broker."""
     return Call(
-        _request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG), _body(SubscriptionGroupWrapper)
+        request_frame(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG), _body(SubscriptionGroupWrapper)
     )
 
 
 def create_subscription_group(config: SubscriptionGroupConfig) -> Call[None]:
     """Create or change a consumer group on one broker."""
     code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-    return Call(_request(code, None, config.to_json()), _nothing)
+    return Call(request_frame(code, None, config.to_json()), _nothing)
 
 
 def broker_runtime() -> Call[dict[str, str]]:
     """A broker's runtime figures by name."""
     return Call(
-        _request(RequestCode.GET_BROKER_RUNTIME_INFO),
+        request_frame(RequestCode.GET_BROKER_RUNTIME_INFO),
         lambda reply: KVTable.from_json(reply.body).table,
     )

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from mqclient.wire.codes import VERSION_4_9_7, FrameFlag, LanguageCode, SerializeType
+from mqclient.wire.headers.base import Header
 
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 """Largest frame, length word included, that RocketMQ accepts."""
@@ -106,6 +107,11 @@ class Frame:
             language=int(LanguageCode.PYTHON),
             version=VERSION_4_9_7,
         )
+
+
+def request_frame(code: int, header: Header | None = None, body: bytes = b"") -> Frame:
+    """A request of one code with the fields of a header."""
+    return Frame(int(code), header.to_fields() if header else {}, body)
 
 
 def encode(frame: Frame) -> bytes:

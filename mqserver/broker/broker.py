@@ -12,13 +12,17 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from mqclient.wire.codes import RequestCode
-from mqserver import file_modes, registration_secret, warm_up
+from mqclient.wire.frame import Frame
+from mqserver import file_modes
 from mqserver.addresses import Advertised, advertised
 from mqserver.broker import table
 from mqserver.broker.context import BrokerContext, NoNameServers
 from mqserver.broker.creations import Creations
 from mqserver.broker.opening import open_store
+from mqserver.broker.published import broker_row, plane_settings
+from mqserver.broker.register import Identity, Registrar
 from mqserver.broker.relay import Relay
+from mqserver.broker.slow_groups import stop_slow_groups
 from mqserver.broker.state import filters, groups, topics
 from mqserver.broker.state.bounds import Bounds, Footprints
 from mqserver.broker.state.consumers import Consumers
@@ -26,13 +30,13 @@ from mqserver.broker.state.filters import BloomShape, Filters
 from mqserver.broker.state.loading import Loading
 from mqserver.broker.state.producers import Producers
 from mqserver.broker.state.saving import Saver
+from mqserver.broker.stats.log import StatsLog
 from mqserver.broker.stats.statistics import statistics_of
-from mqserver.broker.told import broker_row, plane_settings
-from mqserver.config.load import Loaded
+from mqserver.broker.transactions.checking import Checks
+from mqserver.config.loaded import Loaded
 from mqserver.config.online import OnlineSettings
-from mqserver.config.places import broker_override
+from mqserver.config.paths import broker_override
 from mqserver.config.settings import (
-    BrokerSettings,
     broker_settings,
     changed_online,
     store_settings,
@@ -44,9 +48,6 @@ from mqserver.services import Services
 from mqstore import Settings, Store, StorePoisoned
 
 if TYPE_CHECKING:
-    from mqserver.broker.acl.control import AccessControl
-    from mqserver.broker.register import Registrar
-    from mqserver.broker.transactions.checking import Checks
     from mqserver.health import Health
 
 log = logging.getLogger("mqserver.broker")
@@ -130,8 +131,7 @@ class Broker:
         self._store = store
         self._scanner.start()
         assert self._listener is not None
-        modules = *warm_up.BROKER, *registration_secret.modules(self.settings.registration_secret)
-        warm_up.accept_when_imported(modules, self._listener.accept, table.load_all)
+        self._listener.accept()
         self._register()
         log.info("broker %s takes requests at %s", self.settings.broker_name, self.address)
 
@@ -139,7 +139,9 @@ class Broker:
         context = self._built(store)
         self._context = context
         if self.settings.acl_enable:
-            context.acl = _access_control(self.settings, self._tables)
+            from mqserver.broker.acl.control import access_control
+
+            context.acl = access_control(self.settings, self._tables)
         listener = Listener(
             plane_settings(self.settings, self._store_host(), self._servers),
             store,
@@ -167,7 +169,7 @@ class Broker:
             self._health = _health(context)
             self._health.start()
         context.saver.start()
-        self._checks = _checks(context)
+        self._checks = Checks(context)
         self._checks.start()
 
     def _built(self, store: Store) -> BrokerContext:
@@ -255,9 +257,7 @@ class Broker:
         )
 
     def _register(self) -> None:
-        """Tell the NameServers; the import is late because the port should be open early."""
-        from mqserver.broker.register import Identity, Registrar
-
+        """Tell the NameServers."""
         context, settings = self.context, self.settings
         ha_host = settings.broker_ip2 or self.advertised.host
         self._registrar = Registrar(
@@ -354,9 +354,9 @@ class Broker:
         config = context.groups.get(group)
         if not lost and config is not None and not config.notify_consumer_ids_changed_enable:
             return
-        fields, code = {"consumerGroup": group}, int(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+        changed = Frame(int(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED), {"consumerGroup": group})
         for connection in connections:
-            context.relay.tell(connection, code, fields)
+            context.relay.tell(connection, changed)
 
     def _send(self, connection: int, frame: bytes) -> bool:
         return self._listener is not None and self._listener.send(connection, frame)
@@ -368,9 +368,6 @@ class Broker:
 
     def _scan(self) -> None:
         """Close connections of clients that stopped sending heartbeats; note the midnights."""
-        from mqserver.broker.slow_groups import stop_slow_groups
-        from mqserver.broker.stats.log import StatsLog
-
         refusal: str | None = None
         turns = count(1)
         lines = StatsLog(self.context.stats, time.time)
@@ -381,7 +378,7 @@ class Broker:
             with self.services.round(self._scanner.name):
                 self.context.stats.sample()
                 lines.look()
-                refusal = self._told_refusal(refusal)
+                refusal = self._log_refusal(refusal)
                 context = self.context
                 context.days.look(context.store.runtime())
                 self.close_silent(CLIENT_EXPIRY_S)
@@ -398,7 +395,7 @@ class Broker:
             log.warning("connection %d sent no heartbeat for %.0f s: closed", connection, seconds)
             listener.close_connection(connection)
 
-    def _told_refusal(self, before: str | None) -> str | None:
+    def _log_refusal(self, before: str | None) -> str | None:
         """Log when the store begins or ceases to refuse messages, and why."""
         now = self.context.store.refusal()
         if now != before and now is not None:
@@ -406,13 +403,6 @@ class Broker:
         elif now != before:
             log.warning("the store takes messages again")
         return now
-
-
-def _checks(context: BrokerContext) -> Checks:
-    """Asks producers about their transactions; the port is open before it is imported."""
-    from mqserver.broker.transactions.checking import Checks
-
-    return Checks(context)
 
 
 def _health(context: BrokerContext) -> Health:
@@ -428,13 +418,6 @@ def _health(context: BrokerContext) -> Health:
         return context.store.refusal() or context.services.unready()
 
     return Health(context.settings.metrics_listen, BrokerMetrics(context).collect, unready)
-
-
-def _access_control(settings: BrokerSettings, tables: Tables) -> AccessControl:
-    """The accounts; the import is late because few brokers have any."""
-    from mqserver.broker.acl.control import access_control
-
-    return access_control(settings, tables)
 
 
 def _now_ms() -> int:

@@ -9,7 +9,8 @@ from zlib import crc32
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.topics import RegisterBrokerBody, TopicConfigSerializeWrapper
 from mqclient.wire.codes import RequestCode
-from mqclient.wire.frame import Frame
+from mqclient.wire.frame import Frame, request_frame
+from mqclient.wire.headers.base import Header
 from mqclient.wire.headers.namesrv import BrokerIdentityRequestHeader, RegisterBrokerRequestHeader
 from mqserver import registration_secret
 from mqserver.broker.state.topics import READ_WRITE
@@ -50,31 +51,32 @@ class Requests:
             compressed=settings.compressed_register,
             body_crc32=crc32(body) & 0x7FFFFFFF,
         )
-        return self._signed(RequestCode.REGISTER_BROKER, header.to_fields(), body)
+        return self._signed(RequestCode.REGISTER_BROKER, header, body)
 
     def unregister(self) -> Frame:
         """UNREGISTER_BROKER (104)."""
-        return self._signed(RequestCode.UNREGISTER_BROKER, self._identity_fields(), b"")
+        return self._signed(RequestCode.UNREGISTER_BROKER, self._identity_header())
 
     def ask_version(self, version: DataVersion) -> Frame:
         """QUERY_DATA_VERSION (322)."""
-        fields = self._identity_fields()
-        return self._signed(RequestCode.QUERY_DATA_VERSION, fields, version.to_json())
+        header = self._identity_header()
+        return self._signed(RequestCode.QUERY_DATA_VERSION, header, version.to_json())
 
-    def _identity_fields(self) -> dict[str, str]:
+    def _identity_header(self) -> BrokerIdentityRequestHeader:
         me = self._identity
         return BrokerIdentityRequestHeader(
             broker_name=me.broker_name,
             broker_addr=me.address,
             cluster_name=me.cluster,
             broker_id=me.broker_id,
-        ).to_fields()
+        )
 
-    def _signed(self, code: int, fields: dict[str, str], body: bytes) -> Frame:
+    def _signed(self, code: int, header: Header, body: bytes = b"") -> Frame:
+        frame = request_frame(code, header, body)
         secret = self._settings().registration_secret
         if secret:
-            fields |= registration_secret.sign(secret, int(code), fields, body)
-        return Frame(int(code), fields, body)
+            frame.fields |= registration_secret.sign(secret, frame.code, frame.fields, body)
+        return frame
 
 
 def _permitted(

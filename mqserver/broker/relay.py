@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import BoundedSemaphore, Lock
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import BoundedSemaphore
 
 from mqclient.wire.codes import FrameFlag, ResponseCode
+from mqclient.wire.frame import Frame, decode, encode
 from mqserver.replies import LATER, Refused, Reply, Request, Response
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
-    from mqclient.wire.frame import Frame
 
 Send = Callable[[int, bytes], bool]
 Call = Callable[[int, bytes, float], bytes]
@@ -33,24 +30,15 @@ class Relay:
         self._send = send
         self._call = call
         self._places = BoundedSemaphore(WAITING_MAX)
-        self._lock = Lock()
-        self._threads: ThreadPoolExecutor | None = None
-        self._closed = False
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="relay")
 
-    def tell(self, connection: int, code: int, fields: dict[str, str], body: bytes = b"") -> bool:
-        """A one-way request; False if the client is gone."""
-        from mqclient.wire.frame import Frame, encode  # with json, not before the port is open
+    def tell(self, connection: int, request: Frame) -> bool:
+        """Send a request that wants no reply; False if the client is gone."""
+        return self._send(connection, encode(replace(request, flag=int(FrameFlag.ONEWAY))))
 
-        frame = Frame(code, fields, body, flag=int(FrameFlag.ONEWAY))
-        return self._send(connection, encode(frame))
-
-    def ask(
-        self, connection: int, code: int, fields: dict[str, str], body: bytes, timeout: float
-    ) -> Frame:
-        """A request and its reply; ConnectionError or TimeoutError without one."""
-        from mqclient.wire.frame import Frame, decode, encode
-
-        return decode(self._call(connection, encode(Frame(code, fields, body)), timeout))
+    def ask(self, connection: int, request: Frame, timeout: float) -> Frame:
+        """Send a request and return its reply; ConnectionError or TimeoutError without one."""
+        return decode(self._call(connection, encode(request), timeout))
 
     def later(self, request: Request, answer: Callable[[], Response]) -> Reply:
         """Answer on a thread that may wait for clients: no hand-off thread does."""
@@ -58,22 +46,11 @@ class Relay:
             remark = f"[OVERLOAD]{WAITING_MAX} requests wait for answers of clients"
             return Response(ResponseCode.SYSTEM_BUSY, remark)
         try:
-            self._pool().submit(self._answer, request, answer)
+            self._threads.submit(self._answer, request, answer)
         except BaseException:
             self._places.release()
             raise
         return LATER
-
-    def _pool(self) -> ThreadPoolExecutor:
-        """The threads, made for the first who needs them: few brokers do, and none to start."""
-        with self._lock:
-            if self._threads is None:
-                from concurrent.futures import ThreadPoolExecutor
-
-                self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="relay")
-                if self._closed:
-                    self._threads.shutdown()
-            return self._threads
 
     def _answer(self, request: Request, answer: Callable[[], Response]) -> None:
         try:
@@ -88,7 +65,4 @@ class Relay:
 
     def close(self) -> None:
         """Take no more; what waits is not waited for."""
-        with self._lock:
-            self._closed = True
-            if self._threads is not None:
-                self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)

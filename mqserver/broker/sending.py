@@ -9,7 +9,7 @@ from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.send import SendMessageRequestHeader
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import FAQ, no_group, sending_forbidden
-from mqserver.broker.state.topics import FILE, WRITE, Template, shown
+from mqserver.broker.state.topics import FILE, WRITE, NewTopic, shown
 from mqserver.replies import Refused, Request
 from mqstore import PutResult, ReceivedMessage, names, offset_msg_id
 
@@ -52,31 +52,33 @@ def check_queue(request: Request, header: SendMessageRequestHeader, config: Topi
         raise Refused(ResponseCode.SYSTEM_ERROR, f"{remark} Producer: {request.remote}")
 
 
-def created(broker: BrokerContext, header: SendMessageRequestHeader, by: str) -> TopicConfig:
+def create_topic(broker: BrokerContext, header: SendMessageRequestHeader, by: str) -> TopicConfig:
     """The unknown topic of a send, created, announced and saved; Refused if it may not be.
 
     by: the sender, "ip:port".
     """
-    config = made(broker, header, by)
+    config = create_topic_unsaved(broker, header, by)
     broker.topics.announce()
     broker.saver.save_now(FILE)
     return config
 
 
-def made(broker: BrokerContext, header: SendMessageRequestHeader, by: str) -> TopicConfig:
-    """As `created`, but neither announced nor saved yet.
+def create_topic_unsaved(
+    broker: BrokerContext, header: SendMessageRequestHeader, by: str
+) -> TopicConfig:
+    """As `create_topic`, but neither announced nor saved yet.
 
     It has to be saved before the first message is acknowledged: without its topic nobody would
     find it after a crash.
     """
-    template = Template(header.default_topic, header.default_topic_queue_nums, header.unit_mode)
+    wanted = NewTopic(header.default_topic, header.default_topic_queue_nums, header.unit_mode)
     auto = broker.settings.auto_create_topic_enable
     is_retry = header.topic.startswith(names.RETRY_PREFIX)
     if is_retry:
         group = header.topic.removeprefix(names.RETRY_PREFIX)
         if broker.groups.find(group, by) is None:
             raise no_group(group)
-    config = broker.topics.create_for_send(header.topic, template, auto, by)
+    config = broker.topics.create_for_send(header.topic, wanted, auto, by)
     if config is None and is_retry:
         config, _ = broker.topics.ensured(header.topic, 1, by=by)
     if config is None:

@@ -1,84 +1,100 @@
 """Request code to processor and family: everything the broker answers in Python.
 
-A code that is not here gets code 3, as does a pull at the VIP port. A processor's module is
-imported with its first request, or by `load_all`: the port should be open before that.
+A code that is not here gets code 3, as does a pull at the VIP port.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
-from importlib import import_module
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from mqclient.wire.codes import RequestCode as Code
 from mqclient.wire.codes import ResponseCode
 from mqserver.bad_input import refusing_bad_input
 from mqserver.broker.context import BrokerContext
+from mqserver.broker.processors import (
+    acl,
+    broker,
+    cleaning,
+    client,
+    group,
+    lock,
+    message,
+    offset,
+    pull,
+    query,
+    relayed,
+    reply,
+    reset,
+    send_back,
+    topic,
+    transaction,
+)
 from mqserver.config.settings import BrokerSettings
 from mqserver.replies import Family, Processor, Reply, Request, Response
 
-Handler = Callable[[BrokerContext, Request], Reply]
+BrokerProcessor = Callable[[BrokerContext, Request], Reply]
 
-PROCESSORS: dict[int, tuple[str, str]] = {
-    Code.SEND_MESSAGE: ("send", "message.send"),
-    Code.SEND_MESSAGE_V2: ("send", "message.send"),
-    Code.SEND_BATCH_MESSAGE: ("send", "message.send"),
-    Code.CONSUMER_SEND_MSG_BACK: ("send", "send_back.send_back"),
-    Code.SEND_REPLY_MESSAGE: ("reply", "reply.reply"),
-    Code.SEND_REPLY_MESSAGE_V2: ("reply", "reply.reply"),
-    Code.END_TRANSACTION: ("endTransaction", "transaction.end_transaction"),
-    Code.PULL_MESSAGE: ("pull", "pull.pull"),
-    Code.QUERY_MESSAGE: ("query", "query.query_message"),
-    Code.VIEW_MESSAGE_BY_ID: ("query", "query.view_message"),
-    Code.HEART_BEAT: ("heartbeat", "client.heartbeat"),
-    Code.UNREGISTER_CLIENT: ("client", "client.unregister"),
-    Code.CHECK_CLIENT_CONFIG: ("client", "client.check_client"),
-    Code.GET_CONSUMER_LIST_BY_GROUP: ("consumer", "client.consumer_list"),
-    Code.QUERY_CONSUMER_OFFSET: ("consumer", "offset.query_offset"),
-    Code.UPDATE_CONSUMER_OFFSET: ("consumer", "offset.update_offset"),
-    Code.SEARCH_OFFSET_BY_TIMESTAMP: ("admin", "offset.search_offset"),
-    Code.GET_MAX_OFFSET: ("admin", "offset.max_offset"),
-    Code.GET_MIN_OFFSET: ("admin", "offset.min_offset"),
-    Code.GET_EARLIEST_MSG_STORETIME: ("admin", "offset.earliest_time"),
-    Code.GET_ALL_CONSUMER_OFFSET: ("admin", "offset.all_offsets"),
-    Code.GET_ALL_DELAY_OFFSET: ("admin", "offset.all_delay_offsets"),
-    Code.QUERY_CONSUME_TIME_SPAN: ("admin", "offset.consume_time_span"),
-    Code.INVOKE_BROKER_TO_RESET_OFFSET: ("admin", "reset.reset_offset"),
-    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: ("admin", "reset.consumer_status"),
-    Code.QUERY_CORRECTION_OFFSET: ("admin", "reset.correction_offset"),
-    Code.CLONE_GROUP_OFFSET: ("admin", "reset.clone_offset"),
-    Code.QUERY_CONSUME_QUEUE: ("admin", "query.consume_queue"),
-    Code.LOCK_BATCH_MQ: ("consumer", "lock.lock"),
-    Code.UNLOCK_BATCH_MQ: ("consumer", "lock.unlock"),
-    Code.UPDATE_AND_CREATE_TOPIC: ("admin", "topic.create_topic"),
-    Code.GET_ALL_TOPIC_CONFIG: ("admin", "topic.all_topics"),
-    Code.GET_TOPIC_STATS_INFO: ("admin", "topic.topic_stats"),
-    Code.DELETE_TOPIC_IN_BROKER: ("admin", "topic.delete_topic"),
-    Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: ("admin", "topic.system_topics"),
-    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: ("admin", "group.create_group"),
-    Code.GET_CONSUMER_CONNECTION_LIST: ("admin", "group.consumer_connections"),
-    Code.GET_CONSUME_STATS: ("admin", "group.consume_stats"),
-    Code.QUERY_TOPIC_CONSUME_BY_WHO: ("admin", "group.groups_of_topic"),
-    Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: ("admin", "group.all_groups"),
-    Code.DELETE_SUBSCRIPTIONGROUP: ("admin", "group.delete_group"),
-    Code.GET_PRODUCER_CONNECTION_LIST: ("admin", "group.producer_connections"),
-    Code.GET_ALL_PRODUCER_INFO: ("admin", "group.all_producers"),
-    Code.GET_BROKER_CONSUME_STATS: ("admin", "group.all_consume_stats"),
-    Code.GET_CONSUMER_RUNNING_INFO: ("admin", "relayed.running_info"),
-    Code.CONSUME_MESSAGE_DIRECTLY: ("admin", "relayed.consume_directly"),
-    Code.RESUME_CHECK_HALF_MESSAGE: ("admin", "transaction.resume_check"),
-    Code.UPDATE_BROKER_CONFIG: ("admin", "broker.update_config"),
-    Code.GET_BROKER_CONFIG: ("admin", "broker.get_config"),
-    Code.GET_BROKER_RUNTIME_INFO: ("admin", "broker.runtime_info"),
-    Code.VIEW_BROKER_STATS_DATA: ("admin", "broker.view_stats"),
-    Code.UPDATE_AND_CREATE_ACL_CONFIG: ("admin", "acl.update_account"),
-    Code.DELETE_ACL_CONFIG: ("admin", "acl.delete_account"),
-    Code.GET_BROKER_CLUSTER_ACL_INFO: ("admin", "acl.versions"),
-    Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: ("admin", "acl.update_white"),
-    Code.GET_BROKER_CLUSTER_ACL_CONFIG: ("admin", "acl.config"),
-    Code.CLEAN_EXPIRED_CONSUMEQUEUE: ("admin", "cleaning.clean_expired_queues"),
-    Code.CLEAN_UNUSED_TOPIC: ("admin", "cleaning.clean_unused_topics"),
-    Code.DELETE_EXPIRED_COMMITLOG: ("admin", "cleaning.delete_expired_files"),
+PROCESSORS: Mapping[int, tuple[str, BrokerProcessor]] = {
+    Code.SEND_MESSAGE: ("send", message.send),
+    Code.SEND_MESSAGE_V2: ("send", message.send),
+    Code.SEND_BATCH_MESSAGE: ("send", message.send),
+    Code.CONSUMER_SEND_MSG_BACK: ("send", send_back.send_back),
+    Code.SEND_REPLY_MESSAGE: ("reply", reply.reply),
+    Code.SEND_REPLY_MESSAGE_V2: ("reply", reply.reply),
+    Code.END_TRANSACTION: ("endTransaction", transaction.end_transaction),
+    Code.PULL_MESSAGE: ("pull", pull.pull),
+    Code.QUERY_MESSAGE: ("query", query.query_message),
+    Code.VIEW_MESSAGE_BY_ID: ("query", query.view_message),
+    Code.HEART_BEAT: ("heartbeat", client.heartbeat),
+    Code.UNREGISTER_CLIENT: ("client", client.unregister),
+    Code.CHECK_CLIENT_CONFIG: ("client", client.check_client),
+    Code.GET_CONSUMER_LIST_BY_GROUP: ("consumer", client.consumer_list),
+    Code.QUERY_CONSUMER_OFFSET: ("consumer", offset.query_offset),
+    Code.UPDATE_CONSUMER_OFFSET: ("consumer", offset.update_offset),
+    Code.SEARCH_OFFSET_BY_TIMESTAMP: ("admin", offset.search_offset),
+    Code.GET_MAX_OFFSET: ("admin", offset.max_offset),
+    Code.GET_MIN_OFFSET: ("admin", offset.min_offset),
+    Code.GET_EARLIEST_MSG_STORETIME: ("admin", offset.earliest_time),
+    Code.GET_ALL_CONSUMER_OFFSET: ("admin", offset.all_offsets),
+    Code.GET_ALL_DELAY_OFFSET: ("admin", offset.all_delay_offsets),
+    Code.QUERY_CONSUME_TIME_SPAN: ("admin", offset.consume_time_span),
+    Code.INVOKE_BROKER_TO_RESET_OFFSET: ("admin", reset.reset_offset),
+    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: ("admin", reset.consumer_status),
+    Code.QUERY_CORRECTION_OFFSET: ("admin", reset.correction_offset),
+    Code.CLONE_GROUP_OFFSET: ("admin", reset.clone_offset),
+    Code.QUERY_CONSUME_QUEUE: ("admin", query.consume_queue),
+    Code.LOCK_BATCH_MQ: ("consumer", lock.lock),
+    Code.UNLOCK_BATCH_MQ: ("consumer", lock.unlock),
+    Code.UPDATE_AND_CREATE_TOPIC: ("admin", topic.create_topic),
+    Code.GET_ALL_TOPIC_CONFIG: ("admin", topic.all_topics),
+    Code.GET_TOPIC_STATS_INFO: ("admin", topic.topic_stats),
+    Code.DELETE_TOPIC_IN_BROKER: ("admin", topic.delete_topic),
+    Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: ("admin", topic.system_topics),
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: ("admin", group.create_group),
+    Code.GET_CONSUMER_CONNECTION_LIST: ("admin", group.consumer_connections),
+    Code.GET_CONSUME_STATS: ("admin", group.consume_stats),
+    Code.QUERY_TOPIC_CONSUME_BY_WHO: ("admin", group.groups_of_topic),
+    Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: ("admin", group.all_groups),
+    Code.DELETE_SUBSCRIPTIONGROUP: ("admin", group.delete_group),
+    Code.GET_PRODUCER_CONNECTION_LIST: ("admin", group.producer_connections),
+    Code.GET_ALL_PRODUCER_INFO: ("admin", group.all_producers),
+    Code.GET_BROKER_CONSUME_STATS: ("admin", group.all_consume_stats),
+    Code.GET_CONSUMER_RUNNING_INFO: ("admin", relayed.running_info),
+    Code.CONSUME_MESSAGE_DIRECTLY: ("admin", relayed.consume_directly),
+    Code.RESUME_CHECK_HALF_MESSAGE: ("admin", transaction.resume_check),
+    Code.UPDATE_BROKER_CONFIG: ("admin", broker.update_config),
+    Code.GET_BROKER_CONFIG: ("admin", broker.get_config),
+    Code.GET_BROKER_RUNTIME_INFO: ("admin", broker.runtime_info),
+    Code.VIEW_BROKER_STATS_DATA: ("admin", broker.view_stats),
+    Code.UPDATE_AND_CREATE_ACL_CONFIG: ("admin", acl.update_account),
+    Code.DELETE_ACL_CONFIG: ("admin", acl.delete_account),
+    Code.GET_BROKER_CLUSTER_ACL_INFO: ("admin", acl.versions),
+    Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: ("admin", acl.update_white),
+    Code.GET_BROKER_CLUSTER_ACL_CONFIG: ("admin", acl.config),
+    Code.CLEAN_EXPIRED_CONSUMEQUEUE: ("admin", cleaning.clean_expired_queues),
+    Code.CLEAN_UNUSED_TOPIC: ("admin", cleaning.clean_unused_topics),
+    Code.DELETE_EXPIRED_COMMITLOG: ("admin", cleaning.delete_expired_files),
 }
 
 CODE_FAMILIES = {int(code): family for code, (family, _) in PROCESSORS.items()}
@@ -89,28 +105,16 @@ _LONG_WAITING_MAX = 100_000
 
 def processors_of(broker: BrokerContext) -> dict[int, Processor]:
     """The processors of one broker."""
-    return {int(code): partial(_served, broker) for code in PROCESSORS}
+    processors = {
+        int(code): partial(refusing_bad_input(processor), broker)
+        for code, (_, processor) in PROCESSORS.items()
+    }
+    pull = int(Code.PULL_MESSAGE)
+    return {**processors, pull: partial(_main_port_only, processors[pull])}
 
 
-def _served(broker: BrokerContext, request: Request) -> Reply:
-    if request.fast_port and request.code == Code.PULL_MESSAGE:
-        return not_supported(request)
-    return _handler(request.code)(broker, request)
-
-
-@cache
-def _handler(code: int) -> Handler:
-    """The function that answers a code, of the module that PROCESSORS names."""
-    module, _, function = PROCESSORS[code][1].partition(".")
-    home = import_module(f"mqserver.broker.processors.{module}")
-    handler: Handler = getattr(home, function)
-    return refusing_bad_input(handler)
-
-
-def load_all() -> None:
-    """Import every processor, so that no first request waits for it."""
-    for code in PROCESSORS:
-        _handler(int(code))
+def _main_port_only(processor: Processor, request: Request) -> Reply:
+    return not_supported(request) if request.fast_port else processor(request)
 
 
 def not_supported(request: Request) -> Reply:

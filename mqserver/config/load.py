@@ -4,60 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 
-from mqserver.config.table import Table, Value, shown_of
+from mqserver.config.loaded import DEFAULT, AnyPath, Loaded, SettingsError
+from mqserver.config.overrides import apply_overrides
+from mqserver.config.table import Table
 from mqstore.java_properties import parse
-
-DEFAULT = "default"
-AnyPath = str | os.PathLike[str]
-"""Strings at the start of a server: importing pathlib takes a twentieth of it."""
-
-
-class SettingsError(ValueError):
-    """A setting that cannot be used; the text says where, which, and what is allowed."""
-
-
-@dataclass(slots=True)
-class Loaded:
-    """The value of every setting, and where it came from.
-
-    warnings: what the operator should know but need not stop for.
-    """
-
-    table: Table
-    values: dict[str, Value] = field(default_factory=dict)
-    origins: dict[str, str] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-
-    def is_set(self, key: str) -> bool:
-        """Somebody chose the value; it is not the default."""
-        return self.origins[key] != DEFAULT
-
-    def lines(self, important_only: bool = False) -> list[str]:
-        """`key=value` and its origin, for `-p` and `-m`."""
-        return [
-            f"{key}={shown_of(setting, self.values[key])}  # {self.origins[key]}"
-            for key, setting in self.table.items()
-            if setting.important or not important_only
-        ]
-
-    def apply(self, key: str, text: str, origin: str) -> None:
-        """Take one value; a bad one raises SettingsError, an unknown key only warns."""
-        if key not in self.table:
-            nearest = self.table.nearest(key)
-            hint = f"; did you mean {nearest}?" if nearest else ""
-            self.warnings.append(f"{origin}: unknown key {key}, ignored{hint}")
-            return
-        setting = self.table[key]
-        try:
-            value = setting.read(text)
-        except ValueError as error:
-            raise SettingsError(f"{origin}: {key}={text}: must be {error}") from None
-        if setting.inert and value != setting.default:
-            self.warnings.append(f"{origin}: {key} has no effect here: {setting.inert}")
-        self.values[setting.key] = value
-        self.origins[setting.key] = origin
 
 
 def load(
@@ -84,8 +35,6 @@ def load(
     flags = list(flags)
     _apply_tls_file(_with_flags(loaded, flags), loaded)
     if override is not None:
-        from mqserver.config.overrides import apply_overrides  # it needs this module
-
         apply_overrides(loaded, override(_with_flags(loaded, flags)))
     for key, text, origin in flags:
         loaded.apply(key, text, origin)

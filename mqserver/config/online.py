@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from mqclient.wire.bodies.common import DataVersion
-from mqserver.config.load import AnyPath, Loaded, SettingsError
+from mqserver.config.loaded import AnyPath, Loaded, SettingsError
+from mqserver.config.overrides import Overrides
 from mqserver.config.table import Setting, shown_of
 from mqserver.replies import Refused
 from mqstore.java_properties import parse, render
@@ -97,8 +98,6 @@ class OnlineSettings:
         )
         for key, text in accepted.items():
             ahead.apply(key, text, str(self._path))
-        from mqserver.config.overrides import Overrides  # a start needs none
-
         try:
             self._check_all(ahead)
             Overrides(self._path).save(accepted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mqserver.config.load import AnyPath, Loaded, SettingsError
+from mqserver.config.loaded import AnyPath, Loaded, SettingsError
 from mqstore import StoreError
 from mqstore.files import StateFile
 from mqstore.java_properties import Entry, parse, render
@@ -40,7 +40,7 @@ def apply_overrides(loaded: Loaded, path: AnyPath) -> None:
     """
     path = os.fspath(path)
     if not os.path.lexists(path) and not os.path.lexists(path + ".bak"):
-        return  # the usual start needs no compiled core yet
+        return
     for entry in Overrides(path).entries():
         try:
             loaded.apply(entry.key, entry.value, f"{path}:{entry.line}")

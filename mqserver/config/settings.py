@@ -5,19 +5,18 @@ A field is named after its key, in snake_case: `brokerIP1` is `broker_ip1`, `sto
 """
 
 import os
+import socket
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Any, TypeVar
 
 from mqserver.config.broker_table import BrokerSettings
-from mqserver.config.load import Loaded, SettingsError
+from mqserver.config.loaded import Loaded, SettingsError
 from mqserver.config.namesrv_table import NamesrvSettings
 from mqserver.config.table import Group, shown_of
 from mqserver.config.tls_table import FILES, ClientTlsSettings, ServerTlsSettings, missing_file
 from mqstore import Settings
-
-if TYPE_CHECKING:
-    from ipaddress import IPv4Network, IPv6Network
 
 __all__ = [
     "BrokerSettings",
@@ -91,12 +90,10 @@ def changed_online(store: Settings, loaded: Loaded) -> Settings:
     return replace(store, **chosen)
 
 
-def networks(text: str) -> "list[IPv4Network | IPv6Network]":
+def networks(text: str) -> list[IPv4Network | IPv6Network]:
     """The networks of a list of CIDRs or addresses; ValueError names a bad one."""
     if not text:
         return []
-    from ipaddress import ip_network  # most servers name none
-
     return [
         ip_network(part.strip(), strict=False)
         for part in text.replace(";", ",").split(",")
@@ -115,8 +112,6 @@ def _commit_log_path(loaded: Loaded) -> str | None:
 
 
 def _host_name() -> str:
-    import socket  # most brokers are named
-
     return socket.gethostname()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -161,7 +162,5 @@ class Table(Mapping[str, Setting]):
     def nearest(self, key: str) -> str | None:
         """The known key that looks most like an unknown one."""
         lower = {known.lower(): known for known in self._rows}
-        import difflib  # only for mistakes
-
-        close = difflib.get_close_matches(key.lower(), lower, n=1, cutoff=0.75)
+        close = get_close_matches(key.lower(), lower, n=1, cutoff=0.75)
         return lower[close[0]] if close else None

@@ -10,6 +10,7 @@ A route is put together of pieces that are kept: a hundred brokers have few shap
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -92,8 +93,6 @@ def cluster_body(info: ClusterInfo) -> bytes:
 def _written(plain: Any, style: str) -> str:
     if style == LEGACY:
         return fastjson.dumps(_bare_keys(plain))
-    import json  # not before the port is open
-
     text = json.dumps(plain, separators=(",", ":"), sort_keys=True)
     return _ESCAPE.sub(lambda match: "\\u" + match.group()[2:].upper(), text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from mqserver.config.load import AnyPath, SettingsError
+from mqserver.config.loaded import AnyPath, SettingsError
 from mqstore import StoreError, fastjson
 from mqstore.files import StateFile
 

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from zlib import crc32
 
 from mqclient.wire.bodies.common import DataVersion, KVTable, TopicList
 from mqclient.wire.bodies.registration import Registered, Row, read
@@ -103,8 +104,6 @@ def _shown(text: str | None) -> str:
 
 
 def _crc32(body: bytes) -> int:
-    from zlib import crc32  # not before the port is open
-
     return crc32(body) & 0x7FFFFFFF
 
 

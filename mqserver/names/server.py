@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mqserver import file_modes, registration_secret, warm_up
-from mqserver.config.load import Loaded
+from mqserver import file_modes
+from mqserver.config.loaded import Loaded
 from mqserver.config.online import OnlineSettings
-from mqserver.config.places import namesrv_override
+from mqserver.config.paths import namesrv_override
 from mqserver.config.settings import NamesrvSettings, namesrv_settings
 from mqserver.descriptors import connections_max
 from mqserver.guard import Guard, guarded
@@ -134,8 +134,7 @@ class NameServer:
             raise
         self._tables.attach(self._listener)
         self._scanner.start()
-        signing = registration_secret.modules(self.settings.registration_secret)
-        warm_up.accept_when_imported((*warm_up.NAMESRV, *signing), self._listener.accept)
+        self._listener.accept()
 
     def stop(self) -> None:
         """Stop listening and join all threads."""
@@ -195,7 +194,7 @@ def _health(names: Names, listener: Listener, services: Services) -> Health:
 
 
 def _product(settings: NamesrvSettings) -> ProductEnvironment:
-    """What a test cluster asks. The import is late: it brings a whole client."""
+    """What a test cluster asks."""
     from mqserver.names.product import ProductEnvironment
 
     return ProductEnvironment(

@@ -12,10 +12,11 @@ import yaml
 
 from mqclient.wire.frame import Frame
 from mqserver.broker.acl.control import AccessControl, check_files
-from mqserver.broker.acl.files import Places
+from mqserver.broker.acl.files import AclPaths
 from mqserver.broker.broker import Broker
 from mqserver.config.broker_table import BROKER
-from mqserver.config.load import SettingsError, load, pairs
+from mqserver.config.load import load, pairs
+from mqserver.config.loaded import SettingsError
 from mqserver.pair import Pair
 from mqserver.plane import Tables
 from mqserver.probe import Probe
@@ -153,7 +154,7 @@ def test_the_watch_finds_a_change_by_itself(tmp_path: Path) -> None:
             if "thirdaccount" in rows[""][0]:
                 seen.set()
 
-    acl = AccessControl(Places(home, "conf/plain_acl.yml"), Watched(), lambda: 1, watch_s=0.01)
+    acl = AccessControl(AclPaths(home, "conf/plain_acl.yml"), Watched(), lambda: 1, watch_s=0.01)
     acl.load()
     acl.start(lambda: (0, None))
     (home / "conf" / "acl").mkdir()

@@ -10,7 +10,7 @@ import yaml
 
 from mqserver.broker.acl.accounts import DENY, PUB, SUB, Account, bits, check_permissions
 from mqserver.broker.acl.errors import AclError
-from mqserver.broker.acl.files import FILE_BYTES_MAX, Places, Version, read, write
+from mqserver.broker.acl.files import FILE_BYTES_MAX, AclPaths, Version, read, write
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "wire" / "acl-plain_acl-after.yml"
 """What RocketMQ 4.9.7 made of a file after its admin commands."""
@@ -151,18 +151,18 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
 
 
 def test_which_files_there_are(tmp_path: Path) -> None:
-    places = Places(tmp_path, "conf/plain_acl.yml")
-    places.ensure()
+    paths = AclPaths(tmp_path, "conf/plain_acl.yml")
+    paths.ensure()
     folder = tmp_path / "conf" / "acl"
     (folder / "deep" / "deeper").mkdir(parents=True)
     for name in ("b.yml", "a.yaml", "deep/deeper/c.yml", "tools.yml", "notes.txt"):
         at(folder / name, "")
     (folder / "d.yml").mkdir()
-    names = [str(path.relative_to(folder.parent)) for path in places.paths()]
+    names = [str(path.relative_to(folder.parent)) for path in paths.paths()]
     assert names == ["acl/a.yaml", "acl/b.yml", "acl/deep/deeper/c.yml", "plain_acl.yml"]
-    assert places.owns(folder / ".." / "plain_acl.yml")
+    assert paths.owns(folder / ".." / "plain_acl.yml")
     for other in (folder / "tools.yml", Path("/etc/passwd"), folder / "new.yml", Path("a\0b")):
-        assert not places.owns(other)
+        assert not paths.owns(other)
 
 
 def test_secrets_are_not_shown() -> None:

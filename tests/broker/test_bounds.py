@@ -21,7 +21,7 @@ from mqserver.broker.state.filters import BloomShape, Filters
 from mqserver.broker.state.groups import Groups
 from mqserver.broker.state.members import Member
 from mqserver.broker.state.producers import Producers
-from mqserver.broker.state.topics import Template, Topics, built_in
+from mqserver.broker.state.topics import NewTopic, Topics, built_in
 from mqserver.broker.stats.items import Items
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
@@ -30,7 +30,7 @@ from mqserver.plane import Tables
 from mqserver.refusals import LOG_PAUSE_SECONDS
 from mqserver.replies import Refused
 
-TEMPLATE = Template("TBW102", 4, unit=False)
+TEMPLATE = NewTopic("TBW102", 4, unit=False)
 MEMBER = Member("c@1", 1, "127.0.0.1:5", 0, 401, 0.0)
 
 

@@ -9,7 +9,8 @@ import pytest
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import Frame
 from mqserver.config.broker_table import BROKER
-from mqserver.config.load import SettingsError, load, pairs
+from mqserver.config.load import load, pairs
+from mqserver.config.loaded import SettingsError
 from mqserver.config.settings import broker_settings, changed_online
 from mqserver.probe import Probe
 from mqserver.standalone import Standalone

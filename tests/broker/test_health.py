@@ -17,7 +17,8 @@ from mqclient.wire.frame import Frame
 from mqserver import health
 from mqserver.broker.broker import Broker
 from mqserver.config.broker_table import BROKER
-from mqserver.config.load import SettingsError, load, pairs
+from mqserver.config.load import load, pairs
+from mqserver.config.loaded import SettingsError
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.health import Health, address_of
 from mqserver.names.server import NameServer

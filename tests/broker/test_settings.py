@@ -9,7 +9,8 @@ import pytest
 
 from mqclient.wire.bodies.common import DataVersion
 from mqserver.config.broker_table import BROKER
-from mqserver.config.load import Loaded, SettingsError, load, pairs
+from mqserver.config.load import load, pairs
+from mqserver.config.loaded import Loaded, SettingsError
 from mqserver.config.log_table import LogSettings
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.config.online import OnlineSettings

@@ -17,7 +17,8 @@ from mqclient.mqadmin.main import main as mqadmin
 from mqclient.tls import read_tls
 from mqserver import Standalone
 from mqserver.config.broker_table import BROKER
-from mqserver.config.load import SettingsError, load, pairs
+from mqserver.config.load import load, pairs
+from mqserver.config.loaded import SettingsError
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.config.settings import broker_settings
 from mqserver.testing import free_port

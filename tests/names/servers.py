@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from mqserver.config.load import Loaded, load, pairs
+from mqserver.config.load import load, pairs
+from mqserver.config.loaded import Loaded
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.config.online import OnlineSettings
 from mqserver.config.settings import namesrv_settings

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mqserver.config.load import SettingsError
+from mqserver.config.loaded import SettingsError
 from mqserver.names.kv import KeyValues
 
 

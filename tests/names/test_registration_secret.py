@@ -13,7 +13,8 @@ import pytest
 
 from mqclient.wire.frame import Frame
 from mqserver.config.broker_table import BROKER
-from mqserver.config.load import Loaded, SettingsError, load, pairs
+from mqserver.config.load import load, pairs
+from mqserver.config.loaded import Loaded, SettingsError
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.config.settings import broker_settings, namesrv_settings
 from mqserver.names.server import NameServer

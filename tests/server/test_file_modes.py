@@ -13,8 +13,9 @@ import pytest
 from mqclient import Message, Producer
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import Frame
-from mqserver.broker.acl.files import Places, write
-from mqserver.config.load import SettingsError, load, pairs
+from mqserver.broker.acl.files import AclPaths, write
+from mqserver.config.load import load, pairs
+from mqserver.config.loaded import SettingsError
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.file_modes import use
 from mqserver.probe import Probe
@@ -166,7 +167,7 @@ def test_damaged_bytes_that_are_kept_are_as_private(tmp_path: Path) -> None:
 def test_access_files_are_secret(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        places = Places(tmp_path, "conf/plain_acl.yml")
+        places = AclPaths(tmp_path, "conf/plain_acl.yml")
         places.ensure()
         write(tmp_path / "conf/new.yml", {"accounts": []})
     finally:

@@ -1,4 +1,4 @@
-"""What requests need is imported before the first connection: later, descriptors may be gone."""
+"""What requests need is imported before the port opens: later, descriptors may be gone."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
-
 from mqclient.wire.frame import Frame
 from mqserver.broker.table import PROCESSORS
 from mqserver.probe import Probe
@@ -21,58 +19,49 @@ from scripts.server_process import ServerProcess
 ROOT = Path(__file__).parent.parent.parent
 SERVING = ("mqserver/*.py", "mqserver/broker/**/*.py", "mqserver/names/**/*.py",
            "mqserver/config/*.py", "mqclient/wire/**/*.py", "mqstore/*.py")  # fmt: skip
-COMMANDS = ("cli", "commands", "running", "quickstart", "standalone", "child", "pair", "probe",
-            "testing", "pytest_plugin", "mqstack", "page", "spark", "option_names",
-            "arrow", "__init__", "shortage")  # fmt: skip
-"""Files that serve no request: commands, and what is for tests and tools."""
-AT_START = {
-    "http.client": "address servers; a failed look is made again",
-    "yaml": "ACL, which reads its files before the port opens",
-    "prometheus_client": "metricsListen",
-    "mqserver.health": "metricsListen",
-    "mqserver.broker.metrics": "metricsListen",
-    "mqserver.names.metrics": "metricsListen",
-    "mqserver.names.product": "productEnvName",
-    "mqserver.broker.acl.control": "aclEnable",
-    "logging.handlers": "the log file",
-    "pathlib": "the log file",
-    "resource": "the limit of connections",
-    "fcntl": "the machine's addresses",
-    "importlib": "--version",
+LATE = {
+    "mqserver.cli: mqserver.commands": "under a low ulimit -v, an import is what fails first",
+    "mqserver.commands: mqserver.names.command": "a command loads what it runs",
+    "mqserver.commands: mqserver.broker.command": "a command loads what it runs",
+    "mqserver.commands: mqserver.standalone_command": "a command loads what it runs",
+    "mqserver.commands: mqserver.quickstart": "a command loads what it runs",
+    "mqserver.broker.broker: mqserver.broker.acl.control": "YAML; few brokers have accounts",
+    "mqserver.broker.command: mqserver.broker.acl.control": "YAML; few brokers have accounts",
+    "mqserver.broker.broker: mqserver.health": "HTTP server; with the extra `metrics`",
+    "mqserver.broker.broker: mqserver.broker.metrics": "needs the extra `metrics`",
+    "mqserver.names.server: mqserver.health": "HTTP server; with the extra `metrics`",
+    "mqserver.names.server: mqserver.names.metrics": "needs the extra `metrics`",
+    "mqserver.health: prometheus_client": "the extra `metrics`",
+    "mqserver.names.server: mqserver.names.product": "the whole client; for test clusters",
+    "mqserver.pytest_plugin: mqserver.standalone": "pytest loads the plugin for every project",
+    "mqserver: mqserver.standalone": "importing the package is cheap",
+    "mqserver: mqstore.version": "importing the package is cheap",
+    "mqstore: mqstore.version": "importing the package is cheap",
+    "mqstore.version: importlib": "only `--version` reads metadata",
+    "mqstore.shortage: ctypes": "only under a limit on address space",
 }
-"""Modules of features that import them when they start, before there is a connection."""
+"""Imports inside functions: module, what it imports, and why not at the top."""
 SECRET = "correct horse battery staple"
-SHOWN = "modules: "
-PROGRAM = f"""
-import sys
-from mqserver import warm_up
-real = warm_up.accept_when_imported
-def shown(modules, accept, load=None):
-    def told():
-        print({SHOWN!r} + " ".join(sys.modules), flush=True)
-        accept()
-    real(modules, told, load)
-warm_up.accept_when_imported = shown
-from mqserver.cli import main
-main()
-"""
 
 
-def late_imports(paths: Iterator[Path]) -> dict[str, str]:
-    """Modules that functions import, and where."""
-    found: dict[str, str] = {}
-    for path in paths:
-        if path.stem in COMMANDS:
-            continue
+def late_imports() -> Iterator[str]:
+    """Every import inside a function of what serves requests."""
+    for path in sorted(path for pattern in SERVING for path in ROOT.glob(pattern)):
+        home = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         for function in ast.walk(ast.parse(path.read_text())):
             if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 continue
             for node in ast.walk(function):
-                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-                if isinstance(node, ast.ImportFrom) and node.module:
-                    names = [node.module]
-                found.update(dict.fromkeys(names, f"{path.name}:{getattr(node, 'lineno', 0)}"))
-    return found
+                if isinstance(node, ast.Import):
+                    yield from (f"{home}: {alias.name}" for alias in node.names)
+                elif isinstance(node, ast.ImportFrom):
+                    yield f"{home}: {node.module}"
+
+
+def test_imports_stand_at_the_top() -> None:
+    late = set(late_imports())
+    assert not late - LATE.keys(), "import at the top, or say in LATE why not"
+    assert not LATE.keys() - late, "these are gone: take them out of LATE"
 
 
 def words_of(server: str, port: int, directory: Path) -> list[str]:
@@ -83,25 +72,6 @@ def words_of(server: str, port: int, directory: Path) -> list[str]:
         settings += ["fastPortEnable=false", f"storePathRootDir={directory}/store"]
         settings += ["mappedFileSizeCommitLog=1048576", "maxHashSlotNum=100", "maxIndexNum=400"]
     return [server, "start", *(word for one in settings for word in ("--set", one))]
-
-
-@pytest.mark.parametrize("server", ["broker", "namesrv"])
-def test_late_imports_are_done_before_the_first_connection(server: str, tmp_path: Path) -> None:
-    run = [sys.executable, "-c", PROGRAM, *words_of(server, free_port(), tmp_path)]
-    process = ServerProcess(run, cwd=ROOT)
-    try:
-        loaded = set(process.await_line(SHOWN).removeprefix(SHOWN).split())
-    finally:
-        process.stop()
-    kept_out = "names" if server == "broker" else "broker"
-    files = (path for pattern in SERVING for path in sorted(ROOT.glob(pattern)))
-    late = late_imports(path for path in files if f"mqserver/{kept_out}/" not in str(path))
-    assert len(late) > 10, "nothing was looked at"
-    needed = {name for name in late if name.partition(".")[0] not in AT_START} - set(AT_START)
-    if server == "namesrv":
-        needed -= {name for name in needed if name.startswith("mqserver.broker")}
-    missing = {name: late[name] for name in needed if name not in loaded}
-    assert not missing, "name them in mqserver/warm_up.py"
 
 
 def test_requests_without_a_free_descriptor_import_nothing(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mqserver.config.load import SettingsError
+from mqserver.config.loaded import SettingsError
 from mqserver.listener import Listener
 from mqserver.replies import Response
 from mqserver.tls import CertificateWatch

@@ -8,7 +8,7 @@ from mqclient.spark.cluster import DataLossError, Extent
 from mqclient.wire import Frame
 from mqclient.wire.codes import RequestCode, ResponseCode
 from mqstore.message import MessageQueue, decode_messages
-from tests.spark.scripted import QUEUE, Broker, open_cluster
+from tests.spark.scripted import QUEUE, RECORD, Broker, open_cluster, record
 
 
 def offsets(cluster, first, end):
@@ -43,6 +43,75 @@ def test_lost_offsets_are_an_error_unless_allowed():
     with cluster:
         assert offsets(cluster, 40, 150) == list(range(100, 150))
         assert offsets(cluster, 190, 300) == list(range(190, 200))
+
+
+class Damaging(Broker):
+    """Some of its records come with a flipped bit, each this number of times."""
+
+    def __init__(self, end, at, times=99, byte=100):
+        super().__init__(0, end)
+        self.left, self.byte = dict.fromkeys(at, times), byte
+
+    def pull(self, address, request):
+        reply = super().pull(address, request)
+        first = int(request.fields["queueOffset"])
+        body = bytearray(reply.body)
+        for offset in range(first, first + len(body) // len(RECORD)):
+            if self.left.get(offset, 0) > 0:
+                self.left[offset] -= 1
+                body[(offset - first) * len(RECORD) + self.byte] ^= 1
+        reply.body = bytes(body)
+        return reply
+
+
+class Skipping(Broker):
+    """As ours: it leaves damaged messages out itself."""
+
+    def __init__(self, end, at):
+        super().__init__(0, end)
+        self.at = at
+
+    def pull(self, address, request):
+        reply = super().pull(address, request)
+        first = int(request.fields["queueOffset"])
+        stop = int(reply.fields["nextBeginOffset"])
+        reply.body = b"".join(record(at) for at in range(first, stop) if at not in self.at)
+        reply.code = reply.code if reply.body else ResponseCode.PULL_RETRY_IMMEDIATELY
+        return reply
+
+
+@pytest.mark.parametrize(
+    "broker",
+    [
+        lambda: Damaging(100, {40, 41, 99}),
+        lambda: Damaging(100, {40, 41, 99}, byte=3),  # the size: what follows is not found
+        lambda: Skipping(100, {40, 41, 99}),
+    ],
+    ids=["body", "size", "left out by the broker"],
+)
+def test_damaged_messages_are_an_error_or_left_out_with_one_warning(broker, caplog):
+    cluster, _ = open_cluster(broker())
+    with cluster, pytest.raises(DataLossError, match=r"offset \d+ is damaged or lost"):
+        offsets(cluster, 0, 100)
+    cluster, _ = open_cluster(broker(), failOnDataLoss="false")
+    with cluster:
+        whole = [at for at in range(100) if at not in (40, 41, 99)]
+        assert offsets(cluster, 0, 100) == whole
+    (warning,) = caplog.messages
+    assert "3 messages were left out, first at offset" in warning
+
+
+def test_the_error_names_the_offset_of_the_damaged_message():
+    cluster, _ = open_cluster(Damaging(100, {41}))
+    with cluster, pytest.raises(DataLossError, match="offset 41 is damaged or lost"):
+        offsets(cluster, 0, 100)
+
+
+def test_what_is_whole_the_second_time_is_read(caplog):
+    cluster, _ = open_cluster(Damaging(100, {40, 41}, times=1))
+    with cluster:
+        assert offsets(cluster, 0, 100) == list(range(100))
+    assert not caplog.messages
 
 
 def test_a_reader_may_stop_early():

@@ -1,12 +1,18 @@
 """Spark reads store directories: of a Java broker, of ours, and of one that is damaged."""
 
+import shutil
 import threading
+from pathlib import Path
 
 import pytest
 
+pytest.importorskip("pyspark")
 import mqstore
 from mqstore.message import encode_properties
+from mqstore.spark import StoreDataSource, message_schema, wanted_schema
 from tests.format.golden import expected, extract
+
+FILE = 65_536
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +76,53 @@ def test_options_and_a_subset_of_columns(spark, golden):
 def test_bad_options_are_named(spark, golden, options, words):
     with pytest.raises(Exception, match=words):
         source(spark, **options).load(str(golden)).count()
+
+
+@pytest.fixture
+def damaged(golden, tmp_path):
+    """The golden store with a flipped bit in a body, and where that record starts."""
+    root = shutil.copytree(golden, tmp_path / "damaged")
+    victim = [m for m in mqstore.open(root).records() if len(m.stored_body) > 10][20]
+    path = root / "commitlog" / f"{victim.commit_log_offset // FILE * FILE:020}"
+    log = bytearray(path.read_bytes())
+    at = bytes(log).index(victim.stored_body, victim.commit_log_offset % FILE)
+    log[at + 5] ^= 1
+    path.write_bytes(log)
+    return str(root), victim.commit_log_offset
+
+
+def test_a_damaged_body_is_an_error_that_names_it(spark, damaged):
+    root, offset = damaged
+    with pytest.raises(Exception, match=f"unreadable at {offset}"):
+        source(spark).load(root).count()
+
+
+def test_a_damaged_body_is_left_out_with_a_warning(spark, golden, damaged, caplog):
+    root, offset = damaged
+    wanted = spark.read.format("rocketmq-store").load(str(golden)).count() - 1
+    frame = source(spark, failOnDataLoss="false").load(root)
+    rows = frame.select("commit_log_offset").collect()
+    assert len(rows) == wanted and offset not in [row.commit_log_offset for row in rows]
+    schema = wanted_schema(message_schema())
+    reader = StoreDataSource({"path": root, "failOnDataLoss": "false"}).reader(message_schema())
+    batches = [batch for piece in reader.partitions() for batch in reader.read(piece)]
+    assert sum(batch.num_rows for batch in batches) == wanted
+    assert batches[0].schema == schema
+    (warning,) = [text for text in caplog.messages if "left out" in text]
+    assert f"in 1 places were left out, first at offset {offset}" in warning
+
+
+def test_a_damaged_size_does_not_end_the_rest(spark, golden, damaged):
+    root, _ = damaged
+    last = list(mqstore.open(root).records())[-3]
+    path = Path(root) / "commitlog" / f"{last.commit_log_offset // FILE * FILE:020}"
+    log = bytearray(path.read_bytes())
+    log[last.commit_log_offset % FILE] ^= 1
+    path.write_bytes(log)
+    with pytest.raises(Exception, match="unreadable at"):
+        source(spark).load(root).count()
+    wanted = source(spark).load(str(golden)).count() - 2
+    assert source(spark, failOnDataLoss="false").load(root).count() == wanted
 
 
 def test_a_store_in_use_is_a_snapshot(spark, tmp_path):

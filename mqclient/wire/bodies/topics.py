@@ -1,6 +1,7 @@
 """Bodies about topics: configuration, registration at a NameServer, statistics."""
 
 import struct
+import zlib
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Self
@@ -115,8 +116,6 @@ class RegisterBrokerBody(Body):
             + _INT32.pack(len(topics))
             + b"".join(map(_with_length, [*topics, tail.encode()]))
         )
-        import zlib  # only compressed registrations, which are rare
-
         return zlib.compress(stream, 9)
 
     @classmethod

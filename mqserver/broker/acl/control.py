@@ -16,8 +16,8 @@ from typing import Any
 
 from mqserver.broker.acl.accounts import Account
 from mqserver.broker.acl.errors import AclError
-from mqserver.broker.acl.files import AclFile, Places, Version, parse, read, write
-from mqserver.config.load import SettingsError
+from mqserver.broker.acl.files import AclFile, AclPaths, Version, parse, read, write
+from mqserver.config.loaded import SettingsError
 from mqserver.config.settings import BrokerSettings
 from mqserver.guard import ACCOUNT_CODES
 from mqserver.plane import Tables
@@ -34,7 +34,7 @@ Denials = Callable[[], tuple[int, tuple[str, str] | None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class AccessFiles:
     """One reading of all files. accounts: by access key, the first of a key counts."""
 
     files: tuple[AclFile, ...] = ()
@@ -47,7 +47,7 @@ def access_control(settings: BrokerSettings, tables: Tables) -> AccessControl:
     Raises SettingsError for a missing home or a bad file, naming it.
     """
     made = AccessControl(
-        _places(settings),
+        _acl_paths(settings),
         tables,
         lambda: time.time_ns() // 1_000_000,
         white_skips_signature=settings.acl_white_list_skips_signature,
@@ -62,43 +62,43 @@ def access_control(settings: BrokerSettings, tables: Tables) -> AccessControl:
 def check_files(settings: BrokerSettings) -> None:
     """Read every access file and change nothing; SettingsError names a bad one."""
     try:
-        for path in _places(settings).paths():
+        for path in _acl_paths(settings).paths():
             read(path, 0)
     except AclError as error:
         raise SettingsError(str(error)) from error
 
 
-def _places(settings: BrokerSettings) -> Places:
+def _acl_paths(settings: BrokerSettings) -> AclPaths:
     if not settings.rocketmq_home:
         raise SettingsError(
             "aclEnable=true needs rocketmqHome (or ROCKETMQ_HOME in the environment): the "
             f"directory with {settings.acl_plain_file}"
         )
-    return Places(Path(settings.rocketmq_home).expanduser(), settings.acl_plain_file)
+    return AclPaths(Path(settings.rocketmq_home).expanduser(), settings.acl_plain_file)
 
 
 class AccessControl:
     """Accounts and white lists of one broker.
 
-    places: where the files are. tables: where the rules are published. white_skips_signature:
+    paths: where the files are. tables: where the rules are published. white_skips_signature:
     `aclWhiteListSkipsSignature`. now_ms: wall clock.
     """
 
     def __init__(
         self,
-        places: Places,
+        paths: AclPaths,
         tables: Tables,
         now_ms: Callable[[], int],
         *,
         white_skips_signature: bool = False,
         watch_s: float = WATCH_S,
     ) -> None:
-        self.places = places
+        self.paths = paths
         self._tables = tables
         self._now_ms = now_ms
         self._white_skips_signature = white_skips_signature
         self._lock = threading.Lock()
-        self._loaded = Loaded()
+        self._loaded = AccessFiles()
         self._stamps: dict[Path, Stamp] = {}
         self._denials: Denials = lambda: (0, None)
         self._watch = Watch("acl-watch", self.look, watch_s)
@@ -108,7 +108,7 @@ class AccessControl:
     def load(self) -> None:
         """Read and publish everything. Raises AclError, OSError; then nothing was published."""
         with self._lock:
-            self.places.ensure()
+            self.paths.ensure()
             self._reload()
         log.info("access control: %d accounts", len(self._loaded.accounts))
 
@@ -128,7 +128,7 @@ class AccessControl:
             log.warning("access control refused %d requests, the last of %s: %r", count, *last)
         try:
             with self._lock:
-                stamps = self.places.stamps()
+                stamps = self.paths.stamps()
                 if stamps == self._stamps:
                     return
                 self._stamps = stamps  # also of a bad file: it is said once
@@ -139,9 +139,9 @@ class AccessControl:
             log.info("access files changed: %d accounts", len(self._loaded.accounts))
 
     def _reload(self) -> None:
-        stamps = self.places.stamps()
-        files = tuple(read(path, self._now_ms()) for path in self.places.paths())
-        loaded = Loaded(tuple(file for file in files if file.data))
+        stamps = self.paths.stamps()
+        files = tuple(read(path, self._now_ms()) for path in self.paths.paths())
+        loaded = AccessFiles(tuple(file for file in files if file.data))
         for file in loaded.files:
             for account in file.accounts:
                 if account.access_key in loaded.accounts:
@@ -167,7 +167,7 @@ class AccessControl:
     def version(self) -> Version:
         """The main file's version."""
         versions = {file.path: file.version for file in self._loaded.files}
-        return versions.get(self.places.plain, Version())
+        return versions.get(self.paths.plain, Version())
 
     # --- changes
 
@@ -178,7 +178,7 @@ class AccessControl:
         account would be bad, OSError if it cannot be written.
         """
         with self._lock:
-            _, path = self._loaded.accounts.get(changes["accessKey"], (None, self.places.plain))
+            _, path = self._loaded.accounts.get(changes["accessKey"], (None, self.paths.plain))
             data = dict(read(path, self._now_ms()).data) if path.exists() else {}
             accounts = list(data.get("accounts") or [])
             before = _take(accounts, changes["accessKey"])
@@ -204,10 +204,10 @@ class AccessControl:
         Raises AclError, OSError.
         """
         with self._lock:
-            if not self.places.owns(path):
+            if not self.paths.owns(path):
                 return False
             path = path.resolve()
-            known = next(own for own in self.places.paths() if own.resolve() == path)
+            known = next(own for own in self.paths.paths() if own.resolve() == path)
             data = read(known, self._now_ms()).data
             self._write(known, {**data, "globalWhiteRemoteAddresses": addresses})
             return True

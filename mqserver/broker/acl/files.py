@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import yaml
 
 from mqserver.broker.acl.accounts import Account, read_account, scalar
 from mqserver.broker.acl.addresses import Pattern, patterns
 from mqserver.broker.acl.errors import AclError
 from mqserver.watch import Stamp, stamp
 from mqstore import files
-
-if TYPE_CHECKING:
-    import yaml
 
 FILE_BYTES_MAX = 1 << 20
 """A larger access file is refused."""
@@ -56,7 +55,7 @@ class AclFile:
     data: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
-class Places:
+class AclPaths:
     """Where the access files of a broker are.
 
     home: RocketMQ's home directory. plain: path of the main file, from there.
@@ -119,8 +118,6 @@ def read(path: Path, now_ms: int) -> AclFile:
 
 def write(path: Path, data: dict[str, Any]) -> None:
     """Replace a file as a whole: nobody ever reads half of it. Raises AclError, OSError."""
-    import yaml
-
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     try:
         text = yaml.dump(data, None, dumper, default_flow_style=False, sort_keys=False,
@@ -135,7 +132,6 @@ def write(path: Path, data: dict[str, Any]) -> None:
 
 
 def _loaded(path: Path) -> dict[str, Any]:
-    import yaml
 
     with path.open("rb") as file:
         text = file.read(FILE_BYTES_MAX + 1)
@@ -155,7 +151,6 @@ def _loaded(path: Path) -> dict[str, Any]:
 
 def _check_shape(text: bytes) -> None:
     """Refuse what is small in the file and huge or deep once it is loaded."""
-    import yaml
 
     starts = (
         yaml.BlockSequenceStartToken,
@@ -175,14 +170,11 @@ def _check_shape(text: bytes) -> None:
 
 def _loader() -> type[yaml.SafeLoader]:
     """libyaml's safe loader, many times faster, where PyYAML was built with it."""
-    import yaml
-
     found: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return found
 
 
 def _tokens(text: bytes) -> Iterator[object]:
-    import yaml
 
     try:
         yield from yaml.scan(text, Loader=_loader())

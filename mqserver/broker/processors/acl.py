@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mqclient.wire.bodies.acl import AclConfig, PlainAccessConfig
 from mqclient.wire.codes import ResponseCode
@@ -23,11 +23,13 @@ from mqserver.broker.acl.accounts import (
     scalar,
     truth,
 )
-from mqserver.broker.acl.control import AccessControl
 from mqserver.broker.acl.errors import AclError
 from mqserver.broker.context import BrokerContext
 from mqserver.replies import NO_REPLY, Reply, Request, Response
 from mqstore import fastjson
+
+if TYPE_CHECKING:
+    from mqserver.broker.acl.control import AccessControl
 
 log = logging.getLogger("mqserver.broker.acl")
 OFF = "access control is off: set aclEnable=true in broker.conf and start the broker again"
@@ -85,7 +87,7 @@ def update_white(broker: BrokerContext, request: Request) -> Reply:
     def change(acl: AccessControl) -> bool:
         check_lengths(request.fields.values())
         path = header.acl_file_full_path
-        return acl.set_white(addresses, Path(path) if path else acl.places.plain)
+        return acl.set_white(addresses, Path(path) if path else acl.paths.plain)
 
     return _changed(
         broker,

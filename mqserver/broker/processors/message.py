@@ -17,8 +17,8 @@ from mqserver.broker.remarks import address, no_group
 from mqserver.broker.sending import (
     check_queue,
     check_time_and_name,
-    created,
-    made,
+    create_topic,
+    create_topic_unsaved,
     not_available,
     region_and_trace,
     stored_place,
@@ -45,15 +45,15 @@ _NOT_STORED = {
 
 def send(broker: BrokerContext, request: Request) -> Reply:
     """SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320)."""
-    told = region_and_trace(broker)
+    common = region_and_trace(broker)
     try:
-        return _send(broker, request, told)
+        return _send(broker, request, common)
     except Refused as refused:
         answer = refused.response
-        return Response(answer.code, answer.remark, told)
+        return Response(answer.code, answer.remark, common)
 
 
-def _send(broker: BrokerContext, request: Request, told: dict[str, str]) -> Reply:
+def _send(broker: BrokerContext, request: Request, common: dict[str, str]) -> Reply:
     short = request.code != RequestCode.SEND_MESSAGE
     check_time_and_name(broker, request.fields.get("b" if short else "topic"))
     kind = SendMessageRequestHeaderV2 if short else SendMessageRequestHeader
@@ -61,9 +61,9 @@ def _send(broker: BrokerContext, request: Request, told: dict[str, str]) -> Repl
     config = broker.topics.get(header.topic)
     if config is None:
         if request.attempt == 0:
-            made(broker, header, request.remote)
+            create_topic_unsaved(broker, header, request.remote)
             return AgainAfter(broker.creations.when_done)
-        config = created(broker, header, request.remote)
+        config = create_topic(broker, header, request.remote)
     check_queue(request, header, config)
     topic, queue_id = header.topic, header.queue_id
     if queue_id < 0:
@@ -71,7 +71,7 @@ def _send(broker: BrokerContext, request: Request, told: dict[str, str]) -> Repl
     if not header.batch and topic.startswith(names.RETRY_PREFIX):
         config, queue_id = _retry_or_dead(broker, request, header, config, queue_id)
     result = _put(broker, request, header, config, queue_id)
-    return _answer(broker, result, queue_id, told)
+    return _answer(broker, result, queue_id, common)
 
 
 def _retry_or_dead(
@@ -138,7 +138,7 @@ def _put(
 
 
 def _answer(
-    broker: BrokerContext, result: PutResult, queue_id: int, told: dict[str, str]
+    broker: BrokerContext, result: PutResult, queue_id: int, common: dict[str, str]
 ) -> Response:
     if result.status in ("MESSAGE_ILLEGAL", "PROPERTIES_SIZE_EXCEEDED"):
         raise Refused(ResponseCode.MESSAGE_ILLEGAL, _illegal(broker))
@@ -149,7 +149,7 @@ def _answer(
         remark = _NOT_STORED.get(result.status, "UNKNOWN_ERROR DEFAULT")
         raise Refused(ResponseCode.SYSTEM_ERROR, remark)
     place = stored_place(broker, result, queue_id)
-    return Response(_STORED[result.status], None, {**place, **told})
+    return Response(_STORED[result.status], None, {**place, **common})
 
 
 def _illegal(broker: BrokerContext) -> str:

@@ -104,7 +104,7 @@ def _check_queue(broker: BrokerContext, request: Request, header: PullMessageReq
         raise Refused(ResponseCode.SYSTEM_ERROR, remark)
 
 
-class _Wanted(NamedTuple):
+class _Filter(NamedTuple):
     """Messages with one of these tag codes, or that satisfy an expression; all None: all.
 
     retried: the expression by the topic that a message which comes again first came from.
@@ -117,7 +117,7 @@ class _Wanted(NamedTuple):
 
 def _filter(
     broker: BrokerContext, header: PullMessageRequestHeader, group: SubscriptionGroupConfig
-) -> _Wanted:
+) -> _Filter:
     """What is wanted: from the request, or from the group's heartbeats."""
     is_inline = bool(header.sys_flag & PullSysFlag.SUBSCRIPTION)
     if is_inline:
@@ -130,18 +130,18 @@ def _filter(
         kind, text, codes = _subscribed(broker, header, group)
     if is_tag_type(kind):
         if text != SUBSCRIBE_ALL:
-            return _Wanted(codes)
-        return _Wanted(retried=_retried(broker, header.topic))
+            return _Filter(codes)
+        return _Filter(retried=_retried(broker, header.topic))
     if not broker.settings.enable_property_filter:
         raise system_error(f"The broker does not support consumer to filter message by {kind}")
     wrong = sql_error(kind, text)
     if wrong is None:
-        return _Wanted(sql=text)
+        return _Filter(sql=text)
     if is_inline and is_too_long(text):
         raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, wrong)
     if is_inline:
         # RocketMQ answers unfiltered what came with an expression it cannot compile.
-        return _Wanted()
+        return _Filter()
     raise Refused(ResponseCode.FILTER_DATA_NOT_EXIST, NO_FILTER_DATA)
 
 

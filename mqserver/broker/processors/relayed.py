@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mqclient.wire.codes import ResponseCode
+from mqclient.wire.frame import Frame
 from mqclient.wire.headers.clients import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
@@ -62,11 +63,12 @@ def _relayed(
             f"The Consumer <{client_id}> Version <{member.version}> too low to finish, please "
             "upgrade it to V3_1_8_SNAPSHOT"
         )
-    connection, fields = member.connection, {**request.fields, **(more or {})}
+    connection = member.connection
+    question = Frame(request.code, {**request.fields, **(more or {})}, body)
 
     def answer() -> Response:
         try:
-            reply = broker.relay.ask(connection, request.code, fields, body, _TIMEOUT_S)
+            reply = broker.relay.ask(connection, question, _TIMEOUT_S)
         except TimeoutError as error:
             remark = f"consumer <{group}> <{client_id}> Timeout: {error}"
             raise Refused(ResponseCode.CONSUME_MSG_TIMEOUT, remark) from None

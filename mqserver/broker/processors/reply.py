@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from mqclient.wire.codes import RequestCode
+from mqclient.wire.frame import request_frame
 from mqclient.wire.headers.send import (
     ReplyMessageRequestHeader,
     SendMessageRequestHeader,
@@ -16,7 +17,7 @@ from mqserver.broker.remarks import system_error
 from mqserver.broker.sending import (
     check_queue,
     check_time_and_name,
-    created,
+    create_topic,
     region_and_trace,
     stored_place,
 )
@@ -31,17 +32,17 @@ _ASKER = "REPLY_TO_CLIENT"
 
 def reply(broker: BrokerContext, request: Request) -> Reply:
     """Push the answer to the client that waits for it, then store it if that is set."""
-    told = region_and_trace(broker)
+    common = region_and_trace(broker)
     is_short = request.code == RequestCode.SEND_REPLY_MESSAGE_V2
     kind = SendMessageRequestHeaderV2 if is_short else SendMessageRequestHeader
     try:
         check_time_and_name(broker, request.fields.get("b" if is_short else "topic"))
         header = kind.from_fields(request.fields)
-        config = broker.topics.get(header.topic) or created(broker, header, request.remote)
+        config = broker.topics.get(header.topic) or create_topic(broker, header, request.remote)
         check_queue(request, header, config)
     except Refused as refused:
         answer = refused.response
-        return Response(answer.code, answer.remark, told)
+        return Response(answer.code, answer.remark, common)
 
     def answer_now() -> Response:
         try:
@@ -53,7 +54,7 @@ def reply(broker: BrokerContext, request: Request) -> Reply:
         place = {} if code else {"queueId": queue_id, "msgId": "0", "queueOffset": "0"}
         if broker.settings.store_reply_message_enable:
             place |= _stored(broker, request, header)
-        return Response(code, remark, {**place, **told})
+        return Response(code, remark, {**place, **common})
 
     return broker.relay.later(request, answer_now)
 
@@ -84,9 +85,9 @@ def _push(broker: BrokerContext, request: Request, header: SendMessageRequestHea
         store_host=broker.store_host,
         store_timestamp=now_ms,
     )
-    code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
+    pushed = request_frame(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, push, request.body)
     try:
-        given = broker.relay.ask(connection, code, push.to_fields(), request.body, _TIMEOUT_S)
+        given = broker.relay.ask(connection, pushed, _TIMEOUT_S)
         why = None if given.code == 0 else f"it answered {given.code}: {given.remark}"
     except (ConnectionError, TimeoutError) as error:
         why = str(error)

@@ -10,6 +10,7 @@ from mqclient.wire.bodies.offsets import (
     ResetOffsetBodyForC,
 )
 from mqclient.wire.codes import LanguageCode, RequestCode, ResponseCode
+from mqclient.wire.frame import Frame
 from mqclient.wire.headers.clients import GetConsumerStatusRequestHeader
 from mqclient.wire.headers.offsets import (
     CloneGroupOffsetRequestHeader,
@@ -40,13 +41,14 @@ def reset_offset(broker: BrokerContext, request: Request) -> Reply:
         )
         return Response(ResponseCode.CONSUMER_NOT_ONLINE, remark)
     body = ResetOffsetBody(offsets).to_json()
-    told = _for_c(offsets) if request.language == LanguageCode.CPP else body
+    member_body = _for_c(offsets) if request.language == LanguageCode.CPP else body
     fields = {**header.to_fields(), "isForce": "false"}
+    reset = Frame(int(RequestCode.RESET_CONSUMER_CLIENT_OFFSET), fields, member_body)
     for member in group.members.values():
         if member.version < _RESET_SINCE:
             remark = f"the client does not support this feature. version={member.version}"
             raise system_error(remark)
-        broker.relay.tell(member.connection, RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, told)
+        broker.relay.tell(member.connection, reset)
     return Response(remark=_UNSET, body=body)
 
 
@@ -107,9 +109,9 @@ def consumer_status(broker: BrokerContext, request: Request) -> Reply:
 def _status_of(
     broker: BrokerContext, member: Member, fields: dict[str, str]
 ) -> dict[MessageQueue, int] | None:
-    code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
+    request = Frame(int(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT), fields)
     try:
-        reply = broker.relay.ask(member.connection, code, fields, b"", _STATUS_TIMEOUT_S)
+        reply = broker.relay.ask(member.connection, request, _STATUS_TIMEOUT_S)
     except (ConnectionError, TimeoutError):
         return None
     if reply.code != 0 or not reply.body:

@@ -31,7 +31,7 @@ OURSELVES = "the broker"
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class NewTopic:
     """What a send says about a topic that does not exist yet.
 
     topic: the topic to copy. queues: how many the client wants. unit: unit mode.
@@ -181,7 +181,7 @@ class Topics:
         return sorted(self._system)
 
     def create_for_send(
-        self, topic: str, template: Template, auto_create: bool, by: str = OURSELVES
+        self, topic: str, wanted: NewTopic, auto_create: bool, by: str = OURSELVES
     ) -> TopicConfig | None:
         """Create a topic at its first send from the client's template, if that is inheritable.
 
@@ -191,24 +191,22 @@ class Topics:
         with self._lock:
             if topic in self._rows:
                 return self._rows[topic]
-            created = self._from_template(topic, template, auto_create)
+            created = self._inherited(topic, wanted, auto_create)
         if created is not None:
             log.info("topic %s created by a send of %s: %s", topic, by, shown(created))
         return created
 
-    def _from_template(
-        self, topic: str, template: Template, auto_create: bool
-    ) -> TopicConfig | None:
-        base = self._rows.get(template.topic)
+    def _inherited(self, topic: str, wanted: NewTopic, auto_create: bool) -> TopicConfig | None:
+        base = self._rows.get(wanted.topic)
         if base is None:
             return None
         perm = base.perm
-        if template.topic == names.AUTO_CREATE_TOPIC and not auto_create:
+        if wanted.topic == names.AUTO_CREATE_TOPIC and not auto_create:
             perm = READ_WRITE
         if not perm & INHERIT:
             return None
         self._check_room(topic)
-        queues = max(0, min(template.queues, base.write_queue_nums))
+        queues = max(0, min(wanted.queues, base.write_queue_nums))
         return self._create(
             replace(
                 base,
@@ -216,7 +214,7 @@ class Topics:
                 read_queue_nums=queues,
                 write_queue_nums=queues,
                 perm=perm & ~INHERIT,
-                topic_sys_flag=unit_flag(topic, template.unit),
+                topic_sys_flag=unit_flag(topic, wanted.unit),
                 order=False,
             )
         )

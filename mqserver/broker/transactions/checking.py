@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mqclient.wire.codes import RequestCode
+from mqclient.wire.frame import request_frame
 from mqclient.wire.headers.send import CheckTransactionStateRequestHeader
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.transactions import writing
@@ -89,12 +90,12 @@ class Checks:
             transaction_id=half.properties.get("UNIQ_KEY"),
             offset_msg_id=offset_msg_id(host.strip("[]"), int(port), offset),
         )
-        fields, body = header.to_fields(), writing.real_record(record, half)
+        body = writing.real_record(record, half)
+        request = request_frame(RequestCode.CHECK_TRANSACTION_STATE, header, body)
         members = broker.producers.members(group)
         for _ in range(min(CHANNEL_TRIES, len(members))):
             member = members[next(self._turn) % len(members)]
-            code = int(RequestCode.CHECK_TRANSACTION_STATE)
-            if broker.relay.tell(member.connection, code, fields, body):
+            if broker.relay.tell(member.connection, request):
                 return
         log.warning("no producer of group %s is online to be asked about %d", group, offset)
 

@@ -1,4 +1,4 @@
-"""What the compiled plane is told of a broker: at its start, and whenever it changes."""
+"""The facts a broker publishes to the Rust data plane: at its start, and at every change."""
 
 from __future__ import annotations
 

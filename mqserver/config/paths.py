@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mqserver.config.load import Loaded
+from mqserver.config.loaded import Loaded
 
 
 def broker_override(loaded: Loaded) -> str:

@@ -1,0 +1,97 @@
+"""`mqserver broker start` and `check`: load, start, say so, wait for a signal, stop."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from mqserver.broker.broker import Broker
+from mqserver.config.broker_table import BROKER
+from mqserver.config.load import load, pairs
+from mqserver.config.loaded import Loaded
+from mqserver.config.paths import broker_override
+from mqserver.config.settings import broker_settings, store_settings
+from mqserver.running import (
+    POISONED,
+    USAGE_ERROR,
+    allow_open_files,
+    announce_broker,
+    clear_errors,
+    fail,
+    keep_what_is_there,
+    on_signals,
+    print_settings,
+    say,
+    set_up_log,
+    warn,
+)
+
+
+def run_broker(
+    file: str | None, namesrv: str | None, settings: Mapping[str, str], show: str = ""
+) -> None:
+    """`mqserver broker start`."""
+    loaded = load_broker(file, namesrv, settings)
+    if show:
+        return print_settings(loaded, show)
+    set_up_log(loaded, "broker")
+    allow_open_files()
+    with clear_errors(loaded):
+        server = Broker(loaded)
+        stopped = on_signals()
+        server.start()
+        keep_what_is_there()
+    announce_broker(
+        server.settings.broker_name,
+        server.address,
+        server.settings.namesrv_addr,
+        server.advertised.origin,
+        server.settings.store_path_root_dir,
+    )
+    for warning in server.advertised.warnings:
+        warn(warning)
+    for address, why in server.away.items():
+        warn(f"NameServer {address} does not answer ({why}); will try again")
+    stopped.wait()
+    server.stop()
+    if server.poisoned:
+        fail("the store is poisoned: a write or fsync failed; see the log", POISONED)
+    return None
+
+
+def check_broker(file: str | None, settings: Mapping[str, str], strict: bool = False) -> None:
+    """`mqserver broker check`. strict: what is ignored is an error."""
+    loaded = load_broker(file, None, settings)
+    with clear_errors(loaded):
+        settings_read = broker_settings(loaded)
+        store_settings(loaded)
+        if settings_read.acl_enable:
+            from mqserver.broker.acl.control import check_files
+
+            check_files(settings_read)
+    for warning in loaded.warnings:
+        word = "error" if strict else "warning"
+        print(f"mqserver: {word}: {warning}", file=sys.stderr, flush=True)
+    if strict and loaded.warnings:
+        raise SystemExit(USAGE_ERROR)
+    chosen = sum(1 for key in loaded.table if loaded.is_set(key))
+    say(f"{file or 'the defaults'}: fine, {chosen} keys set, {len(loaded.warnings)} warnings")
+
+
+def load_broker(file: str | None, namesrv: str | None, settings: Mapping[str, str]) -> Loaded:
+    """The broker's settings in RocketMQ's order of precedence."""
+    environment = [
+        (key, os.environ[name], f"environment {name}")
+        for key, name in (("namesrvAddr", "NAMESRV_ADDR"), ("rocketmqHome", "ROCKETMQ_HOME"))
+        if os.environ.get(name)
+    ]
+    flags = pairs({"namesrvAddr": namesrv}, "-n") if namesrv else []
+    with clear_errors(None):
+        return load(
+            BROKER,
+            file=file,
+            environment=environment,
+            override=broker_override,
+            flags=[*flags, *pairs(settings, "--set")],
+        )

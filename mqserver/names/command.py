@@ -1,0 +1,57 @@
+"""`mqserver namesrv start`: load, start, say so, wait for a signal, stop."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from mqserver.config.load import load, pairs
+from mqserver.config.loaded import Loaded
+from mqserver.config.namesrv_table import NAMESRV
+from mqserver.config.paths import namesrv_override
+from mqserver.names.server import NameServer
+from mqserver.running import (
+    allow_open_files,
+    announce,
+    announce_namesrv,
+    clear_errors,
+    keep_what_is_there,
+    on_signals,
+    print_settings,
+    set_up_log,
+    warn,
+)
+
+
+def run_namesrv(file: str | None, settings: Mapping[str, str], show: str = "") -> None:
+    """`mqserver namesrv start`."""
+    loaded = load_namesrv(file, settings)
+    if show:
+        return print_settings(loaded, show)
+    set_up_log(loaded, "namesrv")
+    allow_open_files()
+    with clear_errors(loaded):
+        server = NameServer(loaded)
+        stopped = on_signals()
+        server.start()
+        keep_what_is_there()
+    announce_namesrv()
+    announce(f"listening on {server.settings.bind_address}:{server.port}")
+    for warning in server.warnings:
+        warn(warning)
+    stopped.wait()
+    server.stop()
+    return None
+
+
+def load_namesrv(file: str | None, settings: Mapping[str, str]) -> Loaded:
+    """The NameServer's settings in RocketMQ's order of precedence."""
+    home = os.environ.get("ROCKETMQ_HOME")
+    with clear_errors(None):
+        return load(
+            NAMESRV,
+            file=file,
+            environment=pairs({"rocketmqHome": home}, "environment ROCKETMQ_HOME") if home else (),
+            override=namesrv_override,
+            flags=pairs(settings, "--set"),
+        )

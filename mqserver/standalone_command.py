@@ -1,0 +1,82 @@
+"""`mqserver standalone`: RocketMQ's usual ports unless others are set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mqserver.config.broker_table import BROKER
+from mqserver.config.load import load, pairs
+from mqserver.config.namesrv_table import NAMESRV
+from mqserver.logs import set_up
+from mqserver.running import (
+    allow_open_files,
+    announce,
+    announce_broker,
+    announce_namesrv,
+    clear_errors,
+    on_signals,
+    say,
+    warn,
+    warn_of,
+)
+from mqserver.standalone import Standalone
+
+
+def run_standalone(
+    data: str | None,
+    host: str,
+    advertise: str | None,
+    settings: Mapping[str, str],
+    namesrv_settings: Mapping[str, str],
+) -> None:
+    """`mqserver standalone`: RocketMQ's usual ports unless others are set."""
+    allow_open_files()
+    with clear_errors(None):
+        both = _standalone(data, host, advertise, settings, namesrv_settings)
+        folder = _standalone_log(both)
+    stopped = on_signals()
+    with clear_errors(None):
+        both.start()
+    announce_namesrv()
+    name = both.broker_settings["brokerName"]
+    root = str(both.data) + (", temporary, removed at the end" if both.is_temporary else "")
+    told, origin = both.told
+    announce_broker(name, told, both.namesrv, origin, str(both.data), root)
+    for warning in both.servers.warnings:
+        warn(warning)
+    if folder:
+        say(f"log: {folder}/standalone.log")
+    announce(f"ready: {both.namesrv} {both.broker_address}")
+    stopped.wait()
+    both.stop()
+
+
+def _standalone(
+    data: str | None,
+    host: str,
+    advertise: str | None,
+    settings: Mapping[str, str],
+    namesrv_settings: Mapping[str, str],
+) -> Standalone:
+    return Standalone(
+        data,
+        host=host,
+        advertise=advertise,
+        namesrv_port=9876,
+        port=10911,
+        settings={"fastPortEnable": "true", **settings},
+        namesrv_settings=namesrv_settings,
+    )
+
+
+def _standalone_log(both: Standalone) -> str:
+    """Send the log of both servers where `logDir` says, else beside the store of `--data`.
+
+    Returns the folder, empty for a temporary store without `logDir`.
+    """
+    folder = {} if both.is_temporary else {"logDir": str(both.data / "mqstack" / "logs")}
+    loaded = load(BROKER, flags=pairs({**folder, **both.broker_settings}, "--set"))
+    set_up(loaded, "standalone")
+    warn_of(loaded)
+    warn_of(load(NAMESRV, flags=pairs(both.namesrv_settings, "--set-namesrv")))
+    return str(loaded.values["logDir"])
