@@ -1,8 +1,8 @@
 """Asks an HTTP address server where the NameServers are.
 
 RocketMQ's rule: `http://DOMAIN:8080/rocketmq/SUBGROUP`, whose body is "host:port;host:port". The
-answer is small and must come soon; what is not such a list is refused, and the caller keeps the
-one it has.
+answer is small and must come soon. Any other answer is refused, and the caller keeps the
+list that it has.
 """
 
 import re
@@ -15,18 +15,18 @@ from mqclient.errors import UnreachableError
 __all__ = ["FIRST_S", "PERIOD_S", "AddressServerError", "address_server_url", "fetch_addresses"]
 
 FIRST_S, PERIOD_S = 10.0, 120.0
-"""The server is asked again after these: the first time, and from then on."""
+"""Seconds until the server is asked again: the first time, and after that."""
 TIMEOUT_S = 3.0
 BODY_BYTES_MAX = 64 * 1024
 _ADDRESS = re.compile(r"[^\s/,]+:\d{1,5}")
 
 
 class AddressServerError(UnreachableError):
-    """An address server did not say where the NameServers are; the text says why."""
+    """An address server gave no list of NameServers; the text says why."""
 
 
 def address_server_url(domain: str, subgroup: str, unit: str | None = None) -> str:
-    """The URL of a list. domain: may have a port, else 8080. unit: of the client, if it has one."""
+    """The URL of a list. domain: host and optional port (8080). unit: of the client, or ""."""
     port = "" if ":" in domain else ":8080"
     suffix = f"-{unit}?nofix=1" if unit else ""
     return f"http://{domain}{port}/rocketmq/{subgroup}{suffix}"
@@ -35,7 +35,7 @@ def address_server_url(domain: str, subgroup: str, unit: str | None = None) -> s
 def fetch_addresses(url: str, timeout: float = TIMEOUT_S) -> tuple[str, ...]:
     """Ask an address server, blocking; NameServers as "host:port".
 
-    timeout: seconds for all of it. Raises AddressServerError, also for an empty or foreign answer.
+    timeout: seconds in total. Raises AddressServerError, also for an empty or invalid answer.
     """
     try:
         body = _body(url, timeout)

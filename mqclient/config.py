@@ -6,7 +6,6 @@ Durations are seconds, as float or timedelta; sizes are bytes. RocketMQ's defaul
 import ipaddress
 import os
 import re
-import socket
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -18,33 +17,18 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 from mqclient.tls import Tls
 from mqclient.wire.codes import SerializeType
+from mqstore import names
+from mqstore.own_address import own_address
 
 __all__ = ["ClientSettings", "ConsumerSettings", "ProducerSettings"]
 
 NAMESRV_DEFAULT = "127.0.0.1:9876"
-GROUP_LENGTH_MAX = 255
-TOPIC_LENGTH_MAX = 127
 BODY_BYTES_MAX = 4 * 1024 * 1024
-RETRY_PREFIX = "%RETRY%"
-DLQ_PREFIX = "%DLQ%"
-DEFAULT_TOPIC = "TBW102"
-INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 
 Duration = float | timedelta
 ConsumeFrom = Literal["latest", "earliest"] | datetime
 
 _ADDRESS_SERVER = re.compile(r"http://[^/\s;,]+/[^\s;,]*[^/\s;,]")
-_LEGAL_NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
-_NOT_SENDABLE = frozenset(
-    (
-        "SCHEDULE_TOPIC_XXXX",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-    )
-)
 
 
 def seconds(duration: Duration, name: str = "timeout", floor: float = 0.0) -> float:
@@ -62,8 +46,8 @@ def namesrv_addresses(namesrv: str | Iterable[str] | None) -> tuple[str, ...]:
     """Read NameServer addresses: "host:port", several by ";" or as a list.
 
     None means the environment's NAMESRV_ADDR, else 127.0.0.1:9876. A missing port is 9876. One URL
-    with a path, http://HOST/rocketmq/nsaddr, is that of an address server, and stays as it is.
-    Raises ValueError for an address that cannot be one.
+    with a path, http://HOST/rocketmq/nsaddr, names an address server and stays as it is.
+    Raises ValueError for an invalid address.
     """
     if namesrv is None:
         namesrv = os.environ.get("NAMESRV_ADDR") or NAMESRV_DEFAULT
@@ -88,7 +72,7 @@ def _texts(namesrv: object) -> list[str]:
 
 
 def is_address_server(address: str) -> bool:
-    """Whether it is the URL of an address server: one with a path."""
+    """Whether the text is the URL of an address server, which has a path."""
     return bool(_ADDRESS_SERVER.fullmatch(address))
 
 
@@ -101,7 +85,7 @@ def _address(text: str) -> str:
         bool(host) and not re.search(r"[/\s]", host) and (":" not in host or _is_ipv6(host))
     )
     if not legal_host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError(f"{text!r} is no address; give host:port, for example 127.0.0.1:9876")
+        raise ValueError(f"{text!r} is not an address; give host:port, for example 127.0.0.1:9876")
     return f"{host}:{port}"
 
 
@@ -124,22 +108,22 @@ def read_address_map(text: str) -> dict[str, str]:
 
 def check_topic(topic: str) -> str:
     """Return a legal topic name; raises TypeError or ValueError naming the rule it breaks."""
-    return _check_name("topic", topic, TOPIC_LENGTH_MAX)
+    return _check_name("topic", topic, names.TOPIC_LENGTH_MAX)
 
 
 @lru_cache(1024)
 def check_sendable(topic: str) -> str:
     """Return a topic that users may send to; RocketMQ's own topics are refused."""
-    if topic in _NOT_SENDABLE:
-        raise ValueError(f"topic {topic!r} belongs to RocketMQ itself; send to another")
-    return _check_name("topic", topic, TOPIC_LENGTH_MAX)
+    if topic in names.NO_SENDING:
+        raise ValueError(f"topic {topic!r} is reserved by RocketMQ; send to another topic")
+    return _check_name("topic", topic, names.TOPIC_LENGTH_MAX)
 
 
 def check_group(group: str) -> str:
     """Return a legal group name that is not one of Java's placeholders."""
-    if group in ("DEFAULT_PRODUCER", "DEFAULT_CONSUMER"):
-        raise ValueError(f"group {group!r} is a placeholder; name your own")
-    return _check_name("group", group, GROUP_LENGTH_MAX)
+    if group in names.PLACEHOLDER_GROUPS:
+        raise ValueError(f"group {group!r} is a placeholder of RocketMQ; use another name")
+    return _check_name("group", group, names.GROUP_LENGTH_MAX)
 
 
 def _check_name(kind: str, name: str, length_max: int) -> str:
@@ -148,20 +132,10 @@ def _check_name(kind: str, name: str, length_max: int) -> str:
     if not name.strip():
         raise ValueError(f"{kind} must not be blank")
     if len(name) > length_max:
-        raise ValueError(f"{kind} has {len(name)} characters, at most {length_max} are allowed")
-    if not _LEGAL_NAME.fullmatch(name):
+        raise ValueError(f"{kind} has {len(name)} characters; at most {length_max} are allowed")
+    if not names.has_legal_characters(name):
         raise ValueError(f"{kind} {name!r} may hold only letters, digits and % | _ -")
     return name
-
-
-def _client_ip() -> str:
-    """The address of the interface that leads outside; 127.0.0.1 without a network."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # documentation network: no packet is sent
-        except OSError:
-            return "127.0.0.1"
-        return str(probe.getsockname()[0])
 
 
 def _instance_name() -> str:
@@ -180,7 +154,7 @@ def _checked_map(addresses: Mapping[str, str] | None) -> Mapping[str, str]:
         if not isinstance(address, str):
             raise TypeError(f"address_map holds {address!r}; an address must be str")
         if _address(address) != address:
-            raise ValueError(f"address_map holds {address!r}, which is no HOST:PORT")
+            raise ValueError(f"address_map holds {address!r}, which is not HOST:PORT")
     return MappingProxyType(dict(addresses))
 
 
@@ -197,7 +171,7 @@ class Credentials(TypedDict, total=False):
 
 
 def credentials(access: str | None, secret: str | None, token: str | None) -> Credentials:
-    """An account's keys without those that are not there; empty without both of the first."""
+    """The keys of an account that are given; empty without access_key and secret_key."""
     if not access or not secret:
         return {}
     keys: Credentials = {"access_key": access, "secret_key": secret}
@@ -208,16 +182,16 @@ def credentials(access: str | None, secret: str | None, token: str | None) -> Cr
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClientSettings:
-    """What every client needs. All durations in seconds.
+    """Settings of every client. All durations in seconds.
 
     namesrv: NameServers as "host:port", tried in turn, or the URL of an address server.
     address_map: broker address as advertised to the address to use, for brokers behind NAT.
     client_ip, instance_name: parts of the client id "ip@instance[@unit]"; None picks the outgoing
-    interface and "pid#nanotime". request_timeout: of one request. serialize: how our headers are
-    written; None writes those of sends and pulls in RocketMQ's binary form, which costs both sides
+    interface and "pid#nanotime". request_timeout: of one request. serialize: form of our headers;
+    None writes those of sends and pulls in RocketMQ's binary form, which costs both sides
     less, and the others in JSON. access_key, secret_key, security_token: the account whose
     requests are signed, for brokers with access control. tls: how to speak TLS with NameServers
-    and brokers; True trusts what the system trusts.
+    and brokers; True trusts the system's authorities.
     """
 
     namesrv: tuple[str, ...] = (NAMESRV_DEFAULT,)
@@ -246,17 +220,17 @@ class ClientSettings:
         object.__setattr__(self, "address_map", _checked_map(self.address_map))
 
     def transport(self) -> dict[str, Any]:
-        """What a transport is made with: the account, and TLS."""
+        """Arguments of a transport: the account, and TLS."""
         tls = Tls() if self.tls is True else self.tls or None
         return {**self.credentials(), **({"tls": tls.settings()} if tls else {})}
 
     def credentials(self) -> Credentials:
-        """What a transport needs to sign; empty without an account."""
+        """The account that a transport signs with; empty without an account."""
         return credentials(self.access_key, self.secret_key, self.security_token)
 
     def client_id(self) -> str:
         """Make the id under which brokers know this client; call it once per client."""
-        parts = [self.client_ip or _client_ip(), self.instance_name or _instance_name()]
+        parts = [self.client_ip or own_address(), self.instance_name or _instance_name()]
         return "@".join([*parts, self.unit_name] if self.unit_name else parts)
 
 
@@ -265,11 +239,11 @@ class ProducerSettings:
     """How a producer sends.
 
     group: producer group. timeout: of a whole send, retries included. retries: further brokers
-    tried after a failure. retry_not_durable: try another broker too when the first stored the
+    tried after a failure. retry_not_durable: try another broker too if the first stored the
     message less durably than asked (makes duplicates). compress_from: bodies of at least this
     many bytes are compressed (zlib), 0 never. body_bytes_max: larger bodies are refused.
-    default_topic_queues: queues of a topic that the broker creates for us. queue_index_start:
-    first queue to use, None draws it at random as RocketMQ does.
+    default_topic_queues: queues of a topic that a send creates. queue_index_start:
+    first queue to use; None picks a random one, as RocketMQ does.
     """
 
     group: str = "PYTHON_PRODUCER"
@@ -304,10 +278,10 @@ class ConsumerSettings:
     orderly: not built yet.
     threads: handlers that run at once. batch_size: messages a handler gets at once. pull_batch:
     messages asked for at once. queue_count_max, queue_bytes_max, queue_span_max: what may be
-    held of one queue before pulling pauses (messages, bytes, offsets). retries_max: redeliveries,
+    held of one queue before pulling pauses (messages, bytes, offsets). retries_max: redeliveries;
     -1 is RocketMQ's 16. consume_timeout: seconds after which a message that is still handled is
-    given back. commit_interval: seconds between offset commits. rebalance_interval: seconds
-    between looks at the members. suspend: seconds the broker holds an empty pull.
+    sent back. commit_interval: seconds between offset commits. rebalance_interval: seconds
+    between rebalances. suspend: seconds the broker holds an empty pull.
     """
 
     group: str
@@ -334,7 +308,7 @@ class ConsumerSettings:
             raise NotImplementedError(
                 "orderly consumption is not built yet; leave orderly out to consume concurrently"
             )
-        check_topic(RETRY_PREFIX + self.group)  # the retry topic must be legal too
+        check_topic(names.retry_topic(self.group))  # the retry topic must be legal too
         check_start(self.consume_from)
         if self.model not in ("clustering", "broadcasting"):
             raise ValueError(f"model {self.model!r} is neither 'clustering' nor 'broadcasting'")
@@ -351,7 +325,7 @@ class ConsumerSettings:
 
 
 def check_start(start: object, name: str = "consume_from") -> None:
-    """Refuse what is no place to begin: neither "latest", "earliest" nor an aware datetime."""
+    """Raise ValueError unless `start` is "latest", "earliest" or an aware datetime."""
     if start in ("latest", "earliest"):
         return
     if not isinstance(start, datetime):
@@ -430,7 +404,7 @@ def split_options(
     """Make both settings objects from a client's arguments.
 
     options: keyword arguments, each a field of ClientSettings or of `kind`. Raises TypeError for
-    one that is neither, naming the nearest.
+    an unknown one, naming the nearest.
     """
     common = {item.name for item in fields(ClientSettings)} - {"namesrv"}
     own = {item.name for item in fields(kind)}  # type: ignore[arg-type]
@@ -445,7 +419,7 @@ def split_options(
 def client_settings(
     namesrv: str | Iterable[str] | None, options: Mapping[str, Any]
 ) -> ClientSettings:
-    """The settings of a client that has none of its own; TypeError for an unknown argument."""
+    """ClientSettings from keyword arguments; TypeError for an unknown one."""
     _check_names(options, {item.name for item in fields(ClientSettings)} - {"namesrv"})
     return ClientSettings(namesrv=namesrv_addresses(namesrv), **options)
 

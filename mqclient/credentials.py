@@ -1,6 +1,6 @@
-"""An account's keys from a file, RocketMQ's `tools.yml`: never on a command line.
+"""Reads an account's keys from a file (RocketMQ's `tools.yml`), never from a command line.
 
-The file has `accessKey`, `secretKey` and perhaps `securityToken`. Commands take the one that
+The file has `accessKey`, `secretKey` and optionally `securityToken`. Commands read the file that
 `--credentials` names, else `conf/tools.yml` below ROCKETMQ_HOME, as Java's mqadmin does.
 """
 
@@ -25,7 +25,7 @@ def default_file() -> Path | None:
 
 
 def read_credentials(path: Path | str | None) -> Credentials:
-    """Read the keys: arguments of every client. None is the default file, {} if there is none.
+    """Read the keys, as arguments of every client. None is the default file; {} without one.
 
     Raises ValueError for a file without both keys, naming the file and never its text; OSError.
     """
@@ -37,11 +37,11 @@ def read_credentials(path: Path | str | None) -> Credentials:
     with found.open("rb") as file:
         text = file.read(FILE_BYTES_MAX + 1)
     if len(text) > FILE_BYTES_MAX:
-        raise ValueError(f"{found} is over {FILE_BYTES_MAX} bytes: it is no tools.yml")
+        raise ValueError(f"{found} is over {FILE_BYTES_MAX} bytes, too large for a tools.yml")
     try:
         data = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError):
-        raise ValueError(f"{found} is no YAML") from None
+        raise ValueError(f"{found} is not YAML") from None
     values = data if isinstance(data, dict) else {}
     access, secret, token = (str(values.get(name) or "") for name in _NAMES)
     if path is None and not access and not secret:

@@ -1,6 +1,6 @@
-"""What producer, consumer and admin share: one client as brokers see it.
+"""The client engine that producer, consumer and admin share: one client in brokers' eyes.
 
-A `Client` owns the transport, the routes, the heartbeats and the requests that brokers send to us.
+A `Client` owns the transport, the routes, the heartbeats and the handlers of brokers' requests.
 Everything runs on one asyncio loop. Intervals are RocketMQ's: routes and heartbeats every 30 s.
 """
 
@@ -25,13 +25,13 @@ __all__ = ["Client", "TransportLike"]
 log = logging.getLogger(__name__)
 R = TypeVar("R")
 FIRST_HEARTBEAT = 1.0
-"""Seconds after the start until the first heartbeat that nobody asked for."""
+"""Seconds after the start until the first periodic heartbeat."""
 
 Handler = Callable[[str, Frame], Awaitable[Frame | None]]
 
 
 class TransportLike(Protocol):
-    """What the engine needs of mqclient.transport.Transport and of the mock."""
+    """The methods of mqclient.transport.Transport and of the mock that the engine uses."""
 
     async def call(self, address: str, request: Frame, timeout: float) -> Frame:
         """Send a request, wait for its reply."""
@@ -50,7 +50,7 @@ class TransportLike(Protocol):
 
 
 class Client:
-    """One client: an id, a transport, routes, heartbeats. Made anywhere, started on a loop."""
+    """One client: an id, a transport, routes, heartbeats. Built anywhere, started on a loop."""
 
     def __init__(self, settings: ClientSettings, transport: TransportLike | None = None) -> None:
         self.settings = settings
@@ -93,9 +93,9 @@ class Client:
         self.spawn(self.every(beat, self.heartbeat, first=FIRST_HEARTBEAT), "heartbeats")
 
     async def close(self, timeout: float) -> None:
-        """Unregister from the brokers, stop the tasks, close the connections; twice is fine.
+        """Unregister from the brokers, stop the tasks, close the connections. May be called twice.
 
-        timeout: seconds for the brokers' answers, at most 3 are waited.
+        timeout: seconds for the brokers' answers, at most 3.
         """
         if self._state != "running":
             if self._state == "closing":
@@ -114,7 +114,7 @@ class Client:
             async with asyncio.timeout(max(0.1, min(timeout, 3.0))):
                 await self._unregister()
         except TimeoutError:
-            log.info("brokers did not acknowledge that client %s leaves", self.client_id)
+            log.info("brokers did not acknowledge that client %s unregistered", self.client_id)
         self._state = "closed"
         if self._transport is not None:
             await self._transport.aclose()
@@ -187,7 +187,7 @@ class Client:
         return await self.namesrv.invoke(call, wait)
 
     async def call_broker(self, address: str, request: Frame, timeout: float) -> Frame:
-        """Send a frame to a broker and return its reply, whatever its code."""
+        """Send a frame to a broker and return its reply, with any code."""
         transport = self._transport
         if transport is None or self._state not in ("running", "closing"):
             self.check_running()
@@ -200,12 +200,12 @@ class Client:
             raise self._unreachable(address, target, error) from error
 
     async def call_namesrv(self, request: Frame, timeout: float) -> Frame:
-        """Send a frame to a NameServer and return its reply, whatever its code."""
+        """Send a frame to a NameServer and return its reply, with any code."""
         any_reply: calls.Call[Frame] = calls.Call(request, lambda reply: reply, _AnyCode())
         return await self.invoke_namesrv(any_reply, timeout)
 
     async def oneway(self, address: str, request: Frame, timeout: float) -> None:
-        """Send a request that is not answered to a broker; returns when it is written."""
+        """Send a oneway request to a broker; returns when it is written."""
         self.check_process()
         assert self._transport is not None
         request.flag |= FrameFlag.ONEWAY
@@ -221,7 +221,7 @@ class Client:
         return self._transport if hasattr(self._transport, "request") else None
 
     def explain(self, address: str, error: Exception) -> Exception:
-        """What to raise for a failure of the transport. address: the broker's, as advertised."""
+        """The error for a failure of the transport. address: the broker's, as advertised."""
         if not isinstance(error, UnreachableError):
             return error
         return self._unreachable(address, self.mapped(address), error)
@@ -234,7 +234,7 @@ class Client:
     def address_of(self, queue: MessageQueue, broker_id: int = MASTER_ID) -> str:
         """The advertised address of a queue's broker; raises UnreachableError without one.
 
-        broker_id: the one wanted, 0 is the master; another of the same name may be taken.
+        broker_id: the wanted id, 0 is the master; another of the same name may be used.
         """
         address = self.routes.address(queue, broker_id)
         if address is None:
@@ -242,7 +242,7 @@ class Client:
         return address
 
     def _unreachable(self, address: str, target: str, error: Exception) -> UnreachableError:
-        """Say that the dead address came from the NameServer, not from the user."""
+        """An error which says that the dead address came from the NameServer, not from the user."""
         for name, addresses in self.routes.brokers().items():
             if address in addresses.values():
                 used = f" (address_map: {target})" if target != address else ""
@@ -258,17 +258,17 @@ class Client:
     # --- groups and heartbeats
 
     def add_producer(self, group: str) -> None:
-        """Name a producer group in heartbeats."""
+        """Add a producer group to heartbeats."""
         self._producer_groups.add(group)
 
     def set_consumer(self, data: Callable[[], ConsumerData | None]) -> None:
-        """Name a consumer group in heartbeats; `data` is asked before each."""
+        """Set the consumer group of heartbeats; `data` is called before each."""
         self._consumer_data = data
 
     async def heartbeat(self) -> None:
-        """Tell every known broker who we are; without a consumer only masters.
+        """Send a heartbeat to every known broker; without a consumer only to masters.
 
-        A broker that cannot be told is logged and tried again next time.
+        A failure is logged, and the broker is tried again next time.
         """
         consumer = self._consumer_data()
         data = HeartbeatData(
@@ -291,7 +291,7 @@ class Client:
         try:
             await self.invoke(address, calls.heartbeat(data))
         except (BrokerError, UnreachableError, ClientTimeout) as error:
-            log.warning("heartbeat to %s failed: %s", address, error)
+            log.warning("heartbeat to broker %s failed: %s", address, error)
 
     async def _unregister(self) -> None:
         consumer = self._consumer_data()

@@ -1,4 +1,4 @@
-"""What can go wrong in the client.
+"""Errors of the client.
 
     RocketMQError
     ├── BrokerError            a server answered with an error code
@@ -25,13 +25,13 @@ __all__ = [
 
 
 class RocketMQError(Exception):
-    """Base of everything the client raises beside ValueError and TypeError."""
+    """Base of all errors of the client except ValueError and TypeError."""
 
 
 class BrokerError(RocketMQError):
     """A broker or NameServer answered with an error.
 
-    code: response code, see mqclient.wire.ResponseCode. remark: the server's own words, may be
+    code: response code, see mqclient.wire.ResponseCode. remark: the server's text, may be
     empty. broker: name or address of the server that answered.
     """
 
@@ -44,7 +44,7 @@ class BrokerError(RocketMQError):
     def __str__(self) -> str:
         where = f"{self.broker} answered " if self.broker else ""
         words = f": {self.remark}" if self.remark else ""
-        says_what_to_do = "; " in self.remark  # as our servers' remarks do
+        says_what_to_do = "; " in self.remark  # our servers' remarks end like this
         hint = "" if says_what_to_do else _HINTS.get(self.code, "")
         return f"{where}{name_of(self.code)}{words}{'; ' + hint if hint else ''}"
 

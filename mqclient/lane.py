@@ -1,9 +1,9 @@
-"""A queue, ready to be sent to: its broker's address and the header its messages share."""
+"""The send path of one queue: its broker's address and the shared header of its messages."""
 
 from collections.abc import Awaitable
 from typing import Any
 
-from mqclient.config import DEFAULT_TOPIC, ProducerSettings
+from mqclient.config import ProducerSettings
 from mqclient.engine import Client
 from mqclient.errors import BrokerError, UnreachableError
 from mqclient.outgoing import Outgoing
@@ -12,12 +12,13 @@ from mqclient.template import Template
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import Frame
 from mqstore.message import MessageQueue
+from mqstore.names import AUTO_CREATE_TOPIC
 
 __all__ = ["Lane"]
 
 
 class Lane:
-    """Sends to one queue, once each. Made anew when the topic's route changes.
+    """Sends to one queue, one try per call. Replaced when the topic's route changes.
 
     Sending raises UnreachableError when the queue's broker has no master.
     """
@@ -45,7 +46,7 @@ class Lane:
         fields = (
             ("a", self._settings.group),
             ("b", queue.topic),
-            ("c", DEFAULT_TOPIC),
+            ("c", AUTO_CREATE_TOPIC),
             ("d", str(self._settings.default_topic_queues)),
             ("e", str(queue.queue_id)),
             ("f", None),  # sys_flag
@@ -71,26 +72,26 @@ class Lane:
         return self._singles
 
     def send(self, outgoing: Outgoing, timeout: float) -> Awaitable[Any]:
-        """Send; what is awaited gives the answer, for `result`. timeout: seconds."""
+        """Send; await it for the answer, which `result` reads. timeout: seconds."""
         template = self._batches if outgoing.batch else self._singles
         if template is None:
             template = self._template_of(outgoing)
         return template.send(outgoing.values(), outgoing.body, timeout)
 
     def oneway(self, outgoing: Outgoing, timeout: float) -> Awaitable[None]:
-        """Send without an answer; what is awaited ends when the bytes are written."""
+        """Send without an answer; awaiting it ends when the bytes are written."""
         template = self._template_of(outgoing)
         return template.oneway(outgoing.values(), outgoing.body, timeout)
 
     def call(self, outgoing: Outgoing, timeout: float) -> Any:
-        """Send from any thread and block until the answer is there, for `result`."""
+        """Send from any thread and block until the answer arrives, which `result` reads."""
         template = self._batches if outgoing.batch else self._singles
         if template is None:
             template = self._template_of(outgoing)
         return template.call(outgoing.values(), outgoing.body, timeout)
 
     def explain(self, error: Exception) -> Exception:
-        """The error to raise for one of a send; it has that one as its cause, or is it."""
+        """The error to raise for a failed send; its cause is the given error, or it is the same."""
         template = self._singles or self._batches
         explained = error if template is None else template.explain(error)
         if explained is not error:
@@ -98,7 +99,7 @@ class Lane:
         return explained
 
     def result(self, answer: Any, outgoing: Outgoing) -> SendResult:
-        """Read an answer; raises BrokerError, and HeaderError for one that lacks a field."""
+        """Read an answer; raises BrokerError, and HeaderError if a field is missing."""
         if not isinstance(answer, Frame):
             return SendResult(answer, outgoing.msg_id, self.queue)
         if answer.code not in STATUS_OF_CODE:

@@ -1,4 +1,4 @@
-"""An asyncio loop on a thread of its own: what the blocking faces stand on."""
+"""An asyncio loop on its own thread, which runs the blocking faces."""
 
 import asyncio
 import concurrent.futures
@@ -15,9 +15,9 @@ R = TypeVar("R")
 
 
 class LoopThread:
-    """Runs coroutines for callers that are not coroutines. One per client, a daemon thread.
+    """Runs coroutines for blocking callers, on a daemon thread. Each client has its own.
 
-    It notices a fork: in the child nothing runs any more, so every use is a ClosedError.
+    It detects a fork: the child has no such thread, so every use there is a ClosedError.
     """
 
     def __init__(self, name: str) -> None:
@@ -41,7 +41,7 @@ class LoopThread:
                 self._over = True
 
     async def _cancel_all(self) -> None:
-        """End what a client that was never closed has left behind."""
+        """Cancel the tasks of a client that was never closed."""
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
         for task in tasks:
             task.cancel()
@@ -62,8 +62,8 @@ class LoopThread:
     def run(self, work: Coroutine[Any, Any, R]) -> R:
         """Run a coroutine to its end and return its result.
 
-        Interrupting the wait (Ctrl-C) cancels the coroutine. Raises what it raises, and ClosedError
-        when called on the loop's own thread, where waiting would be for ever.
+        Interrupting the wait (Ctrl-C) cancels the coroutine. Raises its errors, and ClosedError
+        on the loop's own thread, where the wait would never end.
         """
         try:
             self.check_caller()

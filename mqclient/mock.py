@@ -1,4 +1,4 @@
-"""A transport without sockets: replies come from a script."""
+"""A transport without sockets, whose replies come from a script."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -10,7 +10,7 @@ from mqclient.wire.frame import Frame
 __all__ = ["MockTransport", "Script"]
 
 Script = Callable[[str, Frame], Frame | Exception | Awaitable[Frame | Exception]]
-"""Gets (address, request); its reply is given the request's opaque."""
+"""Gets (address, request) and returns the reply, which then gets the request's opaque."""
 
 
 class MockTransport:
@@ -30,18 +30,18 @@ class MockTransport:
         return replace(outcome, opaque=request.opaque)
 
     async def oneway(self, address: str, request: Frame, timeout: float) -> None:
-        """Log the request; a script of its code is run if there is one."""
+        """Log the request, and run the script of its code if there is one."""
         if request.code in self.scripts:
             await self.call(address, request, timeout)
         else:
             self.sent.append((address, request))
 
     def on_request(self, callback: RequestCallback) -> None:
-        """Set who `push` calls."""
+        """Set the callback of `push`."""
         self.push: RequestCallback = callback
 
     def on_close(self, callback: CloseCallback) -> None:
-        """Set who `drop` calls."""
+        """Set the callback of `drop`."""
         self.drop: CloseCallback = callback
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""How far a group has come: offsets in memory, committed to the brokers.
+"""Progress of a group: offsets in memory, committed to the brokers.
 
 Rules: RocketMQ 4.9 `RemoteBrokerOffsetStore`: a commit is one-way every 5 s; the last one, when a
 queue is given up or the consumer closes, waits for the broker's answer.
@@ -22,7 +22,7 @@ OFFSET_TIMEOUT = 5.0
 
 
 class Followed(Protocol):
-    """What is held of a queue."""
+    """The held messages of a queue."""
 
     queue: MessageQueue
 
@@ -32,16 +32,16 @@ class Followed(Protocol):
 
 
 class MemoryOffsets:
-    """Offsets that live as long as the consumer: what broadcasting uses."""
+    """Offsets that live as long as the consumer, for broadcasting."""
 
     def __init__(self) -> None:
         self._table: dict[MessageQueue, int] = {}
         self._behind: set[Followed] = set()
 
     def follow(self, held: Followed) -> None:
-        """Remember the first offset held of a queue, for whoever asks next.
+        """Follow the first offset held of a queue.
 
-        It is read only then: messages are consumed more often than their offsets are asked for.
+        It is read on demand, because messages are consumed more often than offsets are read.
         """
         self._behind.add(held)
 
@@ -61,7 +61,7 @@ class MemoryOffsets:
         return {queue: offset for queue, offset in self._table.items() if queue.topic == topic}
 
     def forget(self, queue: MessageQueue) -> None:
-        """Drop a queue that is not ours any more."""
+        """Drop a queue that this member gave up."""
         self._catch_up()
         self._table.pop(queue, None)
 
@@ -99,7 +99,7 @@ class RemoteOffsets(MemoryOffsets):
         return await self._client.invoke(self._client.address_of(queue), call, OFFSET_TIMEOUT)
 
     async def commit(self, queues: Iterable[MessageQueue]) -> None:
-        """Send the offsets of these queues one-way; a failure is logged and made good next time."""
+        """Send the offsets of these queues one-way; a failure is logged and retried next time."""
         self._catch_up()
         for queue in queues:
             offset = self._table.get(queue)

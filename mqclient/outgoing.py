@@ -1,4 +1,4 @@
-"""A message on its way out: checked, identified, compressed, encoded. No IO.
+"""Prepares messages for sending: checks, identifies, compresses and encodes them. No IO.
 
 Rules: RocketMQ 4.9 `DefaultMQProducerImpl`, `MessageDecoder.encodeMessages`.
 """
@@ -7,21 +7,25 @@ import zlib
 from collections.abc import Sequence
 from functools import partial
 
-from mqclient.config import RETRY_PREFIX, ProducerSettings, check_sendable
+from mqclient.config import ProducerSettings, check_sendable
 from mqclient.wire.codes import MessageSysFlag
 from mqstore.message import Message, Outgoing, encode_batch, encode_properties, unique_id
+from mqstore.names import RETRY_PREFIX
+from mqstore.property_text import Pair, text_of
 
 __all__ = ["Outgoing", "prepare", "prepare_batch"]
 
 PROPERTIES_BYTES_MAX = 32767
 _PLAIN = {"WAIT": "true"}
+_PLAIN_TEXT = text_of([Pair("WAIT", "true"), Pair("UNIQ_KEY", "")])
+"""The properties of a message that has none of its own, up to its id."""
 _COMPRESSED = int(MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_ZLIB)
 
 
 def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
     """Make one message ready to send. The caller's object is not changed.
 
-    Raises ValueError or TypeError for what a broker would refuse: an illegal topic, an empty
+    Raises ValueError or TypeError for a message that brokers refuse: an illegal topic, an empty
     body, a body or properties over the limit.
     """
     topic, body = message.topic, message.body
@@ -32,7 +36,7 @@ def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
     properties = message.properties
     if properties == _PLAIN:  # no tag, no key, no id yet: nothing to encode
         msg_id = unique_id()
-        text = f"WAIT\x01true\x02UNIQ_KEY\x01{msg_id}"
+        text = _PLAIN_TEXT + msg_id
     else:
         msg_id, text = _identified(properties)
     result = Outgoing(topic, body, text, msg_id, message.flag)
@@ -49,7 +53,7 @@ def prepare(message: Message, settings: ProducerSettings) -> Outgoing:
 def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> Outgoing:
     """Make several messages of one topic ready to be sent as one batch.
 
-    Raises ValueError when the list is empty, mixes topics or wait_store_ok, holds a delayed
+    Raises ValueError if the list is empty, mixes topics or wait_store_ok, holds a delayed
     message or one to a retry topic, or is over the body limit.
     """
     if not messages:
@@ -60,12 +64,12 @@ def prepare_batch(messages: Sequence[Message], settings: ProducerSettings) -> Ou
         raise ValueError(f"a batch cannot be sent to the retry topic {first.topic!r}")
     body, ids = encode_batch(messages, partial(_check_item, first))
     _check_body(len(body), settings.body_bytes_max, "batch")
-    wait = "true" if first.wait_store_ok else "false"
-    return Outgoing(first.topic, body, f"WAIT\x01{wait}", ids, batch=True)
+    wait = Pair("WAIT", "true" if first.wait_store_ok else "false")
+    return Outgoing(first.topic, body, str(wait), ids, batch=True)
 
 
 def _identified(properties: dict[str, str]) -> tuple[str, str]:
-    """A message's unique id, made if it has none, and its properties with it as text."""
+    """A message's unique id (new if it has none), and its properties with the id as text."""
     msg_id = properties.get("UNIQ_KEY")
     if msg_id:
         return msg_id, _properties_text(properties)
@@ -91,7 +95,7 @@ def _check_body(size: int, limit: int, what: str = "body") -> None:
         raise ValueError("the body is empty; a broker refuses that")
     if size > limit:
         raise ValueError(
-            f"{what} has {size} bytes, the limit is {limit}; make it smaller, or raise "
+            f"{what} has {size} bytes; the limit is {limit}: make it smaller, or raise "
             f"body_bytes_max here and maxMessageSize on the broker"
         )
 
@@ -99,5 +103,5 @@ def _check_body(size: int, limit: int, what: str = "body") -> None:
 def _properties_text(properties: dict[str, str]) -> str:
     text = encode_properties(properties)
     if len(text) > PROPERTIES_BYTES_MAX:
-        raise ValueError(f"properties take {len(text)} bytes, the limit is {PROPERTIES_BYTES_MAX}")
+        raise ValueError(f"properties take {len(text)} bytes; the limit is {PROPERTIES_BYTES_MAX}")
     return text.decode()

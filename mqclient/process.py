@@ -1,4 +1,4 @@
-"""Which process this is, without asking the system for every message."""
+"""The id of this process, without a system call for every message."""
 
 import os
 
@@ -8,7 +8,7 @@ _id = os.getpid()
 
 
 def process_id() -> int:
-    """The id of this process; another one in a forked child."""
+    """The id of this process; it changes in a forked child."""
     return _id
 
 

@@ -1,4 +1,4 @@
-"""The producer's asyncio face. How a message gets out is in sender.py."""
+"""The producer's asyncio face; sender.py does the sending."""
 
 import time
 import warnings
@@ -50,11 +50,11 @@ class Producer:
     # --- life
 
     async def start(self) -> None:
-        """Start; the first send finds out whether the NameServer answers."""
+        """Start the producer; only the first send needs the NameServer."""
         await self._client.start()
 
     async def close(self, timeout: Duration = 20.0) -> None:
-        """Unregister and close the connections; sends under way end with ClosedError."""
+        """Unregister and close the connections; pending sends end with ClosedError."""
         await self._client.close(seconds(timeout))
 
     async def __aenter__(self) -> Self:
@@ -89,14 +89,14 @@ class Producer:
         """Send a message, or several of one topic as a batch, and wait until it is stored.
 
         queue: send to this queue only, without retries; None takes the queues in turn.
-        timeout: seconds for everything, retries included; None is the producer's (3 s).
+        timeout: seconds for the send and its retries; None means the producer's (3 s).
         Returns a SendResult whose status may be less than SEND_OK; see raise_for_status().
         Raises ValueError or TypeError for what cannot be sent, NoRouteError, BrokerError,
-        UnreachableError, ClientTimeout (then it may be stored nevertheless), ClosedError.
+        UnreachableError, ClientTimeout (the message may be stored nevertheless), ClosedError.
         """
         if not self._client.running:
             self._client.check_running()
-        if type(message) is Message:  # the usual case, a call less
+        if type(message) is Message:  # the usual case, with one call fewer
             outgoing = prepare(message, self.settings)
         else:
             outgoing = self._prepare(message)
@@ -110,7 +110,7 @@ class Producer:
         lane = sender.next_lane(outgoing.topic)
         if lane is None:
             return await sender.try_on(outgoing, started, limit, None)
-        # Nothing has to be asked first: here, not in the sender, to be one coroutine deep.
+        # The route is known: send here, not in the sender, to save one coroutine.
         try:
             answer = await lane.send(outgoing, limit)
             if type(answer) is not Frame and answer.code == 0:
@@ -125,9 +125,9 @@ class Producer:
     def send_from_thread(
         self, message: Message | Sequence[Message], timeout: Duration | None
     ) -> SendResult | Coroutine[Any, Any, SendResult]:
-        """For the blocking face: `send` in the caller's thread, past the loop.
+        """For the blocking face: `send` in the caller's thread, without the loop.
 
-        What the loop must do, such as asking for a route, is returned as a coroutine for it.
+        Returns a coroutine for the loop if the loop must act, for example to fetch a route.
         """
         if not self._client.running:
             self._client.check_running()
@@ -155,9 +155,9 @@ class Producer:
     async def send_oneway(
         self, message: Message | Sequence[Message], *, queue: MessageQueue | None = None
     ) -> None:
-        """Send without waiting for an answer: one try, and nobody learns whether it was stored.
+        """Send once, without an answer: the caller does not learn whether it was stored.
 
-        Returns when the bytes are written. Raises like `send` for what is known by then.
+        Returns when the bytes are written. Raises like `send` for errors until then.
         """
         self._client.check_running()
         outgoing = self._prepare(message)
@@ -167,9 +167,9 @@ class Producer:
         await self._sender.oneway_to(outgoing, chosen, self.settings.timeout)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be sent to, in RocketMQ's order.
+        """The queues of a topic that accept sends, in RocketMQ's order.
 
-        Raises NoRouteError when there is none.
+        Raises NoRouteError if there is none.
         """
         self._client.check_running()
         return list((await self._sender.route(check_topic(topic), self.settings.timeout)).publish)

@@ -1,7 +1,7 @@
 """Which member of a group reads which queue. Pure: no IO.
 
-All members must use the same strategy, see the same members and the same queues; each then works
-out its own share. Rules: RocketMQ 4.9 `AllocateMessageQueueAveragely` and its siblings.
+All members must use the same strategy, see the same members and the same queues; each computes
+its own share. Rules: RocketMQ 4.9 `AllocateMessageQueueAveragely` and its siblings.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +30,7 @@ STRATEGIES: dict[str, Strategy] = {"AVG": averagely, "AVG_BY_CIRCLE": by_circle}
 
 
 def strategy_of(name: str) -> Strategy:
-    """Find a strategy; raises ValueError naming those that exist."""
+    """Find a strategy; raises ValueError naming the known ones."""
     strategy = STRATEGIES.get(name)
     if strategy is None:
         raise ValueError(f"allocate {name!r} is not built; use one of {', '.join(STRATEGIES)}")
@@ -42,7 +42,7 @@ def allocate(
 ) -> list[MessageQueue] | None:
     """This member's queues, queues and members sorted as RocketMQ sorts them.
 
-    Returns None when the member is not in the list (its heartbeat has not arrived yet).
+    Returns None if the member is not in the list (its heartbeat has not arrived yet).
     """
     members = sorted(client_ids)
     if client_id not in members:

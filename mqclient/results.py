@@ -1,4 +1,4 @@
-"""What a send returns."""
+"""Results of sends."""
 
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -13,7 +13,7 @@ __all__ = ["SendResult", "SendStatus"]
 
 
 class SendStatus(StrEnum):
-    """How durably a message was stored; every one of them means: stored."""
+    """How durably a message was stored; every value means that it is stored."""
 
     SEND_OK = "SEND_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -31,7 +31,7 @@ _CODE_OF_STATUS = {status: code for code, status in STATUS_OF_CODE.items()}
 
 
 class Stored(Protocol):
-    """What a broker's answer to a send says."""
+    """The fields of a broker's answer to a send."""
 
     @property
     def code(self) -> int:
@@ -43,11 +43,11 @@ class Stored(Protocol):
 
     @property
     def queue_id(self) -> int:
-        """The queue it is in."""
+        """The queue of the message."""
 
     @property
     def queue_offset(self) -> int:
-        """Where in that queue."""
+        """Its position in that queue."""
 
     @property
     def transaction_id(self) -> str | None:
@@ -88,18 +88,18 @@ class SendResult:
     """The client's unique id, a comma list for a batch."""
 
     def __init__(self, stored: Stored, msg_id: str, queue: MessageQueue) -> None:
-        self._stored = stored  # read when asked for: most senders never ask
+        self._stored = stored  # read on access: most senders never need it
         self._queue = queue
         self.msg_id = msg_id
 
     @property
     def status(self) -> SendStatus:
-        """How durably it is stored."""
+        """How durably the message is stored."""
         return STATUS_OF_CODE[self._stored.code]
 
     @property
     def lesser(self) -> bool:
-        """Whether it is stored less durably than asked: the status is not SEND_OK."""
+        """Whether the message is stored less durably than requested: the status is not SEND_OK."""
         return self._stored.code != 0
 
     @property
@@ -109,7 +109,7 @@ class SendResult:
 
     @property
     def message_queue(self) -> MessageQueue:
-        """The queue it is in."""
+        """The queue of the message."""
         queue, queue_id = self._queue, self._stored.queue_id
         if queue_id == queue.queue_id:
             return queue
@@ -122,7 +122,7 @@ class SendResult:
 
     @property
     def transaction_id(self) -> str | None:
-        """The transaction it belongs to, None without."""
+        """The transaction of the message, or None."""
         return self._stored.transaction_id
 
     @property
@@ -154,7 +154,7 @@ class SendResult:
         return f"SendResult({', '.join(f'{name}={value!r}' for name, value in pairs)})"
 
     def raise_for_status(self) -> "SendResult":
-        """Return this result if the message is as durable as asked, else raise NotDurable."""
+        """Return this result if the message is as durable as requested, else raise NotDurable."""
         if self.status is SendStatus.SEND_OK:
             return self
         raise NotDurable(
@@ -192,7 +192,7 @@ _MEANING = {
 def read_send_reply(reply: Frame, queue: MessageQueue, msg_id: str) -> SendResult:
     """Read the answer to a send whose code is one of STATUS_OF_CODE.
 
-    Raises HeaderError for an answer that lacks or garbles a field of SendMessageResponseHeader.
+    Raises HeaderError if a field of SendMessageResponseHeader is missing or malformed.
     """
     fields = reply.fields
     try:
@@ -206,5 +206,5 @@ def read_send_reply(reply: Frame, queue: MessageQueue, msg_id: str) -> SendResul
             fields.get("TRACE_ON") != "false",
         )
     except (KeyError, ValueError) as error:
-        raise HeaderError(f"the answer to a send lacks or garbles {error}") from error
+        raise HeaderError(f"the answer to a send has no valid field {error}") from error
     return SendResult(stored, msg_id, queue)

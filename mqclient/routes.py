@@ -1,6 +1,6 @@
-"""Where topics live: NameServers asked in turn, routes remembered, brokers' addresses.
+"""Routes of topics: asks the NameServers, caches routes, finds brokers' addresses.
 
-A route is replaced as a whole when it changed; an answer "no such topic" leaves the old one in use.
+A changed route is replaced as a whole; an answer "no such topic" keeps the old one in use.
 Rules: RocketMQ 4.9 `MQClientInstance.updateTopicRouteInfoFromNameServer`.
 """
 
@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from mqclient import address_server
-from mqclient.config import DEFAULT_TOPIC, is_address_server
+from mqclient.config import is_address_server
 from mqclient.errors import BrokerError, ClientTimeout, NoRouteError, UnreachableError
 from mqclient.wire import calls
 from mqclient.wire.bodies.route import MASTER_ID, TopicRouteData
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.frame import Frame
 from mqstore.message import MessageQueue
+from mqstore.names import AUTO_CREATE_TOPIC
 
 __all__ = ["NameServers", "RouteTable", "TopicRoute"]
 
@@ -28,7 +29,7 @@ log = logging.getLogger("mqclient.routes")
 
 
 class CallsServers(Protocol):
-    """The one method of a transport that is needed here."""
+    """The method of a transport that this module uses."""
 
     async def call(self, address: str, request: Frame, timeout: float) -> Frame:
         """Send a request, wait for its reply."""
@@ -52,9 +53,9 @@ class TopicRoute:
 
 
 def read_route(topic: str, data: TopicRouteData) -> TopicRoute:
-    """Work out the queues of a route as RocketMQ does.
+    """Compute the queues of a route as RocketMQ does.
 
-    Publish queues come from the order configuration "broker:count;..." if there is one, else from
+    Publish queues come from the order configuration "broker:count;..." if it exists, or else from
     every writable broker with a master; subscribe queues from every readable broker.
     """
     brokers = {item.broker_name: dict(item.broker_addrs) for item in data.broker_datas}
@@ -88,11 +89,11 @@ def _order_counts(text: str) -> list[tuple[str, int]]:
 
 
 class NameServers:
-    """The NameServers: a random one first, kept while it answers, then the next.
+    """The NameServers: starts with a random one, keeps it while it answers, then tries the next.
 
-    addresses: "host:port" each, or one URL of an address server, which is asked for them at the
-    first call and every two minutes from then on; without a good answer the list stays as it is.
-    unit: of the client; an address server may have a list for it.
+    addresses: "host:port" each, or one URL of an address server. The URL is fetched at the
+    first call and then every two minutes; without a good answer the list stays as it is.
+    unit: of the client; an address server may have a separate list for it.
     """
 
     def __init__(
@@ -114,8 +115,8 @@ class NameServers:
     async def invoke(self, call: calls.Call[R], timeout: float) -> R:
         """Ask the current NameServer, and the others when it does not answer.
 
-        timeout: seconds for each of them. Raises BrokerError as answered, UnreachableError or
-        ClientTimeout when none answers, saying so if an address looks like another kind of server.
+        timeout: seconds for each NameServer. Raises BrokerError as answered, UnreachableError or
+        ClientTimeout if none answers, saying so if an address is probably another kind of server.
         """
         if self._url:
             await self._look_up()
@@ -133,12 +134,12 @@ class NameServers:
         raise _unreachable(failures) from failures[0][1]
 
     def close(self) -> None:
-        """Nobody waits for the address server any more."""
+        """Stop asking the address server."""
         if self._asking is not None:
             self._asking.cancel()
 
     async def _look_up(self) -> None:
-        """Wait for the address server only while nothing is known."""
+        """Wait for the address server only while no address is known."""
         if time.monotonic() >= self._asked_next:
             wait = address_server.PERIOD_S if self._asked_next else address_server.FIRST_S
             self._asked_next = time.monotonic() + wait
@@ -187,14 +188,14 @@ def _unreachable(
 def _reason(address: str, error: Exception) -> str:
     port = address.rpartition(":")[2]
     if port in ("8080", "8081"):
-        return f"port {port} is the door of a RocketMQ 5 proxy, not of a NameServer: {error}"
+        return f"port {port} belongs to a RocketMQ 5 proxy, not to a NameServer: {error}"
     if port in ("10911", "10909"):
         return f"port {port} is usually a broker, not a NameServer: {error}"
     return str(error) or type(error).__name__
 
 
 class RouteTable:
-    """Routes by topic. Several askers for one topic share one question."""
+    """Routes by topic. Concurrent requests for one topic share one call."""
 
     def __init__(self, namesrv: NameServers, timeout: float) -> None:
         self._namesrv = namesrv
@@ -211,16 +212,16 @@ class RouteTable:
         self._listeners.append(listener)
 
     def known(self, topic: str) -> TopicRoute | None:
-        """The remembered route, without asking; None also for a provisional one."""
+        """The cached route, without a call; None for a provisional one too."""
         route = self.table.get(topic)
         return None if route is None or route.provisional else route
 
     async def get(self, topic: str) -> TopicRoute | None:
-        """The route of a topic, asked for if it is not remembered; None when there is none."""
+        """The route of a topic, fetched if it is not cached; None if there is none."""
         return self.known(topic) or await self.refresh(topic)
 
     async def refresh(self, topic: str) -> TopicRoute | None:
-        """Ask the NameServer now. A topic that is gone keeps its remembered route."""
+        """Ask the NameServer now. A topic that was deleted keeps its cached route."""
         self.topics.add(topic)
         task = self._asking.get(topic)
         if task is None or task.get_loop() is not asyncio.get_running_loop():
@@ -230,16 +231,16 @@ class RouteTable:
         return await asyncio.shield(task)
 
     async def for_sending(self, topic: str, queues_max: int) -> TopicRoute:
-        """The route to send to; a topic that does not exist borrows the template topic's.
+        """The route for sends; a topic that does not exist uses the template topic's route.
 
-        queues_max: queues a topic gets when the broker creates it for us.
+        queues_max: queues of a topic that a send creates.
         Raises NoRouteError when there is neither.
         """
         route = await self.get(topic)
         if route is not None and not route.publish:
-            route = await self.refresh(topic)  # perhaps a master is back
+            route = await self.refresh(topic)  # a master may be back
         if route is None:
-            template = await self.refresh(DEFAULT_TOPIC)
+            template = await self.refresh(AUTO_CREATE_TOPIC)
             if template is not None and template.publish:
                 route = _from_template(topic, template, queues_max)
                 self.table.setdefault(topic, route)
@@ -287,10 +288,10 @@ class RouteTable:
         if self._asking.get(topic) is task:
             del self._asking[topic]
         if not task.cancelled():
-            task.exception()  # every asker got it through its shield; do not warn again
+            task.exception()  # every caller got the error already; do not warn again
 
     async def poll(self) -> None:
-        """Refresh every topic in use once; a NameServer that does not answer is left for later."""
+        """Refresh every topic in use once; stop if no NameServer answers."""
         for topic in sorted(self.topics):
             try:
                 await self.refresh(topic)
@@ -300,7 +301,7 @@ class RouteTable:
     # --- brokers
 
     def brokers(self) -> dict[str, Mapping[int, str]]:
-        """Every broker in any remembered route: name to broker id to advertised address."""
+        """Every broker in any cached route: name to broker id to advertised address."""
         return {
             name: addresses
             for route in self.table.values()
@@ -312,7 +313,7 @@ class RouteTable:
     ) -> str | None:
         """Advertised address of a queue's broker.
 
-        broker_id: the one wanted. If it is missing, a slave's successor or any other of the same
+        broker_id: the wanted id. If it is missing, a slave's successor or any other of the same
         name is taken, unless `only_this`. None when there is none.
         """
         route = self.table.get(queue.topic)
@@ -327,7 +328,7 @@ class RouteTable:
 
 
 def _from_template(topic: str, template: TopicRoute, queues_max: int) -> TopicRoute:
-    """The route that the broker will make when it creates the topic."""
+    """The expected route of a topic that the broker will create."""
     counts: dict[str, int] = {}
     writable = {queue.broker_name for queue in template.publish}
     for queue in template.subscribe:

@@ -1,4 +1,4 @@
-"""Sending: choose a queue, build the request, try another broker when that may help.
+"""Sends: chooses a queue, builds the request, tries another broker if that may help.
 
 Rules: RocketMQ 4.9 `DefaultMQProducerImpl.sendDefaultImpl`, `MQFaultStrategy`.
 """
@@ -35,13 +35,13 @@ RETRY_CODES = frozenset(
         ),
     )
 )
-"""Answers after which another broker is tried; SYSTEM_BUSY is not among them, as in RocketMQ."""
+"""Answers after which another broker is tried; SYSTEM_BUSY is none, as in RocketMQ."""
 PAUSE_FIRST, PAUSE_LAST = 0.1, 2.0
-"""Seconds until a broker that failed is tried again, at most: from, doubling, to."""
+"""Most seconds until a failed broker is tried again: first, then doubling up to the last."""
 
 
 class QueueChooser:
-    """Takes the queues of a topic in turn; after a failure, one of another broker if there is."""
+    """Takes the queues of a topic in turn; after a failure, prefers another broker."""
 
     def __init__(self, start: int | None) -> None:
         first = random.randrange(1 << 30) if start is None else start
@@ -58,9 +58,9 @@ class QueueChooser:
 
 
 class Failure(NamedTuple):
-    """A try after which another broker may do better.
+    """A failed try that another broker may mend.
 
-    broker: name of the one that failed. error: None if it stored the message, less durably.
+    broker: name of the failed broker. error: None if it stored the message less durably.
     """
 
     broker: str
@@ -68,12 +68,12 @@ class Failure(NamedTuple):
 
 
 class _Lanes:
-    """The lanes of a topic's queues, as long as its route stays."""
+    """The lanes of a topic's queues, until its route changes."""
 
     __slots__ = ("by_queue", "in_turn", "route", "turn")
 
     turn: Callable[[], int]
-    """Of the topic's chooser, once there is anything in turn."""
+    """Of the topic's chooser, once it has a queue."""
 
     def __init__(self, route: TopicRoute | None) -> None:
         self.route = route
@@ -84,7 +84,7 @@ class _Lanes:
 
 
 class Sender:
-    """Sends prepared messages for one producer group."""
+    """Sends prepared messages of one producer group."""
 
     def __init__(self, client: Client, settings: ProducerSettings) -> None:
         self._client = client
@@ -108,14 +108,14 @@ class Sender:
             if isinstance(error, ClientTimeout):
                 raise
             raise ClientTimeout(
-                f"NameServer {self._client.namesrv} did not say in time where topic {topic!r} "
-                f"is; check that it runs (mqserver namesrv start)"
+                f"NameServer {self._client.namesrv} did not answer in time for topic {topic!r}"
+                f"; check that it runs (mqserver namesrv start)"
             ) from None
 
     def choose(
         self, topic: str, route: TopicRoute, failed_broker: str | None = None
     ) -> MessageQueue:
-        """The next queue of a topic, of another broker than the one that failed if possible."""
+        """The next queue of a topic, if possible not on the failed broker."""
         return self._chooser(topic).choose(route.publish, failed_broker)
 
     def _chooser(self, topic: str) -> QueueChooser:
@@ -125,14 +125,14 @@ class Sender:
         return chooser
 
     async def send_anywhere(self, outgoing: Outgoing, timeout: float) -> SendResult:
-        """Try up to 1 + retries brokers; each try may use all the time that is left.
+        """Try up to 1 + retries brokers; each try may use all the remaining time.
 
-        timeout: seconds for everything. Raises as Producer.send does.
+        timeout: seconds for all tries. Raises as Producer.send does.
         """
         return await self.try_on(outgoing, time.monotonic(), timeout, None)
 
     def judge(self, lane: Lane, outgoing: Outgoing, answer: Any) -> SendResult | Failure:
-        """What the first try came to. answer: to the send, or the error that it raised.
+        """The result of the first try. answer: the broker's, or the error of the send.
 
         Raises what another broker would answer too.
         """
@@ -149,9 +149,9 @@ class Sender:
     async def try_on(
         self, outgoing: Outgoing, started: float, timeout: float, failure: Failure | None
     ) -> SendResult:
-        """The tries that are left, after asking for the route if there is none.
+        """The remaining tries, after fetching the route if there is none.
 
-        started: when the first began, on the monotonic clock. timeout: seconds from then on.
+        started: start of the first try, on the monotonic clock. timeout: seconds from then.
         """
         deadline = started + timeout
         topic = outgoing.topic
@@ -205,11 +205,11 @@ class Sender:
             raise explained from explained.__cause__
 
     def _too_little(self, result: SendResult, tries_left: int) -> bool:
-        """Whether another broker is to store a message too that one stored less durably."""
+        """Whether another broker must store a message too, because one stored it less durably."""
         return bool(result.lesser and self.settings.retry_not_durable and tries_left)
 
     def next_lane(self, topic: str) -> Lane | None:
-        """The lane of the topic's next queue; None when its route must be asked for."""
+        """The lane of the topic's next queue; None if its route must be fetched."""
         lanes = self._lanes.get(topic)
         in_turn = lanes.in_turn if lanes is not None else ()
         if lanes is None or not in_turn or lanes.route is not self._client.routes.table.get(topic):
@@ -217,7 +217,7 @@ class Sender:
         return in_turn[lanes.turn() % len(in_turn)]
 
     def _first_lane(self, topic: str) -> Lane | None:
-        """The same, for a route that nobody has sent by."""
+        """The same, for a route that no send has used."""
         route = self._client.routes.known(topic)
         if route is None or not route.publish:
             return None
@@ -226,13 +226,13 @@ class Sender:
         turn = self._chooser(topic).turn
         in_turn = [self._lane(queue) for queue in route.publish]
         lanes = self._lanes[topic]
-        if lanes.route is route:  # else another thread has met a newer one
+        if lanes.route is route:  # else another thread has stored a newer one
             lanes.turn = turn
             lanes.in_turn = in_turn
         return in_turn[turn() % len(in_turn)]
 
     def _lane(self, queue: MessageQueue) -> Lane:
-        """The lane of a queue, made anew when the topic's route has changed."""
+        """The lane of a queue, replaced if the topic's route has changed."""
         route = self._client.routes.known(queue.topic)
         lanes = self._lanes.get(queue.topic)
         if lanes is None or lanes.route is not route:
@@ -241,12 +241,12 @@ class Sender:
         if lane is None:
             lane = Lane(self._client, self.settings, queue)
             if route is not None and queue.broker_name in route.brokers:
-                lanes.by_queue[queue] = lane  # else its address is another topic's to tell
+                lanes.by_queue[queue] = lane  # else the address comes from another topic's route
         return lane
 
 
 def _pauses() -> Iterator[float]:
-    """Seconds before each further try of a broker that failed; no two producers keep step."""
+    """Seconds before each new try of a failed broker; random, so that producers do not align."""
     longest = PAUSE_FIRST
     while True:
         yield longest * random.uniform(0.5, 1.0)
@@ -254,7 +254,7 @@ def _pauses() -> Iterator[float]:
 
 
 def _judge(lane: Lane, error: Exception) -> Failure:
-    """What a failed try means: raise what another broker would answer too."""
+    """Classify a failed try: raise errors that another broker would give too."""
     if isinstance(error, BrokerError) and error.code not in RETRY_CODES:
         raise error
     return Failure(lane.queue.broker_name, lane.explain(error))

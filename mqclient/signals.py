@@ -1,4 +1,4 @@
-"""Serving until SIGINT or SIGTERM; handlers are set on the main thread only, and put back."""
+"""Runs until SIGINT or SIGTERM; sets handlers on the main thread only, and restores them."""
 
 import asyncio
 import contextlib
@@ -15,14 +15,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Ending:
     """An event that a signal handler may set.
 
-    threading.Event may not: a handler that interrupts wait() would wait for wait()'s own lock.
+    threading.Event is not safe: a handler that interrupts wait() would wait for wait()'s own lock.
     """
 
     def __init__(self) -> None:
         self._inbox: queue.SimpleQueue[None] = queue.SimpleQueue()  # put() is reentrant
 
     def set(self) -> None:
-        """Let every wait() return True from now on."""
+        """Make every wait() return True from now on."""
         self._inbox.put(None)
 
     def wait(self, timeout: float) -> bool:

@@ -1,4 +1,4 @@
-"""The blocking faces: each waits on what its asyncio twin awaits, on a loop thread of its own."""
+"""The blocking faces: each runs its asyncio twin on a loop thread of its own."""
 
 import threading
 import warnings
@@ -24,7 +24,7 @@ A = TypeVar("A", bound=Any)
 
 
 class BlockingFace(Generic[A]):
-    """What every blocking client shares: a twin with async start() and close(), and its loop."""
+    """Base of every blocking client: a twin with async start() and close(), and its loop."""
 
     def __init__(self, twin: A) -> None:
         self._twin = twin
@@ -33,7 +33,7 @@ class BlockingFace(Generic[A]):
         self._over = Ending()
 
     def start(self) -> None:
-        """Start; `with` does it too. Raises like the asyncio face's start()."""
+        """Start the client; `with` does this too. Raises like the asyncio face's start()."""
         with self._lock:
             if self._thread is not None:
                 raise ClosedError("this client was started before; make a new one")
@@ -46,9 +46,9 @@ class BlockingFace(Generic[A]):
             self._thread = thread
 
     def close(self, timeout: Duration = 20.0) -> None:
-        """Finish what runs, leave the brokers, close the connections; twice is fine.
+        """Finish running work, leave the brokers, close the connections. May be called twice.
 
-        timeout: seconds to wait for what runs. In a forked child it only forgets the client.
+        timeout: seconds to wait for running work. In a forked child it only forgets the client.
         """
         with self._lock:
             thread = self._thread
@@ -117,10 +117,10 @@ class Producer(BlockingFace[AsyncProducer]):
         """Send a message, or several of one topic as a batch, and wait until it is stored.
 
         queue: send to this queue only, without retries; None takes the queues in turn.
-        timeout: seconds for everything, retries included; None is the producer's (3 s).
+        timeout: seconds for the send and its retries; None means the producer's (3 s).
         Returns a SendResult whose status may be less than SEND_OK; see raise_for_status().
         Raises ValueError or TypeError for what cannot be sent, NoRouteError, BrokerError,
-        UnreachableError, ClientTimeout (then it may be stored nevertheless), ClosedError.
+        UnreachableError, ClientTimeout (the message may be stored nevertheless), ClosedError.
         """
         thread = self._thread or self._running
         if queue is not None:
@@ -136,17 +136,17 @@ class Producer(BlockingFace[AsyncProducer]):
         queue: MessageQueue | None = None,
         timeout: Duration | None = None,
     ) -> "Future[SendResult]":
-        """Send like `send`, without waiting: the future gets the result or the exception."""
+        """Like `send`, but return at once: the future gets the result or the exception."""
         return self._running.submit(self._twin.send(message, queue=queue, timeout=timeout))
 
     def send_oneway(
         self, message: Message | Sequence[Message], *, queue: MessageQueue | None = None
     ) -> None:
-        """Send without an answer: one try, and nobody learns whether it was stored."""
+        """Send once, without an answer: the caller does not learn whether it was stored."""
         self._running.run(self._twin.send_oneway(message, queue=queue))
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues of a topic that can be sent to; raises NoRouteError when there is none."""
+        """The queues of a topic that accept sends; raises NoRouteError if there is none."""
         return self._running.run(self._twin.queues(topic))
 
 
@@ -173,7 +173,7 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
         super().__init__(AsyncPushConsumer(group, namesrv, transport=transport, **options))
 
     def close(self, timeout: Duration = 20.0) -> None:
-        """Stop pulling, let running handlers end, commit, leave the group; twice is fine.
+        """Stop pulling, let running handlers end, commit, leave the group. May be called twice.
 
         timeout: seconds for the handlers. Inside a handler it returns at once, and the rest
         happens when that handler has ended. In a forked child it only forgets the client.
@@ -192,8 +192,8 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
         with a list of messages and a ConsumeContext; None or ConsumeResult.SUCCESS acknowledges,
         an exception or anything else has them delivered again later. Plain functions run in
         `threads` threads.
-        Every member of the group must subscribe to the same. Raises TypeError, ValueError. A
-        running consumer asks a broker about a SqlFilter: BrokerError when the broker refuses it,
+        Every member of the group must have the same subscriptions. Raises TypeError, ValueError. A
+        running consumer lets a broker check a SqlFilter: BrokerError if the broker refuses it,
         UnreachableError or ClientTimeout when none can be asked.
         """
         if self._thread is None:
@@ -227,7 +227,7 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
         Starts the consumer if it is not running. Raises RocketMQError when it can no longer work.
         """
         try:
-            # Before the start: a signal that comes as the first message does ends run() too.
+            # Catch signals before the start: one during the first message ends run() too.
             with catching_signals(lambda _number: self._over.set()):
                 if self._thread is None:
                     self.start()
@@ -235,7 +235,7 @@ class PushConsumer(BlockingFace[AsyncPushConsumer]):
                 while not self._over.wait(0.5):
                     self._twin.raise_failure()
                     if not thread.usable:
-                        raise ClosedError("the consumer's thread ended; look at the log")
+                        raise ClosedError("the consumer's thread ended; see the log")
         finally:
             self.close()
 

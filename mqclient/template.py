@@ -1,6 +1,6 @@
-"""Requests that are made again and again: what they share is prepared once per queue.
+"""Templates of requests that repeat: the shared part is prepared once per queue.
 
-Where the transport is the compiled one, header and reply never become a `Frame` or a dict.
+With the compiled transport, header and reply never become a `Frame` or a dict.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["Fields", "Template", "Values"]
 
 Fields = Sequence[tuple[str, str | None]]
-"""A header's fields in wire order; None is given with each request."""
+"""A header's fields in wire order; None marks a field that each request fills."""
 
 Values = tuple[str | int | None, ...]
-"""The open fields of one request; None leaves one out."""
+"""The open fields of one request; None omits a field."""
 
 
 class Template:
     """One kind of request to one broker.
 
-    address: the broker's, as advertised. reply: "sent" or "pulled", how a good answer is read by
+    address: the broker's, as advertised. reply: "sent" or "pulled", the form of a good answer from
     the compiled transport; other answers, and those of other transports, are Frames.
     """
 
@@ -33,11 +33,11 @@ class Template:
 
     send: Callable[..., Awaitable[Any]]
     """`send(values, body, timeout, at_once=False)` sends a request; what is awaited gives its
-    reply. timeout: seconds. at_once: do not wait for what else is sent in this turn of the loop.
-    Failures are those of a transport; `explain` makes them the client's."""
+    reply. timeout: seconds. at_once: do not collect other requests of this turn of the loop.
+    Failures are those of a transport; `explain` turns them into errors of the client."""
     call: Callable[[Values, bytes, float], Any]
     """`call(values, body, timeout)` sends a request from any thread and blocks until its reply is
-    there; for the compiled transport only. Failures as with `send`."""
+    there; only for the compiled transport. Failures as with `send`."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Template:
         return self._client.call_broker(self.address, self.frame(values, body), timeout)
 
     def oneway(self, values: Values, body: bytes, timeout: float) -> Awaitable[None]:
-        """Send a request that is not answered; what is awaited ends when it is written."""
+        """Send a oneway request; awaiting it ends when it is written."""
         if self._native is not None:
             future: Awaitable[None] = self._transport.request(
                 self._native, values, body, timeout, False, True
@@ -79,8 +79,8 @@ class Template:
         return self._client.oneway(self.address, self.frame(values, body), timeout)
 
     def explain(self, error: Exception) -> Exception:
-        """The error to raise for one that `send` or `call` raised."""
-        if self._native is None:  # then it was explained on the way
+        """The client's error for an error of `send` or `call`."""
+        if self._native is None:  # then it is a client error already
             return error
         return self._client.explain(self.address, error)
 

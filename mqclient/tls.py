@@ -1,6 +1,6 @@
-"""TLS of a client: whom it believes, and what it shows.
+"""TLS of a client: which authorities it trusts, and which certificate it shows.
 
-RocketMQ's clients believe any server unless told otherwise; ours look at the certificate, as every
+RocketMQ's clients trust any server by default. Ours verify the certificate, as every
 other TLS client does, and `Tls(verify="none")` is RocketMQ's default.
 """
 
@@ -11,17 +11,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypedDict, get_args
 
+from mqstore import java_properties
+
 __all__ = ["Tls", "read_tls", "tls_from_environment"]
 
 Verify = Literal["full", "ca", "none"]
 
 ENVIRONMENT = "MQ_TLS_CONFIG"
-"""Names the file that commands read: see `read_tls`."""
+"""Environment variable that names the file of the commands: see `read_tls`."""
 FILE_BYTES_MAX = 64 << 10
 
 
 class Plane(TypedDict):
-    """What the compiled client takes."""
+    """TLS settings of the compiled client."""
 
     verify: str
     trust: str | None
@@ -35,11 +37,11 @@ class Tls:
     """Speak TLS with NameServers and brokers.
 
     ca_file: PEM file of the authorities that are trusted, or of the servers' own certificates;
-    None is what the system trusts. verify: "full" looks at issuer, dates, and that the certificate
-    is made out to the address that is used; "ca" leaves the address out; "none" believes anybody.
-    cert_file, key_file: PEM files to show servers that ask for a client certificate. key_password:
-    of an encrypted key. A file that is missing is a ValueError when the client starts, one that
-    cannot be used at its first request.
+    None trusts the system's. verify: "full" checks issuer and dates, and that the certificate
+    names the address that is used; "ca" does not check the address; "none" checks nothing.
+    cert_file, key_file: PEM files for servers that ask for a client certificate. key_password:
+    of an encrypted key. A missing file is a ValueError when the client starts; a file that
+    cannot be used is an error of the first request.
     """
 
     ca_file: str | os.PathLike[str] | None = None
@@ -61,7 +63,7 @@ class Tls:
             raise ValueError("cert_file and key_file go together: give both or neither")
 
     def settings(self) -> Plane:
-        """What the transport is told. Raises ValueError for a file that is not there."""
+        """Settings for the transport. Raises ValueError for a missing file."""
         return {
             "verify": self.verify,
             "trust": _checked("ca_file", self.ca_file),
@@ -72,7 +74,7 @@ class Tls:
 
 
 def tls_from_environment() -> Tls | None:
-    """What the file that MQ_TLS_CONFIG names says; None without the variable.
+    """The settings in the file that MQ_TLS_CONFIG names; None without the variable.
 
     Raises ValueError or OSError as `read_tls`.
     """
@@ -81,17 +83,17 @@ def tls_from_environment() -> Tls | None:
 
 
 def read_tls(path: str | os.PathLike[str]) -> Tls | None:
-    """Read RocketMQ's TLS properties: `tls.enable`, `tls.client.*`; None if it says false.
+    """Read RocketMQ's TLS properties `tls.enable` and `tls.client.*`; None if TLS is disabled.
 
     Besides RocketMQ's keys, `tls.client.verifyHost=false` is verify="ca". `authServer` is true
-    unless the file says false. Other keys are passed over: the file may be a server's.
+    unless the file says false. Other keys are ignored: the file may be a server's.
     Raises ValueError for a bad value, OSError.
     """
     with Path(path).open("rb") as file:
         text = file.read(FILE_BYTES_MAX + 1)
     if len(text) > FILE_BYTES_MAX:
-        raise ValueError(f"{path} is over {FILE_BYTES_MAX} bytes: it is no tls.properties")
-    values = _properties(text.decode("utf-8", "replace"))
+        raise ValueError(f"{path} is over {FILE_BYTES_MAX} bytes, too large for a tls.properties")
+    values = java_properties.read(text.decode("utf-8", "replace"))
 
     def is_on(key: str) -> bool:
         word = values.get(key, "true").lower()
@@ -109,12 +111,6 @@ def read_tls(path: str | os.PathLike[str]) -> Tls | None:
         key_file=values.get("tls.client.keyPath") or None,
         key_password=values.get("tls.client.keyPassword") or None,
     )
-
-
-def _properties(text: str) -> dict[str, str]:
-    lines = (line.strip() for line in text.splitlines())
-    pairs = (line.partition("=") for line in lines if line and line[0] not in "#!")
-    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def _checked(name: str, path: str | os.PathLike[str] | None) -> str | None:

@@ -1,7 +1,7 @@
-"""The engine's door: requests out, replies in, on the running event loop.
+"""Sends requests and receives replies on the running event loop.
 
 Sockets and timers live in the compiled core (`_core.Connector`), which keeps the futures of
-requests under way and wakes the loop through a socket pair.
+pending requests and wakes the loop through a socket pair.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ __all__ = ["CloseCallback", "RequestCallback", "Transport"]
 log = logging.getLogger(__name__)
 
 RequestCallback = Callable[[str, Frame], Awaitable[Frame | None]]
-"""Gets (address, request) of a server; what it returns is sent as the reply, None is nothing."""
+"""Gets (address, request) of a server; returns the reply, or None for no reply."""
 
 CloseCallback = Callable[[str], None]
-"""Gets the address of a connection that is gone."""
+"""Gets the address of a connection that was lost."""
 
 Submission = tuple[
     str,
@@ -76,24 +76,24 @@ class Transport:
         return reply
 
     async def oneway(self, address: str, request: Frame, timeout: float) -> None:
-        """Send a request that gets no reply; returns when the system has taken it.
+        """Send a request that gets no reply; returns when the kernel has taken it.
 
         The caller sets the frame's one-way flag. Raises as `call` does.
         """
         await self._submit(address, request, timeout, oneway=True)
 
     def on_request(self, callback: RequestCallback) -> None:
-        """Set who answers requests of servers; runs as a task of its own."""
+        """Set the callback for requests of servers; each call runs as a task of its own."""
         self._request_callback = callback
 
     def on_close(self, callback: CloseCallback) -> None:
-        """Set who hears of connections that are gone; called on the loop, must not block."""
+        """Set the callback for lost connections; it runs on the loop and must not block."""
         self._close_callback = callback
 
     def renew_tls(self, tls: Mapping[str, object]) -> None:
-        """Make new connections with other certificates, from any thread; open ones go on.
+        """Use other certificates for new connections, from any thread; open ones continue.
 
-        tls: the setting, whose files are read now. Raises ValueError for one that cannot be used,
+        tls: the setting; its files are read now. Raises ValueError if it cannot be used,
         and nothing changes.
         """
         connector = self._connector
@@ -102,7 +102,7 @@ class Transport:
         self._settings["tls"] = tls
 
     async def aclose(self) -> None:
-        """Close every connection; calls that wait raise ClosedError. Twice is fine."""
+        """Close every connection; waiting calls raise ClosedError. May be called twice."""
         self._closed = True
         if self._process == process_id():
             self._flush()
@@ -148,7 +148,7 @@ class Transport:
     def template(
         address: str, code: int, fields: list[tuple[str, str | None]], serialize: int, reply: str
     ) -> RequestTemplate:
-        """Prepare what requests share; arguments as `_core.RequestTemplate` has them."""
+        """Prepare the shared part of requests; arguments are those of `_core.RequestTemplate`."""
         return RequestTemplate(address, code, fields, serialize, reply)
 
     def request(
@@ -162,9 +162,9 @@ class Transport:
     ) -> asyncio.Future[Any]:
         """Send a request made from a template; the future gets its reply.
 
-        values: the template's open fields. timeout: seconds, connecting included. at_once: do not
-        collect it with what else is sent in this turn of the loop. A good answer is what the
-        template says, any other a Frame, that of a one-way request None. Raises as `call` does.
+        values: the template's open fields. timeout: seconds, connecting included. at_once: send
+        now instead of with other requests of this turn of the loop. A good answer has the
+        template's type, any other is a Frame, a one-way request gets None. Raises as `call` does.
         """
         connector = self._connector
         if connector is None:
@@ -172,10 +172,10 @@ class Transport:
         future: asyncio.Future[Any] = asyncio.Future(loop=self._loop)
         try:
             hurry = connector.request(template, values, body, timeout, future, oneway)
-        except RuntimeError as error:  # it belongs to another process
+        except RuntimeError as error:  # the connector belongs to another process
             raise ClosedError(str(error)) from None
         if hurry or at_once:
-            self._flush()  # there is nobody to wait for, or enough was collected
+            self._flush()  # no other task will send, or enough was collected
         elif not self._flush_comes:
             self._send_soon()
         return future
@@ -202,7 +202,7 @@ class Transport:
         raise _error(template.address, *payload)
 
     def _send_soon(self) -> None:
-        """Send what other tasks ask for in this turn of the loop with the same system call."""
+        """Send the requests of all tasks of this turn of the loop with one system call."""
         if not self._flush_comes:
             self._flush_comes = True
             self._loop.call_soon(self._flush)  # type: ignore[union-attr]
@@ -228,7 +228,7 @@ class Transport:
         near, far = socket.socketpair()
         near.setblocking(False)
         far.setblocking(False)
-        with far:  # the connector keeps a duplicate
+        with far:  # the connector keeps a duplicate descriptor
             self._connector = Connector(far.fileno(), self._settings)
         self._wake = near
         self._process = process_id()
@@ -268,7 +268,7 @@ class Transport:
                 waiting.set_result(None)
 
     def _answer(self, address: str, payload: tuple[Any, ...]) -> None:
-        """Give a server's request to the callback, as a task that is kept until it ends."""
+        """Run the callback for a server's request, as a task that is kept until it ends."""
         if self._request_callback is None or self._closed:
             return
         assert self._loop is not None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from dataclasses import dataclass
 
-from mqstore.lean import dataclass
+from mqstore.own_address import interface_addresses, outgoing_address
 
 ANY = ("0.0.0.0", "::", "")
-_SIOCGIFADDR = 0x8915
 _CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 
@@ -34,7 +34,7 @@ def advertised(broker_ip1: str, bind_address: str) -> Advertised:
         ip = _resolved(bind_address)
         return Advertised(ip, ip, "bindAddress", ())
     candidates = interface_addresses()
-    ip = _outgoing() or (candidates[0] if candidates else "127.0.0.1")
+    ip = outgoing_address() or (candidates[0] if candidates else "127.0.0.1")
     warnings = tuple(_warnings(ip, bind_address, candidates))
     return Advertised(ip, ip, "the interface", warnings)
 
@@ -46,39 +46,6 @@ def _resolved(host: str) -> str:
         import socket  # most servers are told an address
 
         return socket.gethostbyname(host)
-
-
-def _outgoing() -> str | None:
-    """The address of the interface with the default route; sends nothing."""
-    import socket
-
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            return None
-        address = probe.getsockname()
-        return str(address[0])
-
-
-def interface_addresses() -> list[str]:
-    """The IPv4 addresses of this machine's interfaces, loopback left out."""
-    try:
-        import fcntl
-        import socket
-    except ImportError:
-        return []
-    found: list[str] = []
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        for _, name in socket.if_nameindex():
-            try:
-                row = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, name.encode()[:15].ljust(40, b"\0"))
-            except OSError:
-                continue
-            address = socket.inet_ntoa(row[20:24])
-            if not ipaddress.ip_address(address).is_loopback:
-                found.append(address)
-    return found
 
 
 def _warnings(ip: str, bind_address: str, candidates: tuple[str, ...] | list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Who may administer: this machine and the configured networks, nobody else (design.md 6).
+"""Decides who may administer: this machine and the configured networks, nobody else.
 
 Trust is never learned from registrations. A refusal is code 16 and names the key to set.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mqclient.wire.codes import ResponseCode
 from mqserver.config.settings import networks
 from mqserver.replies import Processor, Refused, Reply, Request
+from mqstore.own_address import is_own_address
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
@@ -50,7 +51,7 @@ class Guard:
         address = _address_of(remote)
         if address.is_loopback or any(address in network for network in self._networks):
             return True
-        return is_own(str(address))
+        return is_own_address(str(address))
 
 
 def is_private(remote: str) -> bool:
@@ -58,7 +59,7 @@ def is_private(remote: str) -> bool:
     address = _address_of(remote)
     if address.is_loopback or any(address in network for network in networks(_PRIVATE)):
         return True
-    return is_own(str(address))
+    return is_own_address(str(address))
 
 
 def _address_of(remote: str) -> IPv4Address | IPv6Address:
@@ -68,23 +69,6 @@ def _address_of(remote: str) -> IPv4Address | IPv6Address:
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
-
-
-def is_own(host: str) -> bool:
-    """Whether an IP address is one of this machine's, as they are now.
-
-    The system sends from an address to itself only if it is its own. Connecting a datagram socket
-    sends nothing, and knows of every interface at once, in both families.
-    """
-    import socket
-
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((host, 9))
-        except OSError:
-            return False
-        return str(probe.getsockname()[0]).partition("%")[0] == host.partition("%")[0]
 
 
 def host_of(remote: str) -> str:

@@ -12,12 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from io import TextIOWrapper
 
 from mqserver import file_modes
 from mqserver.config.load import Loaded
 from mqstore import files
-from mqstore.lean import dataclass
 
 PERIOD_S = 10.0
 """Lines that differ in their digits alone are one in this time."""

@@ -2,16 +2,15 @@
 
 A processor is a function of one request. It returns a `Response`, or one of the signals below, or
 a `Hold`; it may raise `Refused` to answer an error. Any other exception becomes code 1, as in
-RocketMQ (reference: server.md 0.1), logged once where the hand-off threads call the processor.
+RocketMQ (`NettyRemotingAbstract`), logged once where the hand-off threads call the processor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
-
-from mqstore.lean import dataclass
 
 
 class Request(Protocol):

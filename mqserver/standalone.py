@@ -27,6 +27,7 @@ from mqclient.wire.headers.admin import CreateTopicRequestHeader
 from mqclient.wire.headers.offsets import QueryConsumerOffsetRequestHeader, QueueRequestHeader
 from mqclient.wire.headers.pull import PullMessageRequestHeader
 from mqserver.probe import Probe
+from mqstore.names import AUTO_CREATE_TOPIC, TOOLS_GROUP
 
 if TYPE_CHECKING:
     from mqstore import ReceivedMessage
@@ -41,7 +42,6 @@ SMALL_STORE = {
 ALWAYS = {"minFreeBytes": str(64 << 20)}
 """Refuse by free space: a laptop's disk may be 95 % full and have room enough."""
 _PULL_COUNT = 32
-_GROUP = "TOOLS_CONSUMER"
 
 
 class Servers(Protocol):
@@ -208,7 +208,7 @@ class Standalone:
         name = name or f"Topic-{uuid.uuid4().hex[:12]}"
         header = CreateTopicRequestHeader(
             topic=name,
-            default_topic="TBW102",
+            default_topic=AUTO_CREATE_TOPIC,
             read_queue_nums=queues,
             write_queue_nums=queues,
             perm=6,
@@ -286,7 +286,7 @@ def _offset(broker: Probe, code: RequestCode, topic: str, queue_id: int) -> int:
 
 def _pull(topic: str, queue_id: int, offset: int) -> Frame:
     header = PullMessageRequestHeader(
-        consumer_group=_GROUP,
+        consumer_group=TOOLS_GROUP,
         topic=topic,
         queue_id=queue_id,
         queue_offset=offset,

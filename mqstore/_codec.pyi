@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 BODY_BYTES_MAX: Final[int]
-"""A body may not be larger than this when decompressed: 64 MiB."""
+"""Largest decompressed body: 64 MiB."""
 
 class DecodeError(ValueError):
     """Bytes that should be a stored message are not; the text says where and why."""
@@ -27,10 +27,10 @@ class DecodeError(ValueError):
 class ReceivedMessage:
     """A message as stored: RocketMQ's MessageExt, decoded lazily.
 
-    Numbers are read at once. Topic, properties and body are decoded when first read and then
-    kept; until then the object keeps the whole buffer it came from alive. `detach()` and
+    Numbers are read at once. Topic, properties and body are decoded on first access and then
+    kept; until then the object keeps its whole buffer alive. `detach()` and
     pickle copy the record out of it. `topic` may be assigned, and `properties` is an ordinary
-    dict of the message's own.
+    dict that belongs to the message.
     """
 
     broker_name: str
@@ -62,19 +62,19 @@ class ReceivedMessage:
         """The body as sent, decompressed; DecodeError if that fails."""
     @property
     def stored_body(self) -> bytes:
-        """The body as stored, perhaps compressed; `body_crc` covers these bytes."""
+        """The body as stored, possibly compressed; `body_crc` covers these bytes."""
     @property
     def body_crc(self) -> int:
         """CRC-32 of the stored body, with the top bit cleared."""
     @property
     def properties(self) -> dict[str, str]:
-        """Every property by name, the system's too, in stored order."""
+        """Every property by name, those of the system too, in stored order."""
     @property
     def stored_properties(self) -> bytes:
         """The properties text as stored."""
     @property
     def consume_start_ms(self) -> int:
-        """When a handler got it, milliseconds since the epoch; also a property once assigned."""
+        """Start of its handler, milliseconds since the epoch; also a property once assigned."""
     @consume_start_ms.setter
     def consume_start_ms(self, value: int) -> None: ...
     @property
@@ -97,7 +97,7 @@ class ReceivedMessage:
         """RocketMQ's flag: compression, transaction type, IPv6 hosts."""
     @property
     def reconsume_times(self) -> int:
-        """How often it was consumed and failed."""
+        """Number of failed deliveries."""
     @property
     def prepared_transaction_offset(self) -> int:
         """Physical offset of the half message, else 0."""
@@ -127,15 +127,15 @@ def decode_messages(
 ) -> list[ReceivedMessage]:
     """Decode the concatenated records of a pull, query or view reply.
 
-    min_offset, max_offset: of the queue, when the messages shall carry them as properties.
-    Raises DecodeError naming the byte where a record is malformed; then nothing is returned.
+    min_offset, max_offset: of the queue, if the messages need them as properties.
+    Raises DecodeError naming the byte at which a record is malformed.
     """
 
 def decode_properties(text: bytes) -> dict[str, str]:
     """Read the properties text of a message, in stored order; never raises."""
 
 def encode_properties(properties: Mapping[str, str | None]) -> bytes:
-    """Write properties as stored text; None values are left out.
+    """Write properties as stored text; None values are omitted.
 
     Raises ValueError for a separator byte inside a name or value, TypeError for non-text.
     """
@@ -145,7 +145,7 @@ def decompress_body(body: bytes, sys_flag: int) -> bytes:
 
 @final
 class UniqueIds:
-    """Makes UNIQ_KEY ids: a head that is the same for a millisecond, and a counter.
+    """Makes UNIQ_KEY ids: a prefix that is fixed for a millisecond, and a counter.
 
     head: gives the first 28 hex digits for a time in milliseconds since the epoch.
     """
@@ -154,22 +154,22 @@ class UniqueIds:
     def next(self) -> str:
         """The next id. Safe from any thread; raises what `head` raises."""
     def forget(self) -> None:
-        """Ask for the head again, in a forked child: it must not repeat its parent's ids."""
+        """Read the prefix again in a forked child, which must not repeat its parent's ids."""
 
 @final
 class Outgoing:
-    """What a send request needs of a message or a batch; made by mqclient.outgoing."""
+    """The data of a message or a batch for a send request; made by mqclient.outgoing."""
 
     topic: str
-    """Where it goes."""
+    """The topic."""
     body: bytes
-    """As sent, perhaps compressed."""
+    """The body as sent, possibly compressed."""
     properties: str
     """The properties text."""
     msg_id: str
     """Its unique id, a comma list for a batch."""
     flag: int
-    """The user's number."""
+    """The flag that the user set."""
     sys_flag: int
     """Says how the body is compressed."""
     batch: bool
@@ -179,7 +179,7 @@ class Outgoing:
     max_reconsume_times: int | None
     """For messages to a retry topic, else None."""
     born_timestamp_ms: int | None
-    """None is now."""
+    """Time of birth; None means now."""
 
     def __new__(
         cls,

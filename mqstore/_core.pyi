@@ -1,4 +1,4 @@
-"""The compiled core: typed doors of the Rust side. Everything that waits releases the GIL."""
+"""Types of the compiled Rust core. Every function that waits releases the GIL."""
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
@@ -50,24 +50,24 @@ __all__ = [
 _T = TypeVar("_T")
 
 OPTIMISED: Final[bool]
-"""Whether this is an optimised build; the development profile is not."""
+"""Whether this is an optimised build; builds of the development profile are not."""
 
 # --- errors (see mqstore/errors.py)
 
 class StoreError(Exception):
-    """The store cannot do what was asked; the text says what, which value, what to do next."""
+    """A store operation failed; the text says which, with which value, and what to do."""
 
 class StoreLocked(StoreError):
     """Another process has the store open."""
 
 class UnknownLayout(StoreError):
-    """The directory is no store, or one of other file sizes or of an unknown version."""
+    """The directory is no store, or has other file sizes or an unknown version."""
 
 class StoreDamaged(StoreError):
-    """Damage that is not a torn tail, and the policy is to refuse."""
+    """Damage other than a torn tail, and `damagePolicy` is to refuse."""
 
 class StorePoisoned(StoreError):
-    """A write or fsync failed earlier; the store only reads until it is reopened."""
+    """A write or fsync failed earlier; the store only serves reads until it is reopened."""
 
 class SettingError(ValueError):
     """A setting is unknown, of the wrong type or out of its range."""
@@ -76,11 +76,11 @@ class SettingError(ValueError):
 
 @final
 class PutResult:
-    """Where a message (or a batch) went."""
+    """Position of a stored message or batch."""
 
     @property
     def status(self) -> str:
-        """RocketMQ's name of the outcome, "PUT_OK" when all is well."""
+        """RocketMQ's name of the outcome, "PUT_OK" for success."""
     @property
     def physical_offset(self) -> int:
         """Start of the first record, bytes from the start of the log; -1 if refused."""
@@ -99,7 +99,7 @@ class PutResult:
 
 @final
 class GetResult:
-    """What a read of a queue found."""
+    """Result of a read of a queue."""
 
     @property
     def status(self) -> str:
@@ -118,17 +118,17 @@ class GetResult:
         """Messages in `body`."""
     @property
     def suggest_slave(self) -> bool:
-        """The reader is so far behind that a slave should serve it."""
+        """Whether a slave should serve the reader, because it lags far behind."""
     @property
     def behind_bytes(self) -> int:
-        """Bytes of the log behind the last message that was looked at, 0 without one."""
+        """Bytes of the log after the last message that the read looked at; 0 without one."""
     @property
     def body(self) -> bytes:
         """Whole records one after another; see `decode_messages`."""
 
 @final
 class QueryResult:
-    """What a query by key found."""
+    """Result of a query by key."""
 
     @property
     def message_count(self) -> int:
@@ -187,11 +187,11 @@ class Store:
         sql: str | None = None,
         retried: Mapping[str, str] | None = None,
     ) -> GetResult:
-        """Read messages of one queue from an offset on; waits for the disk, never for messages.
+        """Read messages of one queue from an offset; waits for the disk, never for messages.
 
-        tag_codes: Java string hashes of the tags wanted, None for all. sql: an SQL92 expression
-        over properties instead of tags (server.md B.10); ValueError if it does not compile.
-        retried: for a retry topic, the expression by the topic a message first came from.
+        tag_codes: Java string hashes of the wanted tags, None for all. sql: an SQL92 expression
+        over properties instead of tags; ValueError if it does not compile.
+        retried: for a retry topic, the expression of each original topic.
         """
     def get_at(self, physical_offset: int) -> bytes | None:
         """The record that starts at a physical offset, or None."""
@@ -213,9 +213,9 @@ class Store:
     def store_time_at(self, topic: str, queue_id: int, offset: int) -> int:
         """Store time of the message at a queue offset in milliseconds, -1 if there is none."""
     def is_on_disk(self, topic: str, queue_id: int, offset: int) -> bool:
-        """Whether a message lies beyond what RocketMQ deems in memory."""
+        """Whether a message is so old that RocketMQ treats it as on disk."""
     def store_time_range(self) -> tuple[int, int] | None:
-        """Store times of the log's first and last message in milliseconds; None: no message."""
+        """Store times of the log's first and last message in milliseconds, or None."""
     def min_physical_offset(self) -> int:
         """Start of the log in bytes."""
     def max_physical_offset(self) -> int:
@@ -227,23 +227,23 @@ class Store:
     ) -> bool:
         """Commit an offset; persisted on the interval and at close.
 
-        False if it is new and there are `entries_max` already.
+        False if the offset is new and `entries_max` offsets exist already.
         """
     def committed_all(self) -> dict[str, dict[int, int]]:
         """Every committed offset: "topic@group" to queue to offset."""
     def committed_of_group(self, group: str) -> dict[str, dict[int, int]]:
         """The committed offsets of a group: topic to queue to offset."""
     def reset_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Move a group to another offset of a queue, which `take_reset` tells its next pull.
+        """Move a group to another offset of a queue; `take_reset` gives it to the next pull.
 
-        What it commits until then is without effect: a late commit does not undo the reset.
+        Commits of the group until then have no effect: a late commit does not undo the reset.
         """
     def take_reset(self, group: str, topic: str, queue_id: int) -> GetResult | None:
-        """What a group's pull must be answered instead of messages, once after a reset."""
+        """The answer to a group's next pull after a reset, once; else None."""
     def clone_offsets(self, from_group: str, to_group: str, topic: str) -> int:
-        """Give a group the offsets that another has in a topic; returns in how many queues."""
+        """Copy a group's offsets in a topic to another group; returns the number of queues."""
     def remove_group(self, group: str, topic: str | None = None) -> int:
-        """Forget a group's committed offsets, in one topic or all; returns in how many queues."""
+        """Delete a group's committed offsets, in one topic or all; returns the number of queues."""
     def save_state(self, name: str, text: bytes) -> None:
         """Write `config/{name}` atomically and durably, keeping the previous copy as .bak."""
     @overload
@@ -252,38 +252,38 @@ class Store:
     def load_state(self, name: str, check: Callable[[bytes], _T]) -> _T | None:
         """Read `config/{name}`, or its .bak when the file is missing or damaged, or None.
 
-        check: called with the bytes; raises where they are not usable; what it returns is
-        returned. Raises StoreDamaged when files exist and none is usable.
+        check: called with the bytes; raises if they cannot be used; its result is
+        returned. Raises StoreDamaged if files exist and none can be used.
         """
     def set_state_aside(self, name: str, entries: list[tuple[str, str, str]]) -> None:
-        """Keep entries of a state file, (name, reason, text), in `mqstack/quarantine`; log them."""
+        """Save entries of a state file, (name, reason, text), in `mqstack/quarantine`; log them."""
     def queues(self) -> dict[str, list[int]]:
-        """Every consume queue there is: topic to queue ids."""
+        """Every existing consume queue: topic to queue ids."""
     def failures(self) -> dict[str, tuple[int, str | None]]:
         """Threads that have failed: how many times, and why if they still do."""
     def runtime(self) -> dict[str, str]:
         """Figures of the store by RocketMQ's runtime keys."""
     def lock_held_ms(self) -> int:
-        """Milliseconds the put lock has been held by its present owner, 0 when free."""
+        """Milliseconds for which the put lock has been held, 0 if it is free."""
     def refusal(self) -> str | None:
-        """Why the store accepts no more puts (poisoned, or the disk is full), or None."""
+        """Why the store refuses puts (poisoned, or the disk is full), or None."""
     def set_cleaning(self, settings: dict[str, object]) -> None:
-        """Take the settings of cleaning among these (see `Settings.as_dict`), or SettingError."""
+        """Apply the cleaning settings among these (see `Settings.as_dict`), or SettingError."""
     def clean(self) -> tuple[int, int, int]:
-        """Delete what is older than `reserved_hours` now, whatever `delete_when` says.
+        """Delete files older than `reserved_hours` now, whatever `delete_when` says.
 
         At most ten files of the log, with pauses between them; queues and index follow. Returns
-        how many files of the log, of consume queues and of the index went. Messages still being
-        read are read to their end.
+        the numbers of deleted files of log, consume queues and index. Messages still being
+        read stay readable to their end.
         """
     def clean_soon(self) -> None:
-        """Have the next 20 runs of the cleaning thread not wait for the hour; one comes now."""
+        """Let the next 20 runs of the cleaning thread ignore `delete_when`; one starts now."""
     def clean_expired_queues(self) -> tuple[int, int, int]:
-        """Drop what queues and index say about messages that are gone; counts as `clean`."""
+        """Delete queue and index entries of deleted messages; returns numbers like `clean`."""
     def clean_unused_topics(self, topics: set[str]) -> tuple[int, int, int]:
-        """Empty the queues of all topics but these and the store's own; counts as `clean`.
+        """Empty the queues of all topics except these and the store's own; returns as `clean`.
 
-        Should such a topic come back, its queues go on with the same numbers.
+        If such a topic is created again, its queues continue with their offsets.
         """
     def flush(self) -> None:
         """Flush everything appended so far, log and derived files."""
@@ -292,15 +292,15 @@ class Store:
 
 @final
 class StateFiles:
-    """Files that are replaced as a whole, see `mqstore.files.StateFile`."""
+    """Files that are replaced atomically, see `mqstore.files.StateFile`."""
 
     def __new__(cls, directory: str | PathLike[str], own: str | PathLike[str]) -> Self: ...
     def save(self, name: str, content: bytes) -> None:
         """Replace a file, durably, keeping the previous copy as .bak."""
     def load(self, name: str, check: Callable[[bytes], _T]) -> _T | None:
-        """What `check` makes of a file or of its previous copy; None without a file."""
+        """The result of `check` for a file or its previous copy; None without a file."""
     def set_aside(self, name: str, entries: list[tuple[str, str, str]]) -> None:
-        """Keep entries that cannot be used, (name, reason, text)."""
+        """Save entries that cannot be used, (name, reason, text)."""
 
 def bloom_bits(
     group: str, topic: str, error_percent: int, group_count: int
@@ -308,7 +308,7 @@ def bloom_bits(
     """Bits of RocketMQ's bloom filter, and those that a group's filter for a topic sets."""
 
 def set_file_mode(mode: int) -> None:
-    """Have this process make new files of stores with these permission bits."""
+    """Set the permission bits of new store files of this process."""
 
 def check_sql(text: str) -> None:
     """Compile an SQL92 expression; ValueError says what is wrong with it."""
@@ -316,15 +316,15 @@ def check_sql(text: str) -> None:
 # --- logging (see mqstore/logs.py)
 
 def next_log(timeout: float) -> tuple[int, str, str] | None:
-    """Wait up to `timeout` seconds for a line that the core logs: level as in `logging`, Rust
-    module, text. None when none came. Releases the GIL."""
+    """Wait up to `timeout` seconds for a log line of the core: level as in `logging`, Rust
+    module, text. None on timeout. Releases the GIL."""
 
 # --- fastjson (see mqstore/fastjson.py)
 
 def damaged_records(body: bytes) -> list[tuple[int, int, str]]:
-    """The damaged records of a reply: where each starts, its bytes, what is wrong.
+    """The damaged records of a reply: start, bytes and reason of each.
 
-    A record whose size is damaged takes the rest of the reply.
+    A record whose size is damaged includes the rest of the reply.
     """
 
 def fastjson_to_strict(text: str) -> str:
@@ -340,7 +340,7 @@ def read_registration(
 ) -> tuple[dict[str, tuple[int, int, int, int]], int, int, list[str]] | None:
     """Topics and rows, counter, timestamp, filter servers. Releases the GIL while it reads.
 
-    ValueError for a compressed body that cannot be unpacked, or grows too big.
+    ValueError for a compressed body that cannot be unpacked or grows too big.
     """
 
 def unpack_registration(body: bytes) -> bytes:
@@ -353,7 +353,7 @@ def write_topic_table(table: dict[str, Any]) -> str:
 
 @final
 class Connector:
-    """A connection per address, threads inside. RuntimeError in a forked child.
+    """One connection per address, with threads of its own. RuntimeError in a forked child.
 
     Outcomes are fetched with `drain` after a byte arrives on the other end of `wake_fd`.
     settings (all optional): connect_timeout, idle_timeout (seconds), max_frame_bytes,
@@ -365,11 +365,11 @@ class Connector:
 
     def __new__(cls, wake_fd: int, settings: dict[str, Any]) -> Self: ...
     def submit(self, requests: list[tuple[Any, ...]]) -> None:
-        """Encode and send requests from any thread, without waiting; opaques are chosen here.
+        """Encode and send requests from any thread, without waiting; chooses their opaques.
 
         Each is (address, future, timeout, oneway, code, fields, body, flag, remark, language,
         version, serialize); timeout in seconds to the reply, connecting included. Each future
-        gets one outcome. Neighbours with the same address go with one system call.
+        gets one outcome. Consecutive requests to one address share a system call.
         """
     def request(
         self,
@@ -382,11 +382,11 @@ class Connector:
     ) -> bool:
         """Encode a request, to be sent by `flush`. `drain` gives the future back.
 
-        True if the flush should not wait: no other future is under way, or 64 KiB are collected.
-        ValueError or TypeError for values that are no open fields; then nothing is sent.
+        True if the flush should not wait: no other future is pending, or 64 KiB are collected.
+        ValueError or TypeError for values that are not open fields; then nothing is sent.
         """
     def flush(self) -> None:
-        """Send what `request` collected, with one system call for each address."""
+        """Send the collected requests, with one system call for each address."""
     def call(
         self, template: RequestTemplate, values: _Values, body: bytes, timeout: float
     ) -> tuple[int, Any]:
@@ -397,9 +397,9 @@ class Connector:
     def drain(
         self,
     ) -> tuple[list[Any], list[Any], list[tuple[int, Any, Any | None, Any | None]]]:
-        """Take what happened: futures of templates' requests, their replies, and all else.
+        """Take all outcomes: futures of templates' requests, their replies, and other events.
 
-        A reply is read as its template says. All else is (kind, payload, future, address); kind
+        A template reads its replies. Other events are (kind, payload, future, address); kind
         0: reply, the arguments of `mqclient.wire.Frame`. 1: no reply, (category, text) with
         category "unreachable", "timeout", "busy", "bad_frame" or "closed". 2: one-way request
         written, None. 3: a server's request, (address, arguments of Frame). 4: connection
@@ -410,16 +410,16 @@ class Connector:
     def renew_tls(self, tls: Mapping[str, Any]) -> None:
         """Read the files of a "tls" setting; new connections are made with them.
 
-        ValueError for a file that cannot be used; then nothing has changed.
+        ValueError for a file that cannot be used; then nothing changes.
         """
     def close(self, timeout: float) -> None:
-        """Fail everything in flight, close, wait up to `timeout` seconds for the threads."""
+        """Fail all pending requests, close, wait up to `timeout` seconds for the threads."""
 
-_Values = tuple[str | int | None, ...]  # open fields of a template, None leaves one out
+_Values = tuple[str | int | None, ...]  # open fields of a template; None omits a field
 
 @final
 class RequestTemplate:
-    """What requests of one code to one address share.
+    """The shared part of requests with one code to one address.
 
     fields: (name, value) in wire order; value None is given with each request. serialize: 0 JSON,
     1 ROCKETMQ. reply: "sent", a SentReply if the message was stored; "pulled", (code, next,
@@ -437,7 +437,7 @@ class RequestTemplate:
     ) -> Self: ...
     @property
     def address(self) -> str:
-        """Where the requests go, "host:port"."""
+        """Address of the server, "host:port"."""
 
 @final
 class SentReply:
@@ -457,7 +457,7 @@ _Queue = tuple[str, str, int]  # topic, broker name, queue id
 _Traffic = tuple[str, str, str, int, list[int]]
 
 class ServerStopped(Exception):
-    """The server was stopped: no request will come any more."""
+    """The server was stopped: no more requests will come."""
 
 @final
 class Server:
@@ -474,12 +474,12 @@ class Server:
 
     def __new__(cls, settings: Mapping[str, object], store: Store | None = None) -> Self: ...
     def start(self, accept: bool = True) -> tuple[int, int | None]:
-        """Bind, listen and serve; the main and the fast port. OSError when it cannot.
+        """Bind and serve the main port and the fast port. Raises OSError.
 
         accept: False leaves connections in the kernel's queue until `accept`.
         """
     def accept(self) -> None:
-        """Take the connections that wait, and all that come."""
+        """Accept waiting connections and all later ones."""
     def next(self, family: str, timeout: float) -> Request | Event | None:
         """Wait up to `timeout` seconds, GIL released, for a request of `family`.
 
@@ -489,7 +489,7 @@ class Server:
     def publish(
         self, table: str, version: int, rows: Mapping[str, object | None], replace: bool = False
     ) -> None:
-        """Apply changes of a table as one; None deletes a row, `replace` all others.
+        """Apply changes of a table atomically; None deletes a row, `replace` deletes all others.
 
         ValueError unless versions rise per table. Tables and rows: "broker" ("" to a mapping),
         "topics" (perm, read_queues, write_queues, multi_tag, order), "groups" (consume_enable,
@@ -511,21 +511,21 @@ class Server:
     def is_open(self, connection: int) -> bool: ...
     def close_connection(self, connection: int) -> None: ...
     def silent(self, connections: Sequence[int], seconds: float) -> list[int]:
-        """Those of the connections whose heartbeats were not answered natively for so long."""
+        """The connections among these whose last native heartbeat is older than this."""
     def lock_batch(
         self, group: str, client_id: str, queues: Sequence[_Queue]
     ) -> tuple[list[_Queue], str | None]: ...
     def unlock_batch(self, group: str, client_id: str, queues: Sequence[_Queue]) -> None: ...
     def counters(self) -> dict[str, int]:
-        """Counts since the start ("native.310", "python.34", "bytes_in"...), and what waits now
+        """Counts since the start ("native.310", "python.34", "bytes_in"...), and waiting work
         ("waiting.FAMILY", "head_wait_ms.FAMILY", "connections", "held", "parked": until their
         client has taken the answers to earlier ones, "unfinished_bytes")."""
     def failures(self) -> dict[str, tuple[int, str | None]]:
         """Threads and tasks that have failed: how many times, and why if they still do."""
     def take_traffic(self) -> list[_Traffic]:
         """Served natively since the last call: "put", "get" or "delivery", topic, group ("" unless
-        a get), queue (-1: any); requests, messages, bytes, ms of waiting for the disk, bytes of
-        the log behind the last one read. A row may come several times."""
+        a get), queue (-1: any); requests, messages, bytes, ms spent waiting for the disk, bytes of
+        the log after the last message read. A row may appear several times."""
     def set_overload(self, busy_ms: int, patience_ms: Mapping[str, int] | None) -> None:
         """Answer 2 to sends while the log's lock is held for longer, and to requests that wait for
         longer than their family may (None: no limits). ValueError: no such family."""
@@ -533,11 +533,11 @@ class Server:
     def stop_accepting(self) -> None: ...
     def release_holds(self) -> None: ...
     def stop(self, timeout: float) -> None:
-        """Read nothing new, wait up to `timeout` seconds, GIL released, for answers, close all."""
+        """Stop reading, wait up to `timeout` seconds, GIL released, for answers, close all."""
 
 @final
 class Request:
-    """One frame handed off; answered exactly once, else RuntimeError; dropped, it answers 1."""
+    """One frame for Python; answer it exactly once, else RuntimeError. If dropped, it answers 1."""
 
     code: Final[int]
     opaque: Final[int]
@@ -548,9 +548,9 @@ class Request:
     serialize: Final[int]
     """0 JSON, 1 ROCKETMQ."""
     fields: Final[dict[str, str]]
-    """Header fields, decoded at the first look; empty without any."""
+    """Header fields, decoded on first access; empty if there are none."""
     body: Final[bytes]
-    """A new copy of the body at each look."""
+    """A new copy of the body at each access."""
     connection: Final[int]
     remote: Final[str]
     """The client's "ip:port"."""
@@ -572,10 +572,10 @@ class Request:
     def hold(
         self, topic: str, queue_id: int, offset: int, timeout: float, tag_codes: list[int] | None
     ) -> None:
-        """Park until a message of one of the tags (None: any) arrives at `offset` or above, or
-        for `timeout` seconds; then the family gets it once more, with attempt 1."""
+        """Hold until a message with one of the tags (None: any) arrives at `offset` or above, or
+        for `timeout` seconds; then the family gets it again, with attempt 1."""
     def again(self) -> None:
-        """Route the same frame afresh, once; a second time answers 1."""
+        """Route the same frame again, once; a second time answers 1."""
 
 @final
 class Event:
@@ -588,9 +588,9 @@ class Event:
     detail: Final[str]
 
 def certificate_end(path: str | PathLike[str]) -> int:
-    """Until when the first certificate of a PEM file is good, seconds since 1970.
+    """Expiry of the first certificate of a PEM file, seconds since 1970.
 
-    ValueError for a file that holds none.
+    ValueError for a file without a certificate.
     """
 
 # --- the load generator (see mqclient/cli/bench.py)

@@ -1,4 +1,4 @@
-"""The part of `mqstore._core` that reads and mends a store's files without a server.
+"""The part of `mqstore._core` that reads and repairs a store's files without a server.
 
 There is no module of this name: `_core.pyi` re-exports all of it.
 """
@@ -22,11 +22,11 @@ class Scan:
         """Whether it was closed cleanly (no `abort`), whether a broker holds the lock, and the
         checkpoint's log, queue and index time in milliseconds; None: no checkpoint."""
     def unread(self) -> list[tuple[str, str]]:
-        """What a newer RocketMQ left here that cannot be read: path in the store, words."""
+        """Files of a newer RocketMQ that cannot be read: path in the store, description."""
     def min_physical_offset(self) -> int:
         """Start of the log in bytes."""
     def max_physical_offset(self) -> int:
-        """End of the last log file, at or beyond the end of the last record."""
+        """End of the last log file, at or after the end of the last record."""
     def records(self, offset: int, max_bytes: int, check_crc: bool) -> tuple[bytes, list[int], int]:
         """The next whole records: bytes, where each starts, where the next chunk begins.
 
@@ -45,19 +45,19 @@ class Scan:
         end_ms: int | None = None,
         check_crc: bool = False,
     ) -> tuple[bytes, int, int, str]:
-        """The next records that pass: bytes, how many, where the next chunk begins, and why it
-        ended: "more" (go on there, also after an empty chunk), "stop" (nothing beyond can pass),
+        """The next selected records: bytes, number, where the next chunk begins, and why it
+        ended: "more" (continue there, also after an empty chunk), "stop" (no later record matches),
         "unreadable" (no record starts there: the log ends or is damaged, see `next_record_after`).
 
         Takes at least one record and about `max_bytes`; looks at 64 MiB of log at most.
-        stop: a record that starts there or later does not pass. begin_ms, end_ms: store time
+        stop: records that start there or later are not selected. begin_ms, end_ms: store time
         from, and up to and with, in milliseconds; files outside it are not read.
         """
     def next_record_after(self, offset: int) -> int | None:
-        """Where records go on behind the place at which none starts, or None: the log ends there.
+        """Start of the first record after a place at which none starts; None if the log ends there.
 
-        A record counts if its body is whole, it is where it says, and it is younger than what
-        precedes it: left-overs behind the end of a log do not. Reads from the file's start.
+        A record counts if its body is whole, its offset is right, and it is younger than what
+        precedes it: remains after the end of a log do not. Reads from the file's start.
         """
     def file_starts(self) -> list[tuple[int, int | None]]:
         """Each log file: its first byte, store time of its first record; None: no record."""
@@ -66,7 +66,7 @@ class Scan:
     def queues(self) -> list[tuple[str, int, int, int]]:
         """Every consume queue: topic, queue id, first readable offset, one past the last."""
     def queue_entries(self, topic: str, queue_id: int, offset: int, max_count: int) -> bytes:
-        """Raw 20-byte units of a queue from a queue offset on."""
+        """Raw 20-byte entries of a queue from a queue offset on."""
     def queue_records(
         self,
         topic: str,
@@ -77,8 +77,8 @@ class Scan:
         stop: int | None = None,
         check_crc: bool = False,
     ) -> tuple[bytes, int, int, bool]:
-        """Records of one queue from a queue offset on, by its units: bytes, how many, the next
-        queue offset, whether there is more. Units without a readable record are skipped."""
+        """Records of one queue from a queue offset on, by its entries: bytes, number, the next
+        queue offset, whether there are more. Entries without a readable record are skipped."""
     def index_files(self) -> list[tuple[str, int, int, int, int, int, int]]:
         """Index files, oldest first: name, begin and end time in milliseconds, begin and end
         physical offset, used slots, entries."""
@@ -90,12 +90,12 @@ class Scan:
     def lookup(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
         """Physical offsets of records whose index key may be `topic#key`, newest first."""
     def verify(self, progress: Callable[[int], None] | None) -> Report:
-        """Check log, queues, extension, index, checkpoint and state files against each other;
+        """Compare log, queues, extension, index, checkpoint and state files with each other;
         Ctrl-C and exceptions of `progress` (given the physical offset) stop it."""
 
 @final
 class Report:
-    """What a check of a store counted."""
+    """Result of a check of a store."""
 
     @property
     def records(self) -> int:
@@ -105,16 +105,16 @@ class Report:
         """Their bytes."""
     @property
     def queue_entries(self) -> int:
-        """Queue units looked at."""
+        """Queue entries that were checked."""
     @property
     def extension_units(self) -> int:
-        """Consume-queue extension units looked at."""
+        """Consume-queue extension units that were checked."""
     @property
     def index_entries(self) -> int:
-        """Index entries looked at."""
+        """Index entries that were checked."""
     @property
     def offsets(self) -> int:
-        """Committed and delay offsets looked at."""
+        """Committed and delay offsets that were checked."""
     @property
     def log_end(self) -> int:
         """Where the last good record ends, bytes."""
@@ -123,10 +123,10 @@ class Report:
         """Findings in all."""
     @property
     def findings(self) -> list[tuple[str, str, int, str]]:
-        """Kind, place, offset (-1 for none) and words of the first thousand findings: damage."""
+        """Kind, place, offset (-1 for none) and text of the first thousand findings of damage."""
     @property
     def notices(self) -> list[tuple[str, str, int, str]]:
-        """The same for what is no damage: the next open mends it, or it only needs attention."""
+        """The same for findings that are no damage; the next open repairs most of them."""
 
 def json_lines(records: bytes, body: str) -> bytes:
     """Whole records as JSON lines, one each, as `json.dumps(..., ensure_ascii=False)` writes
@@ -137,14 +137,14 @@ def json_lines(records: bytes, body: str) -> bytes:
 
 @final
 class Memory:
-    """Bytes that native code made, by the buffer protocol; read-only."""
+    """Read-only bytes from native code, by the buffer protocol."""
 
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 @final
 class LinesAhead:
-    """The wanted records from `offset` on as JSON lines, rendered ahead by threads.
+    """The selected records from `offset` on as JSON lines, rendered ahead by threads.
 
     chunk_bytes: about how many bytes of records to take at once. body: as in `json_lines`.
     """
@@ -153,15 +153,15 @@ class LinesAhead:
         cls, scan: Scan, offset: int, chunk_bytes: int, wanted: Wanted, body: str
     ) -> Self: ...
     def step(self) -> tuple[Memory, int, str]:
-        """The next lines, where they go on, why they ended there (see `Scan.select`; unless it
+        """The next lines, where they continue, why they ended there (see `Scan.select`; unless it
         is "more", this was the last step)."""
     def write(self, descriptor: int) -> tuple[int, str]:
-        """Write all lines to an open file; where they end and why, as of the last step. The GIL
-        is free meanwhile."""
+        """Write all lines to an open file; returns where they end and why, like `step`. The GIL
+        is released."""
 
 @final
 class ColumnsAhead:
-    """The wanted records from `offset` on as column buffers, built ahead by threads.
+    """The selected records from `offset` on as column buffers, built ahead by threads.
 
     chunk_bytes: about how many bytes of records to take at once. columns, queue_ids, tags: as
     in ColumnBuilder.
@@ -179,11 +179,11 @@ class ColumnsAhead:
         tags: Set[str] | None = None,
     ) -> Self: ...
     def step(self) -> tuple[tuple[int, dict[str, tuple[Any, ...]]], int, str]:
-        """Rows and columns as ColumnBuilder.take gives them, where they go on, why they ended
+        """Rows and columns as ColumnBuilder.take gives them, where they continue, why they ended
         there (as in LinesAhead.step)."""
 
 COLUMN_LAYOUTS: Final[dict[str, str]]
-"""What a ColumnBuilder can collect: column to int32, int64, timestamp, string, binary or map."""
+"""Columns of a ColumnBuilder: name to int32, int64, timestamp, string, binary or map."""
 
 @final
 class ColumnBuilder:
@@ -198,7 +198,7 @@ class ColumnBuilder:
         """Messages collected since the last take."""
     @property
     def size_bytes(self) -> int:
-        """Bytes collected since the last take, about."""
+        """Approximate bytes collected since the last take."""
     def add(
         self,
         body: bytes,
@@ -210,21 +210,21 @@ class ColumnBuilder:
         end_queue_offset: int = 9223372036854775807,
         end_physical_offset: int = 9223372036854775807,
     ) -> int:
-        """Add the records of `body` that are wanted; returns how many were.
+        """Add the selected records of `body`; returns their number.
 
         topic, queue_ids, tags: only these, None for all. The offsets bound which
         messages count: from the first on, before the ends.
-        Raises DecodeError naming the byte where a record is malformed, OverflowError when a
+        Raises DecodeError naming the byte at which a record is malformed, OverflowError if a
         column grows beyond 2 GiB.
         """
     def take(self) -> dict[str, tuple[Any, ...]]:
-        """What was collected, by column; the builder is empty afterwards.
+        """The collected buffers by column; the builder is empty afterwards.
 
         Numbers: (None, data). Text and binary: (validity or None, int32 ends, bytes). A map:
         (int32 row ends, pairs, (name ends, bytes), (value ends, bytes)).
         """
 
-# --- mending (see mqstore/offline/mend.py)
+# --- repair (see mqstore/offline/mend.py)
 
 def rebuild(
     root: str | PathLike[str],
@@ -234,24 +234,24 @@ def rebuild(
     repairs: bool,
     delay_levels: str | None = None,
 ) -> RepairReport:
-    """Make consume queues, their extension if there is one, index and checkpoint anew from the
+    """Rebuild consume queues, their extension if there is one, index and checkpoint from the
     log. to: None does it in place, under the store's lock; else a directory that does not exist
     yet or is empty gets a complete store and `root` stays as it is. The log is not changed: a
     damaged one raises StoreDamaged.
 
-    repairs: before it, heal the log from its first byte on: a damaged range before good records
+    repairs: first repair the log from its first byte on: a damaged range before good records
     is saved to mqstack/quarantine and overwritten with records that no consumer sees, a torn
-    tail is cut; unreadable state files are replaced by their .bak, committed offsets beyond a
+    tail is truncated; unreadable state files are replaced by their .bak, committed offsets beyond a
     queue's end are set back to it.
-    progress: called with a step ("copy", "check", "build"), bytes done and bytes in all; Ctrl-C
-    and its exceptions stop the work; `root` is then as before, or in place a store that the next
-    open completes. delay_levels: messageDelayLevel, when not RocketMQ's.
+    progress: called with a step ("copy", "check", "build"), bytes done and total bytes; Ctrl-C
+    and its exceptions stop the work; `root` is then unchanged, or (in place) a store that the next
+    open completes. delay_levels: messageDelayLevel, if it is not RocketMQ's default.
     Raises StoreLocked in place while a broker runs, FileExistsError for a `to` with content.
     """
 
 @final
 class RepairReport:
-    """What `rebuild` did."""
+    """Result of `rebuild`."""
 
     @property
     def root(self) -> str:
@@ -270,16 +270,16 @@ class RepairReport:
         """Damaged ranges [from, to) overwritten, and the file that keeps their bytes."""
     @property
     def cut(self) -> tuple[int, int] | None:
-        """[from, to) that held bytes of no usable record at the log's end and is empty now."""
+        """[from, to) at the log's end that held no usable record and is empty now."""
     @property
     def queues(self) -> int:
         """Consume queues written."""
     @property
     def queue_entries(self) -> int:
-        """Their units."""
+        """Their entries."""
     @property
     def kept_queues(self) -> list[tuple[str, int]]:
-        """Queues all of whose messages have expired, kept so that their offsets go on."""
+        """Queues whose messages have all expired, kept so that their offsets continue."""
     @property
     def index_entries(self) -> int:
         """Index entries written."""
@@ -289,5 +289,5 @@ class RepairReport:
     @property
     def groups(self) -> list[tuple[str, str, int, int, int, int, int, int]]:
         """Per group and queue: group, topic, queue id, the committed offset before, the offset
-        the group goes on from, messages it will get from there, of these such as it had consumed
-        before (replayed), messages it will never get (skipped: damaged, cut or expired)."""
+        the group continues from, messages it will get from there, of these messages it had consumed
+        before (replayed), messages it will never get (skipped: damaged, truncated or expired)."""

@@ -31,7 +31,7 @@ BATCH_ROWS = 10_000
 BATCH_BYTES = 8 << 20
 """... or this many bytes, whichever comes first."""
 BATCH_ROWS_MIN = 1_000
-"""Of a store, fewer rows than this wait for more."""
+"""Batches of a store have at least this many rows, except the last."""
 
 _TYPES = {
     "int32": pa.int32(),
@@ -64,7 +64,7 @@ class BatchBuilder:
 
     @property
     def full(self) -> bool:
-        """Whether it is time to take a batch."""
+        """Whether enough rows or bytes are collected for a batch."""
         return self._builder.rows >= BATCH_ROWS or self._builder.size_bytes >= BATCH_BYTES
 
     @property
@@ -77,7 +77,7 @@ class BatchBuilder:
         return self._builder.add(body, **wanted)
 
     def take(self) -> pa.RecordBatch:
-        """What was collected, as one batch; the builder is empty afterwards."""
+        """The collected rows as one batch; the builder is empty afterwards."""
         rows = self._builder.rows
         return _batch(self._schema, self._constants, rows, self._builder.take())
 
@@ -113,7 +113,7 @@ def _map_array(kind: pa.MapType, rows: int, taken: tuple[Any, ...]) -> pa.Array:
 
 
 def walk_batches(walk: Walk[Rows], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Batches of what a walk over the log gives; small ones are put together."""
+    """Batches from a walk over the log; small ones are joined."""
     yield from _whole_batches(iter(walk), schema)
 
 
@@ -137,13 +137,13 @@ def store_batches(
     yield from _whole_batches(_steps(walk), schema)
     if walk.offset < end:
         raise StoreDamaged(
-            f"store {reader.path}: the log is unreadable at {walk.offset}, before {end}; to see "
-            f"more: mqstore verify {reader.path}"
+            f"store {reader.path}: the log is unreadable at {walk.offset}, before {end}; for "
+            f"details: mqstore verify {reader.path}"
         )
 
 
 def _steps(walk: Walk[Rows]) -> Iterator[Rows]:
-    """What a walk gives up to damage or the end."""
+    """The steps of a walk until damage or the end."""
     why = "more"
     while why == "more":
         rows, why = walk.step()
@@ -151,7 +151,7 @@ def _steps(walk: Walk[Rows]) -> Iterator[Rows]:
 
 
 def _whole_batches(parts: Iterator[Rows], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Batches of at least BATCH_ROWS_MIN rows, but for the last."""
+    """Batches of at least BATCH_ROWS_MIN rows, except the last."""
     waiting: list[pa.RecordBatch] = []
     for rows, buffers in parts:
         if rows:

@@ -1,10 +1,10 @@
 """Errors of the store and of the offline tools.
 
     Exception
-      StoreError           cannot do what was asked; says what, which value, what to do next
+      StoreError           an operation failed; says which, with which value, and what to do
         StoreLocked        another process has the store open
         UnknownLayout      no store, or file sizes or a version that do not fit
-        StoreDamaged       damage that is not a torn tail, and the policy is to refuse
+        StoreDamaged       damage other than a torn tail, and `damagePolicy` is to refuse
         StorePoisoned      a write or fsync failed earlier; reads only until reopened
     ValueError
       SettingError         a setting is unknown, of the wrong type or out of its range

@@ -1,4 +1,4 @@
-"""fastjson's dialect of JSON, which RocketMQ writes into bodies and config files.
+"""fastjson's dialect of JSON, which RocketMQ uses in bodies and config files.
 
 It is nearly JSON: keys may be bare numbers (`{0:"a"}`), words, or whole objects
 (`{{"brokerName":"b","queueId":0,"topic":"t"}:5}`), and commas may be repeated.
@@ -25,13 +25,13 @@ def loads(text: bytes | str) -> object:
     Keys are always `str`: a bare number becomes its digits, an object key becomes the string of
     that object's JSON (read it with `loads` again). Bytes that are not UTF-8 are replaced.
     Nesting is limited to 120 levels and text to 64 MiB; ValueError beyond that and on bad text.
-    Half of a surrogate pair becomes a question mark, as where Java writes it: such text could be
+    Half of a surrogate pair becomes a question mark, as when Java writes it: such text could be
     neither saved nor sent.
 
     >>> loads('{0:"a",{"queueId":1}:2}')
     {'0': 'a', '{"queueId":1}': 2}
     """
-    import json  # a server that finds no state needs none until its port is open
+    import json  # a server without state files does not need this module before its port is open
 
     if not isinstance(text, str):
         text = text.decode("utf-8", "replace")
@@ -56,7 +56,7 @@ def _whole(value: object) -> object:
 
 
 def dumps(value: object, *, pretty: bool = False) -> str:
-    """Write as fastjson does: sorted keys, members that are None left out, non-ASCII as it is.
+    """Write text as fastjson does: keys sorted, None members omitted, non-ASCII unescaped.
 
     value: dict, list, tuple, set, str, int, float, bool, None. Keys are str, int or `RawKey`.
     pretty: as RocketMQ's config files: TAB indent, LF, number keys bare and on one line; a list

@@ -1,4 +1,8 @@
-"""Files that are replaced as a whole, durably, or not at all."""
+"""Replaces files atomically and durably.
+
+Every file that Python replaces is written here: `StateFile` for the state of a store or a server,
+`replace` and `atomic_file` for all others.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, TypeVar
 
-# What a file system without hard links answers: FAT says EPERM, others that it is not supported.
+# Errors of a file system without hard links: EPERM on FAT, "not supported" elsewhere.
 _NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)
 
 _mode = 0o640
@@ -17,9 +21,9 @@ T = TypeVar("T")
 
 
 class StateFile:
-    """A file that is replaced as a whole, as the state files of a store are.
+    """A file that is replaced atomically, like the state files of a store.
 
-    Its previous copy stays in `{path}.bak`, its checksum in `{own}/state`, and what cannot be used
+    Its previous copy stays in `{path}.bak`, its checksum in `{own}/state`; unusable content
     goes to `{own}/quarantine`. Links are not followed. own: `mqstack` beside the file unless given.
     """
 
@@ -33,10 +37,10 @@ class StateFile:
         self._files = _core.StateFiles(folder or ".", own or os.path.join(folder, "mqstack"))
 
     def load(self, check: Callable[[bytes], T]) -> T | None:
-        """What `check` makes of the file, else of its previous copy; None if neither exists.
+        """The result of `check` for the file, or for its previous copy; None if neither exists.
 
-        check: raises where the bytes are no such file. Raises StoreDamaged where none can be used,
-        OSError where a file cannot be read.
+        check: raises if the bytes are not valid. Raises StoreDamaged if neither copy can be used,
+        OSError if a file cannot be read.
         """
         return self._files.load(self._name, check)
 
@@ -45,12 +49,12 @@ class StateFile:
         self._files.save(self._name, content)
 
     def set_aside(self, entries: list[tuple[str, str, str]]) -> None:
-        """Keep entries that cannot be used, each a name, what is wrong and its text; log them."""
+        """Log and save entries that cannot be used; each is a name, the reason and its text."""
         self._files.set_aside(self._name, entries)
 
 
 def read_own(path: str | os.PathLike[str], bytes_max: int) -> bytes:
-    """All of a regular file that is no link, of at most `bytes_max`.
+    """Read a regular file of at most `bytes_max` bytes; links are refused.
 
     Raises OSError.
     """
@@ -74,18 +78,18 @@ def replace(
     mode: permission bits of a new file, `new_file_mode()` unless given; a file that is replaced
     keeps its own. backup: keep what the file held in `{path}.bak`. Raises OSError.
     """
-    with whole(path, mode, backup) as file:
+    with atomic_file(path, mode, backup) as file:
         file.write(content)
 
 
 @contextmanager
-def whole(
+def atomic_file(
     path: str | os.PathLike[str],
     mode: int | None = None,
     backup: bool = False,
     temporary: str | None = None,
 ) -> Iterator[IO[bytes]]:
-    """A file to write that gets its name, durably, when the block ends without an exception.
+    """A new file that takes the name `path`, durably, when the block ends without an exception.
 
     mode, backup: see `replace`. temporary: its path until then, `{path}.tmp` unless given; what
     is there is removed. Raises OSError.
@@ -104,21 +108,21 @@ def whole(
             _keep_previous(name)
         os.replace(part, name)
     except BaseException:
-        with suppress(OSError):  # what failed first is what the caller must hear of
+        with suppress(OSError):  # the caller must get the first error
             os.unlink(part)
         raise
     sync_directory(os.path.dirname(name) or ".")
 
 
 def new_file_mode() -> int:
-    """Permission bits of new files, 0o640 unless `set_mode` chose others."""
+    """Permission bits of new files; 0o640 unless `set_mode` changed them."""
     return _mode
 
 
 def set_mode(mode: int) -> None:
-    """Have this process give new files exactly these permission bits, the compiled store's too.
+    """Set the permission bits of all new files of this process, those of the compiled store too.
 
-    New folders can be entered by whoever may read or write such a file. The umask of the process
+    Users who may read or write such a file may also enter new folders. The umask of the process
     is set to what they allow: the usual one would take the group's right to write away.
     """
     global _mode
@@ -142,7 +146,7 @@ def make_folders(path: str | os.PathLike[str]) -> None:
 
 
 def opener(path: str, flags: int) -> int:
-    """Opens a file for `open(..., opener=)` that is made with `new_file_mode()`."""
+    """An `opener` for `open` that creates files with `new_file_mode()`."""
     return os.open(path, flags, _mode)
 
 
@@ -151,7 +155,7 @@ def _folder_mode() -> int:
 
 
 def sync_directory(path: str | os.PathLike[str]) -> None:
-    """Make the names in a directory durable. Raises OSError."""
+    """Flush the names in a directory to the disk. Raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)

@@ -1,7 +1,7 @@
-"""What the compiled core logs, in Python's logging.
+"""Passes the log lines of the compiled core to Python's logging.
 
 The loggers are `mqstore.core`, `mqserver.core` and `mqclient.core`, by the room of the core that
-speaks. Its threads never wait for Python: a line goes to a bounded queue, and from there here.
+writes. Its threads never wait for Python: they put lines into a bounded queue.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _forwarding_pid = 0
 
 
 def forward() -> None:
-    """Start passing the core's lines on, once a process (again in a forked child)."""
+    """Start forwarding the core's lines; once per process, and again in a forked child."""
     global _forwarding_pid
     with _lock:
         if _forwarding_pid == os.getpid():
@@ -32,7 +32,7 @@ def forward() -> None:
 
 
 def deliver() -> None:
-    """Pass on at once what waits: a server that stops calls this with its last words."""
+    """Forward all waiting lines at once; a server calls this when it stops."""
     while (line := _core.next_log(0.0)) is not None:
         _log(*line)
 

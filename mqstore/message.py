@@ -1,4 +1,4 @@
-"""Messages, queues and their ids: the words that store, client and broker share.
+"""Messages, queues and their ids, which store, client and broker share.
 
 `Message` is what a producer sends, `ReceivedMessage` what a consumer or a log reader gets.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mqstore._codec import (
@@ -22,7 +23,6 @@ from mqstore._codec import (
 )
 from mqstore._codec import encode_batch as _encode_batch
 from mqstore._core import COLUMN_LAYOUTS, ColumnBuilder, damaged_records
-from mqstore.lean import dataclass
 
 __all__ = [
     "COLUMN_LAYOUTS",
@@ -55,16 +55,16 @@ _SYSTEM_PROPERTIES = (
     "INNER_MULTI_QUEUE_OFFSET"
 )
 SYSTEM_PROPERTIES = frozenset(_SYSTEM_PROPERTIES.split())
-"""Property names that RocketMQ keeps for itself; a user may not set them."""
+"""Property names that RocketMQ reserves; a user may not set them."""
 
 
 class Message:
     """A message to send.
 
-    topic: where to. body: bytes, kept as they are. tags: one tag, matched by consumers'
+    topic: its name. body: bytes, sent unchanged. tags: one tag, matched by consumers'
     subscriptions. keys: one key or several, to find the message by later; without spaces.
-    flag: a number of the application's own. properties: further text by name; RocketMQ's own
-    names are refused. delay_level: 1 to 18 (RocketMQ's default levels: 1 s to 2 h), 0 for none.
+    flag: a number for the application. properties: further text by name; names that RocketMQ
+    reserves are refused. delay_level: 1 to 18 (RocketMQ's default levels: 1 s to 2 h), 0 for none.
     wait_store_ok: False acknowledges before the broker flushed.
     Raises TypeError or ValueError naming the argument that cannot be sent.
 
@@ -77,15 +77,15 @@ class Message:
     topic: str
     """Name of the topic."""
     body: bytes
-    """What is sent."""
+    """The content that is sent."""
     flag: int
-    """A number of the application's own, 32 bits."""
+    """A number for the application, 32 bits."""
     properties: dict[str, str]
     """Every property that will be stored, tags and keys included, under RocketMQ's names."""
     transaction_id: str | None
     """Set by a transactional send."""
     born_timestamp_ms: int | None
-    """When it was made, milliseconds since the epoch; None: when it is sent, batches always."""
+    """Time of birth, milliseconds since the epoch; None (and a batch): the time of the send."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class Message:
             self.properties.pop("DELAY", None)
 
     def put_property(self, name: str, value: str) -> None:
-        """Set a property of the user's own.
+        """Set a user property.
 
         Raises ValueError for one of RocketMQ's names, an empty name or value, or the bytes
         0x01 and 0x02, which separate stored properties.
@@ -161,7 +161,7 @@ class Message:
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"property {name!r}={value!r}: name and value must be str")
         if name in SYSTEM_PROPERTIES:
-            raise ValueError(f"property {name!r} is used by RocketMQ itself; take another name")
+            raise ValueError(f"property {name!r} is reserved by RocketMQ; use another name")
         if not name.strip() or not value.strip():
             raise ValueError(f"property {name!r}={value!r}: name and value must not be blank")
         encode_properties({name: value})  # refuses separators
@@ -193,7 +193,7 @@ def _wait_text(wait_store_ok: object) -> str:
 
 
 def _joined_keys(keys: str | Iterable[str]) -> str:
-    """Several keys as RocketMQ stores them; each must be findable on its own."""
+    """Several keys as RocketMQ stores them; a query must find the message by each of them."""
     if isinstance(keys, bytes) or not isinstance(keys, Iterable):
         raise TypeError(f"keys must be str or a list of str, not {type(keys).__name__}")
     words = [keys] if isinstance(keys, str) else list(keys)
@@ -238,7 +238,7 @@ class MessageQueue:
 
 
 class OffsetMessageId(NamedTuple):
-    """What an offset message id says."""
+    """The parts of an offset message id."""
 
     host: str
     """The broker's IP address."""
@@ -263,7 +263,7 @@ def offset_msg_id(host: str, port: int, physical_offset: int) -> str:
 
 
 def parse_offset_msg_id(text: str) -> OffsetMessageId:
-    """Read an offset message id; raises ValueError for text that is none.
+    """Read an offset message id; raises ValueError for any other text.
 
     >>> parse_offset_msg_id("7F00000100002A9F00000000000000BE").physical_offset
     190
@@ -283,14 +283,14 @@ def parse_offset_msg_id(text: str) -> OffsetMessageId:
 
 
 class DamagedRecord(NamedTuple):
-    """A record in a broker's reply that is not what was stored."""
+    """A record in a broker's reply that differs from the record that was stored."""
 
     reason: str
-    """What is wrong with it."""
+    """Why the record is damaged."""
     position: int
-    """How many whole messages of the reply come before it."""
+    """Number of good messages in the reply before this record."""
     message: ReceivedMessage | None
-    """What its header says, where its fields can be told apart; the body is not to be trusted."""
+    """Its header, if the fields can be read; do not trust the body."""
 
     def __str__(self) -> str:
         message = self.message
@@ -328,7 +328,7 @@ def decode_reply(
 
 
 def _header(record: bytes, broker_name: str) -> ReceivedMessage | None:
-    """A damaged record as a message, to say which it is."""
+    """A damaged record as a message, so that a log line can name it."""
     try:
         message = decode_messages(record, broker_name)[0]
         str(message)  # reads every field
@@ -338,7 +338,7 @@ def _header(record: bytes, broker_name: str) -> ReceivedMessage | None:
 
 
 class _Heads:
-    """How UNIQ_KEY ids begin: IP, pid, random (Java: class loader), time of the month."""
+    """The prefix of UNIQ_KEY ids: IP, pid, random (Java: class loader), time of the month."""
 
     def __init__(self) -> None:
         self._prefix = ""
@@ -348,7 +348,9 @@ class _Heads:
         if not self._prefix:
             import ipaddress
 
-            address = ipaddress.ip_address(_own_address()).packed
+            from mqstore.own_address import own_address
+
+            address = ipaddress.ip_address(own_address()).packed
             parts = address, struct.pack(">H", os.getpid() & 0xFFFF), os.urandom(4)
             self._prefix = b"".join(parts).hex().upper()
         if now_ms >= self._month_end_ms:
@@ -356,7 +358,7 @@ class _Heads:
         return f"{self._prefix}{(now_ms - self._month_ms) & 0xFFFFFFFF:08X}".encode()
 
     def forget(self) -> None:
-        """In a forked child, which must not repeat its parent's ids."""
+        """Make a new prefix in a forked child, which must not repeat its parent's ids."""
         self._prefix = ""
         _unique_ids.forget()
 
@@ -369,18 +371,6 @@ def _month_of(now_ms: int) -> tuple[int, int]:
     start = local.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     later = start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
     return int(start.timestamp() * 1000), int(later.timestamp() * 1000)
-
-
-def _own_address() -> str:
-    """This machine's address towards the world; loopback when it has none. Sends nothing."""
-    import socket
-
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # documentation network: never answers
-        except OSError:
-            return "127.0.0.1"
-        return str(probe.getsockname()[0])
 
 
 _heads = _Heads()
@@ -401,7 +391,7 @@ def encode_batch(
 ) -> tuple[bytes, str]:
     """Write messages of one topic as the body of a batch, and their unique ids as a comma list.
 
-    check: called with a message that may not be in a batch with the first one, which then raises.
+    check: called with a message that does not fit the batch of the first one; it must raise.
     Raises ValueError for properties of over 32767 bytes or with separators inside.
     """
     first = messages[0]

@@ -1,4 +1,4 @@
-"""Names of the options of Spark's sources and sink: an unknown one is refused."""
+"""Refuses unknown options of Spark's sources and sink."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OF_SPARK = frozenset({"path", "paths", "checkpointlocation", "serialization.for
 
 
 def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
-    """ValueError for a name that is no option, naming the nearest; Spark ignores the case."""
+    """Raise ValueError for an unknown option, naming the nearest; Spark ignores the case."""
     names = {name.lower(): name for name in known}
     for name in given:
         if name.lower() in names or name.lower() in _OF_SPARK:

@@ -1,6 +1,6 @@
 """One clear line when memory, address space or threads run out, instead of a traceback.
 
-The usual cause is `ulimit -v`, which Java users know as a limit that a JVM does not start under.
+The usual cause is `ulimit -v`, which Java users know because a JVM does not start under it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import NoReturn
 FAILED = 1
 INTERRUPTED = 130
 LEAST_MIB = 48
-"""With less address space the compiled core aborts, which nothing can catch."""
+"""Bytes. With less address space the compiled core aborts, and nothing can catch that."""
 _M_ARENA_MAX = -8
-"""glibc's name of the number of heaps in `mallopt`."""
+"""The option of glibc's `mallopt` that limits the number of heaps."""
 _NOT_LOADED = ("failed to map segment", "annot allocate", "cannot apply", "cannot create shared")
 _NO_THREAD = ("can't start new thread", "can't spawn", "failed to spawn thread", "(os error 11)")
 _NO_MEMORY = "(os error 12)"
@@ -25,10 +25,10 @@ _NO_MEMORY = "(os error 12)"
 
 @contextmanager
 def telling_shortage(program: str, needs_mib: int = 0) -> Iterator[None]:
-    """End the process with one line when what runs inside lacks memory or threads.
+    """End the process with one line when the block lacks memory or threads.
 
     Ctrl-C ends it with 130, during an import too.
-    needs_mib: address space that the program usually needs, 0 if that depends on its input.
+    needs_mib: MiB of address space that the program usually needs; 0 if that depends on its input.
     """
     _save_address_space()
     _tell_in_threads(program, needs_mib)
@@ -52,12 +52,12 @@ def _end(program: str, missing: str, needs_mib: int) -> NoReturn:
 
 
 def shortage(error: BaseException) -> str | None:
-    """What the process could not get, if that is the error's reason; else None."""
+    """The resource that the process could not get, or None if the error has another reason."""
     return next((missing for reason in _reasons(error) if (missing := _missing(reason))), None)
 
 
 def _reasons(error: BaseException) -> Iterator[BaseException]:
-    """The error, what caused it, and so on."""
+    """The error and the chain of its causes."""
     seen: set[int] = set()
     reason: BaseException | None = error
     while reason is not None and id(reason) not in seen:

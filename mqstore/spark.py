@@ -36,6 +36,7 @@ from pyspark.sql.types import (
 from mqstore.arrow import store_batches
 from mqstore.errors import StoreDamaged
 from mqstore.message import COLUMN_LAYOUTS
+from mqstore.names import tags_of
 from mqstore.offline import StoreReader
 from mqstore.offline import open as open_store
 from mqstore.option_names import refuse_unknown
@@ -108,7 +109,7 @@ def tag_names(text: str | None) -> frozenset[str] | None:
     """The option `tag`: "TagA || TagB" to names, None for all."""
     if text is None or text.strip() in ("", "*"):
         return None
-    return frozenset(word.strip() for word in text.split("||") if word.strip())
+    return frozenset(tags_of(text))
 
 
 @dataclass

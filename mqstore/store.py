@@ -1,12 +1,11 @@
 """The store engine: appends messages, keeps queues and index, recovers after a crash."""
 
-import dataclasses
 import os
+from dataclasses import dataclass, field, fields
 from typing import Self, TypeVar
 
 from mqstore import _core, logs
 from mqstore._core import GetResult, PutResult, QueryResult, bloom_bits, check_sql
-from mqstore.lean import dataclass
 
 __all__ = ["GetResult", "PutResult", "QueryResult", "Settings", "Store", "bloom_bits", "check_sql"]
 
@@ -15,24 +14,25 @@ T = TypeVar("T")
 
 def _setting(default: T, key: str, unit: str = "") -> T:
     """A field with RocketMQ's key and its unit in the metadata."""
-    field: T = dataclasses.field(default=default, metadata={"key": key, "unit": unit})
-    return field
+    declared: T = field(default=default, metadata={"key": key, "unit": unit})
+    return declared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the store is told at open.
+    """Settings of a store, given when it is opened.
 
     Each field's metadata names RocketMQ's key and the unit (`key`, `unit`; key "" where
     RocketMQ has none). None for a file size adopts what the store has, else RocketMQ's
     default; a size that differs from the files found is refused with UnknownLayout.
 
-    >>> {f.name: f.metadata["key"] for f in dataclasses.fields(Settings)}["sync_flush"]
+    >>> from dataclasses import fields
+    >>> {f.name: f.metadata["key"] for f in fields(Settings)}["sync_flush"]
     'flushDiskType'
     """
 
     commit_log_path: str | None = _setting(None, "storePathCommitLog")
-    """The log's directory if it is not `commitlog` in the store's, which then becomes a link."""
+    """The log's directory, if it is not the store's `commitlog`, which then becomes a link."""
     commit_log_file_bytes: int | None = _setting(None, "mappedFileSizeCommitLog", "bytes")
     """Length of a commit-log file; default 1 GiB."""
     consume_queue_file_bytes: int | None = _setting(None, "mappedFileSizeConsumeQueue", "bytes")
@@ -42,21 +42,21 @@ class Settings:
     index_entries: int | None = _setting(None, "maxIndexNum", "entries")
     """Entries of an index file; default 20,000,000."""
     sync_flush: bool = _setting(False, "flushDiskType")
-    """True is SYNC_FLUSH: a put is acknowledged when it is on the disk."""
+    """True means SYNC_FLUSH: the store acknowledges a put when it is on the disk."""
     flush_interval_ms: int = _setting(500, "flushIntervalCommitLog", "ms")
-    """How often the asynchronous flush runs."""
+    """Period of the asynchronous flush."""
     flush_least_pages: int = _setting(4, "flushCommitLogLeastPages", "pages of 4 KiB")
-    """Fewer dirty pages than this wait for the thorough flush."""
+    """The asynchronous flush skips the log while it has fewer dirty pages than this."""
     flush_thorough_interval_ms: int = _setting(10_000, "flushCommitLogThoroughInterval", "ms")
-    """How often everything is flushed, whatever its size."""
+    """Period of the flush that writes everything, whatever its size."""
     sync_flush_timeout_ms: int = _setting(5_000, "syncFlushTimeout", "ms")
-    """How long a put waits for its flush before it says FLUSH_DISK_TIMEOUT."""
+    """Timeout of a put for its flush; then the answer is FLUSH_DISK_TIMEOUT."""
     max_message_bytes: int = _setting(4 << 20, "maxMessageSize", "bytes")
     """Most bytes of a body."""
     delay_levels: str = _setting(
         "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h", "messageDelayLevel"
     )
-    """Delays of the levels 1, 2, ..., each a number and s, m, h or d."""
+    """Delays of the levels 1, 2, ...: each is a number with s, m, h or d."""
     index_enabled: bool = _setting(True, "messageIndexEnable")
     """Whether messages can be found by key."""
     allocate_step_bytes: int = _setting(64 << 20, "", "bytes")
@@ -70,7 +70,7 @@ class Settings:
     """Whether the check after a clean stop compares message bodies with their CRC. Recovery after
     an unclean stop always does."""
     flush_offsets_interval_ms: int = _setting(5_000, "flushConsumerOffsetInterval", "ms")
-    """How often committed offsets are persisted."""
+    """Period in which committed offsets are persisted."""
     max_transfer_memory_count: int = _setting(32, "maxTransferCountOnMessageInMemory", "messages")
     """Most messages of one read while they are in memory."""
     max_transfer_memory_bytes: int = _setting(
@@ -82,33 +82,33 @@ class Settings:
     max_transfer_disk_bytes: int = _setting(64 << 10, "maxTransferBytesOnMessageInDisk", "bytes")
     """Most bytes of one read from disk."""
     hot_memory_percent: int = _setting(40, "accessMessageInMemoryMaxRatio", "%")
-    """Share of the machine's memory whose newest messages are deemed in memory."""
+    """Percent of the machine's memory; newer messages than that count as in memory."""
     query_count_max: int = _setting(64, "maxMsgsNumBatch", "messages")
     """Most messages of a query."""
     page_cache_busy_ms: int = _setting(1_000, "osPageCacheBusyTimeOutMills", "ms")
-    """The put lock held longer than this means that the disk lags: puts are refused."""
+    """Refuse puts while the put lock has been held longer than this, because the disk lags."""
     flush_delay_offsets_interval_ms: int = _setting(10_000, "flushDelayOffsetInterval", "ms")
-    """How often the progress of delayed messages is persisted."""
+    """Period in which the progress of delayed messages is persisted."""
     reserved_hours: int = _setting(72, "fileReservedTime", "hours")
-    """Files of the log not written for longer than this go in the hours of `delete_when`."""
+    """Delete log files that were not written for this long, in the hours of `delete_when`."""
     delete_when: str = _setting("04", "deleteWhen", "hours of the day")
-    """Hours in which old files go, separated by ";"."""
+    """Hours in which old files are deleted, separated by ";"."""
     disk_max_used_percent: int = _setting(75, "diskMaxUsedSpaceRatio", "%")
-    """On a partition fuller than this old files go at any hour."""
+    """On a partition fuller than this, delete old files at any hour."""
     disk_forcible_percent: int = _setting(85, "diskSpaceCleanForciblyRatio", "%")
-    """On a partition fuller than this the oldest files go, whatever their age."""
+    """On a partition fuller than this, delete the oldest files, whatever their age."""
     disk_warning_percent: int = _setting(90, "diskSpaceWarningLevelRatio", "%")
-    """On a partition fuller than this puts are refused as well."""
+    """On a partition fuller than this, refuse puts as well."""
     clean_forcibly_enabled: bool = _setting(True, "cleanFileForciblyEnable")
-    """Whether files may go before their age."""
+    """Whether files may be deleted before they are old enough."""
     clean_interval_ms: int = _setting(10_000, "cleanResourceInterval", "ms")
-    """How often it is looked whether files must go."""
+    """Period of the check for files to delete."""
     delete_log_pause_ms: int = _setting(100, "deleteCommitLogFilesInterval", "ms")
     """Pause between two deletions of log files."""
     delete_queue_pause_ms: int = _setting(100, "deleteConsumeQueueFilesInterval", "ms")
     """Pause between two queues with deletions."""
     delete_retry_ms: int = _setting(120_000, "redeleteHangedFileInterval", "ms")
-    """How often a file that could not be deleted is tried again."""
+    """Period after which a failed deletion is tried again."""
     queue_ext_enabled: bool = _setting(False, "enableConsumeQueueExt")
     """Whether consume queues get an extension with tags code, store time and filter bits."""
     queue_ext_file_bytes: int | None = _setting(None, "mappedFileSizeConsumeQueueExt", "bytes")
@@ -124,7 +124,7 @@ class Settings:
 
     def as_dict(self) -> dict[str, object]:
         """Every field by name, as the compiled engine takes them."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 class Store(_core.Store):

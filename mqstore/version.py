@@ -8,7 +8,7 @@ UNKNOWN = "unknown"
 
 
 def version() -> str:
-    """The version, like "1.2.3"; the import is late because it costs milliseconds."""
+    """The version, like "1.2.3". The import is late because it takes milliseconds."""
     from importlib import metadata
 
     try:

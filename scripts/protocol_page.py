@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mqclient.wire.codes import RequestCode
+from mqclient.wire.codes import OUR_CODES, RequestCode
 from mqserver.broker.table import PROCESSORS as BROKER
 from mqserver.guard import ACCOUNT_CODES, ADMIN_CODES
 from mqserver.names.processors import PROCESSORS as NAMES
@@ -19,16 +19,26 @@ HEAD = """# Request codes
 
 Written by `python -m scripts.protocol_page` from the tables that the servers route by.
 
-*native*: the compiled plane answers what its published tables allow and hands the rest to the
-Python processor; *native when published*: it repeats the body that the processor made last;
-*Python*: always the processor. `dataPlane=python` hands everything to the processors. The tests
-are families of the differential suite (`tests/interop/differential/tables`), which sends the same
-requests to RocketMQ 4.9.7: most families once with JSON headers and once with ROCKETMQ headers.
+The column *served* says who answers:
 
-*admin*: served only to this machine and `adminAllowAddresses`, and with access control only to an
-account with `admin: true`; *with ACL*: the second alone.
+- *native*: the Rust data plane answers, or passes the request to the Python processor if its
+  published tables do not allow an answer.
+- *native when published*: the data plane repeats the body that the processor made last.
+- *Python*: the Python processor always answers.
+
+With `dataPlane=python` the processors answer everything.
+
+The column *admin* says who may ask:
+
+- *yes*: only this machine and `adminAllowAddresses`, and with access control only an account with
+  `admin: true`.
+- *with ACL*: with access control only an account with `admin: true`.
+
+The column *tests* names families of the differential suite
+(`tests/interop/differential/tables`). The suite sends the same requests to RocketMQ 4.9.7: most
+families once with JSON headers and once with ROCKETMQ headers.
 """
-#: Who answers natively: the variant of `Native` and its file.
+#: The variant of `Native` that answers, and its file.
 FILES = {
     "Send": "send.rs", "Pull": "pull.rs", "QueryOffset": "offsets.rs",
     "CommitOffset": "offsets.rs", "MaxOffset": "offsets.rs", "MinOffset": "offsets.rs",
@@ -63,8 +73,8 @@ def page() -> str:
     rest = [code for code in RequestCode if int(code) not in broker.keys() | names.keys()]
     lines += ["## Not served\n"]
     lines += [
-        "When a client sends these, the broker answers 3, request type not supported; the\n"
-        "NameServer is silent.\n"
+        "The broker answers these codes with 3, request type not supported. The NameServer does\n"
+        "not answer.\n"
     ]
     lines += [", ".join(f"{code.name} ({int(code)})" for code in rest), ""]
     return "\n".join(lines)
@@ -86,7 +96,9 @@ def _table(rows: dict[int, str], native: dict[int, str], *, namesrv: bool) -> li
 
 
 def _tests(code: int, namesrv: bool) -> list[str]:
-    """The families that send this code to this server."""
+    """The families that send this code to this server; Java does not know ours."""
+    if code in OUR_CODES:
+        return ["mqstack's own"]
     return [
         family
         for family, cases in FAMILIES.items()

@@ -12,7 +12,9 @@ PAGE = Path(__file__).parent.parent / "docs" / "protocol.md"
 
 
 def test_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == protocol_page.page(), "python -m scripts.protocol_page"
+    assert PAGE.read_text() == protocol_page.page(), (
+        "run: python -m scripts.protocol_page > docs/protocol.md"
+    )
 
 
 def test_natives_are_read_from_the_route_table() -> None:
@@ -30,5 +32,7 @@ def test_every_served_code_is_sent_to_java_too() -> None:
         for line in protocol_page.page().splitlines()
         if line.startswith("| ") and line.endswith("|  |")
     ]
-    assert not untested
+    assert not untested, (
+        "no family sends these to Java: add cases to a file in tests/interop/differential/tables/"
+    )
     assert len(BROKER) + len(NAMES) > 75

@@ -15,6 +15,7 @@ from benches.lib.servers import Ours, broker_of
 from mqclient.wire.codes import FrameFlag, RequestCode, SerializeType
 from mqclient.wire.frame import Frame, encode
 from mqserver.probe import Probe
+from mqstore.names import AUTO_CREATE_TOPIC
 
 COUNT = {"smoke": 2_000, "large": 100_000}
 """Transactions of one round."""
@@ -120,7 +121,7 @@ def half(topic: str, number: int) -> bytes:
     """A prepared message, as Java's producer sends it."""
     key = f"C000020A12D04E0E2F2A{number:012X}"
     properties = f"TRAN_MSG\x01true\x02UNIQ_KEY\x01{key}\x02WAIT\x01true\x02PGROUP\x01{GROUP}"
-    fields = {"a": GROUP, "b": topic, "c": "TBW102", "d": "4", "e": str(number % QUEUES)}
+    fields = {"a": GROUP, "b": topic, "c": AUTO_CREATE_TOPIC, "d": "4", "e": str(number % QUEUES)}
     fields |= {"f": str(PREPARED), "g": str(int(time.time() * 1000)), "h": "0"}
     fields |= {"i": properties, "j": "0", "k": "false", "m": "false"}
     return encode(Frame(int(RequestCode.SEND_MESSAGE_V2), fields, BODY))
@@ -138,7 +139,7 @@ def end(queue_offset: int, physical_offset: int) -> bytes:
 
 
 def _new_topic(topic: str) -> Frame:
-    fields = {"topic": topic, "defaultTopic": "TBW102", "perm": "6"}
+    fields = {"topic": topic, "defaultTopic": AUTO_CREATE_TOPIC, "perm": "6"}
     fields |= {"readQueueNums": str(QUEUES), "writeQueueNums": str(QUEUES)}
     fields |= {"topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false"}
     return Frame(int(RequestCode.UPDATE_AND_CREATE_TOPIC), fields)

@@ -16,10 +16,11 @@ from mqclient.wire import calls
 from mqclient.wire.bodies.route import TopicRouteData
 from mqserver.probe import Probe
 from mqserver.testing import free_port
+from mqstore.java_properties import render
+from mqstore.names import AUTO_CREATE_TOPIC
 from scripts.java_rocketmq import INTEROP, OPEN_FLAGS, VERSUS, Project, fetch, prepare_home
 from scripts.server_process import ServerProcess
 
-AUTO_CREATE_TOPIC = "TBW102"
 BOOTED = "boot success"
 BOOT_SECONDS_MAX = 60.0
 ROUTE_SECONDS_MAX = 60.0
@@ -133,7 +134,7 @@ class Cluster:
             **self.settings,
         }
         path = self.folder / "broker.conf"
-        path.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+        path.write_text(render({key: str(value) for key, value in values.items()}))
         return path
 
 

@@ -27,6 +27,7 @@ from benches.lib.loads import BACKLOG_TOPIC
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import Frame, decode, encode
 from mqserver.running import allow_open_files
+from mqstore.names import OWNER_GROUP
 
 PULLS_EACH = 400
 """Of 32 KiB each, were they read: the sockets take a few hundred of that."""
@@ -122,7 +123,7 @@ def _one_by_one(turns: Iterator[Client], data: bytes, per_second: int) -> Step:
 
 
 def _pulls() -> bytes:
-    fields = {"consumerGroup": "CID_ONSAPI_OWNER", "topic": BACKLOG_TOPIC, "queueId": "0"}
+    fields = {"consumerGroup": OWNER_GROUP, "topic": BACKLOG_TOPIC, "queueId": "0"}
     fields |= {"queueOffset": "0", "maxMsgNums": "32", "sysFlag": str(INLINE_SUBSCRIPTION)}
     fields |= {"commitOffset": "0", "suspendTimeoutMillis": "1000", "subVersion": "0"}
     fields |= {"subscription": "*", "expressionType": "TAG"}

@@ -12,7 +12,7 @@ class Access(Room):
     """Accounts and white lists of one broker. All raise BrokerError when it refuses."""
 
     async def put_account(self, address: str, account: PlainAccessConfig) -> None:
-        """Create an account, or change what is given of one; `admin` and the keys always count."""
+        """Create an account, or change the given fields; `admin` and the keys always count."""
         await self._channel.ask_broker(address, calls.put_account(account))
 
     async def delete_account(self, address: str, access_key: str) -> None:
@@ -20,7 +20,7 @@ class Access(Room):
         await self._channel.ask_broker(address, calls.delete_account(access_key))
 
     async def set_white(self, address: str, addresses: str, file: str | None = None) -> None:
-        """Replace the global white list, a comma list; of one access file, else the main one."""
+        """Replace the global white list (a comma list) of an access file; None is the main file."""
         await self._channel.ask_broker(address, calls.set_white(addresses, file))
 
     async def versions(self, address: str) -> GetBrokerAclConfigResponseHeader:

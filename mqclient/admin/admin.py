@@ -75,11 +75,11 @@ class Admin:
         return self._engine.client_id
 
     async def start(self) -> None:
-        """Make it ready; `async with` does this. Connections are opened when they are needed."""
+        """Start the client; `async with` does this. Connections open when they are needed."""
         await self._engine.start()
 
     async def close(self, timeout: Duration = TIMEOUT_DEFAULT) -> None:
-        """Close the connections. timeout: at most that long. Safe to call twice."""
+        """Close the connections. timeout: seconds, at most. May be called twice."""
         await self._engine.close(seconds(timeout))
 
     async def __aenter__(self) -> Self:

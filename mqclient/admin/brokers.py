@@ -11,6 +11,7 @@ from mqclient.errors import RocketMQError
 from mqclient.wire import calls
 from mqclient.wire.bodies.groups import BrokerStatsData, ConsumeStatsList
 from mqclient.wire.bodies.route import MASTER_ID, ClusterInfo
+from mqstore import java_properties
 
 
 class Brokers(Room):
@@ -35,7 +36,7 @@ class Brokers(Room):
         return self._names(await self.clusters(), cluster)
 
     async def name_of(self, address: str) -> str:
-        """The broker name whose master or slave has this address."""
+        """Name of the broker whose master or slave has this address."""
         known = await self.clusters()
         for name, data in known.broker_addr_table.items():
             if address in data.broker_addrs.values():
@@ -52,7 +53,7 @@ class Brokers(Room):
     async def stats(self, address: str, name: str, key: str) -> BrokerStatsData:
         """One statistic over a minute, an hour and a day.
 
-        name: RocketMQ's, as TOPIC_PUT_NUMS. key: what it is of, as "Topic" or "Topic@Group".
+        name: RocketMQ's, like TOPIC_PUT_NUMS. key: its subject, like "Topic" or "Topic@Group".
         Raises BrokerError when the broker has counted nothing of that name.
         """
         return await self._channel.ask_broker(address, admin_calls.broker_stats(name, key))
@@ -60,9 +61,9 @@ class Brokers(Room):
     async def consume_stats(
         self, address: str, *, ordered: bool = False, timeout: Duration | None = None
     ) -> ConsumeStatsList:
-        """How far all groups of one broker are. ordered: those that consume in order only.
+        """Progress of all groups of one broker. ordered: only groups that consume in order.
 
-        timeout: seconds or timedelta; None is that of all slow questions.
+        timeout: seconds or timedelta; None means the timeout of slow requests.
         """
         call = admin_calls.broker_consume_stats(ordered=ordered)
         if timeout is None:
@@ -73,13 +74,12 @@ class Brokers(Room):
     async def config(self, address: str) -> dict[str, str]:
         """A broker's configuration by RocketMQ's keys."""
         text = await self._channel.ask_broker(address, admin_calls.broker_config())
-        pairs = (line.partition("=") for line in text.splitlines() if not line.startswith("#"))
-        return {key.strip(): value.strip() for key, equals, value in pairs if equals}
+        return java_properties.read(text)
 
     async def update_config(self, address: str, changes: Mapping[str, str]) -> None:
         """Change keys of a running broker's configuration."""
-        text = "".join(f"{key}={value}\n" for key, value in changes.items())
-        await self._channel.ask_broker(address, admin_calls.update_broker_config(text))
+        call = admin_calls.update_broker_config(java_properties.render(changes))
+        await self._channel.ask_broker(address, call)
 
     def _names(self, known: ClusterInfo, cluster: str) -> list[str]:
         if cluster not in known.cluster_addr_table:

@@ -37,7 +37,7 @@ def consumed_by(topic: str) -> Call[list[str]]:
 
 
 def running_info(group: str, client_id: str, *, stacks: bool = False) -> Call[ConsumerRunningInfo]:
-    """What a member of a group does right now; the broker relays the question to it."""
+    """The running state of a member of a group; the broker relays the request to the member."""
     header = GetConsumerRunningInfoRequestHeader(
         consumer_group=group, client_id=client_id, jstack_enable=stacks
     )
@@ -80,7 +80,7 @@ def broker_stats(name: str, key: str) -> Call[BrokerStatsData]:
 
 
 def broker_consume_stats(*, ordered: bool) -> Call[ConsumeStatsList]:
-    """How far all groups of a broker are, or those in ordered topics."""
+    """Progress of all groups of a broker, or of those that consume in order."""
     header = GetConsumeStatsInBrokerHeader(is_order=ordered)
     request = Frame(int(RequestCode.GET_BROKER_CONSUME_STATS), header.to_fields())
     return Call(request, lambda reply: ConsumeStatsList.from_json(reply.body))
@@ -93,7 +93,7 @@ def update_broker_config(properties: str) -> Call[None]:
 
 
 def put_account(account: PlainAccessConfig) -> Call[None]:
-    """Create an account, or change what is given of one."""
+    """Create an account, or change the given fields."""
     topics, groups = account.topic_perms, account.group_perms
     header = CreateAccessConfigRequestHeader(
         access_key=account.access_key,

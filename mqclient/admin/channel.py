@@ -1,4 +1,4 @@
-"""How the rooms of Admin reach servers: calls in, results out, errors with the server's name."""
+"""Sends Admin's calls to servers and names the server in errors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,11 @@ from mqclient.wire.frame import Frame
 R = TypeVar("R")
 
 SLOW_FACTOR = 3
-"""Statistics and questions that a broker relays to a client get this many timeouts."""
-
-RETRY_PREFIX = "%RETRY%"
-DLQ_PREFIX = "%DLQ%"
+"""Statistics, and requests that a broker relays to a client, wait this many timeouts."""
 
 
 class Engine(Protocol):
-    """What Admin needs of the client's engine."""
+    """The methods of the client's engine that Admin uses."""
 
     client_id: str
 
@@ -29,7 +26,7 @@ class Engine(Protocol):
         ...
 
     async def close(self, timeout: float) -> None:
-        """Close the connections within so many seconds."""
+        """Close the connections. timeout: seconds, at most."""
         ...
 
     async def call_namesrv(self, request: Frame, timeout: float) -> Frame:
@@ -55,7 +52,7 @@ class Channel:
         return call.result(reply, self.namesrv)
 
     async def ask_broker(self, address: str, call: Call[R], *, slow: bool = False) -> R:
-        """Ask one broker. slow: allow for statistics or a client asked on the way."""
+        """Ask one broker. slow: wait longer, for statistics or a client that the broker asks."""
         timeout = self.timeout * (SLOW_FACTOR if slow else 1)
         return call.result(await self.engine.call_broker(address, call.request, timeout), address)
 

@@ -1,15 +1,16 @@
-"""Consumer groups: configuration, members, what members do."""
+"""Consumer groups: configuration, members, and their running state."""
 
 from __future__ import annotations
 
 from mqclient.admin import calls as admin_calls
 from mqclient.admin.brokers import Brokers
-from mqclient.admin.channel import RETRY_PREFIX, Channel, Room
+from mqclient.admin.channel import Channel, Room
 from mqclient.errors import BrokerError
 from mqclient.wire import calls
 from mqclient.wire.bodies.groups import ConsumerConnection, SubscriptionGroupConfig
 from mqclient.wire.bodies.running import ConsumerRunningInfo
 from mqclient.wire.codes import ResponseCode
+from mqstore.names import retry_groups, retry_topic
 
 
 class Groups(Room):
@@ -22,7 +23,7 @@ class Groups(Room):
     async def names(self) -> list[str]:
         """Groups that have a retry topic: every group that was ever online."""
         topics = (await self._channel.ask_namesrv(calls.topic_list())).topic_list
-        return [name[len(RETRY_PREFIX) :] for name in topics if name.startswith(RETRY_PREFIX)]
+        return retry_groups(topics)
 
     async def update(
         self,
@@ -55,7 +56,7 @@ class Groups(Room):
         Raises NoRouteError when the group was never seen, BrokerError 206 when nobody is online.
         """
         call = calls.consumer_connection(group)
-        found = await self._channel.ask_any(RETRY_PREFIX + group, call)
+        found = await self._channel.ask_any(retry_topic(group), call)
         if not found.connection_set:
             raise BrokerError(ResponseCode.CONSUMER_NOT_ONLINE, "Not found the consumer group")
         return found
@@ -63,6 +64,6 @@ class Groups(Room):
     async def running_info(
         self, group: str, client_id: str, *, stacks: bool = False
     ) -> ConsumerRunningInfo:
-        """What one member does right now. stacks: with a dump of its threads."""
+        """The running state of one member. stacks: include a dump of its threads."""
         call = admin_calls.running_info(group, client_id, stacks=stacks)
-        return await self._channel.ask_any(RETRY_PREFIX + group, call, slow=True)
+        return await self._channel.ask_any(retry_topic(group), call, slow=True)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from mqclient.admin import calls as admin_calls
 from mqclient.admin.brokers import Brokers
-from mqclient.admin.channel import RETRY_PREFIX, Channel, Room
+from mqclient.admin.channel import Channel, Room
 from mqclient.admin.groups import Groups
 from mqclient.admin.offsets import Offsets
 from mqclient.admin.topics import Topics
@@ -24,6 +24,7 @@ from mqstore.message import (
     decode_reply,
     parse_offset_msg_id,
 )
+from mqstore.names import retry_topic
 
 TrackType = Literal[
     "CONSUMED",
@@ -38,7 +39,7 @@ TrackType = Literal[
 
 @dataclass(frozen=True, slots=True)
 class MessageTrack:
-    """What became of a message in one group. exception: why it could not be found out."""
+    """The fate of a message in one group. exception: why the fate is unknown."""
 
     consumer_group: str
     track_type: TrackType
@@ -68,8 +69,8 @@ class Messages(Room):
 
         topic: where to look for a unique key; None searches every topic. An offset id that leads
         to nothing is looked up as a unique key if a topic is given, as in RocketMQ.
-        Raises ValueError when the text is neither, BrokerError when no such message is stored,
-        DecodeError when the message came damaged.
+        Raises ValueError if the text is neither, BrokerError if no such message is stored,
+        DecodeError if the message arrived damaged.
         """
         where = parse_offset_msg_id(msg_id)
         if not 0 < where.port < 65536 or where.physical_offset < 0:
@@ -97,10 +98,10 @@ class Messages(Room):
     ) -> ConsumeMessageDirectlyResult:
         """Let one member of a group consume a message now, without moving any offset."""
         call = admin_calls.consume_directly(group, client_id, message.offset_msg_id)
-        return await self._channel.ask_any(RETRY_PREFIX + group, call, slow=True)
+        return await self._channel.ask_any(retry_topic(group), call, slow=True)
 
     async def track(self, message: ReceivedMessage) -> list[MessageTrack]:
-        """What became of a message in each group that reads its topic."""
+        """The fate of a message in each group that reads its topic."""
         groups = await self._topics.consumed_by(message.topic)
         return [await self._track(message, group) for group in groups]
 
@@ -135,7 +136,7 @@ class Messages(Room):
 
 
 def _fate(message: ReceivedMessage, connection: ConsumerConnection) -> TrackType:
-    """Consumed, unless the group's tags leave this message out."""
+    """Consumed, unless the group's tags exclude the message."""
     subscription = connection.subscription_table.get(message.topic)
     tags = subscription.tags_set if subscription else []
     if not tags or "*" in tags or message.tags in tags:

@@ -1,27 +1,28 @@
-"""Offsets: how far groups are, and what queues hold."""
+"""Offsets: progress of groups, and extent of queues."""
 
 from __future__ import annotations
 
-from mqclient.admin.channel import RETRY_PREFIX, R, Room
+from mqclient.admin.channel import R, Room
 from mqclient.errors import BrokerError, RocketMQError
 from mqclient.wire import calls
 from mqclient.wire.bodies.groups import ConsumeStats
 from mqclient.wire.calls import Call
 from mqclient.wire.codes import ResponseCode
 from mqstore.message import MessageQueue
+from mqstore.names import retry_topic
 
 
 class Offsets(Room):
     """Offsets of queues and groups."""
 
     async def progress(self, group: str, topic: str | None = None) -> ConsumeStats:
-        """How far a group is in each of its queues, from all brokers that know it.
+        """Progress of a group in each of its queues, from all brokers that know the group.
 
-        topic: that topic alone. Raises NoRouteError when the group was never seen, BrokerError
+        topic: only this topic. Raises NoRouteError when the group was never seen, BrokerError
         206 when it never committed an offset.
         """
         merged = ConsumeStats()
-        for address in await self._channel.addresses(RETRY_PREFIX + group):
+        for address in await self._channel.addresses(retry_topic(group)):
             call = calls.consume_stats(group, topic)
             stats = await self._channel.ask_broker(address, call, slow=True)
             merged.offset_table.update(stats.offset_table)
@@ -54,4 +55,4 @@ class Offsets(Room):
         for data in route.broker_datas:
             if data.broker_name == queue.broker_name and data.master:
                 return await self._channel.ask_broker(data.master, call)
-        raise RocketMQError(f"{queue}: its broker has no master now")
+        raise RocketMQError(f"{queue}: the broker has no master now; try again later")

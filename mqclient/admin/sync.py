@@ -1,4 +1,4 @@
-"""The blocking face of Admin: each method waits on what its asyncio twin awaits."""
+"""The blocking face of Admin: each method runs its asyncio twin to the end."""
 
 from __future__ import annotations
 

@@ -9,9 +9,7 @@ from mqclient.wire import calls
 from mqclient.wire.bodies.route import TopicRouteData
 from mqclient.wire.bodies.topics import TopicConfig, TopicStatsTable
 from mqclient.wire.headers.admin import CreateTopicRequestHeader
-
-TEMPLATE_TOPIC = "TBW102"
-"""RocketMQ's template of topics that are created on demand."""
+from mqstore.names import AUTO_CREATE_TOPIC
 
 
 class Topics(Room):
@@ -83,7 +81,7 @@ class Topics(Room):
         return table.topic_config_table
 
     async def consumed_by(self, topic: str) -> list[str]:
-        """Groups that have an offset in a topic, as the first broker of its route knows."""
+        """Groups that have an offset in a topic, from the first broker of its route."""
         addresses = await self._channel.addresses(topic)
         if not addresses:
             return []
@@ -93,7 +91,7 @@ class Topics(Room):
 def _header(config: TopicConfig) -> CreateTopicRequestHeader:
     return CreateTopicRequestHeader(
         topic=config.topic_name,
-        default_topic=TEMPLATE_TOPIC,
+        default_topic=AUTO_CREATE_TOPIC,
         read_queue_nums=config.read_queue_nums,
         write_queue_nums=config.write_queue_nums,
         perm=config.perm,

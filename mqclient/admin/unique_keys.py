@@ -1,22 +1,23 @@
-"""A message by its unique key: the id that its producer gave it, which a send returns as msg_id."""
+"""Finds a message by its unique key: the id from its producer, which a send returns as msg_id."""
 
 from __future__ import annotations
 
 import asyncio
 
-from mqclient.admin.channel import DLQ_PREFIX, RETRY_PREFIX, Channel, reachable
+from mqclient.admin.channel import Channel, reachable
 from mqclient.errors import BrokerError, NoRouteError, RocketMQError
 from mqclient.wire import calls
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.pull import QueryMessageRequestHeader
 from mqstore.message import ReceivedMessage, decode_messages
+from mqstore.names import is_of_a_group
 
 __all__ = ["UniqueKeys"]
 
 COPIES_MAX = 32
-"""As RocketMQ asks for: a message sent again after a timeout has the same key."""
+"""RocketMQ's limit: a message that is sent again after a timeout has the same key."""
 TOPICS_MAX = 2_000
-"""Topics that are searched for a key without a topic."""
+"""Most topics that are searched for a key without a topic."""
 AT_ONCE = 16
 _ALL_TIME = (0, (1 << 63) - 1)
 
@@ -57,11 +58,11 @@ class UniqueKeys:
         return [message for message in found if message.msg_id == key]
 
     async def _in_all_topics(self, key: str) -> list[ReceivedMessage]:
-        """The copies in the first topics that have any: applications' own before RocketMQ's."""
+        """The copies in the first topics that have any; topics of applications come first."""
         topics = (await self._channel.ask_namesrv(calls.topic_list())).topic_list
         if len(topics) > TOPICS_MAX:
             raise ValueError(
-                f"{key} is no offset id but a unique key, and there are {len(topics)} topics to "
+                f"{key} is a unique key, not an offset id, and there are {len(topics)} topics to "
                 f"search; name the topic: mqadmin queryMsgById -n {self._channel.namesrv} "
                 f"-i {key} -t TOPIC"
             )
@@ -73,12 +74,12 @@ class UniqueKeys:
                 try:
                     return await self._in(topic, key)
                 except NoRouteError:
-                    return []  # deleted meanwhile
+                    return []  # the topic was deleted meanwhile
                 except RocketMQError as error:
                     errors.append(error)
                     return []
 
-        own = {topic for topic in topics if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))}
+        own = {topic for topic in topics if not is_of_a_group(topic)}
         for group in (sorted(own), sorted(set(topics) - own)):
             found = [message for part in await asyncio.gather(*map(ask, group)) for message in part]
             if found:

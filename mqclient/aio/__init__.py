@@ -1,4 +1,4 @@
-"""The asyncio clients: the engine itself; `mqclient`'s blocking clients stand on them."""
+"""The asyncio clients. The blocking clients of `mqclient` wrap them."""
 
 from mqclient.admin import Admin
 from mqclient.consumer.context import ConsumeContext, ConsumeResult

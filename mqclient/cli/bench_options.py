@@ -14,6 +14,7 @@ from mqclient.cli.options import connection_options
 from mqclient.config import is_address_server
 from mqclient.tls import Tls
 from mqstore.cli.output import output_option
+from mqstore.names import BENCHMARK_TOPIC
 
 __all__ = [
     "FINITE",
@@ -80,7 +81,7 @@ def load_options(duration: str = "seconds that count", threads: int = 1) -> Call
             click.option(
                 "-t",
                 "--topic",
-                default="BenchmarkTest",
+                default=BENCHMARK_TOPIC,
                 show_default=True,
                 help="topic; of several, the beginning of their names",
             ),

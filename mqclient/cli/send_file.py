@@ -15,6 +15,7 @@ from mqclient.aio import Message, Producer, SendResult
 from mqstore.cli.output import chosen_format, write_rows
 from mqstore.cli.progress import Report, progress
 from mqstore.message import MessageQueue
+from mqstore.names import INNER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 from mqstore.offline.exported import ExportedMessage, read_export
 
 __all__ = ["Resend", "send_file"]
@@ -22,9 +23,6 @@ __all__ = ["Resend", "send_file"]
 IN_FLIGHT_MAX = 64
 """Messages that are sent before the first answer is awaited."""
 COLUMNS = ("file", "read", "sent", "notDurable", "leftOut")
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-RETRY_PREFIX = "%RETRY%"
-OWN_PREFIX = "RMQ_SYS_"
 _FALSE_BY_NOW = frozenset({
     "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET", "TRANSACTION_CHECK_TIMES", "CLUSTER", "MIN_OFFSET",
     "MAX_OFFSET", "INNER_MULTI_QUEUE_OFFSET",
@@ -174,7 +172,7 @@ def _message(exported: ExportedMessage, topic: str | None) -> tuple[Message | No
         home = properties.get("REAL_TOPIC", "")
         queue_id = int(properties.get("REAL_QID", "0"))
         dropped -= {"DELAY"}
-    if not home or home.startswith(OWN_PREFIX):
+    if not home or home.startswith(INNER_PREFIX):
         return None, 0
     message = Message(topic or home, exported.body, flag=exported.flag)
     kept = {name: value for name, value in properties.items() if name not in dropped}

@@ -1,1 +1,1 @@
-"""Consumers: pull, hand to the user's handler, acknowledge, share queues with the group."""
+"""Consumers: pull, call the user's handler, acknowledge, share queues with the group."""

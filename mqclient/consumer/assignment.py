@@ -1,7 +1,7 @@
-"""Keeps this member's share of the queues: looks, allocates, takes over, gives up.
+"""Keeps this member's share of the queues: rebalances, takes queues over, gives queues up.
 
 Rules: RocketMQ 4.9 `RebalanceImpl`: at the start, when a broker says that the members changed (40),
-when a route changed, and every 20 s; what could not be done is tried again after 0.1 s, doubling
+when a route changed, and every 20 s; an incomplete one is tried again after 0.1 s, doubling
 to 2 s.
 """
 
@@ -27,7 +27,7 @@ __all__ = ["Assignment"]
 
 log = logging.getLogger(__name__)
 RETRY_FIRST, RETRY_LAST = 0.1, 2.0
-"""Seconds until an incomplete rebalance is tried again: from, doubling, to."""
+"""Seconds until an incomplete rebalance is tried again: first, then doubling up to the last."""
 
 
 class Assignment:
@@ -57,11 +57,11 @@ class Assignment:
 
     @property
     def held(self) -> dict[MessageQueue, ProcessQueue]:
-        """What is held of each queue."""
+        """The process queue of each queue."""
         return self._held
 
     def rebalance_soon(self) -> None:
-        """Look at members and routes again at once."""
+        """Rebalance at once."""
         self._wanted.set()
 
     async def run(self) -> None:
@@ -77,7 +77,7 @@ class Assignment:
                     await self._wanted.wait()
 
     async def rebalance(self) -> bool:
-        """Bring the share of every topic up to date; False if a part is to be tried again."""
+        """Update this member's share of every topic; False if a part must be tried again."""
         complete = True
         subscriptions = list(self._subscriptions())
         for subscription in [] if self._stopped else subscriptions:
@@ -102,13 +102,13 @@ class Assignment:
             )
 
     async def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Read these queues, as far as they are mine, from other offsets; backwards too."""
+        """Read those of these queues that this member has from other offsets, earlier ones too."""
         mine = {queue: offset for queue, offset in offsets.items() if queue in self._held}
         await self._give_up(list(mine), mine)
         self.rebalance_soon()
 
     async def stop(self) -> None:
-        """Stop pulling and taking queues over; running handlers still count."""
+        """Stop pulling and taking queues over; results of running handlers still count."""
         self._stopped = True
         for task in self._tasks.values():
             task.cancel()
@@ -135,14 +135,14 @@ class Assignment:
         new = [queue for queue in mine if queue not in self._held]
         taken = await asyncio.gather(*(self._take_over(queue, subscription) for queue in new))
         if gone or any(taken):
-            log.info("topic %s: %d of %d queues are mine", topic, len(mine), len(queues))
+            log.info("topic %s: this member reads %d of %d queues", topic, len(mine), len(queues))
         subscription.balanced = subscription.balanced or all(taken)
         return all(taken)
 
     async def _share(
         self, topic: str, queues: tuple[MessageQueue, ...]
     ) -> list[MessageQueue] | None:
-        """This member's queues; None when that cannot be said now, then nothing changes."""
+        """This member's queues; None if that is unknown now, and then nothing changes."""
         if self._settings.model == "broadcasting":
             return list(queues)
         members = await self._members(queues)
@@ -153,7 +153,7 @@ class Assignment:
     async def _members(self, queues: tuple[MessageQueue, ...]) -> list[str] | None:
         """Client ids of the group, from the first broker of the topic that answers.
 
-        None when there is no such broker, or it does not know the group yet.
+        None if there is no such broker, or if the broker does not know the group yet.
         """
         failure: RocketMQError | None = None
         for queue in {queue.broker_name: queue for queue in queues}.values():
@@ -196,7 +196,7 @@ class Assignment:
     ) -> None:
         """Stop reading queues and commit them: results of running handlers no longer count.
 
-        offsets: what to commit instead of what was consumed.
+        offsets: commit these instead of the consumed offsets.
         """
         for queue in queues:
             self._held.pop(queue).dropped = True

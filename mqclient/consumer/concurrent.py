@@ -1,4 +1,4 @@
-"""Concurrent consumption: split, hand to workers, acknowledge or give back.
+"""Concurrent consumption: splits pulls, runs handlers, acknowledges or sends back.
 
 Rules: RocketMQ 4.9 `ConsumeMessageConcurrentlyService`.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any
 
-from mqclient.config import RETRY_PREFIX, ConsumerSettings
+from mqclient.config import ConsumerSettings
 from mqclient.consumer.context import ConsumeResult, Handler, is_async
 from mqclient.consumer.process_queue import ProcessQueue
 from mqclient.consumer.retry import SendBack, original_topic
@@ -18,15 +18,16 @@ from mqclient.consumer.subscription import Subscription
 from mqclient.consumer.workers import ConsumeRequest, Workers
 from mqclient.offsets import MemoryOffsets
 from mqstore.message import ReceivedMessage
+from mqstore.names import RETRY_PREFIX
 
 __all__ = ["ConcurrentService"]
 
 log = logging.getLogger(__name__)
 STUCK_MAX = 16
 STUCK_DELAY_LEVEL = 3
-"""Messages of a queue that one sweep gives back at most, and when they come again (10 s)."""
+"""Most messages of a queue that one sweep sends back, and their delay level (10 s)."""
 REDELIVER_HERE_DELAY = 5.0
-"""Seconds until a message that no broker takes back is handed to its handler once more."""
+"""Seconds until a message that no broker takes back goes to its handler again."""
 
 
 class ConcurrentService:
@@ -55,7 +56,7 @@ class ConcurrentService:
         return self._workers.calling
 
     def submit(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        """Consume messages of one queue; they are already held there."""
+        """Consume messages of one queue; the process queue holds them already."""
         if held.queue.topic.startswith(RETRY_PREFIX):
             for message in messages:
                 message.topic = original_topic(message)
@@ -65,7 +66,7 @@ class ConcurrentService:
             self._split(held, messages, held.queue.topic)
 
     async def stop(self, timeout: float) -> None:
-        """Let running handlers end, and what failed go back to the brokers."""
+        """Let running handlers end, and send failed messages back to the brokers."""
         self._stopping = True
         if not await self._workers.stop(timeout):
             log.warning(
@@ -77,9 +78,9 @@ class ConcurrentService:
             await asyncio.wait(self._giving_back, timeout=timeout)
 
     async def give_back_stuck(self, queues: Iterable[ProcessQueue]) -> None:
-        """Give back the heads of queues whose handlers got them over consume_timeout ago.
+        """Send back the first messages of queues if their handlers exceeded consume_timeout.
 
-        Their handlers are not interrupted; without this one stuck handler would keep back the
+        The handlers are not interrupted. Without this, one stuck handler would hold back the
         commit of its whole queue. At most 16 of a queue at a time, as in RocketMQ.
         """
         started_before = time.time_ns() // 1_000_000 - int(self._settings.consume_timeout * 1000)
@@ -89,7 +90,7 @@ class ConcurrentService:
                 if head is None or not 0 < head.consume_start_ms < started_before:
                     break
                 fate = self._fate([head], STUCK_DELAY_LEVEL)
-                log.warning("message %s is handled for too long; given back, %s", head.msg_id, fate)
+                log.warning("message %s exceeded consume_timeout; %s", head.msg_id, fate)
                 if not await self._give_back(head, STUCK_DELAY_LEVEL):
                     break
                 self._acknowledge(held, [head])
@@ -110,7 +111,7 @@ class ConcurrentService:
         self._workers.submit(held, messages, handler, on_loop, self._settings.batch_size)
 
     def _done(self, request: ConsumeRequest, outcome: Any) -> None:
-        """On the loop, after a handler: acknowledge, or give back what failed."""
+        """On the loop, after a handler: acknowledge, or send failed messages back."""
         held = request.held
         if held.dropped:
             return  # another member reads these messages again
@@ -150,7 +151,7 @@ class ConcurrentService:
         return request.messages
 
     async def _return(self, request: ConsumeRequest, failed: list[ReceivedMessage]) -> None:
-        """Give failed messages back; what no broker takes stays held and is tried again here."""
+        """Send failed messages back; one that no broker takes stays held and is tried again."""
         level = request.context.delay_level
         taken = [await self._give_back(message, level) for message in failed]
         kept = [message for message, ok in zip(failed, taken, strict=True) if not ok]

@@ -1,4 +1,4 @@
-"""What a handler gets and gives."""
+"""The arguments and results of handlers."""
 
 import inspect
 from collections.abc import Awaitable, Callable
@@ -10,17 +10,17 @@ __all__ = ["ConsumeContext", "ConsumeResult", "Handler", "is_async"]
 
 
 class ConsumeResult(Enum):
-    """What a handler may return; None is SUCCESS."""
+    """Results that a handler may return; None means SUCCESS."""
 
     SUCCESS = "SUCCESS"
     RECONSUME_LATER = "RECONSUME_LATER"
 
 
 class ConsumeContext:
-    """Where the messages come from, and how a failure is to be handled.
+    """The queue of the messages, and how to handle a failure.
 
     message_queue: their queue. delay_level: how long to wait before redelivery: 0 lets the broker
-    choose (grows with each try), 1 to 18 are RocketMQ's levels, -1 sends to the dead-letter topic.
+    choose (longer with each try), 1 to 18 are RocketMQ's levels, -1 is the dead-letter topic.
     ack_index: index of the last message that succeeded, None for all; with a SUCCESS the messages
     after it are delivered again.
     """

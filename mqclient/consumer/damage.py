@@ -1,7 +1,7 @@
-"""Damaged messages in a pull's answer: pulled once more, alone, then skipped.
+"""Handles damaged messages in a pull's answer: pulls each once more, alone, then skips it.
 
 RocketMQ's clients before 5.0 do not check the body's CRC, and one record that cannot be decoded
-takes the rest of its reply with it. Here nothing that is whole is lost: the messages before a
+makes the rest of its reply unreadable. Here no good message is lost: the messages before a
 damaged one are delivered, the damaged one is pulled once more, by itself, since the network or a
 broker's memory may have been at fault, and those after it are pulled after that. A message that is
 damaged again is logged and skipped; its record stays in the broker's log.
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def pass_damage(held: ProcessQueue, answer: "PullAnswer") -> "PullAnswer":
-    """What to deliver of an answer, and where to go on.
+    """The messages to deliver from an answer, and the offset to continue at.
 
     held.pulls_one: whether the pull asked for one message; set for the next.
     """
@@ -30,7 +30,7 @@ def pass_damage(held: ProcessQueue, answer: "PullAnswer") -> "PullAnswer":
         return answer
     first = answer.damaged[0]
     if asked_for_one and not first.position:
-        # The broker's next offset passes this one alone.
+        # The broker's next offset lies after this one message.
         log.error("%s: skipping a damaged message: %s", held.queue, first)
         return answer
     messages = answer.messages[: first.position]

@@ -1,6 +1,6 @@
-"""Has a broker check SQL92 filters before they count, so that a bad one raises where it was given.
+"""Lets a broker check a SQL92 filter, so that a bad one raises in `subscribe`.
 
-RocketMQ asks only at the start (`MQClientInstance.checkClientInBroker`). After the start, a filter
+RocketMQ checks only at the start (`MQClientInstance.checkClientInBroker`). After it, a filter
 that no broker can parse gives the application no error and no message.
 """
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Subscribed(Awaitable[None]):
-    """What `subscribe` returns: wait for it to know that no broker refuses the filter."""
+    """Result of `subscribe`: await it to know that no broker refuses the filter."""
 
     def __init__(self, task: "asyncio.Task[None] | None" = None) -> None:
         self.task = task
@@ -34,7 +34,7 @@ class Subscribed(Awaitable[None]):
 
 
 class FilterChecks:
-    """The filters that brokers are asked about, one per topic: a newer one replaces it."""
+    """The filters under check, one per topic: a newer one replaces the older."""
 
     def __init__(self, client: Client, group: str) -> None:
         self._client, self._group = client, group
@@ -42,9 +42,9 @@ class FilterChecks:
         """By topic: checks under way, and refusals that nobody has awaited."""
 
     def begin(self, item: Subscription, accept: Callable[[Subscription], None]) -> Subscribed:
-        """Ask a broker about a filter and accept it then, unless `forget` came first.
+        """Let a broker check a filter, then accept it unless `forget` came first.
 
-        A refusal that nobody awaits is logged, and raised by the next `finish`.
+        A refusal that the caller does not await is logged, and the next `finish` raises it.
         """
         topic = item.data.topic
         task = asyncio.get_running_loop().create_task(self._check_new(item, accept))
@@ -53,14 +53,14 @@ class FilterChecks:
         return asked
 
     def forget(self, topic: str) -> None:
-        """Do not accept the filter that is being checked for a topic, if any."""
+        """Drop the filter that is being checked for a topic, if any."""
         self._asked.pop(topic, None)
 
     async def finish(self) -> None:
-        """Wait for the checks under way; raise the first refusal that nobody has awaited."""
+        """Wait for the running checks; raise the first refusal that was not awaited."""
         for topic, asked in list(self._asked.items()):
             if asked.awaited and asked.task is not None:
-                await asyncio.wait([asked.task])  # its error is raised where it is awaited
+                await asyncio.wait([asked.task])  # the `await` raises its error
                 continue
             try:
                 await asked
@@ -69,14 +69,14 @@ class FilterChecks:
                     self.forget(topic)
 
     async def cancel(self) -> None:
-        """End the checks under way."""
+        """Cancel the running checks."""
         tasks = [asked.task for asked in self._asked.values() if asked.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def check(self, item: Subscription) -> None:
-        """Ask a broker of the topic, if one is known, whether it can filter as subscribed.
+        """Ask a broker of the topic, if one is known, whether it can apply the filter.
 
         Raises BrokerError if it cannot, UnreachableError, ClientTimeout.
         """
@@ -89,12 +89,12 @@ class FilterChecks:
         item.checked = True
 
     async def check_later(self, item: Subscription) -> None:
-        """The same for a topic that has a route only now: a refusal is logged."""
+        """The same for a topic whose route appears later: a refusal is logged."""
         try:
             await self.check(item)
         except BrokerError as error:
             item.checked = True
-            log.error("no message of topic %s will come: %s", item.data.topic, error)
+            log.error("topic %s gets no messages: filter refused: %s", item.data.topic, error)
 
     async def _check_new(self, item: Subscription, accept: Callable[[Subscription], None]) -> None:
         topic = item.data.topic

@@ -1,4 +1,4 @@
-"""When pulling pauses because enough is held. Pure."""
+"""Backpressure: when pulling pauses because enough messages are held. Pure."""
 
 from mqclient.config import ConsumerSettings
 from mqclient.consumer.process_queue import ProcessQueue
@@ -6,11 +6,11 @@ from mqclient.consumer.process_queue import ProcessQueue
 __all__ = ["FLOW_CONTROL_DELAY", "too_much_held"]
 
 FLOW_CONTROL_DELAY = 0.05
-"""Seconds until a paused queue is looked at again."""
+"""Seconds until a paused queue is checked again."""
 
 
 def too_much_held(held: ProcessQueue, settings: ConsumerSettings) -> str | None:
-    """Why the queue must not be pulled now, None when it may. Order as in RocketMQ."""
+    """Why the queue must not be pulled now, or None. Checks in RocketMQ's order."""
     if len(held) > settings.queue_count_max:
         return f"{len(held)} messages held, limit {settings.queue_count_max}"
     if held.bytes_held > settings.queue_bytes_max:

@@ -1,4 +1,4 @@
-"""Messages of one queue that were pulled and are not consumed yet, in offset order."""
+"""Messages of one queue that were pulled and not yet consumed, in offset order."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ __all__ = ["ProcessQueue"]
 
 
 class _Pull:
-    """The messages of one pull, in offset order, of which some may be gone."""
+    """The messages of one pull, in offset order; some may be consumed."""
 
     __slots__ = ("_head", "gone", "messages", "size")
 
@@ -35,10 +35,10 @@ class _Pull:
 
 
 class ProcessQueue:
-    """What a consumer holds of one queue.
+    """The messages that a consumer holds of one queue.
 
     Used by the loop's thread only. `dropped` is set when the queue is given up: results of
-    handlers that still run are then ignored, another member reads those messages again.
+    running handlers are then ignored, and another member reads those messages again.
     """
 
     __slots__ = (
@@ -87,18 +87,18 @@ class ProcessQueue:
 
     @property
     def first_offset(self) -> int:
-        """The smallest offset held; the next pull's when nothing is."""
+        """The smallest offset held, or the next pull's offset if nothing is held."""
         return self._pulls[0].first.queue_offset if self._pulls else self.next_offset
 
     @property
     def first_message(self) -> ReceivedMessage | None:
-        """The held message with the smallest offset: the one that keeps back the commit."""
+        """The held message with the smallest offset, which bounds the commit."""
         return self._pulls[0].first if self._pulls else None
 
     def add(self, messages: Sequence[ReceivedMessage], size: int | None = None) -> None:
-        """Hold pulled messages, which come in offset order, after those held already.
+        """Hold pulled messages, in offset order, after those held already.
 
-        size: bytes of them all, as stored; None counts.
+        size: their bytes, as stored; None counts them here.
         """
         if not messages:
             return
@@ -110,14 +110,14 @@ class ProcessQueue:
         self.bytes_held += size
 
     def remove(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Let go of consumed messages; those that are not held any more do not count.
+        """Remove consumed messages; messages that are not held any more do not count.
 
-        What to commit then is `first_offset`.
+        The offset to commit is then `first_offset`.
         """
         if len(messages) > 1 and self._pulls:
             at = self._find(messages[0].queue_offset)
             if at >= 0 and self._pulls[at].messages is messages and not self._pulls[at].gone:
-                self._drop(at)  # all of a pull at once: nothing to do for each message
+                self._drop(at)  # a whole pull at once needs no work per message
                 return
         for message in messages:
             self._remove_one(message)
@@ -141,7 +141,7 @@ class ProcessQueue:
         self.bytes_held -= size
 
     def _find(self, offset: int) -> int:
-        """Where the pull is that holds an offset if any does; -1 if it is before all of them."""
+        """Index of the pull that would hold an offset; -1 if it lies before all of them."""
         starts = self._starts
         if len(starts) > 1:
             return bisect_right(starts, offset) - 1

@@ -1,7 +1,7 @@
-"""Pulls queues, each one request after another, and hands what comes to the consume service.
+"""Pulls queues, one request at a time for each, and passes messages to the consume service.
 
-Rules: RocketMQ 4.9 `DefaultMQPushConsumerImpl.pullMessage`; after an illegal offset the queue goes
-on at once from the broker's offset, as 5.x does, instead of idling for 10 s.
+Rules: RocketMQ 4.9 `DefaultMQPushConsumerImpl.pullMessage`. After an illegal offset, the queue
+continues at once from the broker's offset, as in 5.x, instead of idling for 10 s.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ ERROR_DELAY = 1.0
 BUSY_DELAY = 0.02
 """Seconds until the next pull after an error, and after the broker's flow control (215)."""
 ANSWER_GRACE = 15.0
-"""Seconds beyond the broker's hold in which its answer must come."""
+"""Seconds to wait for the answer after the broker's hold time."""
 
 _ANSWERS = frozenset(
     map(
@@ -52,9 +52,9 @@ _NOT_SUBSCRIBED = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTIO
 
 
 class PullAnswer(NamedTuple):
-    """What a broker said to a pull. moved: the offset asked for does not exist.
+    """A broker's answer to a pull. moved: the requested offset does not exist.
 
-    size: bytes of all messages. damaged: records that are not what was stored.
+    size: bytes of all messages. damaged: records that differ from what was stored.
     """
 
     messages: list[ReceivedMessage]
@@ -79,7 +79,7 @@ def pull_template(
     sub_version: int = 0,
     expression_type: str | None = "TAG",
 ) -> Template:
-    """What the PULL_MESSAGE (11) requests for a queue share; `pull_values` has the rest."""
+    """The shared part of the PULL_MESSAGE (11) requests for a queue; `pull_values` has the rest."""
     fields: list[tuple[str, str | None]] = [
         ("consumerGroup", group),
         ("topic", queue.topic),
@@ -104,7 +104,7 @@ def pull_values(held: ProcessQueue, sys_flag: int, commit_offset: int = 0) -> Va
 
 
 def read_pull_answer(reply: Any, broker_name: str) -> PullAnswer:
-    """Read the reply to a pull, a frame or what the compiled transport made of it.
+    """Read the reply to a pull: a frame, or the compiled transport's form of it.
 
     Raises BrokerError when it is an error.
     """
@@ -122,7 +122,7 @@ def read_pull_answer(reply: Any, broker_name: str) -> PullAnswer:
 
 
 class Puller:
-    """Pulls one queue until it is dropped. One request is under way at a time."""
+    """Pulls one queue until it is dropped, one request at a time."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Puller:
         self._resubscribe = resubscribe
 
     async def run(self, held: ProcessQueue) -> None:
-        """Pull until `held.dropped`; errors are logged once while they repeat."""
+        """Pull until `held.dropped`; a repeated error is logged once."""
         last_error = ""
         while not held.dropped:
             if too_much_held(held, self._settings):
@@ -150,7 +150,7 @@ class Puller:
             try:
                 delay = await self._pull_once(held)
                 last_error = ""
-            except (RocketMQError, ValueError) as error:  # ValueError: it cannot be decoded
+            except (RocketMQError, ValueError) as error:  # ValueError: the answer cannot be decoded
                 level = logging.DEBUG if str(error) == last_error else logging.WARNING
                 log.log(level, "pulling %s failed: %s", held.queue, error)
                 last_error = str(error)
@@ -159,7 +159,7 @@ class Puller:
                 await asyncio.sleep(delay)
 
     async def _pull_once(self, held: ProcessQueue) -> float:
-        """One request and its answer. Returns seconds until the next."""
+        """Send one pull and handle its answer. Returns seconds until the next pull."""
         subscription = self._subscription_of(held.queue.topic)
         if subscription is None:
             return ERROR_DELAY
@@ -169,7 +169,7 @@ class Puller:
         flag = _SUSPEND_AND_COMMIT if commit > 0 else _SUSPEND
         held.last_pull_ms = time.time_ns() // 1_000_000
         try:
-            # At once: the broker reads what comes next while handlers have what came before.
+            # Send at once: the broker reads the next messages while handlers run.
             values = pull_values(held, flag, commit)
             reply = await template.send(values, b"", wait, at_once=True)
         except UnreachableError as error:
@@ -178,12 +178,12 @@ class Puller:
             return 0.0
         answer = read_pull_answer(reply, held.queue.broker_name)
         if answer.moved and len(held):
-            return ERROR_DELAY  # move only when nothing of the old place is held any more
+            return ERROR_DELAY  # move only when no message from the old position is held
         self._take(held, subscription, pass_damage(held, answer))
         return self._settings.pull_interval
 
     def _template(self, held: ProcessQueue, subscription: Subscription) -> Template:
-        """The queue's template, made anew when its broker or its subscription is another."""
+        """The queue's template, made again if its broker or its subscription changed."""
         address = self._client.address_of(held.queue, held.broker_id)
         count = 1 if held.pulls_one else self._settings.pull_batch
         made_for = (address, subscription.data.sub_version, count)
@@ -205,7 +205,7 @@ class Puller:
         held.broker_id = answer.suggested_broker_id
         if answer.moved:
             log.warning(
-                "%s: offset %d does not exist (%d to %d do), going on at %d",
+                "%s: offset %d does not exist (the queue holds %d to %d); continuing at %d",
                 held.queue,
                 held.next_offset,
                 answer.min_offset,
@@ -226,7 +226,7 @@ class Puller:
             self._offsets.update(held.queue, answer.next_offset)
 
     async def _after(self, error: Exception, held: ProcessQueue) -> float:
-        """What an error asks for, and seconds until the next try."""
+        """Act on an error; returns seconds until the next try."""
         if isinstance(error, BrokerError):
             if error.code == ResponseCode.FLOW_CONTROL:
                 return BUSY_DELAY
@@ -237,5 +237,5 @@ class Puller:
             try:
                 await self._client.routes.refresh(held.queue.topic)
             except RocketMQError as failure:
-                log.debug("no fresh route for %s: %s", held.queue.topic, failure)
+                log.debug("could not refresh the route of %s: %s", held.queue.topic, failure)
         return ERROR_DELAY

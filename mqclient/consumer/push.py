@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Self, Unpack
 
 from mqclient.config import (
-    RETRY_PREFIX,
     ConsumerOptions,
     ConsumerSettings,
     Duration,
@@ -35,6 +34,7 @@ from mqclient.offsets import MemoryOffsets, RemoteOffsets
 from mqclient.signals import until_signal
 from mqclient.wire.bodies.heartbeat import ConsumerData
 from mqstore.message import MessageQueue
+from mqstore.names import RETRY_PREFIX, retry_topic
 
 __all__ = ["PushConsumer"]
 
@@ -100,7 +100,7 @@ class PushConsumer:
         client.set_consumer(self._consumer_data)
         self._closing: asyncio.Task[None] | None = None
         if clustering:
-            retry = RETRY_PREFIX + settings.group
+            retry = retry_topic(settings.group)
             self._subscriptions[retry] = tag_subscription(retry, "*", None)
 
     # --- life
@@ -132,7 +132,7 @@ class PushConsumer:
     async def close(self, timeout: Duration = 20.0) -> None:
         """Stop pulling, let running handlers end, commit, leave the group.
 
-        timeout: seconds for the handlers. Messages not handled yet go to other members. Inside a
+        timeout: seconds for the handlers. Unhandled messages go to other members. Inside a
         handler it returns at once, and the rest happens when that handler has ended.
         """
         limit = seconds(timeout)
@@ -210,9 +210,9 @@ class PushConsumer:
         with a list of messages and a ConsumeContext; None or ConsumeResult.SUCCESS acknowledges,
         an exception or anything else has them delivered again later. `async def` runs on the
         loop, a plain function in one of `threads` threads.
-        Every member of the group must subscribe to the same. Raises TypeError, ValueError.
+        Every member of the group must have the same subscriptions. Raises TypeError, ValueError.
 
-        A running consumer asks a broker about a SqlFilter before it counts. Awaiting the result
+        A running consumer lets a broker check a SqlFilter before using it. Awaiting the result
         raises BrokerError when the broker refuses it, UnreachableError or ClientTimeout when no
         broker answers. Without the await the error is logged, and the next `run` or
         `wait_assigned` raises it.
@@ -296,12 +296,12 @@ class PushConsumer:
             self._heartbeat_soon()
 
     def _heartbeat_soon(self) -> None:
-        """Tell the brokers what is subscribed, then rebalance; nothing before the start."""
+        """Send the subscriptions to the brokers, then rebalance; does nothing before the start."""
         if self._client.running:
             self._client.spawn(self._heartbeat_then_rebalance(), "heartbeat")
 
     async def _heartbeat_then_rebalance(self) -> None:
-        """First the routes, because only brokers that are known get a heartbeat."""
+        """Ask for the routes first, because only known brokers get a heartbeat."""
         for topic, item in list(self._subscriptions.items()):
             with contextlib.suppress(RocketMQError):
                 await self._client.routes.get(topic)

@@ -1,6 +1,6 @@
-"""Reads a topic without a group: joins nothing, commits nothing. What `mqclient tail` stands on.
+"""Reads a topic without joining a group or committing offsets; `mqclient tail` uses it.
 
-Pulls carry their subscription themselves, as RocketMQ's pull consumer does, so brokers need no
+Pulls carry their subscription, as those of RocketMQ's pull consumer do, so brokers need no
 heartbeat; the group is TOOLS_CONSUMER, which every broker has.
 """
 
@@ -21,16 +21,16 @@ from mqclient.errors import BrokerError, RocketMQError, UnreachableError
 from mqclient.wire import calls
 from mqclient.wire.codes import PullSysFlag
 from mqstore.message import MessageQueue, ReceivedMessage
+from mqstore.names import TOOLS_GROUP
 
-__all__ = ["TOOLS_GROUP", "TopicReader"]
+__all__ = ["TopicReader"]
 
 log = logging.getLogger(__name__)
-TOOLS_GROUP = "TOOLS_CONSUMER"
 _PULL_BATCH = 32
 _HOLD = 5.0
 _ANSWER_GRACE = 10.0
 BUFFERED_PULLS = 16
-"""Pulled batches that may wait for the caller; then pulling pauses."""
+"""Most pulled batches that wait for the caller; then pulling pauses."""
 
 
 class TopicReader:
@@ -66,7 +66,7 @@ class TopicReader:
         self._ready: deque[ReceivedMessage] = deque()
 
     async def __aenter__(self) -> Self:
-        """Find the queues and begin to pull them.
+        """Find the queues and start pulling.
 
         Raises NoRouteError when the topic does not exist, BrokerError, UnreachableError,
         ClientTimeout.
@@ -93,7 +93,7 @@ class TopicReader:
         return self
 
     async def __anext__(self) -> ReceivedMessage:
-        """Wait for the next message; raises BrokerError when a broker refuses to be read."""
+        """Wait for the next message; raises BrokerError if a broker refuses the pulls."""
         self._client.check_running()
         while not self._ready:
             item = await self._arrived.get()
@@ -103,7 +103,7 @@ class TopicReader:
         return self._ready.popleft()
 
     async def _pull(self, held: ProcessQueue) -> None:
-        """Pull one queue; a broker that is away is waited for, a refusal is passed on."""
+        """Pull one queue; retry an unreachable broker, pass a refusal on to the caller."""
         while True:
             try:
                 messages = await _pull_once(self._client, held, self._subscription)

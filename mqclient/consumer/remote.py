@@ -1,4 +1,4 @@
-"""What brokers ask of a consumer: look at the group again, reset, report, consume directly.
+"""Serves brokers' requests to a consumer: rebalance, reset, report, consume directly.
 
 Rules: RocketMQ 4.9 `ClientRemotingProcessor`.
 """

@@ -1,17 +1,11 @@
-"""What happens to a message whose handler failed: back to the broker, to be delivered again.
+"""Sends a message whose handler failed back to the broker, which delivers it again.
 
 Rules: RocketMQ 4.9 `DefaultMQPushConsumerImpl.sendMessageBack`.
 """
 
 import logging
 
-from mqclient.config import (
-    DLQ_PREFIX,
-    INNER_PRODUCER_GROUP,
-    RETRY_PREFIX,
-    ConsumerSettings,
-    ProducerSettings,
-)
+from mqclient.config import ConsumerSettings, ProducerSettings
 from mqclient.engine import Client
 from mqclient.errors import RocketMQError, UnreachableError
 from mqclient.outgoing import prepare
@@ -19,6 +13,7 @@ from mqclient.sender import Sender
 from mqclient.wire import calls
 from mqclient.wire.headers.send import ConsumerSendMsgBackRequestHeader
 from mqstore.message import Message, ReceivedMessage
+from mqstore.names import INNER_PRODUCER_GROUP, dead_letter_topic, retry_topic
 
 __all__ = ["SendBack", "original_topic"]
 
@@ -28,12 +23,12 @@ RETRIES_DEFAULT = 16
 
 
 def original_topic(message: ReceivedMessage) -> str:
-    """The topic a redelivered message was sent to at first."""
+    """The original topic of a redelivered message."""
     return message.properties.get("RETRY_TOPIC") or message.topic
 
 
 class SendBack:
-    """Gives messages back to the brokers they came from, else publishes a copy for the group."""
+    """Sends messages back to their brokers, or else publishes a copy for the group."""
 
     def __init__(self, client: Client, settings: ConsumerSettings) -> None:
         self._client = client
@@ -42,20 +37,20 @@ class SendBack:
         self._sender = Sender(client, ProducerSettings(group=INNER_PRODUCER_GROUP))
 
     def is_last(self, message: ReceivedMessage, delay_level: int) -> bool:
-        """Whether a message given back goes to the dead-letter queue and is not delivered again."""
+        """Whether a message that is sent back goes to the dead-letter queue."""
         return delay_level < 0 or message.reconsume_times >= self._retries_max
 
     def fate(self, messages: list[ReceivedMessage], delay_level: int) -> str:
-        """What becomes of messages given back, as the end of a log line."""
+        """The fate of messages that are sent back, as the end of a log line."""
         dead = sum(self.is_last(message, delay_level) for message in messages)
-        queue = f"the dead-letter queue {DLQ_PREFIX}{self._group}"
+        queue = f"the dead-letter queue {dead_letter_topic(self._group)}"
         if dead == len(messages):
             return f"it goes to {queue}" if dead == 1 else f"they go to {queue}"
         again = "it will" if len(messages) == 1 else "they will"
         return f"{again} be delivered again" + (f", {dead} of them go to {queue}" if dead else "")
 
     async def give_back(self, message: ReceivedMessage, delay_level: int) -> bool:
-        """Have a message delivered again later. True when a broker took it.
+        """Send a message back for later redelivery; True if a broker took it.
 
         delay_level: 0 lets the broker choose, -1 goes to the dead-letter topic.
         """
@@ -63,7 +58,7 @@ class SendBack:
             await self._to_its_broker(message, delay_level)
             return True
         except RocketMQError as error:
-            log.warning("message %s could not be given back: %s", message.msg_id, error)
+            log.warning("message %s could not be sent back: %s", message.msg_id, error)
         try:
             outgoing = prepare(self._copy(message), self._sender.settings)
             await self._sender.send_anywhere(outgoing, SEND_BACK_TIMEOUT)
@@ -90,7 +85,7 @@ class SendBack:
 
     def _copy(self, message: ReceivedMessage) -> Message:
         """The same message for the retry topic, with the properties the broker would have set."""
-        copy = Message(RETRY_PREFIX + self._group, message.body, flag=message.flag)
+        copy = Message(retry_topic(self._group), message.body, flag=message.flag)
         copy.properties = {
             **message.properties,
             "RETRY_TOPIC": original_topic(message),

@@ -1,17 +1,18 @@
-"""Where reading a queue begins: the stored offset, else what `consume_from` says.
+"""Where reading a queue begins: at the committed offset, or where `consume_from` says.
 
-Rules: RocketMQ 4.9 `RebalancePushImpl.computePullFromWhere`; beside them, a queue that appears
-after the start begins at its minimum, so nothing sent to it is missed.
+Rules: RocketMQ 4.9 `RebalancePushImpl.computePullFromWhere`. In addition, a queue that appears
+after the start begins at its minimum, so that no message to it is missed.
 """
 
 import logging
 from datetime import datetime
 
-from mqclient.config import RETRY_PREFIX, ConsumerSettings
+from mqclient.config import ConsumerSettings
 from mqclient.engine import Client
 from mqclient.offsets import OFFSET_TIMEOUT, MemoryOffsets
 from mqclient.wire import calls
 from mqstore.message import MessageQueue
+from mqstore.names import RETRY_PREFIX
 
 __all__ = ["start_offset"]
 
@@ -29,7 +30,7 @@ async def start_offset(
     """The offset of the first pull of a queue.
 
     appeared_later: the queue did not exist when the consumer started. Raises BrokerError,
-    UnreachableError, ClientTimeout when the brokers do not say; the queue is then tried again.
+    UnreachableError, ClientTimeout if the brokers do not answer; the caller then tries again.
     """
     stored = await offsets.fetch(queue)
     if stored is not None:

@@ -1,4 +1,4 @@
-"""What a consumer takes of a topic: tag expressions "A || B" or "*", or SQL92. No IO."""
+"""Filters of a subscription: tag expressions "A || B" or "*", or SQL92. No IO."""
 
 import time
 from dataclasses import dataclass, field
@@ -7,8 +7,9 @@ from mqclient.config import check_topic
 from mqclient.consumer.context import Handler, is_async
 from mqclient.wire.bodies.heartbeat import SQL92, SUBSCRIBE_ALL, SubscriptionData
 from mqstore.message import MessageQueue
+from mqstore.names import tag_hash, tags_of
 
-__all__ = ["SqlFilter", "Subscription", "java_hash", "subscription_of", "tag_subscription"]
+__all__ = ["SqlFilter", "Subscription", "subscription_of", "tag_subscription"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +17,8 @@ class SqlFilter:
     """A filter over message properties, evaluated by the broker: RocketMQ's SQL92.
 
     text: for example "a > 5 AND region IN ('east', 'west')". The broker must allow it
-    (enablePropertyFilter); what it cannot parse is a BrokerError when the consumer starts or
-    subscribes. Raises TypeError or ValueError for what is no text.
+    (enablePropertyFilter); text that it cannot parse is a BrokerError when the consumer starts or
+    subscribes. Raises TypeError or ValueError for anything but text.
     """
 
     text: str
@@ -33,7 +34,7 @@ class SqlFilter:
 class Subscription:
     """A subscribed topic.
 
-    tags: what the client lets through, None for all; brokers filter tags by hash only. on_loop: the
+    tags: tags that the client accepts, None for all; brokers filter by hash only. on_loop: the
     handler is `async def` and runs on the loop, not in a thread. initial: queues that existed when
     the subscription was first balanced, None before that; later ones begin at their minimum.
     """
@@ -56,17 +57,14 @@ def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Su
     if not isinstance(expression, str):
         raise TypeError(f"expression must be str, not {type(expression).__name__}")
     text = expression.strip() or SUBSCRIBE_ALL
-    if text == SUBSCRIBE_ALL:
-        tags: list[str] = []
-    else:
-        tags = list(dict.fromkeys(tag.strip() for tag in text.split("||") if tag.strip()))
-        if not tags:
-            raise ValueError(f"expression {expression!r} names no tag; use 'A || B' or '*'")
+    tags = list(dict.fromkeys(tags_of(text)))
+    if not tags and text != SUBSCRIBE_ALL:
+        raise ValueError(f"expression {expression!r} names no tag; use 'A || B' or '*'")
     data = SubscriptionData(
         topic=topic,
         sub_string=text,
         tags_set=tags,
-        code_set=[java_hash(tag) for tag in tags],
+        code_set=[tag_hash(tag) for tag in tags],
         sub_version=time.time_ns() // 1_000_000,
     )
     on_loop = handler is not None and is_async(handler)
@@ -76,7 +74,7 @@ def tag_subscription(topic: str, expression: str, handler: Handler | None) -> Su
 def subscription_of(
     topic: str, expression: str | SqlFilter, handler: Handler | None
 ) -> Subscription:
-    """Read what a user subscribes with: a tag expression, or SQL92.
+    """Read the filter of a subscription: a tag expression, or SQL92.
 
     Raises TypeError or ValueError naming what is wrong.
     """
@@ -90,12 +88,3 @@ def subscription_of(
         expression_type=SQL92,
     )
     return Subscription(data, handler, None, handler is not None and is_async(handler))
-
-
-def java_hash(text: str) -> int:
-    """Java's String.hashCode: over UTF-16 units, as a signed 32-bit number."""
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
-    return value - (1 << 32) if value >> 31 else value

@@ -1,6 +1,6 @@
-"""Where handlers run: plain functions in threads, `async def` ones in tasks on the loop.
+"""Runs handlers: plain functions in threads, `async def` functions in tasks on the loop.
 
-Both give each outcome to `done(request, outcome)` on the loop; outcome is what the handler
+Both pass each outcome to `done(request, outcome)` on the loop; outcome is what the handler
 returned, or the exception it raised.
 """
 
@@ -22,9 +22,9 @@ from mqstore.message import ReceivedMessage
 __all__ = ["ConsumeRequest", "Workers"]
 
 TURN = 32
-"""Handlers that one task runs before it lets others have the loop."""
+"""Handlers that one task runs before it yields to the loop."""
 _of_handler: ContextVar["Workers | None"] = ContextVar("_of_handler", default=None)
-"""Whose handler runs here: in its thread or task, and in the tasks that it starts."""
+"""The workers whose handler runs in this thread or task, or in tasks that it starts."""
 
 
 class ConsumeRequest:
@@ -49,7 +49,7 @@ class ConsumeRequest:
 
 
 class _Part:
-    """Messages of one queue for one handler, that get it `size` at a time."""
+    """Messages of one queue for one handler, which gets `size` of them at a time."""
 
     __slots__ = ("at", "handler", "held", "messages", "size")
 
@@ -68,21 +68,21 @@ class _Part:
 
 
 class _Parts(deque[_Part]):
-    """What waits for a handler, in the order of submission; none of them is finished."""
+    """The backlog of calls, in the order of submission."""
 
     def take(self) -> ConsumeRequest:
-        """The next call, which is made only now: most of what waits is a list of messages."""
+        """Make the next call only now: the backlog is mostly plain lists of messages."""
         part = self[0]
         messages, start = part.messages, part.at
         part.at = end = start + part.size
         if end >= len(messages):
             self.popleft()
-        if start or end < len(messages):  # else the list itself: it is then let go of at once
+        if start or end < len(messages):  # the whole list, which frees it at once
             messages = messages[start:end]
         return ConsumeRequest(part.held, messages, part.handler)
 
     def forget(self) -> int:
-        """Take everything out; returns how many calls that were."""
+        """Empty the backlog; returns its number of calls."""
         count = sum(part.calls_left for part in self)
         self.clear()
         return count
@@ -113,7 +113,7 @@ class Workers:
         return _of_handler.get() is self
 
     def _enter(self) -> None:
-        """Mark a thread or task of handlers; once each, as every call costs time."""
+        """Mark a thread or task of handlers, once each, because every call costs time."""
         _of_handler.set(self)
 
     def submit(
@@ -133,9 +133,9 @@ class Workers:
         (self._tasks if on_loop else self._threads).submit(part)
 
     async def stop(self, timeout: float) -> bool:
-        """Start no further handler, wait for those that run; False if some still run then.
+        """Start no more handlers and wait for the running ones; False if some still run.
 
-        What waited is forgotten: nothing of it was acknowledged, so it is delivered again.
+        The backlog is dropped: it was not acknowledged, so brokers deliver it again.
         """
         self._stopping = True
         self._in_flight -= self._tasks.forget() + self._threads.forget()
@@ -151,7 +151,7 @@ class Workers:
             self._threads.stop()
 
     def _finished(self, request: ConsumeRequest, outcome: Any) -> None:
-        """On the loop: a plain function may have returned a coroutine, which is awaited now."""
+        """On the loop: await the coroutine that a plain function may have returned."""
         if outcome is not None and inspect.isawaitable(outcome):
             self._tasks.go_on(request, outcome)
             return
@@ -166,9 +166,9 @@ class Workers:
 
 
 class _Tasks:
-    """Up to `count` long-lived tasks; each takes the next call when it is done with one.
+    """Up to `count` long-lived tasks; each takes the next call when it has finished one.
 
-    One at a time is woken, which wakes the next if there is more to do: while handlers do not
+    One task is woken at a time and wakes the next if there is more to do: while handlers do not
     wait for anything, one task does all of it.
     """
 
@@ -238,7 +238,7 @@ class _Tasks:
                 outcome: Any = await (request.call() if work is None else work)
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
-                if task is None or task.cancelling():  # it is us who are to end
+                if task is None or task.cancelling():  # this task is being cancelled
                     raise
                 outcome = error
             except Exception as error:
@@ -252,8 +252,8 @@ class _Tasks:
 class _Threads:
     """Up to `count` threads, started as needed, that report back in bunches.
 
-    As with tasks, one at a time is woken, and while handlers keep the interpreter busy one thread
-    does all of it. A bunch costs one wake-up of the loop, however many handlers ended meanwhile.
+    As with tasks, one thread is woken at a time; while handlers keep the interpreter busy, one
+    thread does all. A bunch of reports costs one wake-up of the loop.
     """
 
     def __init__(self, count: int, prefix: str, finished: Done, enter: Callable[[], None]) -> None:
@@ -263,7 +263,7 @@ class _Threads:
         self._enter = enter
         self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
         """Gives an idle thread its next work, or its end."""
-        self._lock = threading.Lock()  # guards all that follows
+        self._lock = threading.Lock()  # guards all fields below
         self._parts = _Parts()
         self._outbox: list[tuple[ConsumeRequest, Any]] = []
         self._threads: list[threading.Thread] = []
@@ -301,7 +301,7 @@ class _Threads:
             thread = threading.Thread(target=self._work, name=name, daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # the system has no more threads: then with those there are
+            except RuntimeError:  # the system has no more threads; use those that exist
                 if not self._threads:
                     raise
             else:
@@ -325,7 +325,7 @@ class _Threads:
     def _next(
         self, *, arrived: bool = False, done: tuple[ConsumeRequest, Any] | None = None
     ) -> ConsumeRequest | None:
-        """Report what is done, and take the next call; None when there is none."""
+        """Report finished calls and take the next one; None if there is none."""
         with self._lock:
             if arrived:
                 self._coming = False
@@ -338,7 +338,7 @@ class _Threads:
             elif self._parts and not self._coming:
                 self._wake_one()
         if first and self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed without us
+            with contextlib.suppress(RuntimeError):  # the loop is closed already
                 self._loop.call_soon_threadsafe(self._collect)
         return request
 

@@ -1,6 +1,12 @@
-"""Every sub-command of RocketMQ 4.9 in RocketMQ's order, and those that are built."""
+"""The sub-commands: those of RocketMQ 4.9 in RocketMQ's order, then those that only we have.
+
+A command is a module of `commands/`. One of RocketMQ's goes into `BUILT`, one that RocketMQ lacks
+into `OWN`; nothing else has to know of it.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from mqclient.mqadmin.command import Command
 from mqclient.mqadmin.commands.acl import (
@@ -39,7 +45,10 @@ BUILT: dict[str, Command] = {
         UPDATE_TOPIC,
     )
 }
-"""Commands that work, by lower-case name."""
+"""RocketMQ's commands that work, by lower-case name."""
+
+OWN: dict[str, Command] = {}
+"""Commands that RocketMQ lacks, by lower-case name. Their own texts are their descriptions."""
 
 DESCRIPTIONS: dict[str, str] = {
     "updateTopic": "Update or create topic",
@@ -111,17 +120,28 @@ def full_name(word: str) -> str | None:
     wanted = word.lower()
     if wanted in ALIASES:
         return ALIASES[wanted]
-    return next((name for name in DESCRIPTIONS if name.lower() == wanted), None)
+    names = (*DESCRIPTIONS, *(command.name for command in OWN.values()))
+    return next((name for name in names if name.lower() == wanted), None)
+
+
+def command_of(name: str) -> Command | None:
+    """The command of a full name; None for one of RocketMQ's that is not built."""
+    return BUILT.get(name.lower()) or OWN.get(name.lower())
 
 
 def listing() -> str:
-    """What `mqadmin` prints without arguments."""
-    lines = [f"   {name:<20} {words}" for name, words in DESCRIPTIONS.items()]
+    """What `mqadmin` prints without arguments: RocketMQ's text, then our own commands if any."""
+    own = {command.name: command.description for command in OWN.values()}
     return "\n".join(
         [
             "The most commonly used mqadmin commands are:",
-            *lines,
+            *_lines(DESCRIPTIONS),
+            *(["", "Commands that RocketMQ does not have:", *_lines(own)] if own else []),
             "",
             "See 'mqadmin help <command>' for more information on a specific command.",
         ]
     )
+
+
+def _lines(descriptions: Mapping[str, str]) -> list[str]:
+    return [f"   {name:<20} {words}" for name, words in descriptions.items()]

@@ -7,16 +7,9 @@ from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from typing import TypeVar
 
+from mqstore.names import java_hash
+
 _V = TypeVar("_V")
-
-
-def java_hash(text: str) -> int:
-    """String.hashCode as an unsigned 32-bit number: over UTF-16 units, as Java counts."""
-    value = 0
-    data = text.encode("utf-16-be", "surrogatepass")
-    for high, low in zip(data[::2], data[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
-    return value
 
 
 def hash_order(keys: Iterable[str]) -> list[str]:
@@ -27,7 +20,7 @@ def hash_order(keys: Iterable[str]) -> list[str]:
         capacity *= 2
 
     def bucket(key: str) -> int:
-        code = java_hash(key)
+        code = java_hash(key) & 0xFFFFFFFF
         return (code ^ code >> 16) & (capacity - 1)
 
     return sorted(kept, key=bucket)  # stable: within a bucket the first inserted comes first

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from mqclient.admin import Admin
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
-from mqclient.mqadmin.catalogue import BUILT, full_name, listing
+from mqclient.mqadmin.catalogue import BUILT, command_of, full_name, listing
 from mqclient.mqadmin.command import Arguments, Command, UsageError
 from mqclient.mqadmin.help import full_help, usage
 from mqclient.mqadmin.render import render
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None, connect: AdminMaker = _connected) ->
     if name is None:
         print(f"The sub command {words[0]} not exist.", file=sys.stderr)
         return EXIT_USAGE
-    command = BUILT.get(name.lower())
+    command = command_of(name)
     if command is None:
         built = ", ".join(sorted(command.name for command in BUILT.values()))
         print(f"mqadmin {name}: not built yet. Built: {built}", file=sys.stderr)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from mqclient.config import Credentials, credentials
 from mqclient.credentials import read_credentials
 from mqclient.tls import Tls, read_tls, tls_from_environment
+from mqstore.names import TOOLS_GROUP, tags_of
 from mqstore.option_names import refuse_unknown
 
 __all__ = ["Options", "parse_address_map"]
@@ -37,7 +38,7 @@ class Options:
     """Only these queue ids, "0,2"."""
     tag: str | None = None
     """Tag expression, "TagA || TagB"."""
-    group: str = "TOOLS_CONSUMER"
+    group: str = TOOLS_GROUP
     """Consumer group that pulls are made in; nothing is committed."""
     starting: str | int | dict[str, int] | None = None
     """startingOffsets: earliest, latest, or {"broker|topic|queue": offset} as JSON;
@@ -74,7 +75,7 @@ class Options:
             topic=get("topic") or None,
             queues=_queues(get("queues")),
             tag=_tag(get("tag")),
-            group=get("group") or "TOOLS_CONSUMER",
+            group=get("group") or TOOLS_GROUP,
             starting=_position(get("startingOffsets"), get("startingTimestamp"), "starting"),
             ending=_position(get("endingOffsets"), get("endingTimestamp"), "ending"),
             fail_on_data_loss=_boolean("failOnDataLoss", get("failOnDataLoss"), True),
@@ -100,7 +101,7 @@ class Options:
         """The tags wanted, None for all."""
         if self.tag is None:
             return None
-        return frozenset(word.strip() for word in self.tag.split("||") if word.strip())
+        return frozenset(tags_of(self.tag))
 
 
 def parse_address_map(text: str) -> dict[str, str]:

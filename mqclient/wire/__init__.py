@@ -1,6 +1,6 @@
 """RocketMQ's remoting protocol without IO: frames, codes, headers, bodies, calls.
 
-Names are imported when they are first used: the servers' start needs the codes alone.
+Names are imported on first use, because the servers' start needs only the codes.
 """
 
 from importlib import import_module

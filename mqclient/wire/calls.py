@@ -1,4 +1,4 @@
-"""Every call a client makes, without IO: the request to send and how to read the answer.
+"""Every call of a client, without IO: the request, and the reader of its answer.
 
 call = calls.max_offset(queue)
 reply = await transport.call(address, call.request, timeout)
@@ -6,6 +6,7 @@ offset = call.result(reply, address)        # BrokerError when the code is not o
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from mqclient.errors import BrokerError
@@ -30,7 +31,6 @@ from mqclient.wire.codes import RequestCode, ResponseCode
 from mqclient.wire.frame import Frame
 from mqclient.wire.headers import admin, clients, namesrv, offsets, pull, send
 from mqclient.wire.headers.base import Header
-from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
 
 R = TypeVar("R")
@@ -42,7 +42,7 @@ _SUCCESS = frozenset((int(ResponseCode.SUCCESS),))
 class Call(Generic[R]):
     """A request and the reader of its answer.
 
-    accepts: response codes that are no error; `parse` turns such a reply into the result.
+    accepts: response codes of success; `parse` turns such a reply into the result.
     """
 
     request: Frame
@@ -50,9 +50,9 @@ class Call(Generic[R]):
     accepts: frozenset[int] = _SUCCESS
 
     def result(self, reply: Frame, server: str = "") -> R:
-        """Read the reply. server: who answered, named in the error.
+        """Read the reply. server: name of the server, for the error.
 
-        Raises BrokerError when the reply's code is not one of `accepts`.
+        Raises BrokerError if the reply's code is not one of `accepts`.
         """
         if reply.code not in self.accepts:
             raise BrokerError(reply.code, reply.remark, server)
@@ -76,7 +76,7 @@ def _request(code: RequestCode, header: Header | None = None, body: bytes = b"")
 
 
 def route(topic: str) -> Call[TopicRouteData | None]:
-    """Where a topic lives; None when the NameServer does not know it."""
+    """Route of a topic; None if the NameServer does not know it."""
     return Call(
         _request(
             RequestCode.GET_ROUTEINFO_BY_TOPIC, namesrv.GetRouteInfoRequestHeader(topic=topic)
@@ -219,14 +219,14 @@ def update_consumer_offset(group: str, queue: MessageQueue, offset: int) -> Call
 
 
 def heartbeat(data: HeartbeatData) -> Call[int]:
-    """Tell a broker which groups live here; returns the broker's version ordinal."""
+    """Send a heartbeat with the groups of this client; returns the broker's version ordinal."""
     return Call(_request(RequestCode.HEART_BEAT, None, data.to_json()), lambda reply: reply.version)
 
 
 def unregister_client(
     client_id: str, *, producer_group: str | None = None, consumer_group: str | None = None
 ) -> Call[None]:
-    """Tell a broker that a group of this client is gone."""
+    """Unregister a group of this client at a broker."""
     header = clients.UnregisterClientRequestHeader(
         client_id=client_id, producer_group=producer_group, consumer_group=consumer_group
     )
@@ -259,7 +259,7 @@ def lock_queues(
 
 
 def unlock_queues(group: str, client_id: str, queues: Iterable[MessageQueue]) -> Call[None]:
-    """Give locked queues free."""
+    """Unlock queues."""
     body = LockBatchRequestBody(group, client_id, list(queues)).to_json()
     return Call(_request(RequestCode.UNLOCK_BATCH_MQ, None, body), _nothing)
 
@@ -284,7 +284,7 @@ def topic_stats(topic: str) -> Call[TopicStatsTable]:
 
 
 def consume_stats(group: str, topic: str | None = None) -> Call[ConsumeStats]:
-    """How far a group is on one broker; topic None means every topic."""
+    """Progress of a group on one broker; topic None means every topic."""
     header = admin.GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
     return Call(_request(RequestCode.GET_CONSUME_STATS, header), _body(ConsumeStats))
 

@@ -1,7 +1,7 @@
 """Numbers of the remoting protocol: request codes, response codes, languages, flags.
 
-Names are RocketMQ's own. Codes that only 5.x knows are listed where a 4.9 broker or client
-meets them; a code that is missing here is still a valid int in a Frame.
+Names are RocketMQ's own. Codes that only 5.x knows are listed if a 4.9 broker or client
+may receive them; a code that is missing here is still a valid int in a Frame.
 """
 
 from enum import IntEnum, IntFlag
@@ -44,7 +44,7 @@ class FrameFlag(IntFlag):
 
 
 class RequestCode(IntEnum):
-    """What a request asks for."""
+    """Codes of requests."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -147,8 +147,14 @@ class RequestCode(IntEnum):
     SET_MESSAGE_REQUEST_MODE = 401
 
 
+OUR_CODES: frozenset[RequestCode] = frozenset()
+"""Codes that no RocketMQ has. Their numbers are `OUR_CODE_MIN` to 32,767, the most that a ROCKETMQ
+header takes; the differential suite does not send them to Java."""
+OUR_CODE_MIN = 30_000
+
+
 class ResponseCode(IntEnum):
-    """How a request ended. Codes 10 to 12 of a send mean: stored, but less durable than asked."""
+    """Codes of responses. 10 to 12 of a send mean: stored, but less durably than requested."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -215,7 +221,7 @@ class MessageSysFlag(IntFlag):
 
 
 def name_of(code: int, kind: type[IntEnum] = ResponseCode) -> str:
-    """Name a code for people: "TOPIC_NOT_EXIST (17)", or "code 4711" when it is unknown.
+    """A readable name of a code: "TOPIC_NOT_EXIST (17)", or "code 4711" if it is unknown.
 
     code: a number from the wire. kind: RequestCode or ResponseCode.
     """

@@ -16,11 +16,10 @@ import json
 import json.encoder
 import struct
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from mqclient.wire.codes import VERSION_4_9_7, FrameFlag, LanguageCode, SerializeType
-from mqstore.lean import dataclass
 
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 """Largest frame, length word included, that RocketMQ accepts."""
@@ -36,7 +35,7 @@ _scan: Callable[[str, int], tuple[Any, int]] = _decoder.scan_once  # without wha
 
 
 def _json_writer() -> Callable[[Any], str]:
-    """JSONEncoder.encode, without making a new C encoder for each call if that can be had."""
+    """JSONEncoder.encode, without a new C encoder for each call if possible."""
     make: Any = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -49,11 +48,11 @@ _write = _json_writer()
 _UNREADABLE = (
     ValueError, OverflowError, StopIteration, AttributeError, TypeError, RecursionError
 )  # fmt: skip
-"""What Python raises for JSON that is none, or none of ours (Infinity as a code, say)."""
+"""Errors of Python for text that is no JSON, or no header (Infinity as a code, for example)."""
 
 
 class FrameError(ValueError):
-    """Bytes that are not a frame, or a frame that cannot be written. The connection is lost."""
+    """Bytes are not a frame, or a frame cannot be written. The connection must be closed."""
 
 
 @dataclass(slots=True)
@@ -112,7 +111,7 @@ class Frame:
 def encode(frame: Frame) -> bytes:
     """Write a frame, its length word first.
 
-    Raises FrameError when the frame is over 16 MiB, or a code above 32767 meets the binary header.
+    Raises FrameError if the frame is over 16 MiB, or if the binary header cannot hold its code.
     """
     header = _json_header(frame) if frame.serialize == 0 else _binary_header(frame)
     total = 8 + len(header) + len(frame.body)
@@ -125,7 +124,7 @@ def encode(frame: Frame) -> bytes:
 def decode(data: bytes) -> Frame:
     """Read exactly one frame, its length word included.
 
-    Raises FrameError when a length does not fit, or the header cannot be read.
+    Raises FrameError if a length does not fit, or if the header cannot be read.
     """
     if len(data) < 8:
         raise FrameError(f"frame of {len(data)} bytes is shorter than its 8-byte prefix")
@@ -145,7 +144,7 @@ def decode(data: bytes) -> Frame:
 
 
 def _json_header(frame: Frame) -> bytes:
-    """Write the keys in the order in which Java sorts them, leaving out what is null."""
+    """Write the keys in the order in which Java sorts them, without nulls."""
     fields = frame.fields
     ext = f'"extFields":{_write(fields)},' if fields or frame.has_fields else ""
     name = _LANGUAGE_NAMES.get(frame.language) if frame.language is not None else None
@@ -198,7 +197,7 @@ def _from_json(header: bytes, body: bytes) -> Frame:
 
 
 def _strings(fields: dict[str, Any]) -> dict[str, str]:
-    """Coerce values that a careless client did not quote, as Java does; nulls are absent."""
+    """Turn values that a client did not quote into strings, as Java does; nulls are absent."""
     try:
         "".join(fields.values())  # the quickest way to see that every value is a string
         return fields
@@ -224,7 +223,7 @@ def _from_binary(header: bytes, body: bytes) -> Frame:
             key, position = _take(header, position, _KEY_LENGTH, end)
             fields[key], position = _take(header, position, _INT32, end)
     except (struct.error, UnicodeDecodeError) as error:
-        raise FrameError(f"binary header is cut short or not UTF-8: {error}") from error
+        raise FrameError(f"binary header is truncated or not UTF-8: {error}") from error
     serialize = int(SerializeType.ROCKETMQ)
     return Frame(
         code, fields, body, opaque, flag, remark or None, language, version, serialize, bool(fields)
@@ -232,7 +231,7 @@ def _from_binary(header: bytes, body: bytes) -> Frame:
 
 
 def _take(data: bytes, position: int, length: struct.Struct, end: int) -> tuple[str, int]:
-    """Read one string after its length; returns it and the position behind it."""
+    """Read one string after its length; returns it and the position after it."""
     (size,) = length.unpack_from(data, position)
     start = position + length.size
     if size < 0 or start + size > end:

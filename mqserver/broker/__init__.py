@@ -1,1 +1,1 @@
-"""The broker: state, processors, registration (server.md B)."""
+"""The broker: state, processors, registration."""

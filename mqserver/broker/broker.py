@@ -328,7 +328,7 @@ class Broker:
             self._listener.set_overload(busy_ms, table.patience_of(self.settings))
 
     def _changed(self, loaded: Loaded) -> None:
-        """Take an online update; a new permission is registered (server.md B.7)."""
+        """Take an online update; a new permission is registered."""
         before, context = self.settings, self.context
         self.settings = context.settings = broker_settings(loaded)
         context.store.set_cleaning(changed_online(self._store_settings, loaded).as_dict())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from time import localtime
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,7 +23,6 @@ from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Queue
 from mqserver.services import Services
 from mqstore import GetResult, PutResult, QueryResult
-from mqstore.lean import dataclass
 
 if TYPE_CHECKING:
     from mqserver.broker.acl.control import AccessControl

@@ -1,13 +1,11 @@
-"""The properties text of a message on its way from a send to the store (server.md B.3)."""
+"""The properties text of a message on its way from a send to the store."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from mqclient.wire.bodies.base import BodyError
-
-NAME_END = "\x01"
-PAIR_END = "\x02"
+from mqstore.property_text import Pair, pairs_of, text_of
 
 
 class Stored(NamedTuple):
@@ -29,11 +27,11 @@ def store_form(text: str, cluster: str, keep_wait: bool = False) -> Stored:
     their text anew, from all properties. Raises BodyError when DELAY is no number.
     """
     wait, delay, half = True, 0, False
-    taken_out: list[str] = []
-    kept: list[str] = []
-    for pair in text.split(PAIR_END):
-        name, separator, value = pair.partition(NAME_END)
-        if not separator or not name or not value or name == "CLUSTER":
+    taken_out: list[Pair] = []
+    kept: list[Pair] = []
+    for pair in pairs_of(text):
+        name, value = pair
+        if name == "CLUSTER":
             continue
         if name == "WAIT":
             wait, taken_out = value.lower() == "true", [pair]
@@ -45,8 +43,8 @@ def store_form(text: str, cluster: str, keep_wait: bool = False) -> Stored:
         kept.append(pair)
     if keep_wait or half or delay > 0:
         kept += taken_out
-    kept.append(f"CLUSTER{NAME_END}{cluster}")
-    return Stored(PAIR_END.join(kept).encode(), wait, delay, half)
+    kept.append(Pair("CLUSTER", cluster))
+    return Stored(text_of(kept).encode(), wait, delay, half)
 
 
 def _level(value: str) -> int:

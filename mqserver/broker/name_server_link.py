@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 from mqclient.transport import Transport
 from mqclient.wire.bodies.common import DataVersion, KVTable
@@ -15,7 +16,6 @@ from mqclient.wire.headers.namesrv import QueryDataVersionResponseHeader
 from mqserver.broker.registration import Requests
 from mqserver.broker.state.topics import Topics
 from mqserver.config.settings import BrokerSettings
-from mqstore.lean import dataclass
 
 log = logging.getLogger("mqserver.broker")
 

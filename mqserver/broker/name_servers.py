@@ -1,4 +1,4 @@
-"""Where the NameServers are: the setting, or what an address server says (server.md B.1)."""
+"""Finds the NameServers: by the setting, or from an address server."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""The notice that a group asked for an offset which is not there (server.md B.4)."""
+"""The event that a group pulled a missing offset (`PullMessageProcessor`, OFFSET_MOVED_EVENT)."""
 
 from __future__ import annotations
 
 from mqclient.wire.headers.pull import PullMessageRequestHeader
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
-from mqstore import encode_properties, fastjson
+from mqstore import encode_properties, fastjson, names
 
 
 def note_moved(broker: BrokerContext, header: PullMessageRequestHeader, new_offset: int) -> None:

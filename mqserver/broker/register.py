@@ -1,4 +1,4 @@
-"""Registers the broker with every NameServer (server.md B.1).
+"""Registers the broker with every NameServer (`BrokerController.registerBrokerAll`).
 
 One thread runs an event loop with the client's transport and a link to each NameServer. A link
 registers at start, then periodically, before the answer to what created a topic, and again as soon

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 from mqclient.wire.bodies.common import DataVersion
@@ -14,7 +14,6 @@ from mqclient.wire.headers.namesrv import BrokerIdentityRequestHeader, RegisterB
 from mqserver import registration_secret
 from mqserver.broker.state.topics import READ_WRITE
 from mqserver.config.settings import BrokerSettings
-from mqstore.lean import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What every kind of send shares: its checks, its topic and the fields of its reply (B.3)."""
+"""Shared by all sends: checks, topic and fields of the reply (`SendMessageProcessor`)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import time
 from mqclient.wire.bodies.topics import TopicConfig
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.send import SendMessageRequestHeader
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import FAQ, no_group, sending_forbidden
 from mqserver.broker.state.topics import FILE, WRITE, Template, shown
 from mqserver.replies import Refused, Request
-from mqstore import PutResult, ReceivedMessage, offset_msg_id
+from mqstore import PutResult, ReceivedMessage, names, offset_msg_id
 
 
 def region_and_trace(broker: BrokerContext) -> dict[str, str]:

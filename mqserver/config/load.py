@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqserver.config.table import Table, Value, shown_of
-from mqserver.config.text import parse
-from mqstore.lean import dataclass
+from mqstore.java_properties import parse
 
 DEFAULT = "default"
 AnyPath = str | os.PathLike[str]

@@ -13,8 +13,8 @@ from dataclasses import replace
 from mqclient.wire.bodies.common import DataVersion
 from mqserver.config.load import AnyPath, Loaded, SettingsError
 from mqserver.config.table import Setting, shown_of
-from mqserver.config.text import parse
 from mqserver.replies import Refused
+from mqstore.java_properties import parse, render
 
 SYSTEM_ERROR = 1
 NO_PERMISSION = 16
@@ -50,7 +50,7 @@ class OnlineSettings:
         """Every setting as properties text (codes 26, 319)."""
         values = self._loaded.values
         rows = self._loaded.table.items()
-        return "".join(f"{key}={shown_of(row, values[key])}\n" for key, row in rows)
+        return render({key: shown_of(row, values[key]) for key, row in rows})
 
     def update(self, text: str) -> bool:
         """Apply properties text to the keys that may change; whether any did.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from mqserver.config.load import AnyPath, Loaded, SettingsError
-from mqserver.config.text import Entry, parse, render
 from mqstore import StoreError
 from mqstore.files import StateFile
+from mqstore.java_properties import Entry, parse, render
 
 
 class Overrides:

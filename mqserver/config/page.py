@@ -10,7 +10,7 @@ from itertools import groupby
 
 from mqserver.config.broker_table import BROKER
 from mqserver.config.namesrv_table import NAMESRV
-from mqserver.config.table import LONG_MAX, Setting, Table, shown
+from mqserver.config.table import LONG_MAX, ROCKETMQ, Setting, Table, shown
 
 HEAD = """# Settings
 
@@ -21,6 +21,7 @@ last one wins: default, environment (`NAMESRV_ADDR`), file (`-c`), online change
 (`broker.override.properties` beside the store's state), flags (`-n`, `--set KEY=VALUE`).
 `mqserver broker start -p` prints every value with its origin; `mqserver broker check -c FILE` says
 which line does not work. *online*: may be changed while running (request codes 25 and 318).
+Below each table are the keys that RocketMQ 4.9.7 does not list, and those without effect here.
 """
 
 
@@ -40,11 +41,20 @@ def _section(title: str, table: Table) -> Iterator[str]:
             cells = (f"`{setting.key}`", _default(setting), _allowed(setting), about)
             yield f"| {' | '.join(cells)} |"
     yield ""
+    yield "Not in the configuration of RocketMQ 4.9.7; known to:\n"
+    foreign = sorted((s for s in table.values() if s.known_to != ROCKETMQ), key=_known_to)
+    for owner, rows in groupby(foreign, key=_known_to):
+        yield f"- {owner}: " + ", ".join(f"`{row.key}`" for row in rows)
+    yield ""
     yield "Known to RocketMQ, taken without effect (said once when a file sets them):\n"
     inert = sorted((s for s in table.values() if s.inert), key=lambda s: s.inert)
     for why, rows in groupby(inert, key=lambda s: s.inert):
         yield f"- {why}: " + ", ".join(f"`{row.key}`" for row in rows)
     yield ""
+
+
+def _known_to(setting: Setting) -> str:
+    return setting.known_to
 
 
 def _default(setting: Setting) -> str:

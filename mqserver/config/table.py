@@ -1,10 +1,15 @@
-"""What a setting is: RocketMQ's key, its default, unit and range, and what it does here."""
+"""What a setting is: its key, default, unit and range, what it does, and who knows it.
+
+A setting is said once: as a field of a `Group`, with `setting` or `ours`. The tables, the frozen
+objects of the servers, `docs/settings.md` and the comparison with RocketMQ are made from that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-
-from mqstore.lean import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar, cast
 
 Value = bool | int | float | str
 
@@ -21,6 +26,14 @@ class Secret(str):
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
+ROCKETMQ = "RocketMQ 4.9.7"
+LATER = "RocketMQ 4.9.8"
+ROCKETMQ_5 = "RocketMQ 5"
+UNLISTED = "RocketMQ 4.9, outside its configuration classes"
+OURS = "mqstack"
+
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -29,7 +42,7 @@ class Setting:
     unit: what a number counts ("ms", "bytes", "%"). floor, ceiling: allowed range, inclusive.
     choices: the words allowed. inert: why a key known to Java has no effect here. online: may be
     changed while running. important: shown by `-m`. aliases: older spellings of the key.
-    secret: its value is never shown.
+    secret: its value is never shown. known_to: whose key it is.
     """
 
     key: str
@@ -44,6 +57,7 @@ class Setting:
     important: bool = False
     aliases: tuple[str, ...] = ()
     secret: bool = False
+    known_to: str = ROCKETMQ
 
     def read(self, text: str) -> Value:
         """Turn text into a value of this setting; ValueError says what is allowed."""
@@ -77,9 +91,45 @@ class Setting:
         return f"a whole number from {self.floor} to {self.ceiling}{unit}"
 
 
-def inert(key: str, default: Value, why: str, important: bool = False) -> Setting:
+def setting(key: str, default: T, about: str, **options: Any) -> T:
+    """Declare a field of a `Group`. options: see `Setting`."""
+    return cast(T, Setting(key, cast(Value, default), about, **options))
+
+
+def ours(key: str, default: T, about: str, **options: Any) -> T:
+    """Declare a field whose key is of mqstack alone: no RocketMQ knows it."""
+    return setting(key, default, about, known_to=OURS, **options)
+
+
+def inert(key: str, default: Value, why: str, **options: Any) -> Setting:
     """A key an existing file may hold, which changes nothing here; any number is taken."""
-    return Setting(key, default, inert=why, floor=-LONG_MAX, ceiling=LONG_MAX, important=important)
+    return Setting(key, default, inert=why, floor=-LONG_MAX, ceiling=LONG_MAX, **options)
+
+
+class Group:
+    """Frozen values of settings, each declared once as a field: `port: int = setting(...)`.
+
+    The class holds the rows, an object the values. Fields without a row hold other groups.
+    """
+
+    def __init__(self, **values: object) -> None:
+        lost = self.rows().keys() - values.keys()
+        assert not lost, f"no values for {sorted(lost)}"
+        self.__dict__.update(values)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{name} of {type(self).__name__} cannot change")
+
+    @classmethod
+    @cache
+    def rows(cls) -> Mapping[str, Setting]:
+        """The rows by field, those of a base class after the class's own."""
+        found: dict[str, Setting] = {}
+        for kind in cls.__mro__:
+            for name, value in vars(kind).items():
+                if isinstance(value, Setting):
+                    found.setdefault(name, value)
+        return found
 
 
 def shown_of(setting: Setting, value: Value) -> str:
@@ -95,7 +145,7 @@ def shown(value: Value) -> str:
 class Table(Mapping[str, Setting]):
     """The settings of one server, by key, in their declared order."""
 
-    def __init__(self, rows: Iterable[Setting]) -> None:
+    def __init__(self, *rows: Setting) -> None:
         self._rows = {row.key: row for row in rows}
         self._aliases = {alias: row.key for row in self._rows.values() for alias in row.aliases}
 

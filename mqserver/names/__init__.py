@@ -1,1 +1,1 @@
-"""The NameServer: which broker has which topic (server.md A)."""
+"""The NameServer: which broker has which topic."""

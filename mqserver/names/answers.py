@@ -2,7 +2,7 @@
 
 `std`: what a request of version 401 or later gets, or one that asks for standard JSON: quoted
 numeric keys, sorted, non-ASCII escaped. `legacy`: fastjson's own style, bare numeric keys.
-Rules: server.md A.5, wire.md 4.1. Each broker also says `enableActingMaster`: RocketMQ 5's clients
+Rules: `RouteInfoManager`. Each broker also says `enableActingMaster`: RocketMQ 5's clients
 cannot read a route without it, those of 4.9 ignore it.
 
 A route is put together of pieces that are kept: a hundred brokers have few shapes of queues.

@@ -1,4 +1,4 @@
-"""What the NameServer answers, one function a request code (server.md A.3 to A.6).
+"""Processors of the NameServer, one function per request code (`DefaultRequestProcessor`).
 
 A code that is not in `PROCESSORS` gets no answer at all, as in RocketMQ 4.9.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from mqclient.wire.bodies.common import DataVersion, KVTable, TopicList
@@ -36,7 +37,6 @@ from mqserver.names.kv import ORDER_NAMESPACE, KeyValues
 from mqserver.names.routes import AddressTaken, Registration, Routes
 from mqserver.registration_secret import SignatureCheck
 from mqserver.replies import NO_REPLY, Processor, Refused, Reply, Request, Response
-from mqstore.lean import dataclass
 
 log = logging.getLogger("mqserver.names")
 _VERSION_3_0_11 = 37

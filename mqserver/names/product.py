@@ -1,6 +1,6 @@
 """The product environment behind a test cluster: the routes of topics that only it has.
 
-RocketMQ's ClusterTestRequestProcessor (server.md A.1): its NameServers are those that an address
+RocketMQ's `ClusterTestRequestProcessor`: its NameServers are those that an address
 server lists for the unit of that name.
 """
 

@@ -1,4 +1,4 @@
-"""The route tables of the NameServer (server.md A.2 to A.4), without sockets or clocks.
+"""The route tables of the NameServer (`RouteInfoManager`), without sockets or clocks.
 
 Every public method takes the one lock. Whoever caches what the tables say is told which topics
 changed while that lock is held (`changed`), so that nothing older can be cached afterwards.
@@ -10,14 +10,13 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.registration import Row
 from mqclient.wire.bodies.route import PERM_WRITE, BrokerData, ClusterInfo
 from mqserver.names.bounds import Bounds
 from mqserver.replies import Refused
-from mqstore.lean import dataclass
 
 log = logging.getLogger("mqserver.names")
 MASTER = 0
@@ -83,7 +82,7 @@ class Routes:
         self._topic_counts: Counter[str] = Counter()
 
     def register(self, new: Registration) -> LiveBroker | None:
-        """Take a registration; returns the live master if this is its slave (A.3).
+        """Take a registration; returns the live master if this is its slave.
 
         Raises AddressTaken, or Refused for a broker beyond a bound; then nothing has changed.
         Raises Refused too if there is no room for all topics; then the rest is taken, and the
@@ -172,7 +171,7 @@ class Routes:
             )
 
     def _place(self, new: Registration, touched: set[str]) -> bool:
-        """Put the address under its id; whether that broker or id is new (A.3, steps 2 and 3)."""
+        """Put the address under its id; returns whether that broker or id is new."""
         broker = self._brokers.get(new.broker_name)
         first = broker is None
         if broker is None:
@@ -267,7 +266,7 @@ class Routes:
             self.unregister(broker_name, broker_id, address, cluster)
 
     def unregister(self, broker_name: str, broker_id: int, address: str, cluster: str) -> None:
-        """Forget one broker address and what only it held (A.4)."""
+        """Forget one broker address and everything that only this broker held."""
         with self.lock:
             self._live.pop(address, None)
             self._filters.pop(address, None)
@@ -326,7 +325,7 @@ class Routes:
     def route(
         self, topic: str
     ) -> tuple[list[BrokerData], Mapping[str, Row], dict[str, list[str]]] | None:
-        """Brokers, rows by broker name, and filter servers; None unless it has both (A.5).
+        """Brokers, rows by broker name, and filter servers; None unless it has both.
 
         Hold the lock while the rows are read: they are the table's own.
         """

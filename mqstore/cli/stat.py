@@ -9,6 +9,7 @@ import click
 
 from mqstore.cli.options import directory_argument
 from mqstore.cli.output import chosen_format, output_option, write_rows
+from mqstore.java_properties import render
 from mqstore.offline import StoreStat
 from mqstore.offline import open as open_store
 
@@ -37,8 +38,7 @@ def stat(directory: str, output: str | None) -> None:
     for name, text in _lines(found):
         click.echo(f"{name:<12} {text}")
     click.echo("\nbroker.conf lines that open it:")
-    for key, value in found.broker_conf.items():
-        click.echo(f"{key}={value}")
+    click.echo(render(found.broker_conf), nl=False)
 
 
 def _row(found: StoreStat) -> dict[str, Any]:

@@ -9,6 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mqstore.message import DecodeError, ReceivedMessage, decode_messages
+from mqstore.names import (
+    AUTO_CREATE_TOPIC,
+    CHECK_MAX_TIME_TOPIC,
+    INNER_PREFIX,
+    OFFSET_MOVED_TOPIC,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+)
 from mqstore.offline import state
 from mqstore.offline.formats import Writer, format_of, whole_file, writer_of
 from mqstore.offline.reader import StoreReader
@@ -16,16 +24,15 @@ from mqstore.offline.walk import Gap, Wanted
 
 __all__ = ["ExportReport", "export"]
 
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 _PREPARED, _ROLLBACK, _TRANSACTION_TYPE = 0x4, 0xC, 0xC
 _COMPRESSED = 0x1
-_OWN_PREFIXES = ("RMQ_SYS_", "%RETRY%")
-_OWN_TOPICS = frozenset({"OFFSET_MOVED_EVENT", "TBW102", "TRANS_CHECK_MAX_TIME_TOPIC"})
+_OWN_PREFIXES = (INNER_PREFIX, RETRY_PREFIX)
+_OWN_TOPICS = frozenset({OFFSET_MOVED_TOPIC, AUTO_CREATE_TOPIC, CHECK_MAX_TIME_TOPIC})
 
 
 @dataclass(slots=True)
 class ExportReport:
-    """What an export wrote, and what it left out."""
+    """Counts of an export: messages written and left out."""
 
     path: Path
     """The file."""
@@ -34,11 +41,11 @@ class ExportReport:
     messages: int = 0
     """Messages in it."""
     kept_back: int = 0
-    """Records left out that RocketMQ keeps for itself."""
+    """Records of RocketMQ itself that were left out."""
     gaps: list[Gap] = field(default_factory=list)
-    """Ranges left out that hold no readable record, or a body that does not match its CRC."""
+    """Ranges without a readable record, or with a body that does not match its CRC; left out."""
     undecodable: list[int] = field(default_factory=list)
-    """Physical offsets of messages left out whose body does not decompress."""
+    """Physical offsets of messages that were left out because the body does not decompress."""
 
     @property
     def damaged(self) -> bool:
@@ -58,14 +65,14 @@ def export(
     replace: bool = False,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> ExportReport:
-    """Write the messages that are wanted, in the order of the log, to a file.
+    """Write the selected messages to a file, in the order of the log.
 
-    to: its name says the format, unless `format` does. start: physical offset of a record.
-    count: at most so many. everything: also what RocketMQ keeps for itself: copies for retries,
+    to: its name implies the format, unless `format` is given. start: physical offset of a record.
+    count: most messages. everything: also records of RocketMQ itself: copies for retries,
     half messages and their ends, delayed messages that were delivered, records of rolled-back
-    transactions; a topic that `wanted` names is not held back. replace: an existing file.
-    progress: called with "export", bytes read and bytes in all.
-    The file appears under its name when it is whole. Damage is left out and reported.
+    transactions; a topic that `wanted` names is always written. replace: an existing file.
+    progress: called with "export", bytes read and bytes in total.
+    The file gets its name when it is complete. Damage is left out and reported.
     Raises ValueError for a name without a format, FileExistsError, ImportError.
     """
     path = Path(to)
@@ -81,7 +88,7 @@ def export(
 
 
 class _Export:
-    """One export under way."""
+    """A running export."""
 
     def __init__(
         self,
@@ -102,7 +109,7 @@ class _Export:
         count: int | None,
         progress: Callable[[str, int, int], None] | None,
     ) -> None:
-        """Write what is wanted; stops at `count` messages."""
+        """Write the selected messages; stop at `count`."""
         left = count
         begin, end = self._reader.min_physical_offset, self._reader.max_physical_offset
         walk = self._reader.walk(start, self._wanted, self._report.gaps.append)
@@ -117,7 +124,7 @@ class _Export:
                 return
 
     def _choose(self, body: bytes, limit: int | None) -> tuple[bytes, int]:
-        """The records of a stretch that are written, and how many."""
+        """The records of a chunk that are written, and their number."""
         pieces: list[bytes] = []
         at = 0
         for message in decode_messages(body):
@@ -142,7 +149,7 @@ class _Export:
         return True
 
     def _is_kept_back(self, message: ReceivedMessage) -> bool:
-        """Whether RocketMQ keeps a record for itself: no consumer would get it any more."""
+        """Whether a record belongs to RocketMQ itself: no consumer would receive it any more."""
         if message.sys_flag & _TRANSACTION_TYPE in (_PREPARED, _ROLLBACK):
             return True
         topic = message.topic

@@ -1,4 +1,4 @@
-"""Messages back from a file that `mqstore export` wrote."""
+"""Reads the messages of a file that `mqstore export` wrote."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["ExportedMessage", "read_export"]
 
 _COMPRESSED = 0x1
 _CSV_FIELD_CHARACTERS = 128 << 20
-"""Most of one CSV field: a body of 64 MiB in base64, and room."""
+"""Largest CSV field, bytes: a body of 64 MiB in base64, with room to spare."""
 _ROWS_AT_ONCE = 1_000
 PIECE_BYTES = 128 << 10
 _NEEDED = ("topic", "queueId", "flag", "sysFlag", "bornTimestamp", "reconsumeTimes", "bodyCRC")
@@ -28,10 +28,10 @@ _NEEDED = ("topic", "queueId", "flag", "sysFlag", "bornTimestamp", "reconsumeTim
 
 @dataclass(frozen=True, slots=True)
 class ExportedMessage:
-    """A message as an export holds it."""
+    """One message of an export."""
 
     place: str
-    """Where it is in the file, for people: "line 3", "row 3"."""
+    """Its place in the file: "line 3" or "row 3"."""
     topic: str
     """Its topic."""
     queue_id: int
@@ -41,13 +41,13 @@ class ExportedMessage:
     properties: dict[str, str]
     """Every property, RocketMQ's too."""
     flag: int
-    """The user's flag."""
+    """The flag that the user set."""
     sys_flag: int
     """RocketMQ's flag."""
     born_timestamp_ms: int
     """When the producer made it, milliseconds since the epoch."""
     reconsume_times: int
-    """How often it was consumed and failed."""
+    """Number of failed deliveries."""
 
 
 def read_export(
@@ -55,11 +55,11 @@ def read_export(
     format: str | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Iterator[ExportedMessage]:
-    """The messages of an export, in its order.
+    """The messages of an export, in file order.
 
     format: one of `mqstore.offline.formats.FORMATS`; None goes by the file's name. progress:
-    called with "send", bytes (of Parquet: rows) read and in all.
-    Raises ValueError naming the line that is no exported message, or is damaged.
+    called with "send", bytes (of Parquet: rows) read, and their total.
+    Raises ValueError naming the line that is damaged or is no exported message.
     """
     path = Path(path)
     name = format_of(path, format)
@@ -75,7 +75,7 @@ def read_export(
 
 
 class _Counted(io.RawIOBase):
-    """A file that tells how much of it was read."""
+    """A file that counts the bytes that were read."""
 
     def __init__(
         self, path: Path, file: IO[bytes], report: Callable[[str, int, int], None]
@@ -92,14 +92,14 @@ class _Counted(io.RawIOBase):
         return int(read)
 
     def text(self, compressed: bool = False) -> io.TextIOWrapper:
-        """Its text, decompressed if need be."""
+        """Its text, decompressed if necessary."""
         raw = io.BufferedReader(self, 1 << 20)
         plain = io.BufferedReader(_Unpacked(raw), 1 << 20) if compressed else raw
         return io.TextIOWrapper(plain, "utf-8", newline="")
 
 
 class _Unpacked(io.RawIOBase):
-    """A zstd file, decompressed; one that is cut short is an error."""
+    """A zstd file, decompressed; a truncated file is an error."""
 
     def __init__(self, packed: IO[bytes]) -> None:
         self._packed = packed
@@ -111,13 +111,13 @@ class _Unpacked(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            if self._unpacker.eof:  # files may be put one behind the other
+            if self._unpacker.eof:  # several zstd files may be concatenated
                 piece = self._unpacker.unused_data or self._packed.read(PIECE_BYTES)
                 if not piece:
                     return 0
                 self._unpacker = _unpacker()
             elif not (piece := self._packed.read(PIECE_BYTES)):
-                raise OSError("the zstd stream is cut short")
+                raise OSError("the zstd stream is truncated")
             self._ready = memoryview(_unpack(self._unpacker, piece))
         size = min(len(buffer), len(self._ready))
         buffer[:size] = self._ready[:size]
@@ -148,14 +148,14 @@ def _json_lines(path: Path, text: io.TextIOWrapper) -> Iterator[ExportedMessage]
         try:
             row = json.loads(line)
         except ValueError as error:
-            raise _no_export(path, f"line {number}", f"it is no JSON: {error}") from None
+            raise _no_export(path, f"line {number}", f"not JSON: {error}") from None
         if not isinstance(row, dict):
-            raise _no_export(path, f"line {number}", "it is no JSON object")
+            raise _no_export(path, f"line {number}", "not a JSON object")
         yield _message(path, f"line {number}", row, row.get("properties"))
 
 
 def _checked_text(path: Path, text: io.TextIOWrapper) -> Iterator[str]:
-    """Lines; what cannot be decompressed or decoded is said with its place."""
+    """Lines; an error of decompression or decoding names its place."""
     number = 0
     try:
         for line in text:
@@ -243,7 +243,7 @@ def _message(path: Path, place: str, row: Mapping[str, Any], properties: Any) ->
 
 
 def _checked(path: Path, message: ExportedMessage, body_crc: int) -> ExportedMessage:
-    """The message, unless its body is not the one that was stored."""
+    """The message; ValueError if its body differs from the body that was stored."""
     is_plain = not message.sys_flag & _COMPRESSED  # else the checksum is of the compressed body
     if is_plain and zlib.crc32(message.body) & 0x7FFFFFFF != body_crc:
         raise _no_export(path, message.place, "its body does not match its bodyCRC")
@@ -252,6 +252,5 @@ def _checked(path: Path, message: ExportedMessage, body_crc: int) -> ExportedMes
 
 def _no_export(path: Path, place: str, what: str) -> ValueError:
     return ValueError(
-        f"{path}, {place}: {what}; a file for sending is made by: "
-        f"mqstore export DIRECTORY --to FILE"
+        f"{path}, {place}: {what}; make a file to send with: mqstore export DIRECTORY --to FILE"
     )

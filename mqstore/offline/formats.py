@@ -1,4 +1,4 @@
-"""The files that messages are exported to, each under its final name only when it is whole."""
+"""Writers of export files; a file gets its final name only when it is complete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from mqstore.files import whole
+from mqstore.files import atomic_file
 from mqstore.message import COLUMN_LAYOUTS, ReceivedMessage, decode_messages
 from mqstore.offline.made import json_lines
 from mqstore.offline.rows import message_row
@@ -28,7 +28,7 @@ CSV_COLUMNS = (
 )  # fmt: skip
 """Properties are a JSON object, the body is base64."""
 PARQUET_COLUMNS = [name for name in COLUMN_LAYOUTS if name != "raw_properties"]
-"""Under the names that Arrow and Spark use for them; the body is binary, properties are a map."""
+"""Column names of Arrow and Spark; the body is binary, properties are a map."""
 ROW_GROUP_BYTES = 64 << 20
 ZSTD_LEVEL = 3
 
@@ -37,16 +37,16 @@ class Writer(Protocol):
     """Writes records to one file."""
 
     def add(self, records: bytes) -> None:
-        """Write whole records, one after another."""
+        """Write consecutive whole records."""
 
     def finish(self) -> None:
-        """Write what is left; the file itself stays open."""
+        """Write the rest; the file itself stays open."""
 
 
 def format_of(path: Path, chosen: str | None = None) -> str:
-    """The format that is chosen, else the one that the file's name ends with.
+    """The chosen format, or the one that the file's name ends with.
 
-    Raises ValueError when neither says one.
+    Raises ValueError if neither is a format.
     """
     if chosen is not None:
         if chosen not in FORMATS:
@@ -56,26 +56,26 @@ def format_of(path: Path, chosen: str | None = None) -> str:
         if path.name.endswith(f".{name}"):
             return name
     raise ValueError(
-        f"{path.name!r} does not say a format: end it in .jsonl, .jsonl.zst, .csv or .parquet, "
+        f"{path.name!r} does not name a format: end it with .jsonl, .jsonl.zst, .csv or .parquet, "
         "or give --format"
     )
 
 
 @contextmanager
 def whole_file(path: Path, replace: bool) -> Iterator[IO[bytes]]:
-    """A file to write that gets its name, durably, when the block ends without an exception.
+    """A new file that takes the name `path`, durably, when the block ends without an exception.
 
-    It is the user's: the umask says who may read it. Raises FileExistsError when there is one
+    The umask decides who may read it. Raises FileExistsError if there is a file
     already and it may not be replaced.
     """
     if not replace and path.exists():
         raise FileExistsError(
-            errno.EEXIST, "there is a file already; remove it or give --force", str(path)
+            errno.EEXIST, "the file exists already; remove it or give --force", str(path)
         )
     if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "there is no such directory", str(path.parent))
+        raise FileNotFoundError(errno.ENOENT, "the directory does not exist", str(path.parent))
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with whole(path, mode=0o666, temporary=str(part)) as file:
+    with atomic_file(path, mode=0o666, temporary=str(part)) as file:
         yield file
 
 
@@ -92,7 +92,7 @@ def writer_of(name: str, file: IO[bytes]) -> Writer:
 
 
 class _JsonLines:
-    """A JSON object per line, bodies as base64; perhaps compressed."""
+    """One JSON object per line, bodies as base64; optionally compressed."""
 
     def __init__(self, file: IO[bytes], compressed: bool) -> None:
         self._out: Any = file
@@ -112,7 +112,7 @@ class _JsonLines:
 
 
 class _Csv:
-    """A header and a line per message."""
+    """One header line, then one line per message."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)

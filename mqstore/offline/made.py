@@ -1,4 +1,4 @@
-"""What compiled code makes of records, ahead of their reader: JSON lines and columns."""
+"""JSON lines and Arrow columns that native threads make ahead of the reader."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mqstore.offline.walk import AheadWalk, Gap, Wanted
 __all__ = ["LinesWalk", "Rows", "columns", "json_lines", "lines"]
 
 LINES_BYTES = 256 << 10
-"""How much of the log becomes JSON lines at once: the lines stay in the cache."""
+"""Bytes of the log that become JSON lines at once; the lines fit the CPU cache."""
 COLUMNS_BYTES = 1 << 20
-"""How much of the log becomes columns at once."""
+"""Bytes of the log that become columns at once."""
 
 Rows = tuple[int, dict[str, tuple[Any, ...]]]
-"""How many rows, and their columns as `ColumnBuilder.take` gives them."""
+"""Number of rows, and their columns as `ColumnBuilder.take` gives them."""
 
 
 class LinesWalk(AheadWalk[_core.Memory]):
@@ -25,7 +25,7 @@ class LinesWalk(AheadWalk[_core.Memory]):
     _begin: Callable[[int], _core.LinesAhead]
 
     def write(self, descriptor: int) -> None:
-        """Write all that a walk that has not begun would give to an open file, natively."""
+        """Write all lines of a walk that has not begun to an open file, in native code."""
         while True:
             self.offset, why = self._begin(self.offset).write(descriptor)
             if why == "stop" or not self.skip():

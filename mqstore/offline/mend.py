@@ -1,4 +1,4 @@
-"""Making a store whole again: queues and index anew from the log, a damaged log healed."""
+"""Repairs a store: rebuilds queues and index from the log, and repairs a damaged log."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def rebuild(
     progress: Progress | None = None,
     delay_levels: str | None = None,
 ) -> RepairReport:
-    """Make consume queues, index and checkpoint anew from the log, which is not changed.
+    """Rebuild consume queues, index and checkpoint from the log, which is not changed.
 
-    to: a directory that does not exist yet or is empty; gets a complete store, `path` stays as
+    to: a directory that does not exist yet or is empty; it gets a complete store, `path` stays as
     it is. in_place: change `path` itself, under its lock. One of the two must be given.
     progress: called with a step ("copy", "check", "build"), bytes done and bytes in all.
-    delay_levels: messageDelayLevel, when not RocketMQ's.
+    delay_levels: messageDelayLevel, if it is not RocketMQ's default.
     Raises StoreLocked in place while a broker runs, StoreDamaged for a damaged log (see
     `repair`), FileExistsError for a `to` with content.
     """
@@ -43,10 +43,10 @@ def repair(
     progress: Progress | None = None,
     delay_levels: str | None = None,
 ) -> RepairReport:
-    """Heal a damaged log, then do what `rebuild` does; the arguments are the same.
+    """Repair a damaged log, then rebuild like `rebuild`; the arguments are the same.
 
     A damaged range before good records is saved to mqstack/quarantine and overwritten with
-    records that no consumer sees; a torn tail is cut. Unreadable state files are replaced by
+    records that no consumer sees; a torn tail is truncated. Unreadable state files are replaced by
     their .bak, committed offsets beyond a queue's end are set back to it.
     """
     _check_target(to, in_place)

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["StoreReader", "open"]
 
 CHUNK_BYTES = 1 << 20
-"""How much of the log one read takes."""
+"""Bytes of the log that one read takes."""
 UNITS_AT_ONCE = 10_000
-"""How many queue units one read takes."""
+"""Queue entries that one read takes."""
 _TIME_MAX_MS = 2**63 - 1
-_INDEX_STEP_MS = 1000  # the index knows store times to the second, rounded down
+_INDEX_STEP_MS = 1000  # the index holds store times in seconds, rounded down
 
 
 class StoreReader:
     """A store directory, read as it is. `open` makes one; safe from any thread.
 
-    It knows the log files that there were when it was opened, and reads what is appended to
+    It uses the log files that existed when it was opened, and reads what is appended to
     them later; for files that appear later, `open` again, or `follow`.
     """
 
@@ -60,32 +60,32 @@ class StoreReader:
 
     @property
     def max_physical_offset(self) -> int:
-        """End of the last log file, bytes: at or beyond the end of the last record."""
+        """End of the last log file, bytes: at or after the end of the last record."""
         return self._scan.max_physical_offset()
 
     def end_physical_offset(self) -> int:
         """End of the log now, bytes: where the last record ends and a broker would append.
 
-        Reads the last file that has records. What follows may be damage: compare `queued_end`.
+        Reads the last file that has records. Damage may hide later records: compare `queued_end`.
         """
         start, end = self.min_physical_offset, self.max_physical_offset
         file_bytes = self.layout.commit_log_file_bytes
         while file_bytes and end - file_bytes > start and self.message_at(end - file_bytes) is None:
-            end -= file_bytes  # made ahead of the writer, still empty
+            end -= file_bytes  # a file made ahead of the writer is still empty
         reached = max(start, end - (file_bytes or 0))
         for chunk in self.chunks(reached):
             reached = chunk.next_offset
         return reached
 
     def queued_end(self) -> int:
-        """Where the newest record ends that a consume queue lists, bytes from the log's start.
+        """End of the newest record that a consume queue lists, bytes from the log's start.
 
-        Beyond `end_physical_offset` it says that records are damaged or lost.
+        A value above `end_physical_offset` means that records are damaged or lost.
         """
         return max((at + size for at, size in self._queue_ends()), default=self.min_physical_offset)
 
     def _queue_ends(self) -> list[tuple[int, int]]:
-        """The newest unit of each queue: physical offset and size of its record."""
+        """The newest entry of each queue: physical offset and size of its record."""
         from mqstore.offline.views import HOLE_BYTES
 
         ends = []
@@ -116,10 +116,10 @@ class StoreReader:
         wanted: Wanted | None = None,
         on_gap: Callable[[Gap], None] | None = None,
     ) -> LogWalk:
-        """The records that are wanted, as bytes, a mebibyte at a time; goes past damage.
+        """The selected records as bytes, a mebibyte at a time; skips damage.
 
-        start: physical offset of a record; None for the first that can be wanted. on_gap: told
-        of each unreadable range with records behind it; by default it is logged as a warning.
+        start: physical offset of a record; None for the first that can match. on_gap: called
+        with each unreadable range before good records; the default logs a warning.
         """
         return LogWalk(*self._walk_words(start, wanted, on_gap))
 
@@ -133,7 +133,7 @@ class StoreReader:
         import logging
 
         logging.getLogger(__name__).warning(
-            "%s: %d bytes of the log from %d on are unreadable; to see more: mqstore verify %s",
+            "%s: %d bytes of the log from offset %d are unreadable; for details: mqstore verify %s",
             self.path, gap.end - gap.start, gap.start, self.path,
         )  # fmt: skip
 
@@ -143,9 +143,9 @@ class StoreReader:
         wanted: Wanted | None = None,
         on_gap: Callable[[Gap], None] | None = None,
     ) -> Iterator[bytes]:
-        """`walk`, and at the end of the log what a broker appends meanwhile, until it is closed.
+        """`walk`, and then the records that a broker appends, until the generator is closed.
 
-        Yields b"" whenever it has waited in vain, at most 0.2 s.
+        Yields b"" whenever it has waited for nothing, at most 0.2 s.
         """
         walk = self.walk(start, wanted, on_gap)
         return follow(walk, self.path / "commitlog", lambda: _core.Scan(os.fspath(self.path)))
@@ -169,7 +169,7 @@ class StoreReader:
         leave out records whose body does not match its checksum. What RocketMQ keeps for
         itself is among them: half messages, delayed ones, and those of rolled-back
         transactions.
-        An unreadable range with records behind it is logged as a warning; see `verify`.
+        An unreadable range before good records is logged as a warning; see `verify`.
         """
         wanted = Wanted(
             stop=stop, topic=topic, queue_id=queue_id, tag=tag,
@@ -183,7 +183,7 @@ class StoreReader:
         return next(self.records(), None)
 
     def last_message(self) -> ReceivedMessage | None:
-        """The newest record: what queues list, and what follows it in the log."""
+        """The newest record, from the queues and the log after them."""
         ends = sorted((at for at, _ in self._queue_ends()), reverse=True)
         newest = next((m for m in map(self.message_at, ends) if m is not None), None)
         starts = [at for at, first_ms in self._scan.file_starts() if first_ms is not None]
@@ -205,9 +205,9 @@ class StoreReader:
         return sorted(QueueSummary(*row) for row in self._scan.queues())
 
     def queue_views(self, topic: str, queue_id: int) -> Iterator[QueueView]:
-        """The files of a queue in order, as structured numpy arrays that lie on the files.
+        """The files of a queue in order, as structured numpy arrays over the mapped files.
 
-        Nothing is copied. Units whose records were deleted are among them: compare
+        Nothing is copied. Entries whose records were deleted are included: compare
         `QueueSummary.min_offset`.
         """
         from mqstore.offline.views import queue_views
@@ -215,7 +215,7 @@ class StoreReader:
         return queue_views(self.path / "consumequeue" / topic / str(queue_id))
 
     def index_views(self) -> Iterator[IndexView]:
-        """The index files in order: header, slots and entries, as numpy arrays on the files."""
+        """The index files in order: header, slots and entries, as numpy arrays over the files."""
         from mqstore.offline.views import index_views
 
         return index_views(self.path, self.layout, self._scan.index_files())
@@ -223,9 +223,9 @@ class StoreReader:
     def queue_units(
         self, topic: str, queue_id: int, start: int = 0, count: int = UNITS_AT_ONCE
     ) -> numpy.ndarray[Any, Any]:
-        """Units of a consume queue from a queue offset on, as a structured numpy array.
+        """Entries of a consume queue from a queue offset on, as a structured numpy array.
 
-        Fields: physical_offset, size, tags_code. A unit whose size is HOLE_BYTES or
+        Fields: physical_offset, size, tags_code. An entry whose size is HOLE_BYTES or
         whose tags code is HOLE_TAGS_CODE (see `mqstore.offline.views`) has no record.
         """
         import numpy
@@ -238,8 +238,8 @@ class StoreReader:
     def queue(self, topic: str, queue_id: int, start: int = 0) -> Iterator[ReceivedMessage]:
         """Messages of one queue, in order, as its consume queue lists them.
 
-        start: queue offset of the first. Units without a record are skipped: the log's head
-        was deleted, or the record is damaged. A queue behind a crashed log lacks the newest.
+        start: queue offset of the first. Entries without a record are skipped: the log's head
+        was deleted, or the record is damaged. After a crash the queue may lack the newest.
         """
         more = True
         while more:
@@ -247,9 +247,9 @@ class StoreReader:
             yield from decode_messages(body)
 
     def find_id(self, msg_id: str) -> list[ReceivedMessage]:
-        """Messages of an id: an offset message id, or the unique id that a producer gave.
+        """Messages with an id: an offset message id, or the unique id from a producer.
 
-        A unique id is looked up in the index, and where that has no answer in the whole log.
+        A unique id is looked up in the index, and then in the whole log.
         """
         try:
             at = parse_offset_msg_id(msg_id).physical_offset
@@ -272,15 +272,15 @@ class StoreReader:
         begin_ms: int = 0,
         end_ms: int = _TIME_MAX_MS,
     ) -> list[ReceivedMessage]:
-        """Messages of a topic that carry a key (or have it as unique id), newest first.
+        """Messages of a topic that have a key (or this unique id), newest first.
 
-        max_count: look at so many index entries at most. begin_ms, end_ms: store time, both
+        max_count: most index entries to look at. begin_ms, end_ms: store time, both
         included, milliseconds since the epoch.
         """
         found = []
         begin = begin_ms - _INDEX_STEP_MS
         for offset in self._scan.lookup(topic, key, max_count, max(0, begin), end_ms):
-            message = self.message_at(offset)  # the index knows hashes only: look at the words
+            message = self.message_at(offset)  # the index holds only hashes: compare keys
             if message is None or message.topic != topic:
                 continue
             if not begin_ms <= message.store_timestamp_ms <= end_ms:
@@ -294,7 +294,7 @@ class StoreReader:
         return state.committed_offsets(self.path)
 
     def stat(self) -> StoreStat:
-        """The store at a glance: condition, sizes, extent, and how a broker opens it."""
+        """Summary of the store: condition, sizes, extent, and how a broker opens it."""
         from mqstore.offline.stat import take_stat
 
         return take_stat(self)
@@ -309,7 +309,7 @@ class StoreReader:
         """The records as Arrow record batches, for pandas, polars, DuckDB.
 
         columns: names of `mqstore.message.COLUMN_LAYOUTS`, None for all; only these are
-        decoded. The rest is as in `walk`. Needs pyarrow.
+        decoded. Other arguments are as in `walk`. Needs pyarrow.
         """
         from mqstore.arrow import arrow_schema, walk_batches
 
@@ -326,7 +326,7 @@ class StoreReader:
         queue_ids: Set[int] | None = None,
         tags: Set[str] | None = None,
     ) -> AheadWalk[made.Rows]:
-        """The records as column buffers, as `ColumnBuilder.take` gives them, built ahead.
+        """The records as column buffers (see `ColumnBuilder.take`), built ahead of the reader.
 
         Rows and columns, some thousands of rows at a time. queue_ids, tags: only these; the
         rest is as in `batches`.
@@ -341,34 +341,34 @@ class StoreReader:
         wanted: Wanted | None = None,
         on_gap: Callable[[Gap], None] | None = None,
     ) -> made.LinesWalk:
-        """The records as JSON lines, rendered ahead: bytes to be written as they are.
+        """The records as JSON lines in bytes, rendered ahead of the reader.
 
-        body: as in `json_lines`; the rest is as in `walk`.
+        body: as in `json_lines`; other arguments are as in `walk`.
         """
         return made.lines(*self._walk_words(start, wanted, on_gap), body)
 
     def condition(self) -> Condition:
-        """Whether a broker has it open, and whether the last one stopped cleanly."""
+        """Whether a broker has the store open, and whether the last one stopped cleanly."""
         from mqstore.offline.report import Condition
 
         clean, in_use, _ = self._scan.state()
         return Condition(in_use, clean)
 
     def checkpoint(self) -> Checkpoint | None:
-        """How far the files were flushed, as the broker noted it."""
+        """How far the files were flushed, as the broker recorded it."""
         from mqstore.offline.report import Checkpoint
 
         times = self._scan.state()[2]
         return None if times is None else Checkpoint(*times)
 
     def unread(self) -> list[tuple[str, str]]:
-        """What a newer RocketMQ left here that cannot be read: path in the store, words."""
+        """Files of a newer RocketMQ that cannot be read: path in the store, description."""
         return self._scan.unread()
 
     def verify(self, progress: Callable[[int], None] | None = None) -> VerifyReport:
-        """Check log, queues, extension, index, checkpoint and offsets against each other.
+        """Compare log, queues, extension, index, checkpoint and offsets with each other.
 
-        progress: called now and then with the physical offset reached. Ctrl-C stops the check.
+        progress: called from time to time with the physical offset reached. Ctrl-C stops the check.
         """
         from mqstore.offline.report import Finding, VerifyReport
 

@@ -1,4 +1,4 @@
-"""What the offline tools say about a store: plain values."""
+"""The reports of the offline tools, as plain values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Sizes of a store's files as found on disk; None where it has no such file."""
+    """Sizes of a store's files as found on disk; None if there is no such file."""
 
     commit_log_file_bytes: int | None
     consume_queue_file_bytes: int | None
@@ -46,7 +46,7 @@ class QueueSummary:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something wrong in a store."""
+    """One finding in a store."""
 
     kind: str
     """A stable word: record, crc, physical_offset, queue_entry, queue_missing, queue_offset,
@@ -56,12 +56,12 @@ class Finding:
     offset: int
     """Physical offset, or queue offset for findings in queues; -1 when it has none."""
     what: str
-    """What was found and what was expected."""
+    """The value that was found and the value that was expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What a check of a store counted."""
+    """The result of a check of a store."""
 
     records: int
     """Good records."""
@@ -82,7 +82,7 @@ class VerifyReport:
     findings: tuple[Finding, ...]
     """Damage."""
     notices: tuple[Finding, ...]
-    """What is no damage: the next open mends it, or it only needs attention."""
+    """Findings that are no damage: the next open repairs them, or an operator should look."""
 
     @property
     def damaged(self) -> bool:
@@ -91,7 +91,7 @@ class VerifyReport:
 
 
 class GroupOutlook(NamedTuple):
-    """What becomes of a consumer group in one queue."""
+    """Where a consumer group continues in one queue."""
 
     group: str
     topic: str
@@ -99,13 +99,13 @@ class GroupOutlook(NamedTuple):
     committed_before: int
     """Committed offset as found."""
     committed: int
-    """The offset from which the group goes on."""
+    """The offset from which the group continues."""
     remaining: int
-    """Messages it will get from there."""
+    """Messages that it will receive from there."""
     replayed: int
-    """Of these, such as it had consumed before."""
+    """Of these, messages that it had consumed before."""
     skipped: int
-    """Messages it will never get: damaged, cut or expired."""
+    """Messages that it will never receive: damaged, truncated or expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,24 +123,24 @@ class RepairReport:
     healed: tuple[tuple[int, int, str], ...]
     """Damaged ranges [from, to) that were overwritten, and the file that keeps their bytes."""
     cut: tuple[int, int] | None
-    """[from, to) that held no usable record at the log's end and is empty now."""
+    """[from, to) at the log's end that held no usable record and is empty now."""
     queues: int
     """Consume queues written."""
     queue_entries: int
     """Their units."""
     kept_queues: tuple[tuple[str, int], ...]
-    """Queues all of whose messages have expired, kept so that their offsets go on."""
+    """Queues whose messages have all expired; they are kept so that their offsets continue."""
     index_entries: int
     """Index entries written."""
     restored: tuple[str, ...]
     """State files taken from their .bak."""
     groups: tuple[GroupOutlook, ...]
-    """What each group will replay or skip, queue by queue."""
+    """What each group will replay or skip in each queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Store times up to which the files were flushed, milliseconds since the epoch, 0: never."""
+    """Store times up to which the files were flushed, milliseconds since the epoch; 0: never."""
 
     log_ms: int
     """The commit log."""
@@ -152,12 +152,12 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """How a store stands."""
+    """Condition of a store."""
 
     in_use: bool
     """Whether a broker holds the lock."""
     clean: bool
-    """Whether the last broker stopped cleanly: there is no file `abort`. A running one has it."""
+    """Whether the last broker stopped cleanly: then there is no file `abort`."""
 
     @property
     def word(self) -> str:

@@ -1,4 +1,4 @@
-"""A message as a row under RocketMQ's names: what `dump`, `export` and `mqclient tail` show."""
+"""A message as a row under RocketMQ's names, as `dump`, `export` and `mqclient tail` show it."""
 
 from __future__ import annotations
 
@@ -60,5 +60,5 @@ def message_row(message: ReceivedMessage, body: str) -> dict[str, Any]:
 def _time_text(message: ReceivedMessage) -> str | None:
     try:
         return message.store_timestamp.isoformat(timespec="milliseconds")
-    except DecodeError:  # damaged; the number itself is in storeTimestamp
+    except DecodeError:  # a damaged time; the number itself is in storeTimestamp
         return None

@@ -1,4 +1,4 @@
-"""What can be said about a store at a glance: sizes, condition, extent, how to open it."""
+"""A summary of a store: sizes, condition, extent, and the settings that open it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mqstore.names import LIGHT_PREFIX
 from mqstore.offline import state
 from mqstore.offline.report import Checkpoint, Condition, Layout
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["PartSize", "StoreStat", "take_stat"]
 
 PARTS = ("commitlog", "consumequeue", "consumequeue_ext", "index")
-LMQ_PREFIX = "%LMQ%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +28,19 @@ class PartSize:
     files: int
     """How many files."""
     length_bytes: int
-    """Their lengths; RocketMQ makes files at full length, most of it empty at first."""
+    """Their lengths; RocketMQ creates files at full length, mostly empty at first."""
     disk_bytes: int
-    """What they take on the disk."""
+    """Bytes that they occupy on the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreStat:
-    """A store at a glance; `StoreReader.stat` makes it."""
+    """Summary of a store; `StoreReader.stat` makes it."""
 
     path: Path
     """Root of the store."""
     condition: Condition
-    """Whether it is in use, clean, or left by a crash."""
+    """Whether the store is in use, clean, or was left by a crash."""
     layout: Layout
     """Sizes of its files."""
     parts: tuple[PartSize, ...]
@@ -56,7 +56,7 @@ class StoreStat:
     last_store_timestamp_ms: int | None
     """Store time of the newest record."""
     checkpoint: Checkpoint | None
-    """How far the files were flushed, as the broker noted it."""
+    """How far the files were flushed, as the broker recorded it."""
     topics: tuple[str, ...]
     """Topics with a queue on disk or in config/topics.json, sorted."""
     groups: tuple[str, ...]
@@ -66,13 +66,13 @@ class StoreStat:
     message_count: int
     """Messages that the queues list."""
     unread: tuple[tuple[str, str], ...]
-    """What a newer RocketMQ left here that cannot be read: path in the store, words."""
+    """Files of a newer RocketMQ that cannot be read: path in the store, description."""
     broker_conf: dict[str, str]
     """The settings of a broker.conf that open this store."""
 
 
 def take_stat(reader: StoreReader) -> StoreStat:
-    """Look at a store; reads the head and the newest part of the log."""
+    """Summarize a store; reads the head and the newest part of the log."""
     root = reader.path
     queues = reader.queues()
     first, last = reader.first_message(), reader.last_message()
@@ -99,7 +99,7 @@ def take_stat(reader: StoreReader) -> StoreStat:
 
 
 def _part(root: Path, name: str) -> PartSize:
-    """Counts files; what a broker deletes meanwhile is not counted."""
+    """Count files; a file that a broker deletes meanwhile does not count."""
     files = length = disk = 0
     for directory, _, names in os.walk(root / name):
         for file in names:
@@ -114,7 +114,7 @@ def _part(root: Path, name: str) -> PartSize:
 
 
 def _broker_conf(root: Path, layout: Layout, topics: set[str]) -> dict[str, str]:
-    """Settings by RocketMQ's names; a size that the store does not show is left out."""
+    """Settings by RocketMQ's names, without sizes that the store does not show."""
     sizes = {
         "mappedFileSizeCommitLog": layout.commit_log_file_bytes,
         "mappedFileSizeConsumeQueue": layout.consume_queue_file_bytes,
@@ -127,6 +127,6 @@ def _broker_conf(root: Path, layout: Layout, topics: set[str]) -> dict[str, str]
     if extended is not None:
         settings["enableConsumeQueueExt"] = "true"
         settings["mappedFileSizeConsumeQueueExt"] = str(extended.stat().st_size)
-    if any(topic.startswith(LMQ_PREFIX) for topic in topics):
+    if any(topic.startswith(LIGHT_PREFIX) for topic in topics):
         settings |= {"enableLmq": "true", "enableMultiDispatch": "true"}
     return settings

@@ -1,6 +1,6 @@
-"""What a broker keeps beside its log: the tables of config/*.json.
+"""Reads the tables that a broker keeps in config/*.json.
 
-Everything is read as it lies there; a missing file is an empty table.
+The files are read as they are; a missing file is an empty table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BYTES_MAX = 1 << 30
 
 
 def load_table(root: Path, name: str) -> Table:
-    """`config/{name}`, or its .bak when it is missing, empty or damaged; {} when neither is."""
+    """`config/{name}`, or its .bak if it is missing, empty or damaged; {} if there is no .bak."""
     from mqstore.fastjson import loads
     from mqstore.files import read_own
 
@@ -48,13 +48,13 @@ def delay_offsets(root: Path) -> dict[int, int]:
 
 
 def _part(table: Table, name: str) -> Table:
-    """A table in a table; {} when there is something else in its place."""
+    """A nested table; {} if another type stands in its place."""
     part = table.get(name)
     return part if isinstance(part, dict) else {}
 
 
 def _numbers(row: object) -> dict[int, int]:
-    """The pairs of a row that are numbers: a file may be damaged and still be JSON."""
+    """The numeric pairs of a row: a damaged file may still be JSON."""
     found = {}
     for key, value in row.items() if isinstance(row, dict) else ():
         if isinstance(value, int) and key.lstrip("-").isdecimal():

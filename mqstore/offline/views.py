@@ -1,4 +1,4 @@
-"""Consume queues and index as numpy arrays that lie on the files: nothing is copied.
+"""Consume queues and index as numpy arrays over the mapped files, without a copy.
 
 The arrays are read-only maps of the files. They see what a running broker appends, and stay
 valid when it deletes a file.
@@ -30,15 +30,15 @@ __all__ = [
 ]
 
 QUEUE_UNIT_FIELDS = [("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")]
-"""A consume-queue unit as numpy sees it: 20 bytes, big-endian."""
+"""A consume-queue entry as a numpy type: 20 bytes, big-endian."""
 INDEX_ENTRY_FIELDS = [
     ("key_hash", ">i4"), ("physical_offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4"),
 ]  # fmt: skip
 """An index entry: `seconds` after the file's first message, `previous` entry of its slot or 0."""
 HOLE_BYTES = 0x7FFFFFFF
-"""The size of a unit that only fills the place before a queue's first."""
+"""Size of an entry that only fills the place before a queue's first entry."""
 HOLE_TAGS_CODE = int.from_bytes(b"mqstack\0", "big")
-"""The tags code of a unit whose record was lost; it points to the next one's record."""
+"""Tags code of an entry whose record was lost; it points to the next entry's record."""
 UNIT_BYTES = 20
 _NAME_DIGITS = 20
 _INDEX_HEAD_BYTES = 40
@@ -51,9 +51,9 @@ class QueueView:
     first_offset: int
     """Queue offset of `units[0]`."""
     units: Array
-    """Its used units: fields physical_offset, size, tags_code; see QUEUE_UNIT_FIELDS.
+    """Its used entries: fields physical_offset, size, tags_code; see QUEUE_UNIT_FIELDS.
 
-    A size of HOLE_BYTES or a tags code of HOLE_TAGS_CODE marks a unit without a record."""
+    A size of HOLE_BYTES or a tags code of HOLE_TAGS_CODE marks an entry without a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class IndexView:
     """One index file."""
 
     name: str
-    """The file's name: local time of its making, yyyyMMddHHmmssSSS."""
+    """The file's name: local time of its creation, yyyyMMddHHmmssSSS."""
     begin_timestamp_ms: int
     """Store time of its first message; entries count seconds from it."""
     end_timestamp_ms: int
@@ -77,7 +77,7 @@ class IndexView:
 
 
 def queue_views(directory: Path) -> Iterator[QueueView]:
-    """The files of a consume queue in order, each as an array over its used units."""
+    """The files of a consume queue in order, each as an array over its used entries."""
     import numpy
 
     for path in sorted(directory.glob("[0-9]" * _NAME_DIGITS)):
@@ -90,7 +90,7 @@ def queue_views(directory: Path) -> Iterator[QueueView]:
 
 
 def _used(units: Array) -> int:
-    """How many units are written: the rest of a file is zero, its sizes too."""
+    """Number of written entries: the rest of a file is zero, its sizes too."""
     low, high = 0, len(units)
     while low < high:
         middle = (low + high) // 2

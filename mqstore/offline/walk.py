@@ -1,4 +1,4 @@
-"""Walking along the log: the records that are wanted, past damage, to the end and beyond it."""
+"""Walks along the log: selects records, skips damage, and follows a growing log."""
 
 from __future__ import annotations
 
@@ -18,54 +18,54 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 CHUNK_BYTES = 1 << 20
-"""How much of the log one read takes."""
+"""Bytes of the log that one read takes."""
 POLL_MIN_S, POLL_MAX_S = 0.01, 0.2
-"""A live store tells nobody that it grew: how long to wait before looking again."""
+"""Seconds between two looks at a live store, which does not announce its growth."""
 SETTLE_S = 1.0
-"""A record that is unreadable for so long in a live store is no record under way."""
+"""Seconds after which an unreadable record of a live store counts as damage, not as a write."""
 
 
 class Chunk(NamedTuple):
-    """A stretch of the log."""
+    """A part of the log."""
 
     body: bytes
     """Whole records one after another."""
     offsets: list[int]
-    """Where each starts, bytes from the start of the log."""
+    """Where each record starts, bytes from the start of the log."""
     next_offset: int
-    """Where the next stretch begins."""
+    """Where the next chunk begins."""
 
 
 class Gap(NamedTuple):
-    """A range of the log that holds no readable record, with good records behind it."""
+    """A range of the log that holds no readable record and lies before good records."""
 
     start: int
     """First byte."""
     end: int
-    """Where records go on."""
+    """Where the next good record starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which records to give; None: all of them."""
+    """Which records to select. None in a field selects all."""
 
     stop: int | None = None
-    """Not those that start at this physical offset or behind it."""
+    """Only records that start before this physical offset."""
     topic: str | None = None
     """Only this topic."""
     queue_id: int | None = None
     """Only this queue id."""
     tag: str | None = None
-    """Only with this tag."""
+    """Only messages with this tag."""
     begin_ms: int | None = None
-    """Only stored then or later, milliseconds since the epoch."""
+    """Only messages stored at this time or later, milliseconds since the epoch."""
     end_ms: int | None = None
-    """Only stored then or earlier."""
+    """Only messages stored at this time or earlier."""
     check_crc: bool = False
     """Leave out records whose body does not match its checksum."""
 
     def passes(self, message: ReceivedMessage) -> bool:
-        """Whether a message is wanted; its checksum is not looked at."""
+        """Whether a message is selected; its checksum is not checked."""
         at, time_ms = message.commit_log_offset, message.store_timestamp_ms
         return (
             (self.topic is None or message.topic == self.topic)
@@ -78,7 +78,7 @@ class Wanted:
 
 
 class Scanner(Protocol):
-    """What a walk needs of the compiled scanner."""
+    """The methods of the compiled scanner that a walk uses."""
 
     def select(
         self,
@@ -93,24 +93,24 @@ class Scanner(Protocol):
         end_ms: int | None = None,
         check_crc: bool = False,
     ) -> tuple[bytes, int, int, str]:
-        """The next records that pass, how many, where to go on, and why it ended there."""
+        """The next selected records, their number, where to continue, and why the scan ended."""
 
     def next_record_after(self, offset: int) -> int | None:
-        """Where records go on behind damage, or None."""
+        """Start of the first good record after damage, or None."""
 
 
 class Ahead(Protocol[T_co]):
-    """Native work that goes through the log by itself, some steps ahead."""
+    """Native work that reads the log a few steps ahead."""
 
     def step(self) -> tuple[T_co, int, str]:
-        """What was made, where it goes on, and why it ended there."""
+        """The result, where the work continues, and why it ended."""
 
 
 class Walk(Generic[T]):
-    """What is wanted of the log in the order it was written, and where the walk has come to.
+    """Selects records in the order of the log, and keeps its position.
 
-    start: physical offset of a record. on_gap: told of each range that holds no readable
-    record and lies before others that do. A subclass says what a step gives.
+    start: physical offset of a record. on_gap: called with each range that holds no readable
+    record and lies before others that do. A subclass defines what a step returns.
     """
 
     def __init__(
@@ -123,19 +123,19 @@ class Walk(Generic[T]):
         self._on_gap = on_gap
 
     def step(self) -> tuple[T, str]:
-        """What comes next, perhaps nothing, and why there is no more of it.
+        """The next result, which may be empty, and why it ends there.
 
-        "more": go on. "stop": nothing beyond can be wanted. "unreadable": no record starts at
-        `offset`; `skip` goes on behind it.
+        "more": continue. "stop": no later record can match. "unreadable": no record starts at
+        `offset`; `skip` moves past it.
         """
         raise NotImplementedError
 
     def skip(self) -> bool:
-        """Go behind what is unreadable; False when no record follows."""
+        """Move past unreadable bytes; False if no record follows."""
         after = self.scan.next_record_after(self.offset)
         if after is None or (self._wanted.stop is not None and after >= self._wanted.stop):
             return False
-        # A live log grows in order: what was being written is whole once a record follows it.
+        # A live log grows in order: a record is complete once another record follows it.
         crc = self._wanted.check_crc
         if self.scan.select(self.offset, 1, check_crc=crc)[2] > self.offset:
             return True
@@ -144,7 +144,7 @@ class Walk(Generic[T]):
         return True
 
     def __iter__(self) -> Iterator[T]:
-        """What the steps give, to the log's end."""
+        """The results of all steps, to the log's end."""
         while True:
             found, why = self.step()
             if found:
@@ -154,7 +154,7 @@ class Walk(Generic[T]):
 
 
 class LogWalk(Walk[bytes]):
-    """Whole records one after another, about a mebibyte at a time."""
+    """Consecutive records, about a mebibyte at a time."""
 
     def __init__(
         self, scan: Scanner, start: int, wanted: Wanted, on_gap: Callable[[Gap], None]
@@ -164,7 +164,7 @@ class LogWalk(Walk[bytes]):
         self._stopped = False
 
     def step(self) -> tuple[bytes, str]:
-        """The next records, perhaps none, and why there are no more of them: see Walk."""
+        """The next records, perhaps none, and why they end there: see Walk."""
         if self._stopped:
             return b"", "stop"
         body, _, self.offset, why = self.scan.select(self.offset, CHUNK_BYTES, **self._fields)
@@ -173,7 +173,7 @@ class LogWalk(Walk[bytes]):
 
 
 class AheadWalk(Walk[T]):
-    """What native work makes of the records, in threads that run ahead.
+    """The results of native work, made by threads that run ahead.
 
     begin: starts the work at a physical offset.
     """
@@ -184,7 +184,7 @@ class AheadWalk(Walk[T]):
         self._ahead: Ahead[T] | None = None
 
     def step(self) -> tuple[T, str]:
-        """The next result, and why there are no more: see Walk."""
+        """The next result, and why it ends there: see Walk."""
         if self._ahead is None:
             self._ahead = self._begin(self.offset)
         made, self.offset, why = self._ahead.step()
@@ -194,10 +194,10 @@ class AheadWalk(Walk[T]):
 
 
 def follow(walk: LogWalk, commit_log: Path, reopen: Callable[[], Scanner]) -> Iterator[bytes]:
-    """The walk, and at the end of the log what a broker appends meanwhile; does not end itself.
+    """The walk, and then the records that a broker appends; it never ends by itself.
 
-    commit_log: its directory; `reopen` is called when a file appeared there. Yields b"" each
-    time it has waited, so that its user can show what it has, or stop.
+    commit_log: its directory; `reopen` is called when a new file appears there. Yields b"" each
+    time it has waited, so that the caller can show results or stop.
     """
     wait_s, settle_s, quiet_since = POLL_MIN_S, SETTLE_S, time.monotonic()
     files = _version(commit_log)
@@ -214,7 +214,7 @@ def follow(walk: LogWalk, commit_log: Path, reopen: Callable[[], Scanner]) -> It
             walk.scan, files = reopen(), version
             continue
         if time.monotonic() - quiet_since > settle_s:
-            settle_s *= 4  # it reads all that is left of the file
+            settle_s *= 4  # it reads the whole rest of the file
             if walk.skip():
                 continue
         yield b""

@@ -21,7 +21,7 @@ SEVERAL = ["192.0.2.7", "198.51.100.7"]
 def machine(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A machine with one address, no container."""
     monkeypatch.setattr(addresses, "interface_addresses", lambda: SEVERAL[:1])
-    monkeypatch.setattr(addresses, "_outgoing", lambda: SEVERAL[0])
+    monkeypatch.setattr(addresses, "outgoing_address", lambda: SEVERAL[0])
     monkeypatch.setattr(addresses, "_CONTAINER_MARKS", ())
     return monkeypatch
 
@@ -61,13 +61,13 @@ def test_loopback_while_listening_on_all_is_a_warning(machine: pytest.MonkeyPatc
 def test_a_containers_own_address_is_a_warning(machine: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / ".dockerenv").touch()
     machine.setattr(addresses, "_CONTAINER_MARKS", (tmp_path / ".dockerenv",))
-    machine.setattr(addresses, "_outgoing", lambda: "172.17.0.2")
+    machine.setattr(addresses, "outgoing_address", lambda: "172.17.0.2")
     (warning,) = advertised("", "0.0.0.0").warnings
     assert warning.startswith("172.17.0.2 is the private address of a container; set brokerIP1")
 
 
 def test_a_machine_without_a_network_has_its_loopback(machine: pytest.MonkeyPatch) -> None:
-    machine.setattr(addresses, "_outgoing", lambda: None)
+    machine.setattr(addresses, "outgoing_address", lambda: None)
     machine.setattr(addresses, "interface_addresses", list)
     found = advertised("", "0.0.0.0")
     assert found.ip == "127.0.0.1" and len(found.warnings) == 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mqclient.wire.frame import Frame
-from mqserver.addresses import interface_addresses
 from mqserver.guard import ADMIN_CODES, Guard, guarded, host_of
 from mqserver.probe import Probe
 from mqserver.replies import Response
 from mqserver.standalone import Standalone
+from mqstore.own_address import interface_addresses
 from tests.fakes import FakeRequest, answer
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -81,33 +81,27 @@ class Bench:
         await asyncio.wait([self.link.first])
 
 
-@contextmanager
-def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+@asynccontextmanager
+async def played(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
+    """The registrar runs beside the test, and stops with it."""
     flags = pairs({"namesrvAddr": ADDRESS}, "test")
     settings = broker_settings(load(BROKER, flags=flags))
     topics = Topics({"Old": TopicConfig("Old")}, Tables(), lambda: 0, lambda _: None, lambda: None)
     bench = Bench(settings, Registrar(ME, topics, lambda: settings, lambda _: None), topics)
     monkeypatch.setattr(register, "Transport", lambda **_: bench.namesrv)
-    yield bench
+    main = asyncio.create_task(bench.registrar._main())
+    try:
+        yield bench
+    finally:
+        main.cancel()
+        await asyncio.wait([main])
 
 
-def played(act: Callable[[Bench], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a test beside the registrar, and stop both."""
-
-    async def run() -> None:
-        with made(monkeypatch) as bench:
-            main = asyncio.create_task(bench.registrar._main())
-            try:
-                await act(bench)
-            finally:
-                main.cancel()
-                await asyncio.wait([main])
-
-    asyncio.run(run())
-
-
-def test_what_is_created_meanwhile_goes_with_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def act(bench: Bench) -> None:
+async def test_what_is_created_meanwhile_goes_with_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(register, "CREATED_WAIT_S", 30.0)
+    async with played(monkeypatch) as bench:
         await bench.settle()
         bench.create("A")
         first = asyncio.create_task(bench.registrar._created())
@@ -126,14 +120,11 @@ def test_what_is_created_meanwhile_goes_with_the_next(monkeypatch: pytest.Monkey
         answer.set_result(Frame(0))
         await asyncio.gather(*rest)
 
-    monkeypatch.setattr(register, "CREATED_WAIT_S", 30.0)
-    played(act, monkeypatch)
 
-
-def test_what_is_created_while_the_whole_table_is_under_way_is_told_too(
+async def test_what_is_created_while_the_whole_table_is_under_way_is_told_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def act(bench: Bench) -> None:
+    async with played(monkeypatch) as bench:
         topics, _, answer = await bench.namesrv.next()
         assert topics == {"Old"}
         bench.create("A")
@@ -146,14 +137,12 @@ def test_what_is_created_while_the_whole_table_is_under_way_is_told_too(
         answer.set_result(Frame(0))
         await told
 
-    played(act, monkeypatch)
-
 
 @pytest.mark.parametrize("failure", ["error", "code"])
-def test_after_a_failure_all_is_told(failure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_after_a_failure_all_is_told(failure: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A NameServer that did not take a row would not take it again with the same version."""
-
-    async def act(bench: Bench) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0.001)
+    async with played(monkeypatch) as bench:
         await bench.settle()
         bench.create("A")
         told = asyncio.create_task(bench.registrar._created())
@@ -176,24 +165,20 @@ def test_after_a_failure_all_is_told(failure: str, monkeypatch: pytest.MonkeyPat
         await asyncio.wait([turn])
         assert not bench.registrar.away
 
-    monkeypatch.setattr(module, "RETRY_S", 0.001)
-    played(act, monkeypatch)
 
-
-def test_a_connection_that_is_lost_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def act(bench: Bench) -> None:
+async def test_a_connection_that_is_lost_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOST_S", 0.001)
+    async with played(monkeypatch) as bench:
         await bench.settle()
         bench.namesrv.lost(ADDRESS)
         await bench.settle()
 
-    monkeypatch.setattr(module, "LOST_S", 0.001)
-    played(act, monkeypatch)
 
-
-def test_one_that_is_late_is_not_waited_for_until_it_answers(
+async def test_one_that_is_late_is_not_waited_for_until_it_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def act(bench: Bench) -> None:
+    monkeypatch.setattr(register, "CREATED_WAIT_S", 0.01)
+    async with played(monkeypatch) as bench:
         await bench.settle()
         bench.create("A")
         await bench.registrar._created()  # for CREATED_WAIT_S, and no longer
@@ -208,14 +193,11 @@ def test_one_that_is_late_is_not_waited_for_until_it_answers(
         assert bench.link.is_prompt
         answer.set_result(Frame(0))
 
-    monkeypatch.setattr(register, "CREATED_WAIT_S", 0.01)
-    played(act, monkeypatch)
 
-
-def test_a_period_after_parts_brings_a_version_that_is_taken(
+async def test_a_period_after_parts_brings_a_version_that_is_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def act(bench: Bench) -> None:
+    async with played(monkeypatch) as bench:
         await bench.settle()
         bench.create("A")
         bench.link.register_soon()
@@ -228,13 +210,13 @@ def test_a_period_after_parts_brings_a_version_that_is_taken(
             assert (topics, version) == ({"Old", "A"}, 2)
             answer.set_result(Frame(0))
 
-    played(act, monkeypatch)
 
-
-def test_a_period_ends_though_topics_are_created_all_the_time(
+async def test_a_period_ends_though_topics_are_created_all_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def act(bench: Bench) -> None:
+    monkeypatch.setattr(module, "PERIOD_MIN_S", 0.05)
+    monkeypatch.setattr(module, "PERIOD_MAX_S", 0.05)
+    async with played(monkeypatch) as bench:
         await bench.settle()
         for number in range(100_000):
             bench.create(f"T{number}")
@@ -245,22 +227,16 @@ def test_a_period_ends_though_topics_are_created_all_the_time(
                 return
         raise AssertionError("the whole table never came")
 
-    monkeypatch.setattr(module, "PERIOD_MIN_S", 0.05)
-    monkeypatch.setattr(module, "PERIOD_MAX_S", 0.05)
-    played(act, monkeypatch)
 
-
-def test_periods_bring_the_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def act(bench: Bench) -> None:
+async def test_periods_bring_the_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PERIOD_MIN_S", 0.001)
+    monkeypatch.setattr(module, "PERIOD_MAX_S", 0.001)
+    async with played(monkeypatch) as bench:
         await bench.settle()
         for _ in range(3):
             topics, _, answer = await bench.namesrv.next()
             assert topics == {"Old"}
             answer.set_result(Frame(0))
-
-    monkeypatch.setattr(module, "PERIOD_MIN_S", 0.001)
-    monkeypatch.setattr(module, "PERIOD_MAX_S", 0.001)
-    played(act, monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
 """The settings tables, the properties reader, precedence, and online update."""
 
 import os
+import re
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 from mqclient.wire.bodies.common import DataVersion
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import Loaded, SettingsError, load, pairs
+from mqserver.config.log_table import LogSettings
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.config.online import OnlineSettings
 from mqserver.config.settings import (
@@ -17,12 +20,12 @@ from mqserver.config.settings import (
     ServerTlsSettings,
     broker_settings,
     namesrv_settings,
-    snake,
     store_settings,
 )
-from mqserver.config.text import Entry, parse, render
+from mqserver.config.table import Group
 from mqserver.replies import Refused
 from mqstore import Settings
+from mqstore.java_properties import Entry, parse, render
 
 
 def broker(tmp_path: Path, text: str = "", **flags: str) -> Loaded:
@@ -52,25 +55,38 @@ def test_line_numbers_are_those_of_the_first_line() -> None:
     assert parse("# c\na=1\\\n2\n\nb=3") == [Entry("a", "12", 2), Entry("b", "3", 5)]
 
 
-@pytest.mark.parametrize("value", ["plain", " lead", "a\\b", "two\nlines", "x=y:z #!"])
-def test_rendered_text_reads_back(value: str) -> None:
-    assert parse(render({"key": value})) == [Entry("key", value, 1)]
+@pytest.mark.parametrize(
+    "text", ["plain", " lead", "a\\b", "two\nlines", "x=y:z #!", "#x", "a b", "a\u2028b\x0bc"]
+)
+def test_rendered_text_reads_back(text: str) -> None:
+    assert parse(render({"key": text})) == [Entry("key", text, 1)]
+    assert parse(render({text: "value"})) == [Entry(text, "value", 1)]
 
 
-@pytest.mark.parametrize(("kind", "table"), [(BrokerSettings, BROKER), (NamesrvSettings, NAMESRV)])
-def test_every_field_has_a_row_that_has_an_effect(kind: type, table: object) -> None:
-    rows = {snake(key): setting for key, setting in table.items()}
-    held = dict(kind.__annotations__)
-    held |= {f"tls_server_{name}": what for name, what in ServerTlsSettings.__annotations__.items()}
-    held["tls_test_mode_enable"] = held.pop("tls_server_tls_test_mode_enable")
-    if held.pop("client_tls", None):
-        client = ClientTlsSettings.__annotations__
-        held |= {f"tls_client_{name}": what for name, what in client.items()}
-    del held["server_tls"]
-    for name, annotation in held.items():
-        setting = rows[name]
-        assert not setting.inert
-        assert type(setting.default) is annotation
+GROUPS = (BrokerSettings, NamesrvSettings, ServerTlsSettings, ClientTlsSettings, LogSettings)
+
+
+def snake(key: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower().replace(".", "_")
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_a_field_is_named_and_typed_as_its_row(kind: type[Group]) -> None:
+    types = get_type_hints(kind)
+    for field, row in kind.rows().items():
+        where = f"{field} of {kind.__name__}, in mqserver/config/*_table.py"
+        joined = snake(row.key).removeprefix("tls_server_").removeprefix("tls_client_")
+        assert field.replace("_", "") == joined.replace("_", ""), f"{where}: the key is {row.key}"
+        assert type(row.default) is types[field], f"{where}: the default is of another type"
+
+
+def test_a_group_has_all_values_and_they_stay() -> None:
+    with pytest.raises(AssertionError, match="mode"):
+        ServerTlsSettings()
+    settings = broker_settings(load(BROKER))
+    with pytest.raises(AttributeError, match="listen_port of BrokerSettings cannot change"):
+        settings.listen_port = 1
+    assert type(settings.server_tls.mode) is str
 
 
 def test_defaults_are_rocketmqs(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ from mqserver.broker.state.reading import read_groups, read_topics
 from mqserver.broker.state.saving import Saver
 from mqserver.broker.state.topics import Template, Topics, built_in, shown
 from mqserver.broker.table import CODE_FAMILIES, families_of, load_all
-from mqserver.broker.topic_names import illegal_topic, is_legal_group
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
 from mqserver.config.settings import broker_settings
 from mqserver.plane import Tables
 from mqstore import fastjson
+from mqstore.names import illegal_topic, is_legal_group
 
 
 class FakePlane:

@@ -11,7 +11,7 @@ from mqserver.config.broker_table import BROKER
 from mqserver.config.namesrv_table import NAMESRV
 from mqserver.config.page import page
 from mqserver.config.table import Table, shown
-from mqserver.config.text import parse
+from mqstore.java_properties import parse
 from tests.wire.golden import FOLDER, frames
 
 CHOSEN = (

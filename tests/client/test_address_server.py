@@ -51,7 +51,7 @@ def test_an_answer_is_trimmed_and_read(
     [
         ("", 200, "'' is not host:port"),
         ("<html>maintenance</html>", 200, "is not host:port"),
-        ("10.0.0.1:99999", 200, "is no address"),
+        ("10.0.0.1:99999", 200, "is not an address"),
         (b"\xff\xfe", 200, "no text"),
         ("http://elsewhere/rocketmq/nsaddr", 200, "is not host:port"),
         ("OK", 200, "is not host:port"),
@@ -84,7 +84,7 @@ def test_nobody_there_is_an_error() -> None:
 def test_only_a_url_with_a_path_is_an_address_server() -> None:
     assert namesrv_addresses("http://h:8080/rocketmq/nsaddr") == ("http://h:8080/rocketmq/nsaddr",)
     assert namesrv_addresses("http://h:9876/") == ("h:9876",)
-    with pytest.raises(ValueError, match="is no address"):
+    with pytest.raises(ValueError, match="is not an address"):
         namesrv_addresses("http://h:8080/rocketmq/nsaddr;other:9876")
 
 

@@ -216,39 +216,32 @@ def test_close_inside_a_plain_handler_lets_it_finish(mq):
     mq.wait_consumed("g_close_inside", topic)  # its outcome was committed
 
 
-def test_close_inside_an_async_handler_lets_it_finish(mq):
+async def test_close_inside_an_async_handler_lets_it_finish(mq):
     topic = mq.topic(queues=1)
     calls = []
 
-    async def scenario():
-        async def handle(messages, _context):
-            await asyncio.gather(consumer.close(timeout=60))  # in a task that the handler starts
-            calls.append(messages[0].body)
-
-        consumer = mqaio.PushConsumer("g_aclose_inside", mq.namesrv, consume_from="earliest")
-        consumer.subscribe(topic, "*", handle)
-        async with mqaio.Producer(mq.namesrv) as producer:
-            await producer.send(Message(topic, b"last"))
-        await consumer.run()
+    async def handle(messages, _context):
+        await asyncio.gather(consumer.close(timeout=60))  # in a task that the handler starts
+        calls.append(messages[0].body)
 
     started = time.monotonic()
-    asyncio.run(scenario())
+    consumer = mqaio.PushConsumer("g_aclose_inside", mq.namesrv, consume_from="earliest")
+    consumer.subscribe(topic, "*", handle)
+    async with mqaio.Producer(mq.namesrv) as producer:
+        await producer.send(Message(topic, b"last"))
+    await consumer.run()
     assert calls == [b"last"]
     assert time.monotonic() - started < 50
     mq.wait_consumed("g_aclose_inside", topic)
 
 
-def test_many_sends_at_once(mq):
+async def test_many_sends_at_once(mq):
     topic = mq.topic()
-
-    async def scenario():
-        async with mqaio.Producer(mq.namesrv) as producer:
-            results = await asyncio.gather(
-                *(producer.send(Message(topic, b"%d" % i)) for i in range(500))
-            )
-        assert len({result.offset_msg_id for result in results}) == 500
-
-    asyncio.run(scenario())
+    async with mqaio.Producer(mq.namesrv) as producer:
+        results = await asyncio.gather(
+            *(producer.send(Message(topic, b"%d" % i)) for i in range(500))
+        )
+    assert len({result.offset_msg_id for result in results}) == 500
     assert len(mq.messages(topic)) == 500
 
 

@@ -166,7 +166,7 @@ def test_a_broker_given_as_the_nameserver_is_named(mq_broker: Standalone) -> Non
         ("produce --save nowhere/a.json", "is no folder that can be written to"),
         ("produce -t a.b", 'topic "a.b" is not 1 to 127 of the characters'),
         ("produce --address-map x", "address"),
-        ("produce --credentials pyproject.toml", "pyproject.toml is no YAML"),
+        ("produce --credentials pyproject.toml", "pyproject.toml is not YAML"),
         ("consume --groups 0", "groups 0 is not between 1 and 1000"),
         ("consume --tail --repeat", "tail and repeat exclude each other"),
         ("latency --body-bytes 8", "body_bytes 8 is not between 36 and 4194304"),

@@ -115,7 +115,7 @@ def test_tail_table_and_tags(cluster, capsys):
         (["tail", "Nope", "-n", "h:1"], 1, "mqadmin updateTopic -n h:1 -c DefaultCluster -t Nope"),
         (["send", "a b", "x"], 2, "topic 'a b'"),
         (["send", "T", "x", "--property", "p"], 2, "NAME=VALUE"),
-        (["send", "T", "x", "-n", "h:x"], 2, "no address"),
+        (["send", "T", "x", "-n", "h:x"], 2, "not an address"),
         (["tail", "T", "--from", "noon"], 2, "earliest"),
         (["tail", "T", "--address-map", "x"], 2, "HOST:PORT=HOST:PORT"),
         (["consume", "T", "-g", "g"], 2, "not built yet"),

@@ -53,7 +53,7 @@ def test_a_namesrv_of_another_type_is_named(given):
 
 @pytest.mark.parametrize("given", ["a:b:c", "a:b:9876", "[a]b:c:1", "::g", "[1.2:3:4]:9876"])
 def test_what_only_looks_like_ipv6_is_refused(given):
-    with pytest.raises(ValueError, match="is no address; give host:port"):
+    with pytest.raises(ValueError, match="is not an address; give host:port"):
         Producer(given)
 
 
@@ -93,7 +93,7 @@ def test_fields_of_a_message_are_named(argument, value, words):
         ("address_map", "a=b", "address_map must be a mapping of .* not str"),
         ("address_map", 5, "address_map must be a mapping of .* not int"),
         ("address_map", {"a:1": 5}, "address_map holds 5; an address must be str"),
-        ("address_map", {"a": "b:2"}, "address_map holds 'a', which is no HOST:PORT"),
+        ("address_map", {"a": "b:2"}, "address_map holds 'a', which is not HOST:PORT"),
         ("access_key", 5, "access_key must be str, not int"),
         ("security_token", b"t", "security_token must be str, not bytes"),
         ("tls", "yes", "tls must be a Tls or bool, not str"),

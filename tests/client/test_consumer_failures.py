@@ -23,32 +23,29 @@ from .reading import Q0, RETRY, Seen, reading, until
         (ConsumeResult.RECONSUME_LATER, None),
     ],
 )
-def test_failures_are_given_back_and_logged_once(caplog, outcome, line):
-    async def scenario():
-        cluster = Cluster(T=1)
-        cluster.put("T", b"x", UNIQ_KEY="ID1")
+async def test_failures_are_given_back_and_logged_once(caplog, outcome, line):
+    cluster = Cluster(T=1)
+    cluster.put("T", b"x", UNIQ_KEY="ID1")
 
-        async def fail(_messages, context):
-            context.delay_level = 3
-            if isinstance(outcome, Exception):
-                raise outcome
-            return outcome
+    async def fail(_messages, context):
+        context.delay_level = 3
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
-        async with reading(cluster, fail, consume_from="earliest"):
-            await until(lambda: cluster.given_back)
-        (fields,) = cluster.given_back
-        assert fields["group"] == "g"
-        assert fields["delayLevel"] == "3"
-        assert fields["originMsgId"] == "ID1"
-        assert fields["originTopic"] == "T"
-        assert fields["maxReconsumeTimes"] == "16"
-        assert cluster.committed[Q0] == 1
-        lines = [r for r in caplog.records if "ID1" in r.getMessage()]
-        assert len(lines) == (1 if line else 0)
-        if line:
-            assert line in lines[0].getMessage()
-
-    asyncio.run(scenario())
+    async with reading(cluster, fail, consume_from="earliest"):
+        await until(lambda: cluster.given_back)
+    (fields,) = cluster.given_back
+    assert fields["group"] == "g"
+    assert fields["delayLevel"] == "3"
+    assert fields["originMsgId"] == "ID1"
+    assert fields["originTopic"] == "T"
+    assert fields["maxReconsumeTimes"] == "16"
+    assert cluster.committed[Q0] == 1
+    lines = [r for r in caplog.records if "ID1" in r.getMessage()]
+    assert len(lines) == (1 if line else 0)
+    if line:
+        assert line in lines[0].getMessage()
 
 
 @pytest.mark.parametrize(
@@ -59,207 +56,169 @@ def test_failures_are_given_back_and_logged_once(caplog, outcome, line):
         (0, -1, "it goes to the dead-letter queue %DLQ%g"),
     ],
 )
-def test_the_log_says_what_becomes_of_a_message_that_failed(caplog, times, delay_level, fate):
-    async def scenario():
-        cluster = Cluster(T=1)
-        cluster.put("T", b"x", UNIQ_KEY="ID1", reconsume_times=str(times))
+async def test_the_log_says_what_becomes_of_a_message_that_failed(caplog, times, delay_level, fate):
+    cluster = Cluster(T=1)
+    cluster.put("T", b"x", UNIQ_KEY="ID1", reconsume_times=str(times))
 
-        async def fail(_messages, context):
-            context.delay_level = delay_level
-            raise RuntimeError("boo")
+    async def fail(_messages, context):
+        context.delay_level = delay_level
+        raise RuntimeError("boo")
 
-        async with reading(cluster, fail, consume_from="earliest"):
-            await until(lambda: cluster.given_back)
-        (line,) = [r.getMessage() for r in caplog.records if "ID1" in r.getMessage()]
-        assert line.endswith(f"for message ID1; {fate}")
-
-    asyncio.run(scenario())
+    async with reading(cluster, fail, consume_from="earliest"):
+        await until(lambda: cluster.given_back)
+    (line,) = [r.getMessage() for r in caplog.records if "ID1" in r.getMessage()]
+    assert line.endswith(f"for message ID1; {fate}")
 
 
-def test_messages_after_ack_index_are_given_back():
-    async def scenario():
-        cluster = Cluster(T=1)
-        cluster.put("T", b"0", b"1", b"2")
+async def test_messages_after_ack_index_are_given_back():
+    cluster = Cluster(T=1)
+    cluster.put("T", b"0", b"1", b"2")
 
-        def handle(messages, context):
-            context.ack_index = 0
+    def handle(messages, context):
+        context.ack_index = 0
 
-        async with reading(cluster, handle, consume_from="earliest", batch_size=3):
-            await until(lambda: len(cluster.given_back) == 2)
-        assert [fields["offset"] for fields in cluster.given_back] == ["1000", "2000"]
-
-    asyncio.run(scenario())
+    async with reading(cluster, handle, consume_from="earliest", batch_size=3):
+        await until(lambda: len(cluster.given_back) == 2)
+    assert [fields["offset"] for fields in cluster.given_back] == ["1000", "2000"]
 
 
-def test_a_broker_that_takes_nothing_back_gets_a_copy_for_the_retry_topic():
-    async def scenario():
-        cluster = Cluster(**{"T": 1, RETRY: 1})
-        cluster.put("T", b"x", TAGS="A", UNIQ_KEY="ID1", reconsume_times="2")
-        cluster.transport.scripts[36] = lambda _a, _r: Frame(1, remark="no")
+async def test_a_broker_that_takes_nothing_back_gets_a_copy_for_the_retry_topic():
+    cluster = Cluster(**{"T": 1, RETRY: 1})
+    cluster.put("T", b"x", TAGS="A", UNIQ_KEY="ID1", reconsume_times="2")
+    cluster.transport.scripts[36] = lambda _a, _r: Frame(1, remark="no")
 
-        async def fail(messages, _context):
-            if messages[0].reconsume_times == 2:
-                raise RuntimeError
+    async def fail(messages, _context):
+        if messages[0].reconsume_times == 2:
+            raise RuntimeError
 
-        async with reading(cluster, fail, consume_from="earliest"):
-            await until(lambda: cluster.requests(RequestCode.SEND_MESSAGE_V2))
-        (copy,) = cluster.requests(RequestCode.SEND_MESSAGE_V2)
-        assert copy.fields["b"] == RETRY
-        assert copy.fields["j"] == "3"
-        assert copy.fields["l"] == "16"
-        properties = dict(pair.split("\x01") for pair in copy.fields["i"].split("\x02"))
-        assert properties["RETRY_TOPIC"] == "T"
-        assert properties["DELAY"] == "5"
-        assert properties["UNIQ_KEY"] == "ID1"
-
-    asyncio.run(scenario())
+    async with reading(cluster, fail, consume_from="earliest"):
+        await until(lambda: cluster.requests(RequestCode.SEND_MESSAGE_V2))
+    (copy,) = cluster.requests(RequestCode.SEND_MESSAGE_V2)
+    assert copy.fields["b"] == RETRY
+    assert copy.fields["j"] == "3"
+    assert copy.fields["l"] == "16"
+    properties = dict(pair.split("\x01") for pair in copy.fields["i"].split("\x02"))
+    assert properties["RETRY_TOPIC"] == "T"
+    assert properties["DELAY"] == "5"
+    assert properties["UNIQ_KEY"] == "ID1"
 
 
-def test_what_no_broker_takes_is_handled_here_again(monkeypatch):
+async def test_what_no_broker_takes_is_handled_here_again(monkeypatch):
     monkeypatch.setattr(concurrent_module, "REDELIVER_HERE_DELAY", 0.01)
+    cluster = Cluster(T=1)
+    cluster.put("T", b"x")
+    cluster.transport.scripts[36] = lambda _a, _r: Frame(1, remark="no")
+    tries = []
 
-    async def scenario():
-        cluster = Cluster(T=1)
-        cluster.put("T", b"x")
-        cluster.transport.scripts[36] = lambda _a, _r: Frame(1, remark="no")
-        tries = []
+    async def handle(messages, _context):
+        tries.append(messages)
+        if len(tries) == 1:
+            raise RuntimeError
 
-        async def handle(messages, _context):
-            tries.append(messages)
-            if len(tries) == 1:
-                raise RuntimeError
-
-        async with reading(cluster, handle, consume_from="earliest"):
-            await until(lambda: len(tries) == 2)
-        assert cluster.committed[Q0] == 1
-
-    asyncio.run(scenario())
+    async with reading(cluster, handle, consume_from="earliest"):
+        await until(lambda: len(tries) == 2)
+    assert cluster.committed[Q0] == 1
 
 
-def test_retried_messages_reach_the_handler_of_their_topic():
-    async def scenario():
-        cluster = Cluster(**{"T": 1, RETRY: 1})
-        cluster.put(RETRY, b"again", RETRY_TOPIC="T", UNIQ_KEY="ID1")
-        topics = []
+async def test_retried_messages_reach_the_handler_of_their_topic():
+    cluster = Cluster(**{"T": 1, RETRY: 1})
+    cluster.put(RETRY, b"again", RETRY_TOPIC="T", UNIQ_KEY="ID1")
+    topics = []
 
-        async def handle(messages, _context):
-            topics.append(messages[0].topic)
+    async def handle(messages, _context):
+        topics.append(messages[0].topic)
 
-        async with reading(cluster, handle, consume_from="earliest"):
-            await until(lambda: topics)
-        assert topics == ["T"]
-        assert cluster.committed[MessageQueue(RETRY, NAME, 0)] == 1
-
-    asyncio.run(scenario())
+    async with reading(cluster, handle, consume_from="earliest"):
+        await until(lambda: topics)
+    assert topics == ["T"]
+    assert cluster.committed[MessageQueue(RETRY, NAME, 0)] == 1
 
 
-def test_a_moved_offset_is_followed(caplog):
-    async def scenario():
-        cluster = Cluster(T=1)
-        cluster.put("T", b"0")
-        cluster.committed[Q0] = 99
-        seen = Seen()
-        async with reading(cluster, seen):
-            await until(lambda: "going on at 1" in caplog.text)
-            cluster.put("T", b"1")
-            assert await seen.until(1) == [b"1"]
-        assert cluster.committed[Q0] == 2
-
-    asyncio.run(scenario())
+async def test_a_moved_offset_is_followed(caplog):
+    cluster = Cluster(T=1)
+    cluster.put("T", b"0")
+    cluster.committed[Q0] = 99
+    seen = Seen()
+    async with reading(cluster, seen):
+        await until(lambda: "continuing at 1" in caplog.text)
+        cluster.put("T", b"1")
+        assert await seen.until(1) == [b"1"]
+    assert cluster.committed[Q0] == 2
 
 
-def test_a_pull_error_is_logged_once_and_resubscribes_when_told(caplog, monkeypatch):
+async def test_a_pull_error_is_logged_once_and_resubscribes_when_told(caplog, monkeypatch):
     monkeypatch.setattr("mqclient.consumer.pull.ERROR_DELAY", 0.01)
-
-    async def scenario():
-        cluster = Cluster(T=1)
-        cluster.pull_code = 24
-        async with reading(cluster, Seen()):
-            await until(lambda: len(cluster.requests(RequestCode.PULL_MESSAGE)) > 5)
-            await until(lambda: len(cluster.heartbeats) > 2)
-        lines = [r for r in caplog.records if "pulling" in r.getMessage()]
-        assert len([r for r in lines if r.levelno == logging.WARNING]) == 1
-
-    asyncio.run(scenario())
+    cluster = Cluster(T=1)
+    cluster.pull_code = 24
+    async with reading(cluster, Seen()):
+        await until(lambda: len(cluster.requests(RequestCode.PULL_MESSAGE)) > 5)
+        await until(lambda: len(cluster.heartbeats) > 2)
+    lines = [r for r in caplog.records if "pulling" in r.getMessage()]
+    assert len([r for r in lines if r.levelno == logging.WARNING]) == 1
 
 
-def test_no_nameserver_is_an_error_at_the_start():
-    async def scenario():
-        cluster = Cluster()
-        cluster.transport.scripts[105] = lambda address, _r: UnreachableError("refused", address)
-        consumer = PushConsumer("g", NAMESRV, transport=cluster.transport)
-        with pytest.raises(UnreachableError, match="no NameServer answers"):
-            await consumer.start()
-
-    asyncio.run(scenario())
+async def test_no_nameserver_is_an_error_at_the_start():
+    cluster = Cluster()
+    cluster.transport.scripts[105] = lambda address, _r: UnreachableError("refused", address)
+    consumer = PushConsumer("g", NAMESRV, transport=cluster.transport)
+    with pytest.raises(UnreachableError, match="no NameServer answers"):
+        await consumer.start()
 
 
-def test_run_raises_when_the_consumer_can_no_longer_work(monkeypatch):
-    async def scenario():
-        cluster = Cluster(T=1)
-        consumer = PushConsumer("g", NAMESRV, transport=cluster.transport)
-        consumer.subscribe("T", "*", Seen())
+async def test_run_raises_when_the_consumer_can_no_longer_work(monkeypatch):
+    cluster = Cluster(T=1)
+    consumer = PushConsumer("g", NAMESRV, transport=cluster.transport)
+    consumer.subscribe("T", "*", Seen())
 
-        async def broken():
-            raise KeyError("bug")
+    async def broken():
+        raise KeyError("bug")
 
-        monkeypatch.setattr(consumer._assignment, "rebalance", broken)
-        with pytest.raises(RocketMQError, match="can no longer work: KeyError"):
-            await consumer.run()
-
-    asyncio.run(scenario())
+    monkeypatch.setattr(consumer._assignment, "rebalance", broken)
+    with pytest.raises(RocketMQError, match="can no longer work: KeyError"):
+        await consumer.run()
 
 
-def test_a_handler_that_is_cancelled_counts_as_failed():
-    async def scenario():
-        cluster = Cluster(T=1)
-        cluster.put("T", b"1", b"2")
+async def test_a_handler_that_is_cancelled_counts_as_failed():
+    cluster = Cluster(T=1)
+    cluster.put("T", b"1", b"2")
 
-        async def handle(messages, _context):
-            if messages[0].body == b"1":
-                raise asyncio.CancelledError
+    async def handle(messages, _context):
+        if messages[0].body == b"1":
+            raise asyncio.CancelledError
 
-        async with reading(cluster, handle, consume_from="earliest", threads=1):
-            await until(lambda: cluster.given_back)
-        assert cluster.committed[Q0] == 2
-
-    asyncio.run(scenario())
+    async with reading(cluster, handle, consume_from="earliest", threads=1):
+        await until(lambda: cluster.given_back)
+    assert cluster.committed[Q0] == 2
 
 
-def test_messages_that_cannot_be_decoded_are_asked_for_once_more_and_passed(caplog):
-    async def scenario():
-        cluster = Cluster(T=1)
-        cluster.stored[Q0] = [b"\0\0\0\7garbage", record(0, 1, "T", b"good", {})]
-        seen = Seen()
-        async with reading(cluster, seen, consume_from="earliest"):
-            assert await seen.until(1) == [b"good"]
-        pulls = [frame.fields for frame in cluster.requests(RequestCode.PULL_MESSAGE)]
-        asked = [(pull["queueOffset"], pull["maxMsgNums"]) for pull in pulls]
-        assert asked[:3] == [("0", "32"), ("0", "1"), ("1", "32")]
-        assert cluster.committed[Q0] == 2
-        assert not cluster.given_back
-        lines = [r for r in caplog.records if "a damaged message" in r.getMessage()]
-        assert [line.levelno for line in lines] == [logging.WARNING, logging.ERROR]
-
-    asyncio.run(scenario())
+async def test_messages_that_cannot_be_decoded_are_asked_for_once_more_and_passed(caplog):
+    cluster = Cluster(T=1)
+    cluster.stored[Q0] = [b"\0\0\0\7garbage", record(0, 1, "T", b"good", {})]
+    seen = Seen()
+    async with reading(cluster, seen, consume_from="earliest"):
+        assert await seen.until(1) == [b"good"]
+    pulls = [frame.fields for frame in cluster.requests(RequestCode.PULL_MESSAGE)]
+    asked = [(pull["queueOffset"], pull["maxMsgNums"]) for pull in pulls]
+    assert asked[:3] == [("0", "32"), ("0", "1"), ("1", "32")]
+    assert cluster.committed[Q0] == 2
+    assert not cluster.given_back
+    lines = [r for r in caplog.records if "a damaged message" in r.getMessage()]
+    assert [line.levelno for line in lines] == [logging.WARNING, logging.ERROR]
 
 
-def test_a_stuck_handler_does_not_keep_back_the_queue_for_ever():
-    async def scenario():
-        cluster = Cluster(T=1)
-        cluster.put("T", b"stuck", b"fine")
-        release = asyncio.Event()
+async def test_a_stuck_handler_does_not_keep_back_the_queue_for_ever():
+    cluster = Cluster(T=1)
+    cluster.put("T", b"stuck", b"fine")
+    release = asyncio.Event()
 
-        async def handle(messages, _context):
-            if messages[0].body == b"stuck":
-                await release.wait()
+    async def handle(messages, _context):
+        if messages[0].body == b"stuck":
+            await release.wait()
 
-        options = {"consume_timeout": 0.02, "commit_interval": 0.01}
-        async with reading(cluster, handle, consume_from="earliest", **options):
-            await until(lambda: cluster.given_back)
-            await until(lambda: cluster.committed.get(Q0) == 2)
-            release.set()
-        assert [fields["delayLevel"] for fields in cluster.given_back] == ["3"]
-        assert cluster.committed[Q0] == 2
-
-    asyncio.run(scenario())
+    options = {"consume_timeout": 0.02, "commit_interval": 0.01}
+    async with reading(cluster, handle, consume_from="earliest", **options):
+        await until(lambda: cluster.given_back)
+        await until(lambda: cluster.committed.get(Q0) == 2)
+        release.set()
+    assert [fields["delayLevel"] for fields in cluster.given_back] == ["3"]
+    assert cluster.committed[Q0] == 2

@@ -5,10 +5,11 @@ import pytest
 from mqclient.config import ConsumerSettings
 from mqclient.consumer.flow import too_much_held
 from mqclient.consumer.process_queue import ProcessQueue
-from mqclient.consumer.subscription import java_hash, tag_subscription
+from mqclient.consumer.subscription import tag_subscription
 from mqclient.offsets import MemoryOffsets
 from mqclient.rebalance import STRATEGIES, allocate
 from mqstore.message import MessageQueue, decode_messages
+from mqstore.names import java_hash
 
 from .cluster import record
 

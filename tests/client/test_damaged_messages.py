@@ -1,6 +1,5 @@
 """A damaged message in a broker's reply costs that message alone, and is named in the log."""
 
-import asyncio
 import logging
 
 import pytest
@@ -66,44 +65,38 @@ def test_a_damaged_size_hides_what_follows_it() -> None:
 
 
 @pytest.mark.parametrize("at", [2, 4, 8, 87], ids=["size", "magic", "crc", "body length"])
-def test_a_consumer_passes_a_damaged_message(caplog, at: int) -> None:
-    async def scenario() -> None:
-        cluster = Cluster(T=1)
-        cluster.put("T", *BODIES, UNIQ_KEY="ID")
-        stored = cluster.stored[Q0]
-        stored[DAMAGED] = flipped(stored[DAMAGED], at)
-        seen = Seen()
-        with caplog.at_level(logging.ERROR, "mqclient"):
-            async with reading(cluster, seen, consume_from="earliest"):
-                bodies = await seen.until(len(BODIES) - 1)
-        assert bodies == BODIES[:DAMAGED] + BODIES[DAMAGED + 1 :]
-
-    asyncio.run(scenario())
+async def test_a_consumer_passes_a_damaged_message(caplog, at: int) -> None:
+    cluster = Cluster(T=1)
+    cluster.put("T", *BODIES, UNIQ_KEY="ID")
+    stored = cluster.stored[Q0]
+    stored[DAMAGED] = flipped(stored[DAMAGED], at)
+    seen = Seen()
+    with caplog.at_level(logging.ERROR, "mqclient"):
+        async with reading(cluster, seen, consume_from="earliest"):
+            bodies = await seen.until(len(BODIES) - 1)
+    assert bodies == BODIES[:DAMAGED] + BODIES[DAMAGED + 1 :]
     lines = [
         r.getMessage() for r in caplog.records if "skipping a damaged message" in r.getMessage()
     ]
     assert len(lines) == 1
 
 
-def test_a_message_that_is_whole_at_the_second_try_is_delivered(caplog) -> None:
-    async def scenario() -> None:
-        cluster = Cluster(T=1)
-        cluster.put("T", *BODIES)
-        stored, pull = cluster.stored[Q0], cluster.pull
-        whole = stored[DAMAGED]
-        stored[DAMAGED] = flipped(whole, 8)
+async def test_a_message_that_is_whole_at_the_second_try_is_delivered(caplog) -> None:
+    cluster = Cluster(T=1)
+    cluster.put("T", *BODIES)
+    stored, pull = cluster.stored[Q0], cluster.pull
+    whole = stored[DAMAGED]
+    stored[DAMAGED] = flipped(whole, 8)
 
-        async def damaged_once(address, request):
-            reply = await pull(address, request)
-            if request.fields["maxMsgNums"] != "1":
-                stored[DAMAGED] = whole
-            return reply
+    async def damaged_once(address, request):
+        reply = await pull(address, request)
+        if request.fields["maxMsgNums"] != "1":
+            stored[DAMAGED] = whole
+        return reply
 
-        cluster.transport.scripts[11] = damaged_once
-        seen = Seen()
-        async with reading(cluster, seen, consume_from="earliest"):
-            assert await seen.until(len(BODIES)) == BODIES
-
-    asyncio.run(scenario())
+    cluster.transport.scripts[11] = damaged_once
+    seen = Seen()
+    async with reading(cluster, seen, consume_from="earliest"):
+        assert await seen.until(len(BODIES)) == BODIES
     assert "pulling a damaged message once more" in caplog.text
     assert "skipping" not in caplog.text

@@ -42,7 +42,7 @@ def test_large_bodies_are_compressed_as_java_does():
     [
         (Message("T", b""), "empty"),
         (Message("T", b"x" * (4 * 1024 * 1024 + 1)), "maxMessageSize"),
-        (Message("SCHEDULE_TOPIC_XXXX", b"x"), "RocketMQ itself"),
+        (Message("SCHEDULE_TOPIC_XXXX", b"x"), "reserved by RocketMQ"),
         (Message("a b", b"x"), "letters"),
         (Message("T", b"x", properties={"p": "v" * 32768}), "properties"),
     ],

@@ -35,18 +35,15 @@ def test_order_configuration_decides_where_to_send():
     assert route.ordered
 
 
-def test_the_next_nameserver_is_asked_and_kept():
-    async def scenario():
-        def answer(address, _request):
-            return Frame(0, body=b"{}") if address == "b:1" else UnreachableError("no", address)
+async def test_the_next_nameserver_is_asked_and_kept():
+    def answer(address, _request):
+        return Frame(0, body=b"{}") if address == "b:1" else UnreachableError("no", address)
 
-        transport = MockTransport({106: answer})
-        servers = NameServers(("a:1", "b:1", "c:1"), transport)
-        for _ in range(3):
-            await servers.invoke(calls.cluster_info(), 1.0)
-        assert [address for address, _ in transport.sent][-2:] == ["b:1", "b:1"]
-
-    asyncio.run(scenario())
+    transport = MockTransport({106: answer})
+    servers = NameServers(("a:1", "b:1", "c:1"), transport)
+    for _ in range(3):
+        await servers.invoke(calls.cluster_info(), 1.0)
+    assert [address for address, _ in transport.sent][-2:] == ["b:1", "b:1"]
 
 
 @pytest.mark.parametrize(
@@ -58,71 +55,56 @@ def test_the_next_nameserver_is_asked_and_kept():
         ("h:9876", UnreachableError("refused"), "mqserver namesrv start"),
     ],
 )
-def test_a_wrong_door_is_named(address, answer, words):
-    async def scenario():
-        servers = NameServers((address,), MockTransport({105: lambda _a, _r: answer}))
-        with pytest.raises(UnreachableError, match=words):
-            await servers.invoke(calls.route("T"), 1.0)
-
-    asyncio.run(scenario())
+async def test_a_wrong_door_is_named(address, answer, words):
+    servers = NameServers((address,), MockTransport({105: lambda _a, _r: answer}))
+    with pytest.raises(UnreachableError, match=words):
+        await servers.invoke(calls.route("T"), 1.0)
 
 
-def test_silence_is_a_timeout_and_an_error_answer_is_an_error():
-    async def scenario():
-        silent = NameServers((NAMESRV,), MockTransport({105: lambda _a, _r: ClientTimeout("3 s")}))
-        with pytest.raises(ClientTimeout, match="no NameServer answers"):
-            await silent.invoke(calls.route("T"), 1.0)
-        broken = NameServers((NAMESRV,), MockTransport({105: lambda _a, _r: Frame(1, remark="x")}))
-        with pytest.raises(BrokerError, match="NameServer"):
-            await broken.invoke(calls.route("T"), 1.0)
-
-    asyncio.run(scenario())
+async def test_silence_is_a_timeout_and_an_error_answer_is_an_error():
+    silent = NameServers((NAMESRV,), MockTransport({105: lambda _a, _r: ClientTimeout("3 s")}))
+    with pytest.raises(ClientTimeout, match="no NameServer answers"):
+        await silent.invoke(calls.route("T"), 1.0)
+    broken = NameServers((NAMESRV,), MockTransport({105: lambda _a, _r: Frame(1, remark="x")}))
+    with pytest.raises(BrokerError, match="NameServer"):
+        await broken.invoke(calls.route("T"), 1.0)
 
 
-def test_one_question_for_many_askers_and_changes_are_told():
-    async def scenario():
-        cluster = Cluster(T=2)
-        table = RouteTable(NameServers((NAMESRV,), cluster.transport), 1.0)
-        changed: list[str] = []
-        table.on_change(changed.append)
-        await asyncio.gather(*(table.get("T") for _ in range(20)))
-        assert len(cluster.transport.sent) == 1
-        await table.poll()
-        assert changed == ["T"], "an unchanged route changes nothing"
-        cluster.topics["T"] = 3
-        await table.poll()
-        assert changed == ["T", "T"]
-        del cluster.topics["T"]
-        await table.poll()
-        assert len(table.known("T").subscribe) == 3, "a topic that is gone keeps its route"
-
-    asyncio.run(scenario())
+async def test_one_question_for_many_askers_and_changes_are_told():
+    cluster = Cluster(T=2)
+    table = RouteTable(NameServers((NAMESRV,), cluster.transport), 1.0)
+    changed: list[str] = []
+    table.on_change(changed.append)
+    await asyncio.gather(*(table.get("T") for _ in range(20)))
+    assert len(cluster.transport.sent) == 1
+    await table.poll()
+    assert changed == ["T"], "an unchanged route changes nothing"
+    cluster.topics["T"] = 3
+    await table.poll()
+    assert changed == ["T", "T"]
+    del cluster.topics["T"]
+    await table.poll()
+    assert len(table.known("T").subscribe) == 3, "a topic that is gone keeps its route"
 
 
-def test_broker_addresses():
-    async def scenario():
-        data = TopicRouteData([BrokerData("a", "C", {0: "m:1", 2: "s:2"})], [QueueData("a", 1, 1)])
-        transport = MockTransport({105: lambda _a, _r: Frame(0, body=data.to_json())})
-        table = RouteTable(NameServers((NAMESRV,), transport), 1.0)
-        await table.get("T")
-        queue = MessageQueue("T", "a", 0)
-        assert table.address(queue) == "m:1"
-        assert table.address(queue, 2) == "s:2"
-        assert table.address(queue, 1) == "s:2", "a missing slave's successor"
-        assert table.address(queue, 5) == "m:1"
-        assert table.address(queue, 5, only_this=True) is None
-        assert table.address(MessageQueue("T", "z", 0)) is None
-
-    asyncio.run(scenario())
+async def test_broker_addresses():
+    data = TopicRouteData([BrokerData("a", "C", {0: "m:1", 2: "s:2"})], [QueueData("a", 1, 1)])
+    transport = MockTransport({105: lambda _a, _r: Frame(0, body=data.to_json())})
+    table = RouteTable(NameServers((NAMESRV,), transport), 1.0)
+    await table.get("T")
+    queue = MessageQueue("T", "a", 0)
+    assert table.address(queue) == "m:1"
+    assert table.address(queue, 2) == "s:2"
+    assert table.address(queue, 1) == "s:2", "a missing slave's successor"
+    assert table.address(queue, 5) == "m:1"
+    assert table.address(queue, 5, only_this=True) is None
+    assert table.address(MessageQueue("T", "z", 0)) is None
 
 
-def test_no_broker_at_all_is_said():
-    async def scenario():
-        cluster = Cluster()
-        cluster.transport.scripts[106] = lambda _a, _r: Frame(0, body=b"{}")
-        table = RouteTable(NameServers((NAMESRV,), cluster.transport), 1.0)
-        error = await table.no_route("X")
-        assert "mqserver broker start -n 127.0.0.1:9876" in str(error)
-        assert error.topic == "X"
-
-    asyncio.run(scenario())
+async def test_no_broker_at_all_is_said():
+    cluster = Cluster()
+    cluster.transport.scripts[106] = lambda _a, _r: Frame(0, body=b"{}")
+    table = RouteTable(NameServers((NAMESRV,), cluster.transport), 1.0)
+    error = await table.no_route("X")
+    assert "mqserver broker start -n 127.0.0.1:9876" in str(error)
+    assert error.topic == "X"

@@ -136,10 +136,9 @@ def test_a_refused_filter_leaves_the_one_before(mq):
         assert seen.until_the_end() == [b"end"]
 
 
-def test_awaiting_subscribe_raises_in_the_asyncio_face(mq):
+async def test_awaiting_subscribe_raises_in_the_asyncio_face(mq):
     topic = mq.topic()
-
-    async def work():
+    async with asyncio.timeout(60):
         async with aio.PushConsumer(f"g_{topic}", mq.namesrv) as consumer:
             with pytest.raises(BrokerError, match=PLACE):
                 await consumer.subscribe(topic, SqlFilter("a > AND b"), ignore)
@@ -147,28 +146,21 @@ def test_awaiting_subscribe_raises_in_the_asyncio_face(mq):
             await consumer.subscribe(topic, SqlFilter("a > 5"), ignore)
             assert len(await consumer.wait_assigned()) == 4
 
-    asyncio.run(asyncio.wait_for(work(), 60))
-
 
 @pytest.mark.parametrize("step", ["run", "wait_assigned"])
-def test_a_refusal_that_nobody_awaits_is_raised_by_what_comes_next(mq, step, caplog):
+async def test_a_refusal_that_nobody_awaits_is_raised_by_what_comes_next(mq, step, caplog):
     topic = mq.topic()
-
-    async def work():
-        async with aio.PushConsumer(f"g_{topic}", mq.namesrv) as consumer:
+    with pytest.raises(BrokerError, match=PLACE):
+        async with asyncio.timeout(60), aio.PushConsumer(f"g_{topic}", mq.namesrv) as consumer:
             consumer.subscribe(topic, SqlFilter("a > AND b"), ignore)
             await getattr(consumer, step)()
 
-    with pytest.raises(BrokerError, match=PLACE):
-        asyncio.run(asyncio.wait_for(work(), 60))
 
-
-def test_a_later_subscription_of_the_topic_counts(mq):
+async def test_a_later_subscription_of_the_topic_counts(mq):
     topic = mq.topic(queues=1)
-
-    async def work():
-        seen = Seen()
-        group = f"g_{topic}"
+    seen = Seen()
+    group = f"g_{topic}"
+    async with asyncio.timeout(90):
         async with aio.PushConsumer(group, mq.namesrv, consume_from="earliest") as consumer:
             refused = consumer.subscribe(topic, SqlFilter("a > AND b"), ignore)
             consumer.subscribe(topic, "*", seen)
@@ -178,15 +170,13 @@ def test_a_later_subscription_of_the_topic_counts(mq):
                 await refused
             assert "plain" in str(seen.bodies)
 
-    asyncio.run(asyncio.wait_for(work(), 90))
-
 
 def test_a_topic_that_appears_later_has_its_filter_checked_then(mq, caplog):
     topic = f"Later-{mq.topic()}"
     with PushConsumer(f"g_{topic}", mq.namesrv) as consumer:
         consumer.subscribe(topic, SqlFilter("a > AND b"), ignore)
         mq.topic(topic)
-        assert until(lambda: "no message of topic" in caplog.text)
+        assert until(lambda: "gets no messages" in caplog.text)
     assert "Invalid MessageSelector" in caplog.text
 
 

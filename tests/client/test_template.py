@@ -6,7 +6,7 @@ import gc
 import pickle
 import signal
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -59,18 +59,23 @@ class Broker:
         writer.close()
 
 
-def run(answer: Frame | None, test: Callable[[Broker, str, Transport], Awaitable[None]]) -> None:
-    """Run a test coroutine against a broker, with a deadline."""
+@pytest.fixture
+def broker() -> Broker:
+    """It answers as if every message were stored, until a test sets another answer."""
+    return Broker(Frame(0, SENT))
 
-    async def main() -> None:
-        broker, transport = Broker(answer), Transport()
-        async with broker.running() as address:
-            try:
-                await test(broker, address, transport)
-            finally:
-                await transport.aclose()
 
-    asyncio.run(asyncio.wait_for(main(), DEADLINE))
+@pytest.fixture
+async def address(broker: Broker) -> AsyncIterator[str]:
+    async with broker.running() as address:
+        yield address
+
+
+@pytest.fixture
+async def transport(address: str) -> AsyncIterator[Transport]:
+    transport = Transport()
+    yield transport
+    await transport.aclose()
 
 
 def template(address: str, reply: str, serialize: int = 1):
@@ -79,48 +84,40 @@ def template(address: str, reply: str, serialize: int = 1):
 
 
 @pytest.mark.parametrize("serialize", [0, 1])
-def test_fields_go_out_in_order_and_none_is_left_out(serialize):
-    async def test(broker, address, transport):
-        made = template(address, "sent", serialize)
-        await transport.request(made, (-7, "p\x01é\x02", None), b"body", DEADLINE)
-        request = await broker.received.get()
-        assert list(request.fields.items()) == [
-            ("a", "group"), ("f", "-7"), ("i", "p\x01é\x02"), ("k", "false"),
-        ]  # fmt: skip
-        assert (request.code, request.body, request.serialize) == (310, b"body", serialize)
-        assert request.language == 3
-        assert request.version == 407
-        assert not request.is_oneway
-
-    run(Frame(0, SENT), test)
+async def test_fields_go_out_in_order_and_none_is_left_out(broker, address, transport, serialize):
+    made = template(address, "sent", serialize)
+    await transport.request(made, (-7, "p\x01é\x02", None), b"body", DEADLINE)
+    request = await broker.received.get()
+    assert list(request.fields.items()) == [
+        ("a", "group"), ("f", "-7"), ("i", "p\x01é\x02"), ("k", "false"),
+    ]  # fmt: skip
+    assert (request.code, request.body, request.serialize) == (310, b"body", serialize)
+    assert request.language == 3
+    assert request.version == 407
+    assert not request.is_oneway
 
 
-def test_what_is_not_a_request_is_refused():
-    async def test(broker, address, transport):
-        made = template(address, "sent")
-        with pytest.raises(TypeError, match="3 open fields, 2 values"):
-            await transport.request(made, (0, ""), b"", DEADLINE)
-        with pytest.raises(FrameError, match="limit"):
-            await transport.request(made, (0, "", None), bytes(1 << 24), DEADLINE)
-        with pytest.raises(FrameError, match="bytes of text"):
-            await transport.request(made, (0, "x" * (3 << 20), None), b"", DEADLINE)
-        assert (await transport.request(made, (0, "", None), b"", DEADLINE)).queue_id == 3
-        with pytest.raises(ValueError, match="reply kind"):
-            template(address, "perhaps")
-
-    run(Frame(0, SENT), test)
+async def test_what_is_not_a_request_is_refused(address, transport):
+    made = template(address, "sent")
+    with pytest.raises(TypeError, match="3 open fields, 2 values"):
+        await transport.request(made, (0, ""), b"", DEADLINE)
+    with pytest.raises(FrameError, match="limit"):
+        await transport.request(made, (0, "", None), bytes(1 << 24), DEADLINE)
+    with pytest.raises(FrameError, match="bytes of text"):
+        await transport.request(made, (0, "x" * (3 << 20), None), b"", DEADLINE)
+    assert (await transport.request(made, (0, "", None), b"", DEADLINE)).queue_id == 3
+    with pytest.raises(ValueError, match="reply kind"):
+        template(address, "perhaps")
 
 
 @pytest.mark.parametrize("code", [0, 10, 11, 12])
-def test_a_stored_message_is_read_without_a_frame(code):
-    async def test(broker, address, transport):
-        reply = await transport.request(template(address, "sent"), (0, "", None), b"", DEADLINE)
-        assert (reply.code, reply.queue_id, reply.queue_offset) == (code, 3, 41)
-        assert (reply.offset_msg_id, reply.transaction_id) == (SENT["msgId"], "t")
-        assert (reply.region_id, reply.trace_on) == ("R", False)
-
+async def test_a_stored_message_is_read_without_a_frame(broker, address, transport, code):
     extra = {"transactionId": "t", "MSG_REGION": "R", "TRACE_ON": "false"}
-    run(Frame(code, {**SENT, **extra}), test)
+    broker.answer = Frame(code, {**SENT, **extra})
+    reply = await transport.request(template(address, "sent"), (0, "", None), b"", DEADLINE)
+    assert (reply.code, reply.queue_id, reply.queue_offset) == (code, 3, 41)
+    assert (reply.offset_msg_id, reply.transaction_id) == (SENT["msgId"], "t")
+    assert (reply.region_id, reply.trace_on) == ("R", False)
 
 
 @pytest.mark.parametrize(
@@ -131,81 +128,69 @@ def test_a_stored_message_is_read_without_a_frame(code):
         Frame(0, {**SENT, "queueOffset": "many"}),
     ],
 )
-def test_any_other_answer_is_a_frame(answer):
-    async def test(broker, address, transport):
-        reply = await transport.request(template(address, "sent"), (0, "", None), b"", DEADLINE)
-        assert (reply.code, reply.remark, reply.fields) == (answer.code, "why", answer.fields)
-
-    run(answer, test)
+async def test_any_other_answer_is_a_frame(broker, address, transport, answer):
+    broker.answer = answer
+    reply = await transport.request(template(address, "sent"), (0, "", None), b"", DEADLINE)
+    assert (reply.code, reply.remark, reply.fields) == (answer.code, "why", answer.fields)
 
 
 @pytest.mark.parametrize("code", [0, 19, 20, 21])
-def test_a_pull_is_numbers_and_a_body(code):
-    async def test(broker, address, transport):
-        made = template(address, "pulled")
-        reply = await transport.request(made, (0, "", None), b"", DEADLINE)
-        assert reply == (code, 7, 2, 9, 1, b"records")
-
-    run(Frame(code, PULLED, b"records"), test)
+async def test_a_pull_is_numbers_and_a_body(broker, address, transport, code):
+    broker.answer = Frame(code, PULLED, b"records")
+    made = template(address, "pulled")
+    reply = await transport.request(made, (0, "", None), b"", DEADLINE)
+    assert reply == (code, 7, 2, 9, 1, b"records")
 
 
-def test_timeout_oneway_and_closing():
-    async def test(broker, address, transport):
-        made = template(address, "sent")
-        values = (0, "", None)
-        with pytest.raises(ClientTimeout, match=f"no reply from {address}"):
-            await transport.request(made, values, b"", 0.05)
-        await transport.request(made, values, b"", DEADLINE, oneway=True)
-        await broker.received.get()
-        assert (await broker.received.get()).is_oneway
-        waiting = transport.request(made, values, b"", DEADLINE)
-        await broker.received.get()
-        await transport.aclose()
-        with pytest.raises(ClosedError):
-            await waiting
-        with pytest.raises(ClosedError):
-            transport.block_on(made, values, b"", DEADLINE)
-
-    run(None, test)
+async def test_timeout_oneway_and_closing(broker, address, transport):
+    broker.answer = None
+    made = template(address, "sent")
+    values = (0, "", None)
+    with pytest.raises(ClientTimeout, match=f"no reply from {address}"):
+        await transport.request(made, values, b"", 0.05)
+    await transport.request(made, values, b"", DEADLINE, oneway=True)
+    await broker.received.get()
+    assert (await broker.received.get()).is_oneway
+    waiting = transport.request(made, values, b"", DEADLINE)
+    await broker.received.get()
+    await transport.aclose()
+    with pytest.raises(ClosedError):
+        await waiting
+    with pytest.raises(ClosedError):
+        transport.block_on(made, values, b"", DEADLINE)
 
 
-def test_a_thread_waits_past_the_loop():
-    async def test(broker, address, transport):
-        made = template(address, "sent")
-        await transport.request(made, (0, "", None), b"", DEADLINE)
+async def test_a_thread_waits_past_the_loop(broker, address, transport):
+    made = template(address, "sent")
+    await transport.request(made, (0, "", None), b"", DEADLINE)
 
-        def send(timeout):
-            return transport.block_on(made, (0, "", None), b"x", timeout)
+    def send(timeout):
+        return transport.block_on(made, (0, "", None), b"x", timeout)
 
-        replies = await asyncio.gather(*(asyncio.to_thread(send, DEADLINE) for _ in range(20)))
-        assert {reply.queue_offset for reply in replies} == {41}
-        broker.answer = Frame(2)
-        assert (await asyncio.to_thread(send, DEADLINE)).code == 2
-        broker.answer = None
-        with pytest.raises(ClientTimeout):
-            await asyncio.to_thread(send, 0.05)
-
-    run(Frame(0, SENT), test)
+    replies = await asyncio.gather(*(asyncio.to_thread(send, DEADLINE) for _ in range(20)))
+    assert {reply.queue_offset for reply in replies} == {41}
+    broker.answer = Frame(2)
+    assert (await asyncio.to_thread(send, DEADLINE)).code == 2
+    broker.answer = None
+    with pytest.raises(ClientTimeout):
+        await asyncio.to_thread(send, 0.05)
 
 
-def test_threads_that_are_answered_together_do_not_wait_for_those_that_stay_away():
-    async def test(broker, address, transport):
-        made = template(address, "sent")
-        await transport.request(made, (0, "", None), b"", DEADLINE)
-        broker.together = count = 12
-        loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(count) as pool:
-            for _ in range(3):
-                calls = [
-                    loop.run_in_executor(
-                        pool, transport.block_on, made, (0, "", None), b"x", DEADLINE
-                    )
-                    for _ in range(count)
-                ]
-                replies = await asyncio.gather(*calls)
-                assert {reply.queue_offset for reply in replies} == {41}
-
-    run(Frame(0, SENT), test)
+async def test_threads_that_are_answered_together_do_not_wait_for_those_that_stay_away(
+    broker, address, transport
+):
+    made = template(address, "sent")
+    await transport.request(made, (0, "", None), b"", DEADLINE)
+    broker.together = count = 12
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(count) as pool:
+        for _ in range(3):
+            calls = [
+                loop.run_in_executor(pool, transport.block_on, made, (0, "", None), b"x", DEADLINE)
+                for _ in range(count)
+            ]
+            replies = await asyncio.gather(*calls)
+            assert {reply.queue_offset for reply in replies} == {41}
 
 
 class Interrupted(Exception):
@@ -242,15 +227,10 @@ def test_a_signal_ends_the_wait_of_the_main_thread():
         thread.stop()
 
 
-def test_a_result_compares_prints_and_pickles_by_its_values():
-    results = []
-
-    async def test(broker, address, transport):
-        reply = await transport.request(template(address, "sent"), (0, "", None), b"", DEADLINE)
-        results.append(SendResult(reply, "id", MessageQueue("T", "b", 0)))
-
-    run(Frame(10, SENT), test)
-    (result,) = results
+async def test_a_result_compares_prints_and_pickles_by_its_values(broker, address, transport):
+    broker.answer = Frame(10, SENT)
+    reply = await transport.request(template(address, "sent"), (0, "", None), b"", DEADLINE)
+    result = SendResult(reply, "id", MessageQueue("T", "b", 0))
     copy = pickle.loads(pickle.dumps(result))
     assert copy == result
     assert copy.status is SendStatus.FLUSH_DISK_TIMEOUT
@@ -261,8 +241,8 @@ def test_a_result_compares_prints_and_pickles_by_its_values():
     assert result != "SEND_OK"
 
 
-def test_a_transport_left_open_is_collected_with_its_waiting_future():
-    async def main() -> weakref.ref[Transport]:
+async def test_a_transport_left_open_is_collected_with_its_waiting_future():
+    async def leave_open() -> weakref.ref[Transport]:
         broker, transport = Broker(None), Transport()
         async with broker.running() as address:
             waiting = transport.request(template(address, "sent"), (0, "", None), b"", DEADLINE)
@@ -271,6 +251,6 @@ def test_a_transport_left_open_is_collected_with_its_waiting_future():
             asyncio.get_running_loop().remove_reader(transport._wake)
         return weakref.ref(transport)
 
-    left = asyncio.run(main())
+    left = await leave_open()
     gc.collect()
     assert left() is None

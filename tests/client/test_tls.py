@@ -189,6 +189,9 @@ def test_a_properties_file(tmp_path: Path):
             "tls.client.certPath=c\ntls.client.keyPath=k\ntls.client.keyPassword=p",
             Tls(cert_file="c", key_file="k", key_password="p"),
         ),
+        # java.util.Properties reads these so, and with it RocketMQ.
+        ("tls.client.trustCertPath : /a\\:b\\\\c", Tls(ca_file="/a:b\\c")),
+        ("tls.client.trustCertPath=/a/\\\n    b", Tls(ca_file="/a/b")),
     ]
     for text, wanted in cases:
         config.write_text(text)

@@ -18,10 +18,10 @@ from mqclient import (
 )
 from mqclient.wire.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from mqclient.wire.frame import Frame, encode
-from mqserver.broker.tags import codes_of
 from mqserver.probe import Probe
 from mqserver.standalone import Standalone
 from mqstore import decode_messages
+from mqstore.names import tag_hash, tags_of
 from tests.waiting import until
 
 
@@ -48,7 +48,7 @@ def send(topic: str, body: bytes, properties: str = "", queue: int = 0) -> Frame
 
 
 def heartbeat(group: str, client: str, topic: str, tags: str = "*", version: int = 1) -> Frame:
-    subscription = SubscriptionData(topic, tags, [], codes_of(tags), version)
+    subscription = SubscriptionData(topic, tags, [], list(map(tag_hash, tags_of(tags))), version)
     data = ConsumerData(group, subscription_data_set=[subscription])
     return Frame(34, body=HeartbeatData(client, [], [data]).to_json())
 

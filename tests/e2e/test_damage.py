@@ -70,15 +70,11 @@ def flip(path: Path, at: int, bit: int) -> None:
         os.pwrite(file.fileno(), bytes([byte ^ bit]), at)
 
 
-def read(mq: Standalone, topic: str, count: int) -> list[bytes]:
+async def read(mq: Standalone, topic: str, count: int) -> list[bytes]:
     """What a real client reads of a topic, as many messages as there must be."""
-
-    async def run() -> list[bytes]:
-        async with TopicReader(topic, mq.namesrv, start="earliest") as reader:
-            async with asyncio.timeout(60):
-                return [(await anext(reader)).body for _ in range(count)]
-
-    return asyncio.run(run())
+    async with TopicReader(topic, mq.namesrv, start="earliest") as reader:
+        async with asyncio.timeout(60):
+            return [(await anext(reader)).body for _ in range(count)]
 
 
 def figure(mq: Standalone, name: str) -> int:
@@ -86,7 +82,7 @@ def figure(mq: Standalone, name: str) -> int:
         return int(json.loads(probe.call(Frame(28)).body)["table"][name])
 
 
-def test_a_client_gets_the_neighbours_of_damaged_messages_alone(mq: Standalone) -> None:
+async def test_a_client_gets_the_neighbours_of_damaged_messages_alone(mq: Standalone) -> None:
     dice = random.Random(1)
     topic = mq.topic(queues=1)
     bodies = fill(mq, topic, MESSAGES)
@@ -97,7 +93,7 @@ def test_a_client_gets_the_neighbours_of_damaged_messages_alone(mq: Standalone) 
         region = list(REGIONS.values())[turn % len(REGIONS)]
         flip(log_file(mq), offsets[number] + dice.choice(region), 1 << dice.randrange(8))
     whole = [body for number, body in enumerate(bodies) if number not in hit]
-    assert read(mq, topic, len(whole)) == whole
+    assert await read(mq, topic, len(whole)) == whole
     assert [message.body for message in mq.messages(topic)] == whole
     assert figure(mq, "damagedRecordsSkipped") >= FLIPS
     with Probe(mq.broker_address) as probe:  # by offset, as mqadmin queryMsgById asks
@@ -114,10 +110,12 @@ def alive(mq: Standalone) -> bool:
 
 
 @pytest.mark.parametrize("keep", [0, 1 << 20], ids=["all of it", "its end"])
-def test_a_truncated_log_refuses_messages_and_the_process_lives(mq: Standalone, keep: int) -> None:
+async def test_a_truncated_log_refuses_messages_and_the_process_lives(
+    mq: Standalone, keep: int
+) -> None:
     topic, other = mq.topic(queues=1), mq.topic(queues=1)
     first = fill(mq, other, 8)
-    assert read(mq, other, 8) == first
+    assert await read(mq, other, 8) == first
     fill(mq, topic, 2_000, 1_000)
     os.truncate(log_file(mq), keep)
 
@@ -134,7 +132,7 @@ def test_a_truncated_log_refuses_messages_and_the_process_lives(mq: Standalone, 
     assert alive(mq)
 
 
-def test_a_truncated_index_is_made_anew_by_the_next_start(mq: Standalone) -> None:
+async def test_a_truncated_index_is_made_anew_by_the_next_start(mq: Standalone) -> None:
     topic = mq.topic(queues=1)
     letters = {"a": "p", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1"}
     acknowledged = 0
@@ -147,7 +145,7 @@ def test_a_truncated_index_is_made_anew_by_the_next_start(mq: Standalone) -> Non
                 (index,) = (mq.data / "index").iterdir()
                 os.truncate(index, 0)
     assert alive(mq)
-    assert read(mq, topic, 11) == [b"%d" % number for number in range(11)]
+    assert await read(mq, topic, 11) == [b"%d" % number for number in range(11)]
     mq.kill()
     mq.start()
     stored = [message.body for message in mq.messages(topic)]

@@ -1,4 +1,4 @@
-"""Requests that waited for too long: by family, as the broker's settings say (server.md B.11)."""
+"""Requests that waited for too long: by family, as the broker's settings say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every status of a read, as a pull is told it: code, remark and offsets (store.md 7, wire.md 2.7).
+"""Every status of a read, as a pull is told it: code, remark and offsets.
 
 Nothing here is made by a client: the store is written first and then loses files, as disks and
 people do it.

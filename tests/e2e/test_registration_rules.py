@@ -1,4 +1,4 @@
-"""What a broker sends to its NameServers, and when (server.md A.3, B.1)."""
+"""What a broker sends to its NameServers, and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consuming by SQL92 expressions, in both planes (server.md B.4, B.10)."""
+"""Consuming by SQL92 expressions, in both planes."""
 
 from __future__ import annotations
 

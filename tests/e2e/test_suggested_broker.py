@@ -1,4 +1,4 @@
-"""The broker that a pull's reply says to pull from next (`slaveReadEnable`, server.md B.4)."""
+"""The broker that a pull's reply says to pull from next (`slaveReadEnable`)."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_a_message_carries_rocketmqs_properties():
         ({"tags": "a || b"}, ValueError, "subscriptions"),
         ({"tags": " "}, ValueError, "one tag"),
         ({"tags": 1}, TypeError, "must be str"),
-        ({"properties": {"KEYS": "x"}}, ValueError, "used by RocketMQ"),
+        ({"properties": {"KEYS": "x"}}, ValueError, "reserved by RocketMQ"),
         ({"properties": {"a": ""}}, ValueError, "blank"),
         ({"properties": {"a": 1}}, TypeError, "must be str"),
         ({"properties": {"a": "b\x02c"}}, ValueError, "0x01 or 0x02"),

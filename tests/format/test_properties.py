@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mqstore import property_text
 from mqstore.message import decode_properties, encode_properties
 
 TEXT = st.text(st.characters(exclude_characters="\x01\x02", codec="utf-8"), min_size=1)
@@ -49,3 +50,11 @@ def test_writing_refuses_what_would_damage_neighbours():
     for bad in ({1: "b"}, {"a": 1}):
         with pytest.raises(TypeError, match="must be str"):
             encode_properties(bad)
+
+
+@given(st.dictionaries(TEXT, TEXT))
+def test_single_pairs_agree_with_whole_mappings(properties):
+    pairs = [property_text.Pair(*item) for item in properties.items()]
+    text = property_text.text_of(pairs)
+    assert text.encode() == encode_properties(properties)
+    assert list(property_text.pairs_of(text)) == pairs

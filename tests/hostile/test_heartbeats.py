@@ -14,10 +14,10 @@ from hypothesis import example, given
 from mqserver.broker.broker import Broker
 from mqserver.broker.state import filters, reading
 from mqserver.broker.table import processors_of
-from mqserver.broker.topic_names import is_legal_group
 from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
 from mqserver.replies import Refused, Response
+from mqstore.names import is_legal_group
 from tests.fakes import FakeRequest
 from tests.hostile.inputs import bodies, examples
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import pkgutil
+from importlib import import_module
+
 import pytest
 
+from mqclient.admin import Admin
 from mqclient.admin.versions import VERSION_NAMES, version_name
-from mqclient.mqadmin import main
-from mqclient.mqadmin.catalogue import BUILT, DESCRIPTIONS
-from mqclient.mqadmin.java_text import fixed, hash_order, java_hash, java_map
+from mqclient.mqadmin import catalogue, commands, main
+from mqclient.mqadmin.command import Arguments, Command, Option
+from mqclient.mqadmin.java_text import fixed, hash_order, java_map
+from mqclient.mqadmin.render import Report
+from mqstore.names import java_hash
 
 from .golden import GOLDEN, text
 
-HELP_BLOCKS = dict(
-    block.split("\n", 1)
-    for block in (GOLDEN / "help-commands.txt").read_text().split("$ mqadmin help ")[1:]
-)
+CATALOGUE = "mqclient/mqadmin/catalogue.py"
+HELP = GOLDEN / "help-commands.txt"
+HELP_BLOCKS = dict(block.split("\n", 1) for block in HELP.read_text().split("$ mqadmin help ")[1:])
 
 
 @pytest.mark.parametrize("words", [[], ["help"], ["-h"]])
@@ -25,13 +30,61 @@ def test_without_a_command_all_commands_are_listed(
     assert capsys.readouterr().out == text("help")
 
 
-@pytest.mark.parametrize("name", sorted(command.name for command in BUILT.values()))
+def commands_in_modules() -> dict[str, Command]:
+    """Every command that a module of `commands/` defines, with the module's file."""
+    return {
+        f"mqclient/mqadmin/commands/{module.name}.py: {name}": value
+        for module in pkgutil.iter_modules(commands.__path__)
+        for name, value in vars(import_module(f"{commands.__name__}.{module.name}")).items()
+        if isinstance(value, Command)
+    }
+
+
+def test_every_command_is_in_the_catalogue() -> None:
+    listed = [*catalogue.BUILT.values(), *catalogue.OWN.values()]
+    for where, command in commands_in_modules().items():
+        assert command in listed, f"{where}: add it to BUILT or OWN of {CATALOGUE}"
+
+
+def test_the_catalogue_knows_rocketmqs_commands_from_ours() -> None:
+    known = {name.lower() for name in catalogue.DESCRIPTIONS} | set(catalogue.ALIASES)
+    for name, command in catalogue.BUILT.items():
+        assert name in known, (
+            f"RocketMQ has no command {command.name}: list it in OWN of {CATALOGUE}"
+        )
+    for name, command in catalogue.OWN.items():
+        assert name not in known, f"RocketMQ has {command.name}: list it in BUILT of {CATALOGUE}"
+
+
+def test_a_command_that_rocketmq_lacks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def run(_admin: Admin, arguments: Arguments) -> Report:
+        return Report([{"word": arguments.required("word")}], lambda: "said")
+
+    options = [Option("w", "word", "What to say", required=True)]
+    own = Command("sayWord", "Say a word", run, options)
+    monkeypatch.setitem(catalogue.OWN, "sayword", own)
+    assert main([]) == 0
+    ours = "\nCommands that RocketMQ does not have:\n   sayWord              Say a word\n"
+    assert ours in capsys.readouterr().out
+    assert main(["help", "SAYWORD"]) == 0
+    assert capsys.readouterr().out.startswith("usage: mqadmin sayWord [-h] [-n <arg>] -w <arg>\n")
+    assert main(["sayword", "-n", "127.0.0.1:1", "-w", "hello", "--output", "jsonl"]) == 0
+    assert capsys.readouterr().out == '{"word": "hello"}\n'
+
+
+@pytest.mark.parametrize("name", sorted(command.name for command in catalogue.BUILT.values()))
 def test_help_is_java_s(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", name]) == 0
     output = capsys.readouterr().out
+    assert name in HELP_BLOCKS, f"record RocketMQ's help of {name} in {HELP}"
     assert output.startswith(HELP_BLOCKS[name].rstrip("\n") + "\n")
     assert "--output" in output
-    assert BUILT[name.lower()].description == DESCRIPTIONS[name]
+    described = catalogue.DESCRIPTIONS[name]
+    assert catalogue.BUILT[name.lower()].description == described, (
+        f"see DESCRIPTIONS of {CATALOGUE}"
+    )
 
 
 def test_names_are_not_case_sensitive(capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,7 +97,10 @@ def test_an_unknown_command_is_said_in_java_s_words(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == text("unknown-command")
 
 
-@pytest.mark.parametrize("name", sorted(set(DESCRIPTIONS) - {c.name for c in BUILT.values()}))
+NOT_BUILT = set(catalogue.DESCRIPTIONS) - {command.name for command in catalogue.BUILT.values()}
+
+
+@pytest.mark.parametrize("name", sorted(NOT_BUILT))
 def test_commands_that_are_not_built_say_so(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name, "-n", "127.0.0.1:1"]) == 2
     assert "not built yet" in capsys.readouterr().err
@@ -77,7 +133,7 @@ def test_wrong_options_are_exit_code_2(
 
 def test_an_address_that_is_none_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topicList", "-n", "no port here:x"]) == 2
-    assert "is no address" in capsys.readouterr().err
+    assert "is not an address" in capsys.readouterr().err
 
 
 def test_java_text() -> None:

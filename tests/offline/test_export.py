@@ -192,8 +192,8 @@ def test_the_command_chooses(golden_store: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--to", "{}/out.txt"], 1, "end it in .jsonl, .jsonl.zst, .csv or .parquet"),
-        (["--to", "{}/none/out.csv"], 1, "none: there is no such directory"),
+        (["--to", "{}/out.txt"], 1, "end it with .jsonl, .jsonl.zst, .csv or .parquet"),
+        (["--to", "{}/none/out.csv"], 1, "none: the directory does not exist"),
         (["--to", "{}/out.csv", "--offset", "5"], 1, "no record starts at offset 5"),
         (["--to", "{}/out.csv", "--begin", "today"], 2, "'today' is no time"),
         (["--to", "{}/out.csv", "--begin", "2026-01-02", "--end", "2026-01-01"], 2, "later than"),
@@ -236,8 +236,8 @@ def damaged(lines: list[str], how: str) -> str:
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("no json", "it is no JSON"),
-        ("a list", "it is no JSON object"),
+        ("no json", "not JSON"),
+        ("a list", "not a JSON object"),
         ("no body", "it has no body"),
         ("text", "line 2"),
         ("crc", "its body does not match its bodyCRC"),
@@ -261,7 +261,7 @@ def test_a_damaged_export_names_the_line(
 def test_files_cut_short_are_said(golden_store: Any, tmp_path: Path) -> None:
     reader = mqstore.open(golden_store("store"))
     for name, words in [
-        ("jsonl.zst", "cut short|no JSON"),
+        ("jsonl.zst", "truncated|not JSON"),
         ("parquet", "the file: .*arquet"),
     ]:
         file = tmp_path / f"out.{name}"

@@ -151,7 +151,7 @@ def test_a_failure_says_where_and_how_to_go_on(
         (("T", "body", "--from", "{file}"), "no BODIES, tags, keys"),
         (("--from", "/no/such/file.jsonl"), "/no/such/file.jsonl"),
         (("--from", "{other}"), "in.txt: its name must end in one of .jsonl, .jsonl.zst, .csv,"),
-        (("--from", "{file}"), "line 1: it is no JSON"),
+        (("--from", "{file}"), "line 1: not JSON"),
     ],
 )
 def test_wrong_input(run: Run, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:

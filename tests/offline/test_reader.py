@@ -185,7 +185,7 @@ def test_a_log_cut_short_in_the_middle_is_said(golden_store, tmp_path, caplog):
     seen = [m.commit_log_offset for m in reader.records()]
     assert seen == [offset for offset in whole if offset != victim]
     size = whole[501] - victim
-    assert f"{size} bytes of the log from {victim} on are unreadable" in caplog.text
+    assert f"{size} bytes of the log from offset {victim} are unreadable" in caplog.text
     assert reader.queued_end() > victim
     assert reader.verify().damaged
     caplog.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import struct
 
 import pytest
@@ -147,18 +147,12 @@ def test_a_legal_message_of_the_longest_properties_passes(servers, port):
     assert servers.connect(port).ask(json_frame(1, 7, fields)).fields == fields
 
 
-def test_a_client_takes_replies_of_any_header_that_fits_a_frame(servers):
+async def test_a_client_takes_replies_of_any_header_that_fits_a_frame(servers):
     """Whoever asks knows what comes: a reply has no other bound than the frame's."""
     fields = {f"k{number}": "v" * 100 for number in range(5_000)}
     _, port = servers.start({1: lambda _: Response(0, "r" * (300 << 10), fields)})
 
-    async def ask():
-        transport = Transport()
-        try:
-            return await transport.call(f"127.0.0.1:{port}", Frame(1), DEADLINE)
-        finally:
-            await transport.aclose()
-
-    reply = asyncio.run(ask())
+    async with contextlib.aclosing(Transport()) as transport:
+        reply = await transport.call(f"127.0.0.1:{port}", Frame(1), DEADLINE)
     assert reply.remark == "r" * (300 << 10)
     assert reply.fields == fields

@@ -7,7 +7,6 @@ import pytest
 from mqclient.wire import decode
 from mqclient.wire.bodies import acl, common, groups, heartbeat, offsets, route, running, topics
 from mqclient.wire.bodies.base import Body, BodyError
-from mqclient.wire.codes import RequestCode
 from mqclient.wire.headers import admin, clients, namesrv, pull, send
 from mqclient.wire.headers import offsets as offset_headers
 from mqclient.wire.headers.base import Header, HeaderError
@@ -168,14 +167,6 @@ def test_registrations(session):
         assert topics.RegisterBrokerBody.decode(body.encode(True), True) == body
         seen += 1
     assert seen
-
-
-def test_request_codes_have_rocketmqs_names():
-    for session in SESSIONS:
-        for recorded in frames(session):
-            line = recorded.line
-            if not line["flag"] & 1 and line.get("code_name"):
-                assert RequestCode(line["code"]).name == line["code_name"]
 
 
 def test_a_missing_or_bad_field_is_named():

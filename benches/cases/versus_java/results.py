@@ -26,39 +26,36 @@ from benches.lib.harness import ROOT, environment
 
 HERE = ROOT / "benches" / "versus_java"
 METHOD = """\
-`python -m benches versus_java` measures all rows anew, `python -m benches.cases.versus_java --only
-ROW` one of them; each row is one run, and its raw rounds are in `results/`.
+**Method.** `python -m benches versus_java` measures all rows, `python -m benches.cases.versus_java
+--only ROW` measures one; each row is one run, and `results/` holds its raw rounds. Load
+generator, NameServers and brokers share the machine. The brokers of a row run at the same time
+and take their rounds in turns, so that a noisy machine is noisy for all of them; the rows of
+start and memory start each broker anew for every round. Before a round, all dirty pages are
+written to the disk and 700 MiB of memory are touched per second of the round, because a virtual
+machine's host supplies unused memory slowly. A broker whose store has passed 2 GiB continues with
+an empty store. Java brokers are warmed by the row's own load with 64 requests in flight, in 4 to
+8 runs of 2 s, until a run is less than 20 % faster than the one before. RocketMQ has a heap of 1
+GiB with G1 and 1 GiB of direct memory; the Java client is 4.9.7 for every broker, in one warm JVM
+(`java/src/`). Unless a row says otherwise, bodies have 1 KiB and there are 4 queues. A round is
+repeated if other processes or the machine's host used over 10 % of the CPU. Figures are medians
+over the rounds; rates also have their least and most.
 
-Load generator, NameServers and brokers share the machine. All brokers of a row are up at the same
-time and take their rounds in turns (ours, 4.9.7, 5.3.3, ours, ...), so that a noisy machine is
-noisy for all; start and memory start each broker anew for every round. Before a round everything
-dirty is written to the disk, and 700 MiB of memory are touched for each second that it takes: in a
-virtual machine what was free for a while is dearer than what goes round, which says nothing of a
-broker. A broker whose store has passed 2 GiB goes on with an empty one.
-Java brokers are warmed by 64 requests in flight, all by the row's own load, in runs of 2 s until
-one is not 20 % faster than the one before, 4 to 8. Bodies are 1 KiB in 4 queues where nothing
-else is said. A round of messages beside which others, the machine's host among them, used over
-10 % of the CPU is dropped and taken anew. RocketMQ has a heap of 1 GiB, G1, and 1 GiB of direct
-memory. The Java client is 4.9.7 for every broker, in one warm JVM of its own (`java/src/`).
-
-Figures are medians over the rounds; rates have their least and most. CPU is user + system of the
-server's process. "Java's" in a goal is the better of the two in the same run. Open loop: each
-request has its time, and its latency counts from then.
-
-A percentile is of a request, from the client's call to its answer; of the native client's backlog
-from a pull of up to 32 messages to its reply. The Java client's backlog has none: its consumer
-pulls ahead of its listener, and a message's age says when the backlog was made. Routes are asked
-for with 128 requests in flight for the rate, and then with 8, one a connection, for percentiles.
-From sender to reader: from when a message is due to when its reader, who waits at the ends of 4
-queues, has it. At once: a connection is open when the kernel has it, before the broker has, so the
-time to the answer of its first heartbeat is told as well. Oneway: counted is what is stored, by how
-much the queues' ends move, over the time until they move no more; a broker drops what it cannot
-take. Failed: not sent in time, not answered, refused, lost, or received twice.
-
-"limit" is a server that answers and stores nothing (`rust/examples/limit.rs`): a blocking thread
-for the connection, a read, a write. With SYNC_FLUSH it writes what it reads and flushes that before
-it answers. It takes its turns in the same run: about the most that a broker can reach with this
-client on this machine.
+| term | meaning |
+|---|---|
+| CPU | user and system time of the server's process |
+| Java's, in a goal | the better of the two Java brokers in the same run |
+| limit | a server that answers and stores nothing (`rust/examples/limit.rs`), in the same turns: \
+about the most that a broker can reach with this client; with SYNC_FLUSH it writes and flushes \
+what it reads |
+| percentile | of one request, from the call to the answer; in the native client's backlog, of one \
+pull of up to 32 messages; the Java client's backlog has none |
+| open loop | each request has a time when it is due, and its latency counts from that time |
+| from sender to reader | from when a message is due until a reader that waits at 4 queues has it |
+| at once | a connection is open when the kernel has it, so the time to its first heartbeat's \
+answer is another column |
+| oneway | what is stored counts: by how far the queues' ends move, over the time until they stop |
+| routes | 128 requests in flight for the rate; 8, one per connection, for the percentiles |
+| failed | not sent in time, not answered, refused, lost, or received twice |
 """
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 
 from mqclient.admin import Admin
-from mqclient.admin.channel import RETRY_PREFIX
 from mqclient.admin.versions import version_name
 from mqclient.errors import RocketMQError
 from mqclient.mqadmin.command import Arguments, Command, Option
@@ -13,6 +12,7 @@ from mqclient.mqadmin.java_text import fixed, front, hash_order, seconds_text
 from mqclient.mqadmin.render import Report
 from mqclient.wire.bodies.groups import ConsumerConnection, ConsumeStats
 from mqstore.message import MessageQueue
+from mqstore.names import retry_groups
 
 CONSUME_TYPES = {"CONSUME_ACTIVELY": "PULL", "CONSUME_PASSIVELY": "PUSH"}
 
@@ -32,8 +32,7 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
 
 async def _groups(admin: Admin) -> list[str]:
     """Groups in RocketMQ's order, which is that of their retry topics among all topics."""
-    topics = hash_order(await admin.topics.names())
-    return [topic[len(RETRY_PREFIX) :] for topic in topics if topic.startswith(RETRY_PREFIX)]
+    return retry_groups(hash_order(await admin.topics.names()))
 
 
 async def _clients(admin: Admin, group: str) -> dict[MessageQueue, str]:

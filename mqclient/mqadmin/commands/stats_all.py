@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 
 from mqclient.admin import Admin
-from mqclient.admin.channel import DLQ_PREFIX, RETRY_PREFIX
 from mqclient.errors import RocketMQError
 from mqclient.mqadmin.command import Arguments, Command, Option
 from mqclient.mqadmin.java_text import fixed, front, hash_order
 from mqclient.mqadmin.render import Report
 from mqclient.wire.bodies.groups import BrokerStatsData
+from mqstore.names import is_of_a_group
 
 Row = dict[str, object]
 
@@ -20,7 +20,7 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     wanted = arguments.text("topic")
     rows: list[Row] = []
     for topic in hash_order(await admin.topics.names()):
-        is_inner = topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+        is_inner = is_of_a_group(topic)
         if not is_inner and (not wanted or topic == wanted):
             with suppress(RocketMQError):  # deleted meanwhile, or no broker has it
                 rows += await _rows(admin, topic)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 from mqclient.admin import Admin
-from mqclient.admin.channel import DLQ_PREFIX, RETRY_PREFIX
 from mqclient.errors import RocketMQError
 from mqclient.mqadmin.command import Arguments, Command, Option
 from mqclient.mqadmin.java_text import front, hash_order
 from mqclient.mqadmin.render import Report
+from mqstore.names import is_of_a_group
 
 
 async def run(admin: Admin, arguments: Arguments) -> Report:
@@ -17,11 +17,7 @@ async def run(admin: Admin, arguments: Arguments) -> Report:
     topics = hash_order(await admin.topics.names())
     if not arguments.flag("clusterModel"):
         return Report([{"topic": topic} for topic in topics], lambda: "\n".join(topics))
-    found = [
-        await _describe(admin, topic)
-        for topic in topics
-        if not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
-    ]
+    found = [await _describe(admin, topic) for topic in topics if not is_of_a_group(topic)]
     rows = [
         {"cluster": cluster, "topic": topic, "groups": groups} for cluster, topic, groups in found
     ]

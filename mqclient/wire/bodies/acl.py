@@ -1,9 +1,8 @@
 """Body of the access-control configuration."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqclient.wire.bodies.base import Body
-from mqstore.lean import dataclass
 
 
 @dataclass

@@ -1,9 +1,9 @@
-"""What all bodies share: a dataclass that becomes fastjson text and back.
+"""Base of all bodies: a dataclass, converted to fastjson text and back.
 
 A field's JSON name is its attribute in camelCase unless the class's `wire_names` says otherwise.
-None is left out, as fastjson does. Reading ignores unknown keys, accepts numbers as strings,
+None is omitted, as in fastjson. Reading ignores unknown keys, accepts numbers as strings,
 and lets an absent or null key keep the field's default. `int` is Java's long, `Int32` its int,
-`Name` what tables are keyed by.
+`Name` a key of tables.
 Maps keyed by MessageQueue are written with raw object keys (`{{"brokerName":...}:1}`), the only
 form that Java and Go both read.
 """
@@ -19,11 +19,11 @@ from mqstore.message import MessageQueue
 
 _Reader = Callable[[Any], Any]
 _PLAIN_TYPES = frozenset((str, int, bool, float))
-"""Most values: of ten thousand topics, all but ten thousand."""
+"""Types of most values in a registration of ten thousand topics."""
 
 
 class BodyError(ValueError):
-    """A body that is not the JSON its request or response promises."""
+    """A body is not the JSON that its request or response needs."""
 
 
 class Body:
@@ -40,7 +40,7 @@ class Body:
     def from_json(cls, text: bytes | str) -> Self:
         """Read fastjson text, unquoted and object keys included.
 
-        Raises BodyError when the text is no JSON object or a value does not have its type.
+        Raises BodyError if the text is no JSON object or a value does not have its type.
         """
         try:
             plain = fastjson.loads(text)
@@ -88,7 +88,7 @@ _plans: dict[type[Body], tuple[tuple[str, str, _Reader], ...]] = {}
 
 
 def _columns(cls: type[Body]) -> tuple[tuple[str, str, _Reader], ...]:
-    """Work out once per class: attribute, JSON name and reader of each field, sorted by name."""
+    """Find once per class the attribute, JSON name and reader of each field, sorted by name."""
     plan = _plans.get(cls)
     if plan is None:
         hints = get_type_hints(cls, include_extras=True)
@@ -162,7 +162,7 @@ def _boolean(plain: Any) -> bool:
 
 
 def fastjson_text(plain: Any) -> str:
-    """Turn a scalar, which a peer need not have quoted, into text as Java does.
+    """Turn a scalar, which a peer may not have quoted, into text as Java does.
 
     Raises TypeError for a list or an object.
     """

@@ -1,10 +1,9 @@
-"""Small bodies that several families use."""
+"""Small bodies that several families of requests use."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.headers.base import Name
-from mqstore.lean import dataclass
 
 
 @dataclass

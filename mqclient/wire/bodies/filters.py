@@ -1,10 +1,9 @@
-"""The file of consumer filters, consumerFilter.json (store.md 1)."""
+"""The file of consumer filters, consumerFilter.json (RocketMQ's `ConsumerFilterManager`)."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.headers.base import Int32, Name
-from mqstore.lean import dataclass
 
 
 @dataclass
@@ -17,9 +16,9 @@ class BloomFilterData(Body):
 
 @dataclass
 class ConsumerFilterData(Body):
-    """What a group wants of a topic, by an expression that is no tags.
+    """A group's filter for a topic: an expression other than tags.
 
-    born_time, dead_time: milliseconds since the epoch; dead while nobody of the group is online.
+    born_time, dead_time: milliseconds since the epoch; dead while the group has no member.
     client_version: `subVersion` of the subscription.
     """
 

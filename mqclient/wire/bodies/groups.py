@@ -1,12 +1,11 @@
 """Bodies about groups: configuration, connections, consumption."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.heartbeat import SubscriptionData
 from mqclient.wire.headers.base import Int32, Name
-from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
 
 
@@ -15,7 +14,7 @@ class SubscriptionGroupConfig(Body):
     """A consumer group as its broker keeps it.
 
     retry_max_times: redeliveries before the dead-letter topic. broker_id: which broker id serves
-    reads; which_broker_when_consume_slowly: which one when the group lags.
+    reads; which_broker_when_consume_slowly: the same while the group lags.
     """
 
     group_name: Name
@@ -95,7 +94,7 @@ class OffsetWrapper(Body):
 
 @dataclass
 class ConsumeStats(Body):
-    """How far a group is in each queue: the answer to 208."""
+    """Progress of a group in each queue: the answer to 208."""
 
     offset_table: dict[MessageQueue, OffsetWrapper] = field(default_factory=dict)
     consume_tps: float = 0.0
@@ -103,7 +102,7 @@ class ConsumeStats(Body):
 
 @dataclass
 class ConsumeStatsList(Body):
-    """How far all groups of a broker are: the answer to 317."""
+    """Progress of all groups of a broker: the answer to 317."""
 
     consume_stats_list: list[dict[str, list[ConsumeStats]]] = field(default_factory=list)
     broker_addr: Name | None = None

@@ -1,10 +1,9 @@
 """Bodies that clients send about themselves: heartbeat, subscriptions."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.headers.base import Int32, Name
-from mqstore.lean import dataclass
 
 SUBSCRIBE_ALL = "*"
 """The tag expression that takes every message."""
@@ -14,7 +13,7 @@ SQL92 = "SQL92"
 
 @dataclass
 class SubscriptionData(Body):
-    """What a group takes of a topic.
+    """A group's subscription to a topic.
 
     sub_string: tag expression "A || B", "*", or SQL92. tags_set, code_set: its tags and their
     hash codes (Java's String.hashCode), empty for "*". sub_version: ms of the last change.

@@ -1,10 +1,9 @@
 """Bodies about offsets and queue locks."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.headers.base import Int32, Name
-from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
 
 

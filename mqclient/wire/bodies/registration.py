@@ -1,23 +1,23 @@
-"""A broker's topics as text and back, ten thousand at a time, by the compiled core."""
+"""Reads and writes a broker's topics as text, ten thousand at a time, in the compiled core."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mqclient.wire.bodies.base import BodyError
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.headers.base import all_named
 from mqstore import _core
-from mqstore.lean import dataclass
 
 Row = tuple[int, int, int, int]
-"""What a route says of a topic on one broker: read queues, write queues, perm, system flag."""
+"""A topic of one broker in a route: read queues, write queues, perm, system flag."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What the NameServer takes of a registration.
+    """The fields of a registration that the NameServer uses.
 
-    filter_servers: addresses; None when the broker did not speak of them.
+    filter_servers: addresses; None if the registration has no such field.
     """
 
     topics: Mapping[str, Row]
@@ -26,11 +26,11 @@ class Registered:
 
 
 def read(body: bytes, compressed: bool = False) -> Registered | None:
-    """Read a body of REGISTER_BROKER (103) if it is as brokers write it.
+    """Read a body of REGISTER_BROKER (103) in the usual form of brokers.
 
-    None for everything else, good or bad: `RegisterBrokerBody.decode` forgives, and says why not.
-    Raises BodyError for a compressed one that cannot be unpacked or would grow too big: that is
-    found out once.
+    None for any other form, good or bad: `RegisterBrokerBody.decode` accepts or explains it.
+    Raises BodyError for a compressed body that cannot be unpacked or would grow too big, which
+    is checked only here.
     """
     try:
         found = _core.read_registration(body, compressed)
@@ -59,6 +59,6 @@ def _refused(error: ValueError) -> BodyError:
 def topic_table(table: dict[str, Any]) -> str:
     """A table of `TopicConfig` as fastjson's text, keys sorted.
 
-    Raises TypeError or OverflowError where a field does not have its type.
+    Raises TypeError or OverflowError if a field does not have its type.
     """
     return _core.write_topic_table(table)

@@ -1,10 +1,9 @@
 """Bodies of the NameServer: routes, clusters."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.headers.base import Int32, Name
-from mqstore.lean import dataclass
 
 PERM_PRIORITY, PERM_READ, PERM_WRITE, PERM_INHERIT = 8, 4, 2, 1
 """Bits of a topic's perm."""
@@ -15,7 +14,7 @@ MASTER_ID = 0
 
 @dataclass
 class QueueData(Body):
-    """How many queues of a topic one broker name has, and what is allowed there.
+    """The queues of a topic on one broker name, and their permission.
 
     topic_sys_flag: 1 unit, 2 unit subscription.
     """
@@ -47,13 +46,13 @@ class BrokerData(Body):
 
     @property
     def master(self) -> str | None:
-        """Address of the master, None when it is away."""
+        """Address of the master; None if it is away."""
         return self.broker_addrs.get(MASTER_ID)
 
 
 @dataclass
 class TopicRouteData(Body):
-    """Where a topic lives: the answer to 105.
+    """The route of a topic: the answer to 105.
 
     order_topic_conf: "brokerA:4;brokerB:8" when the topic is ordered.
     """

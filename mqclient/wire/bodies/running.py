@@ -1,11 +1,10 @@
-"""Bodies about what a consumer does right now, and about queue contents."""
+"""Bodies about the running state of a consumer, and about queue contents."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.bodies.heartbeat import SubscriptionData
 from mqclient.wire.headers.base import Int32, Name
-from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
 
 
@@ -73,7 +72,7 @@ class ConsumeMessageDirectlyResult(Body):
 
 @dataclass
 class ConsumeQueueData(Body):
-    """One consume-queue unit, and whether the group's filter takes it."""
+    """One consume-queue entry, and whether the group's filter accepts it."""
 
     physic_offset: int = 0
     physic_size: Int32 = 0

@@ -1,7 +1,7 @@
 """Bodies about topics: configuration, registration at a NameServer, statistics."""
 
 import struct
-from dataclasses import field
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Self
 
@@ -10,7 +10,6 @@ from mqclient.wire.bodies.base import Body, BodyError, fastjson_text
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.headers.base import Int32, Name, java_number, named
 from mqstore import fastjson
-from mqstore.lean import dataclass
 from mqstore.message import MessageQueue
 
 _INT32 = struct.Struct(">i")
@@ -29,7 +28,7 @@ class TopicConfig(Body):
     order: bool = False
 
     def to_plain(self) -> dict[str, object]:
-        """As every body does; written out, for a registration has ten thousand of them."""
+        """As in every body; written by hand, because a registration has ten thousand of them."""
         return {
             "order": self.order,
             "perm": self.perm,
@@ -42,7 +41,7 @@ class TopicConfig(Body):
 
     @classmethod
     def from_plain(cls, plain: object) -> Self:
-        """As every body does; a row as brokers write it is taken as it is."""
+        """As in every body; a row in the usual form of brokers is taken unchanged."""
         if type(plain) is dict and plain.keys() == _TOPIC_KEYS:
             values = _topic_values(plain)
             if tuple(map(type, values)) == _TOPIC_TYPES and all(map(_fits, _numbers(values))):
@@ -100,7 +99,7 @@ class RegisterBrokerBody(Body):
         return head + wrapper + b"}"
 
     def encode(self, compressed: bool = False) -> bytes:
-        """Write the body as the header's `compressed` says.
+        """Write the body in the form that the header's `compressed` names.
 
         The compressed form is one zlib stream of length-prefixed pieces: data version, topics
         as `name reads writes perm filterType`, filter servers. It loses topic_sys_flag and order.
@@ -193,7 +192,7 @@ class TopicStatsTable(Body):
 
 @dataclass
 class QueueTimeSpan(Body):
-    """Times of one queue as a group sees it, in ms; the *_str fields say the same as text."""
+    """Times of one queue for a group, in ms; the *_str fields hold the same as text."""
 
     message_queue: MessageQueue
     min_time_stamp: int = 0

@@ -1,14 +1,14 @@
-"""What all headers share: a frozen dataclass that becomes a frame's string fields and back.
+"""Base of all headers: a frozen dataclass, converted to a frame's string fields and back.
 
 A field's wire name is its attribute in camelCase unless the class's `wire_names` says otherwise.
 None is left out, booleans are "true" and "false", numbers are decimal: `int` is Java's long,
-`Int32` its int, `Name` what tables are keyed by. A field without a default is mandatory. Class
+`Int32` its int, `Name` a key of tables. A field without a default is mandatory. Class
 names are RocketMQ's.
 """
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import (
     Annotated,
     Any,
@@ -20,19 +20,19 @@ from typing import (
     get_args,
 )
 
-from mqstore.lean import dataclass
+from mqstore import names
 
 _T = TypeVar("_T")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _NUMBER = re.compile(r"[+-]?\d{1,64}")
 _SHOWN_MAX = 64
-"""Characters of a bad value that an error repeats."""
+"""Most characters of a bad value that an error repeats."""
 Int32 = Annotated[int, "Java int"]
-"""A number that Java keeps in 32 bits: a queue, a permission, a count, flags."""
+"""A number of 32 bits in Java: a queue, a permission, a count, flags."""
 Name = Annotated[str, "name"]
 """The name of a topic, group, client, broker or cluster, or an address: see `named`."""
-NAME_LENGTH_MAX = 255 + len("%RETRY%")
-"""Characters: RocketMQ's longest group has 255, and its retry topic a prefix."""
+NAME_LENGTH_MAX = names.GROUP_LENGTH_MAX + len(names.RETRY_PREFIX)
+"""Characters of the longest retry topic."""
 
 
 class HeaderError(ValueError):
@@ -52,7 +52,7 @@ class Header:
     wire_names: ClassVar[Mapping[str, str]] = {}
 
     def to_fields(self) -> dict[str, str]:
-        """Write the extension fields of a frame, leaving out what is None."""
+        """Write the extension fields of a frame, without those that are None."""
         result = {}
         for column in _columns(type(self)):
             value = getattr(self, column.attribute)
@@ -64,7 +64,7 @@ class Header:
     def from_fields(cls, source: Mapping[str, str]) -> Self:
         """Read a header from the extension fields of a frame; unknown fields are ignored.
 
-        Raises HeaderError when a mandatory field is missing or a number is not one. An empty
+        Raises HeaderError if a mandatory field is missing or a number is invalid. An empty
         number counts as absent, because the binary header cannot tell them apart.
         """
         values = {}
@@ -101,8 +101,8 @@ def within(number: int, bits: int) -> int:
 def named(text: str) -> str:
     """Return `text` if it can be a name; raises ValueError otherwise.
 
-    It has at most NAME_LENGTH_MAX characters and no control character: those would end in logs,
-    file names and the answers to others. What else is legal differs by what is named.
+    It has at most NAME_LENGTH_MAX characters and no control character, which would reach logs,
+    file names and answers to other clients. Other rules depend on the kind of name.
     """
     if len(text) > NAME_LENGTH_MAX:
         raise ValueError(f"a name of {len(text)} characters is over {NAME_LENGTH_MAX}")
@@ -112,14 +112,14 @@ def named(text: str) -> str:
 
 
 def all_named(names: Collection[str]) -> bool:
-    """Whether each of many names passes `named`; as fast as ten thousand topics need it."""
+    """Whether each of many names passes `named`; fast enough for ten thousand topics."""
     return max(map(len, names), default=0) <= NAME_LENGTH_MAX and not _CONTROL.search(
         "".join(names)
     )
 
 
 def java_number(text: str, bits: int = 64) -> int:
-    """Read a number that fits the bits, written as Java takes it: no blanks, no underscores.
+    """Read a number that fits the bits, in Java's form: no blanks, no underscores.
 
     Raises ValueError.
     """
@@ -148,7 +148,7 @@ _plans: dict[type[Header], tuple[_Column, ...]] = {}
 
 
 def _columns(cls: type[Header]) -> tuple[_Column, ...]:
-    """Work out once per class how each field is read and written."""
+    """Determine once per class how each field is read and written."""
     plan = _plans.get(cls)
     if plan is None:
         plan = _plans[cls] = _plan(cls)

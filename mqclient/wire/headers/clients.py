@@ -29,9 +29,9 @@ class ProducerGroupRequestHeader(Header):
 
 @header
 class GetConsumerStatusRequestHeader(Header):
-    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223) and what it sends on, 221.
+    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223), and 221, which the broker relays.
 
-    client_addr: really a client id.
+    client_addr: a client id, despite its name.
     """
 
     topic: Name

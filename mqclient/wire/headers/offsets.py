@@ -63,7 +63,7 @@ class TimestampResponseHeader(Header):
 
 @header
 class ResetOffsetRequestHeader(Header):
-    """INVOKE_BROKER_TO_RESET_OFFSET (222) and what it sends on, 220. timestamp: ms, -1 = end."""
+    """INVOKE_BROKER_TO_RESET_OFFSET (222) and the relayed 220. timestamp: ms, -1 = end."""
 
     topic: Name
     group: Name

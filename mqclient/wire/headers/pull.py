@@ -1,4 +1,4 @@
-"""Headers of messages on their way out: pull, query by key, view by offset."""
+"""Headers of reads: pull, query by key, view by offset."""
 
 from mqclient.wire.headers.base import Header, Int32, Name, header
 

@@ -1,4 +1,4 @@
-"""Headers of messages on their way in: send, send back, reply, transaction end and check."""
+"""Headers of sends: send, send back, reply, transaction end and check."""
 
 from mqclient.wire.headers.base import Header, Int32, Name, header
 

@@ -7,11 +7,11 @@ errors and of logs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqserver.broker.acl.addresses import Pattern, patterns
 from mqserver.broker.acl.errors import AclError
-from mqstore.lean import dataclass
+from mqstore.names import RETRY_PREFIX
 
 KEY_LENGTH_MIN = 7
 """Characters an access key and a secret key must have."""
@@ -21,7 +21,6 @@ MASK = "******"
 """What is shown instead of a secret."""
 DENY, PUB, SUB = 1, 4, 8
 """Permission bits; a DENY bit always loses."""
-RETRY_PREFIX = "%RETRY%"
 
 _WORDS = {"PUB": PUB, "SUB": SUB, "PUB|SUB": PUB | SUB, "SUB|PUB": PUB | SUB, "DENY": DENY}
 

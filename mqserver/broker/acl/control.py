@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from mqserver.guard import ACCOUNT_CODES
 from mqserver.plane import Tables
 from mqserver.services import Services
 from mqserver.watch import Stamp, Watch
-from mqstore.lean import dataclass
 
 log = logging.getLogger("mqserver.broker.acl")
 WATCH_S = 5.0

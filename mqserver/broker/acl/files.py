@@ -8,7 +8,7 @@ RocketMQ's own YAML writer has.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ from mqserver.broker.acl.addresses import Pattern, patterns
 from mqserver.broker.acl.errors import AclError
 from mqserver.watch import Stamp, stamp
 from mqstore import files
-from mqstore.lean import dataclass
 
 if TYPE_CHECKING:
     import yaml

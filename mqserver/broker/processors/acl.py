@@ -1,4 +1,4 @@
-"""Access control: 50 to 54 (server.md B.7, B.12). Secrets are masked in every answer."""
+"""Access control: 50 to 54 (`AdminBrokerProcessor`). Secrets are masked in every answer."""
 
 from __future__ import annotations
 

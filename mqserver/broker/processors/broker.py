@@ -1,4 +1,4 @@
-"""The broker itself: 25, 26, 28 and 315 (server.md B.7, B.9)."""
+"""The broker itself: 25, 26, 28 and 315 (`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 

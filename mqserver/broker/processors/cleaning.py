@@ -1,4 +1,4 @@
-"""What an operator has deleted: 306, 316 and 329 (server.md B.7)."""
+"""Deletions on an operator's request: 306, 316 and 329 (`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 

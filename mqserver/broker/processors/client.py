@@ -1,4 +1,4 @@
-"""Connected clients: 34, 35, 38 and 46 (server.md B.5)."""
+"""Connected clients: 34, 35, 38 and 46 (`ClientManageProcessor`)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mqclient.wire.headers.clients import (
     ConsumerGroupRequestHeader,
     UnregisterClientRequestHeader,
 )
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.state.members import Member
 from mqserver.broker.state.topics import unit_flag
 from mqserver.broker.tags import is_tag_type, sql_error
 from mqserver.replies import Refused, Reply, Request, Response
+from mqstore import names
 
 _ENUMS = {
     "consume_type": ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY"),

@@ -1,4 +1,4 @@
-"""Groups: 200, 201, 203, 204, 207, 208, 300, 317 and 328 (server.md B.7)."""
+"""Groups: 200, 201, 203, 204, 207, 208, 300, 317 and 328 (`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from mqclient.wire.headers.admin import (
     TopicRequestHeader,
 )
 from mqclient.wire.headers.clients import ConsumerGroupRequestHeader, ProducerGroupRequestHeader
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import system_error
 from mqserver.broker.state.groups import FILE, why_too_long
 from mqserver.broker.state.members import language_name
 from mqserver.broker.state.topics import QUEUES_MAX
 from mqserver.replies import Reply, Request, Response
-from mqstore import MessageQueue
+from mqstore import MessageQueue, names
 
 
 def create_group(broker: BrokerContext, request: Request) -> Reply:

@@ -1,4 +1,4 @@
-"""Queue locks: 41 and 42. The locks live in the compiled plane (server.md B.5)."""
+"""Queue locks: 41 and 42. The locks live in the compiled plane."""
 
 from __future__ import annotations
 

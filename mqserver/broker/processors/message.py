@@ -1,4 +1,4 @@
-"""Sends: 10, 310 and 320, in the order of server.md B.3.
+"""Sends: 10, 310 and 320, with the steps of `SendMessageProcessor` in its order.
 
 Native code serves ordinary sends; what comes here is unusual, or everything with
 `dataPlane=python`. The replies are the same.
@@ -11,7 +11,6 @@ import random
 from mqclient.wire.bodies.topics import TopicConfig
 from mqclient.wire.codes import MessageSysFlag, RequestCode, ResponseCode
 from mqclient.wire.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.message_text import store_form
 from mqserver.broker.remarks import address, no_group
@@ -27,7 +26,7 @@ from mqserver.broker.sending import (
 from mqserver.broker.state.topics import DEAD_LETTER_QUEUES
 from mqserver.broker.transactions.writing import TYPE_BITS, half_text
 from mqserver.replies import AgainAfter, Refused, Reply, Request, Response
-from mqstore import PutResult
+from mqstore import PutResult, names
 
 _VERSION_3_4_9 = 121
 

@@ -1,4 +1,4 @@
-"""Offsets: 14, 15, 29, 30, 31, 32, 43, 45 and 303 (server.md B.5, B.7)."""
+"""Offsets: 14, 15, 29, 30, 31, 32, 43, 45 and 303 (`ConsumerManageProcessor`)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ from mqclient.wire.headers.offsets import (
     TimestampResponseHeader,
     UpdateConsumerOffsetRequestHeader,
 )
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import no_group, system_error
 from mqserver.broker.state.groups import no_new_group, why_too_long
 from mqserver.broker.state.topics import shown
 from mqserver.replies import Reply, Request, Response
-from mqstore import MessageQueue
+from mqstore import MessageQueue, names
 
 _DELAY_KEY = "scheduleMessageOffset_"
 

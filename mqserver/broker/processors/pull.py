@@ -1,4 +1,4 @@
-"""PULL_MESSAGE (11), in the order of server.md B.4.
+"""PULL_MESSAGE (11), with the steps of `PullMessageProcessor` in its order.
 
 Native code serves pulls that pass every check; what fails one is worded here, and everything
 is served here with `dataPlane=python`.
@@ -17,10 +17,10 @@ from mqserver.broker.offset_moved import note_moved
 from mqserver.broker.remarks import FAQ, address, no_group, system_error
 from mqserver.broker.state.consumers import BROADCASTING
 from mqserver.broker.state.topics import READ
-from mqserver.broker.tags import codes_of, is_tag_type, is_too_long, sql_error
-from mqserver.broker.topic_names import RETRY_PREFIX
+from mqserver.broker.tags import is_tag_type, is_too_long, sql_error
 from mqserver.replies import Hold, Refused, Reply, Request, Response
 from mqstore import GetResult
+from mqstore.names import RETRY_PREFIX, tag_hash, tags_of
 
 _CODES = {
     "FOUND": ResponseCode.SUCCESS,
@@ -125,7 +125,7 @@ def _filter(
         if is_tag_type(kind) and not any(text.split("||")):
             remark = "parse the consumer's subscription failed"
             raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
-        codes = codes_of(text)
+        codes = [tag_hash(tag) for tag in tags_of(text)]
     else:
         kind, text, codes = _subscribed(broker, header, group)
     if is_tag_type(kind):

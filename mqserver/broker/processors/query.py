@@ -1,4 +1,4 @@
-"""Messages by key and by offset: 12, 33 and 321 (server.md B.5, B.7)."""
+"""Messages by key and by offset: 12, 33 and 321 (`QueryMessageProcessor`)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mqclient.wire.headers.pull import (
     ViewMessageRequestHeader,
 )
 from mqserver.broker.context import BrokerContext
-from mqserver.broker.tags import java_hash
 from mqserver.replies import Reply, Request, Response
 from mqstore import decode_messages
+from mqstore.names import tag_hash
 
 _UNITS_MAX = 4_096
 _UNSET = "not set any response code"
@@ -87,9 +87,7 @@ def _units(
         found = broker.store.get(topic, queue_id, index, count - len(units))
         messages = decode_messages(found.body)
         units += (
-            ConsumeQueueData(
-                message.commit_log_offset, message.store_size, java_hash(message.tags or "")
-            )
+            ConsumeQueueData(message.commit_log_offset, message.store_size, tag_hash(message.tags))
             for message in messages
         )
         if not messages or found.next_begin_offset <= index:

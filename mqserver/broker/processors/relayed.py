@@ -1,4 +1,4 @@
-"""What the broker asks a consumer on an administrator's behalf: 307 and 309 (server.md B.7)."""
+"""Requests that the broker relays to a consumer: 307, 309 (`AdminBrokerProcessor.callConsumer`)."""
 
 from __future__ import annotations
 

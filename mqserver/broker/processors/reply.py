@@ -1,4 +1,4 @@
-"""SEND_REPLY_MESSAGE (324, 325): the answer to a request goes to whoever asked (server.md B.3)."""
+"""SEND_REPLY_MESSAGE (324, 325): passes a reply to the requester (`ReplyMessageProcessor`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mqclient.wire.headers.send import (
     SendMessageRequestHeaderV2,
 )
 from mqserver.broker.context import BrokerContext
-from mqserver.broker.message_text import NAME_END, PAIR_END, store_form
+from mqserver.broker.message_text import store_form
 from mqserver.broker.remarks import system_error
 from mqserver.broker.sending import (
     check_queue,
@@ -21,6 +21,7 @@ from mqserver.broker.sending import (
     stored_place,
 )
 from mqserver.replies import Refused, Reply, Request, Response
+from mqstore.property_text import PAIR_END, Pair, pairs_of
 
 log = logging.getLogger("mqserver.broker.reply")
 
@@ -60,8 +61,7 @@ def reply(broker: BrokerContext, request: Request) -> Reply:
 def _push(broker: BrokerContext, request: Request, header: SendMessageRequestHeader) -> None:
     """PUSH_REPLY_MESSAGE_TO_CLIENT (326); Refused says why it did not arrive."""
     text = header.properties or ""
-    pairs = (pair.partition(NAME_END) for pair in text.split(PAIR_END))
-    asker = {name: value for name, _, value in pairs}.get(_ASKER)
+    asker = dict(pairs_of(text)).get(_ASKER)
     if not asker:
         raise system_error(f"reply message properties[{_ASKER}] is null")
     connection = broker.producers.connection_of(asker)
@@ -77,7 +77,7 @@ def _push(broker: BrokerContext, request: Request, header: SendMessageRequestHea
         sys_flag=header.sys_flag,
         born_timestamp=header.born_timestamp,
         flag=header.flag,
-        properties=f"PUSH_REPLY_TIME{NAME_END}{now_ms}{PAIR_END}{text}",
+        properties=f"{Pair('PUSH_REPLY_TIME', str(now_ms))}{PAIR_END}{text}",
         reconsume_times=header.reconsume_times,
         unit_mode=header.unit_mode,
         born_host=request.remote,

@@ -1,4 +1,4 @@
-"""Offsets moved by hand, over the clients that hold them: 222, 223, 308 and 314 (server.md B.7)."""
+"""Resets offsets through the clients that hold them: 222, 223, 308 and 314 (`Broker2Client`)."""
 
 from __future__ import annotations
 

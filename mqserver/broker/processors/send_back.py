@@ -8,20 +8,19 @@ from mqclient.wire.bodies.groups import SubscriptionGroupConfig
 from mqclient.wire.bodies.topics import TopicConfig
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.send import ConsumerSendMsgBackRequestHeader
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import no_group, sending_forbidden, system_error
 from mqserver.broker.sending import put_again
 from mqserver.broker.state.topics import DEAD_LETTER_QUEUES, WRITE, unit_flag
 from mqserver.replies import Refused, Reply, Request, Response
-from mqstore import PutResult, ReceivedMessage, decode_messages, encode_properties
+from mqstore import PutResult, ReceivedMessage, decode_messages, encode_properties, names
 
 _VERSION_3_4_9 = 121
 _FIRST_DELAY_LEVEL = 3
 
 
 def send_back(broker: BrokerContext, request: Request) -> Reply:
-    """The nine steps of server.md B.3, in order. Only a clean put answers 0."""
+    """The steps of `SendMessageProcessor.asyncConsumerSendMsgBack`. Only a clean put answers 0."""
     header = ConsumerSendMsgBackRequestHeader.from_fields(request.fields)
     group = broker.groups.find(header.group, request.remote)
     if group is None:

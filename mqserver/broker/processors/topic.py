@@ -1,4 +1,4 @@
-"""Topics: 17, 21, 202, 215 and 305 (server.md B.7)."""
+"""Topics: 17, 21, 202, 215 and 305 (`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from mqclient.wire.bodies.common import TopicList
 from mqclient.wire.bodies.topics import TopicConfig, TopicOffset, TopicStatsTable
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.admin import CreateTopicRequestHeader, TopicRequestHeader
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import system_error
 from mqserver.broker.state.topics import FILE, INHERIT, QUEUES_MAX, READ, WRITE
 from mqserver.replies import Reply, Request, Response
-from mqstore import MessageQueue
+from mqstore import MessageQueue, names
 
 _FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 _PERM_MAX = READ | WRITE | INHERIT

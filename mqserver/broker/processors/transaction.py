@@ -1,4 +1,4 @@
-"""Ends of transactions (37) and resumed checks (323), server.md B.6 and B.7."""
+"""Ends of transactions (37, `EndTransactionProcessor`) and resumed checks (323)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import logging
 from mqclient.wire.codes import ResponseCode
 from mqclient.wire.headers.admin import ResumeCheckHalfMessageRequestHeader
 from mqclient.wire.headers.send import EndTransactionRequestHeader
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.remarks import system_error
 from mqserver.broker.transactions import writing
 from mqserver.replies import NO_REPLY, Refused, Reply, Request, Response
-from mqstore import DecodeError, ReceivedMessage, decode_messages, parse_offset_msg_id
+from mqstore import DecodeError, ReceivedMessage, decode_messages, names, parse_offset_msg_id
 
 log = logging.getLogger("mqserver.broker.transactions")
 
@@ -72,7 +71,7 @@ def _half(broker: BrokerContext, header: EndTransactionRequestHeader) -> Receive
 def resume_check(broker: BrokerContext, request: Request) -> Reply:
     """RESUME_CHECK_HALF_MESSAGE (323): a half message is checked anew, as often as at first."""
     header = ResumeCheckHalfMessageRequestHeader.from_fields(request.fields)
-    failed = "Exception was thrown when putting message back to RMQ_SYS_TRANS_HALF_TOPIC."
+    failed = f"Exception was thrown when putting message back to {names.HALF_TOPIC}."
     try:
         offset = parse_offset_msg_id(header.msg_id or "").physical_offset
         record = broker.store.get_at(offset)
@@ -81,5 +80,5 @@ def resume_check(broker: BrokerContext, request: Request) -> Reply:
         raise system_error(failed) from None
     result = writing.put_back(broker, half, {"TRANSACTION_CHECK_TIMES": "0"})
     if result.status != "PUT_OK":
-        raise system_error("Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed.")
+        raise system_error(f"Put message back to {names.HALF_TOPIC} failed.")
     return Response()

@@ -1,4 +1,4 @@
-"""Who consumes what: group to members and subscriptions (server.md B.5).
+"""Consumer groups, their members and subscriptions (`ConsumerManager`).
 
 Each change is published: "subscriptions" for the pull path, and the ready answer to code 38.
 `changed` tells which connections must be told (code 40); it is called outside the lock.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqclient.wire.bodies.groups import ConsumerConnection
 from mqclient.wire.bodies.heartbeat import (
@@ -20,7 +20,6 @@ from mqserver.broker.state.bounds import MEMBERSHIP_BYTES, Bounds, Footprints
 from mqserver.broker.state.members import Member
 from mqserver.broker.tags import is_tag_type
 from mqserver.plane import Tables
-from mqstore.lean import dataclass
 
 BROADCASTING = "BROADCASTING"
 _KIND = "consumer"

@@ -1,6 +1,6 @@
-"""The SQL92 filters of consumer groups, kept over a restart (server.md B.10).
+"""The SQL92 filters of consumer groups, kept over a restart (`ConsumerFilterManager`).
 
-A filter is dead while nobody of its group is online; one that is dead for a day is forgotten.
+A filter is dead while its group has no member; a filter that is dead for a day is deleted.
 """
 
 from __future__ import annotations

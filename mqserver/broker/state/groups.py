@@ -1,4 +1,4 @@
-"""The consumer groups of a broker and what each is allowed (server.md B.8)."""
+"""The consumer groups of a broker and their permissions (`SubscriptionGroupManager`)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from dataclasses import replace
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from mqclient.wire.codes import ResponseCode
-from mqserver.broker import topic_names as names
 from mqserver.broker.state.bounds import Bounds
 from mqserver.broker.state.topics import OURSELVES
 from mqserver.plane import Tables
 from mqserver.replies import Refused
-from mqstore import fastjson
+from mqstore import fastjson, names
 
 log = logging.getLogger("mqserver.broker")
 

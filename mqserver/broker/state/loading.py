@@ -14,9 +14,8 @@ from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.filters import ConsumerFilterData
 from mqclient.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
-from mqserver.broker import topic_names as names
 from mqserver.broker.state import filters, groups, reading, topics
-from mqstore import StoreDamaged
+from mqstore import StoreDamaged, names
 
 log = logging.getLogger("mqserver.broker")
 
@@ -110,9 +109,9 @@ class Loading:
     def _groups_of_offsets(self) -> SubscriptionGroupWrapper | None:
         found = {key.partition("@")[2] for key in self._store.committed_all()}
         for topic in self._store.queues():
-            for prefix in (names.RETRY_PREFIX, names.DLQ_PREFIX):
-                if topic.startswith(prefix):
-                    found.add(topic.removeprefix(prefix))
+            group = names.group_of(topic)
+            if group is not None:
+                found.add(group)
         wanted = (g for g in found if g not in names.SYSTEM_GROUPS and not reading.bad_name(g))
         is_light = names.LIGHT_PREFIX
         rows = {g: SubscriptionGroupConfig(g) for g in sorted(wanted) if not g.startswith(is_light)}

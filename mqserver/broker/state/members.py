@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mqclient.wire.bodies.groups import Connection
 from mqclient.wire.codes import LanguageCode
-from mqstore.lean import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Who produces: group to members (server.md B.5).
+"""Producer groups and their members (`ProducerManager`).
 
 A group goes when its last member says that it leaves; when a connection ends, it stays, unless too
 many such groups are there.

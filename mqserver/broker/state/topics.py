@@ -1,22 +1,20 @@
-"""The topics of a broker: built-in ones, created ones, automatic creation (server.md B.3, B.8)."""
+"""The topics of a broker: built-in and created ones, automatic creation (`TopicConfigManager`)."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from mqclient.wire.codes import ResponseCode
-from mqserver.broker import topic_names as names
 from mqserver.broker.state.bounds import Bounds
 from mqserver.broker.state.reading import QUEUES_MAX as QUEUES_MAX
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Tables
-from mqstore import fastjson
-from mqstore.lean import dataclass
+from mqstore import fastjson, names
 
 log = logging.getLogger("mqserver.broker")
 
@@ -274,7 +272,7 @@ class Topics:
         self._announce()
 
     def set_ordered(self, topics: Iterable[str]) -> None:
-        """Exactly these topics are ordered, says the NameServer (B.1)."""
+        """Mark exactly these topics as ordered, as the NameServer says."""
         ordered = frozenset(topics)
         with self._lock:
             changed = {

@@ -1,4 +1,4 @@
-"""What RocketMQ's broker counts, under its names and keys (server.md B.9).
+"""The statistics of RocketMQ's broker, under its names and keys (`BrokerStatsManager`).
 
 The plane counts what it serves natively and is asked for it before every sample and every look;
 processors count here what they serve themselves. RocketMQ also has items that nothing in its open
@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mqclient.wire.bodies.groups import BrokerStatsData, BrokerStatsItem
-from mqserver.broker import topic_names as names
 from mqserver.broker.stats.items import ITEMS_MAX, Items
 from mqserver.config.settings import BrokerSettings
 from mqserver.plane import Traffic
+from mqstore import names
 
 TOPIC_PUT_NUMS, TOPIC_PUT_SIZE = "TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"
 QUEUE_PUT_NUMS, QUEUE_PUT_SIZE = "QUEUE_PUT_NUMS", "QUEUE_PUT_SIZE"
@@ -27,8 +27,6 @@ GROUP_GET_LATENCY, SNDBCK_PUT_NUMS = "GROUP_GET_LATENCY", "SNDBCK_PUT_NUMS"
 GROUP_GET_FALL_SIZE = "GROUP_GET_FALL_SIZE"
 BROKER_PUT_NUMS, BROKER_GET_NUMS = "BROKER_PUT_NUMS", "BROKER_GET_NUMS"
 
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-SCHEDULE_GROUP = "SCHEDULE_CONSUMER"
 _QUEUE_FIRST = frozenset({GROUP_GET_LATENCY, GROUP_GET_FALL_SIZE})
 """Items whose key begins with the queue."""
 
@@ -71,7 +69,7 @@ class Statistics:
         """A send was stored. messages: how many; size: bytes of their records."""
         if delay_level > 0:
             queue_id = min(delay_level, self._counted.delay_levels) - 1
-            self._put(SCHEDULE_TOPIC, queue_id, (1, messages, size))
+            self._put(names.SCHEDULE_TOPIC, queue_id, (1, messages, size))
         else:
             self._put(topic, -1, (1, messages, size))
 
@@ -95,7 +93,7 @@ class Statistics:
         """A consumer sent a message of a topic back; size: bytes of its new record."""
         if delay_level > 0:
             queue_id = min(delay_level, self._counted.delay_levels) - 1
-            self._put_topic(SCHEDULE_TOPIC, queue_id, (1, 1, size))
+            self._put_topic(names.SCHEDULE_TOPIC, queue_id, (1, 1, size))
         self._items.add(SNDBCK_PUT_NUMS, self._key(topic, group), 1)
 
     # --- looking
@@ -193,9 +191,9 @@ class Statistics:
             self._items.set(GROUP_GET_FALL_SIZE, key, behind)
 
     def _delivered(self, queue_id: int, times: int, messages: int, size: int) -> None:
-        self._group_got(SCHEDULE_TOPIC, SCHEDULE_GROUP, times, messages, size)
+        self._group_got(names.SCHEDULE_TOPIC, names.SCHEDULE_GROUP, times, messages, size)
         if self._counted.queues:
-            key = f"{SCHEDULE_TOPIC}@{queue_id}@{SCHEDULE_GROUP}"
+            key = f"{names.SCHEDULE_TOPIC}@{queue_id}@{names.SCHEDULE_GROUP}"
             self._items.add(QUEUE_GET_NUMS, key, messages, times)
             self._items.add(QUEUE_GET_SIZE, key, size, times)
 

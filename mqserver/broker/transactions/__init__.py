@@ -1,1 +1,1 @@
-"""Transactional messages: what they write, and the checks of those nobody ended (server.md B.6)."""
+"""Transactional messages: their records, and the checks of transactions without an end."""

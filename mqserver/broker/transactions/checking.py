@@ -1,4 +1,4 @@
-"""Asking producers about half messages that nobody ended (server.md B.6, "Check service").
+"""Asks producers about open half messages (`TransactionalMessageServiceImpl.check`).
 
 Progress is kept as the committed offsets of one group in the half and op topics, where Java looks
 for it too. A pass walks the half messages from there: those an op message ends are done, those
@@ -11,19 +11,17 @@ import itertools
 import logging
 import threading
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.headers.send import CheckTransactionStateRequestHeader
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
 from mqserver.broker.transactions import writing
-from mqstore import GetResult, ReceivedMessage, decode_messages, offset_msg_id
-from mqstore.lean import dataclass
+from mqstore import GetResult, ReceivedMessage, decode_messages, names, offset_msg_id
 
 log = logging.getLogger("mqserver.broker.transactions")
 
-GROUP = "CID_RMQ_SYS_TRANS"
+GROUP = names.TRANSACTION_GROUP
 QUEUE = 0
 """Half messages have one queue."""
 OPS_AT_ONCE = 32

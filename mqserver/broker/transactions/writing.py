@@ -9,11 +9,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from mqserver.broker import topic_names as names
 from mqserver.broker.context import BrokerContext
-from mqserver.broker.message_text import NAME_END, PAIR_END
 from mqserver.broker.sending import put_again
-from mqstore import PutResult, ReceivedMessage, encode_properties
+from mqstore import PutResult, ReceivedMessage, encode_properties, names
+from mqstore.property_text import PAIR_END, Pair, text_of
 
 COMMIT = 8
 ROLLBACK = 12
@@ -30,7 +29,7 @@ _BORN_HOST_V6, _STORE_HOST_V6 = 0x10, 0x20
 
 def half_text(text: bytes, topic: str, queue_id: int) -> bytes:
     """The properties text of a half message for a queue of a topic."""
-    real = f"REAL_TOPIC{NAME_END}{topic}{PAIR_END}REAL_QID{NAME_END}{queue_id}"
+    real = text_of([Pair("REAL_TOPIC", topic), Pair("REAL_QID", str(queue_id))])
     return text + PAIR_END.encode() + real.encode()
 
 

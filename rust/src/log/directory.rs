@@ -26,7 +26,7 @@ impl Directory {
     pub fn open(path: &Path, workshop: &Path, mode: WriteMode) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         fs::create_dir_all(workshop)?;
-        let handle = Arc::new(File::open(path)?);
+        let handle = Arc::new(File::open_directory(path)?);
         let directory = Self {
             path: path.into(),
             handle,
@@ -100,12 +100,8 @@ impl Files for Directory {
         let path = self.prepared_path_of(start);
         let mut options = OpenOptions::new();
         // What an earlier, failed try left behind is cut to nothing first.
-        let file = options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&path)?;
+        options.read(true).write(true).create(true).truncate(true);
+        let file = fs::open_own(&path, &mut options)?;
         file.set_len(length)?;
         FileDisk::for_appending(file, &path, Arc::clone(&self.handle), self.mode, true)
     }
@@ -172,6 +168,19 @@ mod tests {
             let length = fs::metadata(path.join(file_name(SIZE))).unwrap().len();
             assert_eq!(length, SIZE);
         }
+    }
+
+    #[test]
+    fn a_file_is_not_prepared_through_a_link() {
+        let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let workshop = root.path().join("mqstack");
+        let log = Directory::open(root.path(), &workshop, WriteMode::Write).unwrap();
+        let theirs = outside.path().join("theirs");
+        std::fs::write(&theirs, "keep").unwrap();
+        fs::symlink(&theirs, log.prepared_path_of(0)).unwrap();
+        let refused = log.prepare(0, 4_096).unwrap_err();
+        assert!(refused.to_string().contains("symbolic link"), "{refused}");
+        assert_eq!(std::fs::read(&theirs).unwrap(), b"keep");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use memmap2::{Advice, MmapOptions, MmapRaw};
 
 use super::PAGE_BYTES;
 use super::disk::{Disk, WarmPace, copy_by_reading};
-use super::fs::{File, OpenOptions};
+use super::fs::{File, OpenOptions, open_own};
 use super::lost_pages::Guarded;
 use super::resident::{self, copy_from_map, is_resident, prefetch_append};
 use super::tape::Operation;
@@ -90,8 +90,9 @@ impl FileDisk {
             }
             WriteMode::Write => {
                 let mut options = OpenOptions::new();
+                options.write(true).custom_flags(O_DIRECT);
                 // A file system that knows no direct writes does without the zeros.
-                disk.direct = options.write(true).custom_flags(O_DIRECT).open(path).ok();
+                disk.direct = open_own(path, &mut options).ok();
             }
         }
         Ok(disk)
@@ -372,8 +373,8 @@ impl Disk for FileDisk {
 /// An existing file, to append to.
 #[cfg(test)]
 pub(super) fn appending(path: &Path, mode: WriteMode) -> FileDisk {
-    let file = OpenOptions::new().read(true).write(true).open(path);
-    let directory = Arc::new(File::open(path.parent().unwrap()).unwrap());
+    let file = open_own(path, OpenOptions::new().read(true).write(true));
+    let directory = Arc::new(File::open_directory(path.parent().unwrap()).unwrap());
     FileDisk::for_appending(file.unwrap(), path, directory, mode, false).unwrap()
 }
 

@@ -58,6 +58,7 @@ pub struct OpenOptions {
     inner: fs::OpenOptions,
     creates: bool,
     truncates: bool,
+    flags: i32,
 }
 
 impl OpenOptions {
@@ -70,6 +71,7 @@ impl OpenOptions {
             inner,
             creates: false,
             truncates: false,
+            flags: 0,
         }
     }
 
@@ -101,13 +103,13 @@ impl OpenOptions {
 
     /// With flags of `open(2)`.
     pub fn custom_flags(&mut self, flags: i32) -> &mut Self {
-        self.inner.custom_flags(flags);
+        self.flags = flags;
         self
     }
 
-    /// Opens the file.
-    pub fn open(&self, path: impl AsRef<Path>) -> io::Result<File> {
-        let path = path.as_ref();
+    /// Private: a file of a store is opened by [`open_own`], a directory by
+    /// [`File::open_directory`].
+    fn open(&self, path: &Path) -> io::Result<File> {
         let Some(tape) = tape_of(path) else {
             let inner = self.inner.open(path)?;
             return Ok(File {
@@ -131,15 +133,11 @@ impl OpenOptions {
 }
 
 impl File {
-    /// Opens for reading: a file, or a directory to sync.
-    pub fn open(path: impl AsRef<Path>) -> io::Result<Self> {
-        OpenOptions::new().read(true).open(path)
-    }
-
-    /// Opens an empty file for writing.
-    pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
+    /// Opens a directory, to sync it; it may be a link to one.
+    pub fn open_directory(path: impl AsRef<Path>) -> io::Result<Self> {
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).open(path)
+        options.inner.read(true).custom_flags(libc::O_DIRECTORY);
+        options.open(path.as_ref())
     }
 
     /// Does `work`, which is what `operation` says: for what is done by way of a map.
@@ -342,12 +340,6 @@ pub fn read_dir(path: impl AsRef<Path>) -> io::Result<fs::ReadDir> {
     on_path(path, &Operation::Open, || fs::read_dir(path))
 }
 
-/// All that is in a file.
-pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-    let path = path.as_ref();
-    on_path(path, &Operation::Read(0, u64::MAX), || fs::read(path))
-}
-
 /// Length, times, kind of a file of ours: a regular one, and no link to one.
 pub fn own_metadata(path: impl AsRef<Path>) -> io::Result<fs::Metadata> {
     let path = path.as_ref();
@@ -362,12 +354,14 @@ pub fn own_metadata(path: impl AsRef<Path>) -> io::Result<fs::Metadata> {
 /// Opens a file that is ours alone: no link is followed, and nothing but a regular file is opened,
 /// without waiting for whatever else it may be.
 pub fn open_own(path: impl AsRef<Path>, options: &mut OpenOptions) -> io::Result<File> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let opened = options.custom_flags(flags).open(path);
-    let file = opened.map_err(|error| match error.raw_os_error() {
-        Some(libc::ELOOP) => not_ours(IS_LINK),
-        _ => error,
-    })?;
+    let flags = options.flags | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    options.inner.custom_flags(flags);
+    let file = options
+        .open(path.as_ref())
+        .map_err(|error| match error.raw_os_error() {
+            Some(libc::ELOOP) => not_ours(IS_LINK),
+            _ => error,
+        })?;
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(not_ours(IS_IRREGULAR)),
@@ -398,11 +392,6 @@ pub fn read_own(path: impl AsRef<Path>, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut content = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
     file.read_exact_at(&mut content, 0)?;
     Ok(content)
-}
-
-/// Makes a file with this content; not durable.
-pub fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> io::Result<()> {
-    File::create(path)?.write_all_at(content.as_ref(), 0)
 }
 
 /// Creates a directory.
@@ -451,6 +440,16 @@ pub fn symlink(target: impl AsRef<Path>, name: impl AsRef<Path>) -> io::Result<(
     on_path(name, &Operation::CreateDirectory, make)
 }
 
+/// Makes a link that leads where the link `from` leads; false if `from` is no link.
+pub fn copy_link(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<bool> {
+    let from = from.as_ref();
+    match on_path(from, &Operation::Open, || fs::read_link(from)) {
+        Ok(target) => symlink(target, to).map(|()| true),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Removes a link or an empty directory, if there is one.
 pub fn remove_place(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref();
@@ -489,9 +488,12 @@ pub fn remove_dir(path: impl AsRef<Path>) -> io::Result<()> {
     on_path(path, &Operation::Remove, || fs::remove_dir(path))
 }
 
-/// Removes a directory and what is in it.
+/// Removes a directory and what is in it; of a link to one, the link alone.
 pub fn remove_dir_all(path: impl AsRef<Path>) -> io::Result<()> {
     let path = path.as_ref();
+    if fs::symlink_metadata(path)?.is_symlink() {
+        return remove_file(path);
+    }
     for entry in read_dir(path)? {
         let entry = entry?;
         match entry.file_type()?.is_dir() {

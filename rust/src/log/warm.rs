@@ -77,7 +77,7 @@ mod tests {
     use super::*;
     use crate::log::disk::Disk;
     use crate::log::file_disk::{WriteMode, appending};
-    use crate::log::fs::OpenOptions;
+    use crate::log::fs::create_own;
 
     #[test]
     fn no_more_than_a_piece_is_brought_into_memory_at_a_time() {
@@ -114,8 +114,7 @@ mod tests {
     fn a_system_that_does_not_know_the_advice_is_only_slower() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("file");
-        let file = OpenOptions::new().write(true).create(true).open(&path);
-        let file = file.unwrap();
+        let file = create_own(&path).unwrap();
         let warmed = |code| {
             warm_map(
                 &file,

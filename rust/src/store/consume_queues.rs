@@ -182,7 +182,7 @@ impl ConsumeQueues {
         };
         Ok(Self {
             shared: Arc::new(shared),
-            root: File::open(root).map_err(io_error(root))?,
+            root: File::open_directory(root).map_err(io_error(root))?,
             file_bytes,
             ext,
             queues: RwLock::default(),

@@ -14,6 +14,7 @@ use super::store_rig::settings;
 use super::test_rig::request;
 use super::types::{GetRequest, GetStatus, PutRequest, PutStatus, ReadMode, TagFilter};
 use crate::clock::SystemClock;
+use crate::format::index::ENTRY_BYTES;
 use crate::format::message::{CheckCrc, RecordView};
 
 const TOPICS: [&str; 3] = ["One", "Two", "Three"];
@@ -223,6 +224,29 @@ fn any_derived_file_of_any_length_is_rebuilt() {
 #[test]
 fn any_file_of_a_queue_with_an_extension_is_rebuilt() {
     any_damage(true, 0x5EED_0002, 80);
+}
+
+/// The rest of an entry may look like an entry, with an offset where no record begins.
+#[test]
+fn an_index_file_torn_anywhere_in_its_last_entries_is_rebuilt() {
+    let settings = settings();
+    let sound = closed(&settings);
+    let mut files = Vec::new();
+    files_below(&sound.path().join("index"), &mut files);
+    for path in files {
+        let whole = fs::read(&path).unwrap();
+        let end = whole.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+        for at in end.saturating_sub(2 * ENTRY_BYTES)..end {
+            let root = copy(sound.path());
+            let mut torn = whole.clone();
+            torn[at..].fill(0);
+            let name = path.strip_prefix(sound.path()).unwrap();
+            fs::write(root.path().join(name), torn).unwrap();
+            let store = open(root.path(), &settings, false);
+            assert_whole(&store, &format!("{} zeroed from {at}", name.display()));
+            store.close().unwrap();
+        }
+    }
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(crate) fn open_error(path: &Path) -> impl FnOnce(io::Error) -> StoreError {
 
 /// Makes creations, renames and removals in a directory durable.
 pub(crate) fn sync_directory(path: &Path) -> Result<(), StoreError> {
-    let directory = File::open(path).map_err(open_error(path))?;
+    let directory = File::open_directory(path).map_err(open_error(path))?;
     directory.sync_all().map_err(io_error(path))
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn create_directory(path: &Path) -> Result<(), StoreError> {
     }
     create_directory(parent)?;
     // Opened first: a retry after a failed open would find the new directory and never sync it.
-    let above = File::open(parent).map_err(write_error(parent))?;
+    let above = File::open_directory(parent).map_err(write_error(parent))?;
     match fs::create_dir(path) {
         // Somebody else was faster.
         Err(_) if path.is_dir() => Ok(()),
@@ -148,13 +148,9 @@ pub(crate) fn create_sparse(
     let workshop = root.join("mqstack");
     create_directory(&workshop)?;
     let unfinished = workshop.join(format!("new-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(&unfinished)
-        .map_err(write_error(&unfinished))?;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(true);
+    let file = fs::open_own(&unfinished, &mut options).map_err(write_error(&unfinished))?;
     let begun = file.set_len(bytes).and_then(|()| begin(&file));
     let named = begun.and_then(|()| fs::rename(&unfinished, path));
     named.map(|()| file).map_err(|error| {

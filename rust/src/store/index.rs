@@ -216,7 +216,7 @@ impl IndexFiles {
         let directory = self.root.join("index");
         create_directory(&directory)?;
         // First: after a failed open the file would be there, and its name never be synced.
-        let above = File::open(&directory).map_err(write_error(&directory))?;
+        let above = File::open_directory(&directory).map_err(write_error(&directory))?;
         let mut files = self.files.write();
         let last = files
             .last()

@@ -195,7 +195,7 @@ mod tests {
     fn closing_the_file_elsewhere_does_not_lose_the_lock() {
         let root = tempfile::tempdir().unwrap();
         let _first = StoreLock::acquire(root.path()).unwrap();
-        drop(File::open(root.path().join("lock")).unwrap());
+        drop(std::fs::File::open(root.path().join("lock")).unwrap());
         StoreLock::acquire(root.path()).unwrap_err();
     }
 }

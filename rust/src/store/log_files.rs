@@ -14,7 +14,7 @@ use super::log_facts::LogFacts;
 use super::log_place;
 use super::settings::Settings;
 use super::types::StoreError;
-use crate::log::fs::OpenOptions;
+use crate::log::fs::{OpenOptions, open_own};
 use crate::log::{Directory, FileInfo, Files, Segments, WriteMode};
 
 /// `mappedFileSizeCommitLog` of a new store, bytes.
@@ -197,7 +197,7 @@ fn give_back_length(
         let path = root.join("commitlog").join(offset_name(file.start));
         let (shown, short) = (path.display(), file.length);
         tracing::error!("{shown} has {short} bytes, expected {length}: the rest reads as zeros");
-        let file = OpenOptions::new().write(true).open(&path);
+        let file = open_own(&path, OpenOptions::new().write(true));
         file.and_then(|file| {
             file.set_len(length)?;
             file.sync_all()

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use super::files::{list, offset_files};
+use super::state::BYTES_MAX;
 use crate::format::message::MAGIC_V2;
-use crate::log::fs::{self, File};
+use crate::log::fs::{self, OpenOptions};
 
 /// What becomes of a part that a newer RocketMQ wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +109,7 @@ fn has_file(directory: &Path, levels: usize) -> bool {
 
 /// Whether the table of mappings has an entry; RocketMQ 5 always writes the file.
 fn has_mappings(path: &Path) -> bool {
-    let text = fs::read(path).unwrap_or_default();
+    let text = fs::read_own(path, BYTES_MAX).unwrap_or_default();
     let text: String = String::from_utf8_lossy(&text).split_whitespace().collect();
     let table = text.split_once("\"topicQueueMappingInfoMap\":{");
     table.is_some_and(|(_, entries)| !entries.starts_with('}'))
@@ -119,7 +120,8 @@ fn has_version_2(directory: &Path) -> bool {
     let mut files = offset_files(directory).unwrap_or_default().into_iter();
     files.any(|file| {
         let mut head = [0; 8];
-        let read = File::open(&file.path).and_then(|file| file.read_at(&mut head, 0));
+        let open = fs::open_own(&file.path, OpenOptions::new().read(true));
+        let read = open.and_then(|file| file.read_at(&mut head, 0));
         matches!(read, Ok(8)) && head[4..] == MAGIC_V2.to_be_bytes()
     })
 }
@@ -149,6 +151,25 @@ mod tests {
         let root = crate::store::golden::unpack("store");
         assert_eq!(recognise(root.path()), []);
         assert_eq!(recognise("/no/such/directory".as_ref()), []);
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let magic = [&[0; 4][..], &MAGIC_V2.to_be_bytes()].concat();
+        write(outside.path(), "log", &magic);
+        let mapping = br#"{"topicQueueMappingInfoMap":{"T":{}}}"#;
+        write(outside.path(), "mapping", mapping);
+        let places = [
+            ("log", "commitlog/00000000000000000000"),
+            ("mapping", "config/topicQueueMapping.json"),
+        ];
+        for (from, to) in places {
+            let to = root.path().join(to);
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(outside.path().join(from), to).unwrap();
+        }
+        assert_eq!(effects(root.path()), []);
     }
 
     #[test]

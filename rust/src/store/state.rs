@@ -14,7 +14,7 @@ use super::types::StoreError;
 use crate::log::fs::{self, OpenOptions};
 
 /// A larger state file is refused, bytes.
-const BYTES_MAX: u64 = 1 << 30;
+pub(super) const BYTES_MAX: u64 = 1 << 30;
 
 /// Whose read error means that the medium has lost the file: `EIO`.
 const MEDIUM_ERROR: i32 = libc::EIO;
@@ -278,7 +278,10 @@ mod tests {
         }
         assert_eq!(state.load(NAME, any).unwrap().unwrap(), b"three");
         let config = root.path().join("config");
-        assert_eq!(fs::read(config.join("topics.json.bak")).unwrap(), b"two");
+        assert_eq!(
+            std::fs::read(config.join("topics.json.bak")).unwrap(),
+            b"two"
+        );
         assert_eq!(fs::read_dir(config).unwrap().count(), 2);
     }
 
@@ -290,9 +293,9 @@ mod tests {
         state.save(NAME, b"new").unwrap();
         let load = || state.load(NAME, |bytes| bytes != b"torn").unwrap();
         let path = root.path().join("config").join(NAME);
-        fs::write(&path, b"torn").unwrap();
+        std::fs::write(&path, b"torn").unwrap();
         assert_eq!(load().unwrap(), b"old");
-        fs::write(&path, b"").unwrap();
+        std::fs::write(&path, b"").unwrap();
         assert_eq!(load().unwrap(), b"old");
         fs::remove_file(&path).unwrap();
         assert_eq!(load().unwrap(), b"old");

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from mqclient.wire.codes import RequestCode
+from mqclient.wire.codes import RequestCode, ResponseCode
 from mqclient.wire.frame import Frame, encode
 from mqserver.probe import Probe
 from tests.acl.signing import home_with, signature
@@ -147,14 +147,18 @@ class Stand:
         return replace(outcome_of(case, reply), told=told)
 
     def _settle(self, lines: dict[tuple[str, str], Line]) -> None:
-        """Until the broker's queues hold what its log does: what was answered may not be there."""
+        """Until the broker's queues hold what its log does: what was answered may not be there.
+
+        Java refuses to tell until it has run for as long as its first sample of statistics takes.
+        """
         ask = replace(SETTLED, account=ADMIN if self._guarded else None)
         deadline = time.monotonic() + ANSWER_SECONDS
         while True:
             reply, _ = self._once(ask, lines)
-            if reply and json.loads(reply.body)["table"]["dispatchBehindBytes"] == "0":
+            told = reply and reply.code == ResponseCode.SUCCESS
+            if told and json.loads(reply.body)["table"]["dispatchBehindBytes"] == "0":
                 return
-            assert time.monotonic() < deadline, reply
+            assert time.monotonic() < deadline, f"no figures of the {self._kind} broker: {reply}"
             time.sleep(0.002)
 
     def _once(self, case: Case, lines: dict[tuple[str, str], Line]) -> tuple[Frame | None, object]:

@@ -12,7 +12,7 @@ use crate::format::message::{
     self, BLANK_BYTES, CheckCrc, PROPERTIES_BYTES_MAX, RecordView, Version, sys_flag,
 };
 use crate::format::properties::PAIR_END;
-use crate::log::fs::{File, OpenOptions};
+use crate::log::fs::{File, create_own};
 use crate::log::{Files, Segments};
 use crate::store::files::{create_directory, io_error, sync_directory};
 use crate::store::types::StoreError;
@@ -177,9 +177,7 @@ pub(super) fn quarantine<F: Files>(
     let directory = root.join("mqstack").join("quarantine");
     create_directory(&directory)?;
     let path = directory.join(format!("{from:020}-{to:020}"));
-    let mut options = OpenOptions::new();
-    let file = options.write(true).create(true).truncate(true).open(&path);
-    let file = file.map_err(io_error(&path))?;
+    let file = create_own(&path).map_err(io_error(&path))?;
     save(log, from, to, &file, &path)?;
     sync_directory(&directory)
 }

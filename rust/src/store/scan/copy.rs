@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::log::LogDirectory;
 use super::progress::{Step, Told, stopped};
-use crate::log::fs::{self, File, OpenOptions};
+use crate::log::fs::{self, File, OpenOptions, open_own};
 use crate::store::files::{create_directory, io_error, list, offset_name, sync_directory};
 use crate::store::types::StoreError;
 use crate::store::walk::LogRead;
@@ -59,7 +59,7 @@ pub(super) fn copy_rest(root: &Path, to: &Path, told: &Told<'_>) -> Result<(), S
     sync_directory(to)
 }
 
-/// Copies a file or a folder.
+/// Copies a file or a folder. A link to a file stays a link: what it leads to is not the store's.
 pub(super) fn copy_tree(from: &Path, to: &Path, told: &Told<'_>) -> Result<(), StoreError> {
     if from.is_dir() {
         create_directory(to)?;
@@ -68,7 +68,7 @@ pub(super) fn copy_tree(from: &Path, to: &Path, told: &Told<'_>) -> Result<(), S
         }
         return sync_directory(to);
     }
-    if !from.is_file() {
+    if fs::copy_link(from, to).map_err(io_error(from))? || !from.is_file() {
         return Ok(());
     }
     let length = fs::metadata(from).map_err(io_error(from))?.len();
@@ -80,8 +80,8 @@ pub(super) fn copy_tree(from: &Path, to: &Path, told: &Told<'_>) -> Result<(), S
 
 fn create(path: &Path) -> Result<File, StoreError> {
     let mut options = OpenOptions::new();
-    let options = options.read(true).write(true).create(true).truncate(true);
-    options.open(path).map_err(io_error(path))
+    options.read(true).write(true).create(true).truncate(true);
+    open_own(path, &mut options).map_err(io_error(path))
 }
 
 /// Copies the first `count` bytes, leaving zeros out: the target has its length already.
@@ -92,7 +92,7 @@ fn copy_data(
     count: u64,
     copied: impl Fn(u64) -> std::io::Result<()>,
 ) -> Result<(), StoreError> {
-    let source = File::open(from).map_err(io_error(from))?;
+    let source = open_own(from, OpenOptions::new().read(true)).map_err(io_error(from))?;
     let mut bytes = vec![0; COPY_BYTES];
     let mut at = 0;
     while at < count {

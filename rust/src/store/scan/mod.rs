@@ -10,6 +10,8 @@ mod groups;
 mod hosts;
 mod json;
 mod lines;
+#[cfg(test)]
+mod link_tests;
 mod log;
 mod mend;
 mod pairs;

@@ -1,4 +1,4 @@
-"""Access control (server.md B.12): each permission class of each account, signatures, 50 to 54."""
+"""Access control: each permission class of each account, signatures, 50 to 54."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Java-properties text: comments, continuations, escapes; with line numbers for error messages.
+"""Java's properties text, which configuration files and answers hold, with line numbers.
 
 Rules of java.util.Properties: a logical line is a natural line, continued by an odd number of
 trailing backslashes; the key ends at the first unescaped `=`, `:` or blank; leading blanks of
@@ -8,16 +8,17 @@ because a blank after a number makes Java ignore the whole setting without a wor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from mqstore.lean import dataclass
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 _BLANK = " \t\f"
+_LINE_END = re.compile("\r\n|\r|\n")
+_IN_KEYS = "=:#! \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One `key=value` and the number of its first line, from 1."""
 
     key: str
@@ -30,15 +31,22 @@ def parse(text: str) -> list[Entry]:
     return [_entry(line, number) for number, line in _logical_lines(text)]
 
 
-def render(values: dict[str, str]) -> str:
+def read(text: str) -> dict[str, str]:
+    """The value of each key; where a key comes twice the later entry counts."""
+    return {entry.key: entry.value for entry in parse(text)}
+
+
+def render(values: Mapping[str, str]) -> str:
     """Write properties text that `parse` (and Java) reads back."""
-    return "".join(f"{key}={_escaped(value)}\n" for key, value in values.items())
+    return "".join(
+        f"{_escaped_key(key)}={_escaped_value(value)}\n" for key, value in values.items()
+    )
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Join continued lines and drop blank and comment lines."""
     pending, first = "", 0
-    for number, natural in enumerate(text.splitlines(), start=1):
+    for number, natural in enumerate(_LINE_END.split(text), start=1):
         line = natural.lstrip(_BLANK)
         if not pending and (not line or line[0] in "#!"):
             continue
@@ -98,7 +106,15 @@ def _unescaped(text: str) -> str:
 _HEX = frozenset("0123456789abcdefABCDEF")
 
 
-def _escaped(value: str) -> str:
-    """Escape what would read back differently: backslashes, line ends, a leading blank."""
-    text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-    return "\\" + text if text[:1] in (" ", "\t", "\f") else text
+def _escaped_key(key: str) -> str:
+    return "".join(f"\\{char}" if char in _IN_KEYS else char for char in _escaped(key))
+
+
+def _escaped_value(value: str) -> str:
+    text = _escaped(value)
+    return "\\" + text if text[:1] in tuple(_BLANK) else text
+
+
+def _escaped(text: str) -> str:
+    """Escape what would end a line, and the escape itself."""
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")

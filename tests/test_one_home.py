@@ -1,0 +1,96 @@
+"""A fact or a trick that many rooms need has one home; a copy elsewhere fails here.
+
+Each failure names the home to import from.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from mqstore import names
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("mqstore", "mqclient", "mqserver")
+MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and value of each text of a module that is no docstring."""
+    tree = ast.parse(path.read_text())
+    prose = {
+        id(statement.value)
+        for node in ast.walk(tree)
+        if isinstance(getattr(node, "body", None), list)
+        for statement in node.body  # type: ignore[attr-defined]
+        if isinstance(statement, ast.Expr)
+    }
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and id(node) not in prose:
+            yield node.lineno, node.value
+
+
+RESERVED = {
+    *names.SYSTEM_TOPICS,
+    *names.SYSTEM_GROUPS,
+    *(value for key, value in vars(names).items() if key.endswith(("_PREFIX", "_GROUP"))),
+}
+
+
+def test_the_names_of_rocketmq_are_known() -> None:
+    assert {"%RETRY%", "%DLQ%", "TBW102", "CID_RMQ_SYS_TRANS", "TOOLS_CONSUMER"} <= RESERVED
+
+
+def test_rocketmqs_names_are_written_once() -> None:
+    found = [
+        f"{name(path)}:{line} {text!r}"
+        for path in MODULES
+        for line, text in texts(path)
+        if text in RESERVED and name(path) != "mqstore/names.py"
+    ]
+    assert not found, f"import these names from mqstore/names.py: {found}"
+
+
+def test_javas_hash_code_is_computed_once() -> None:
+    found = [name(path) for path in MODULES if re.search(r"\b31 \* \w+", path.read_text())]
+    assert found == ["mqstore/names.py"], "use java_hash of mqstore/names.py"
+
+
+REPLACES = re.compile(
+    r"\bos\.(?:replace|rename|link|fsync|fdatasync)\(|\.rename\(|\b(?:mkstemp|NamedTemp)"
+)
+
+
+def test_files_are_replaced_in_one_place() -> None:
+    found = [name(path) for path in MODULES if REPLACES.search(path.read_text())]
+    assert found == ["mqstore/files.py"], (
+        "use atomic_file, replace or StateFile of mqstore/files.py"
+    )
+
+
+def test_the_machines_own_address_is_found_in_one_place() -> None:
+    found = [name(path) for path in MODULES if "SOCK_DGRAM" in path.read_text()]
+    assert found == ["mqstore/own_address.py"], "use mqstore/own_address.py"
+
+
+def test_properties_of_messages_are_written_in_one_place() -> None:
+    found = [
+        f"{name(path)}:{line}"
+        for path in MODULES
+        for line, text in texts(path)
+        if {"\x01", "\x02"} & set(text) and name(path) != "mqstore/property_text.py"
+    ]
+    assert not found, f"use mqstore/property_text.py, or encode_properties: {found}"
+
+
+KEY_VALUE_LINES = re.compile(r"=\{\w+\}\\n")
+
+
+def test_properties_files_are_written_in_one_place() -> None:
+    found = [name(path) for path in MODULES if KEY_VALUE_LINES.search(path.read_text())]
+    assert not found, f"use render of mqstore/java_properties.py: {found}"
