@@ -10,12 +10,18 @@ unexport MAKEFLAGS
 # Commands and servers start in half the time when their bytecode is kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup quickstart test test-rust test-python jars lint format wheel bench bench-all bench-smoke optimised soak clean
+.PHONY: setup quickstart check unit unit-rust unit-python test test-rust test-python jars lint lint-rust lint-python
+.PHONY: format wheel bench bench-all bench-smoke optimised soak clean
 
-$(VENV)/.installed: pyproject.toml setup.py build_backend.py rust/Cargo.toml rust/Cargo.lock
+$(VENV)/.tools: pyproject.toml
+	@command -v cargo >/dev/null || { echo "there is no cargo: install Rust, https://rustup.rs" >&2; exit 1; }
+	@command -v cc >/dev/null || { echo "there is no C compiler; on Debian: apt-get install gcc libc6-dev" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=24'
-	$(BIN)/python -m pip install --quiet $$($(PYTHON) -c "$(BUILD_NEEDS)")
+	$(BIN)/python -m pip install --quiet $$($(PYTHON) -c "$(BUILD_NEEDS)") 'build>=1.2,<2'
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.tools setup.py build_backend.py rust/Cargo.toml rust/Cargo.lock
 	. $(BIN)/activate && python setup.py -q build_ext --inplace && PIP_QUIET=1 maturin develop --quiet --extras dev
 	touch $@
 
@@ -23,8 +29,22 @@ $(VENV)/.installed: pyproject.toml setup.py build_backend.py rust/Cargo.toml rus
 setup: $(VENV)/.installed
 	. $(BIN)/activate && python setup.py -q build_ext --inplace && maturin develop --quiet --skip-install
 
-quickstart: setup
+# Optimised, without the minutes that link-time optimisation takes; nothing but what runs is installed.
+quickstart: $(VENV)/.tools
+	. $(BIN)/activate && python setup.py -q build_ext --inplace && PIP_QUIET=1 maturin develop --quiet --profile fast
 	$(BIN)/mqserver quickstart
+
+# The inner loop, within a minute once all is built: format, lint, types, unit tests.
+check: setup format
+	make --jobs=2 --output-sync --assume-old=setup lint unit
+
+unit: unit-rust unit-python
+
+unit-rust:
+	cd rust && PROPTEST_CASES=32 $(CARGO) test --lib
+
+unit-python: setup
+	$(BIN)/python -m pytest -q -m unit -n 2 --dist loadgroup --no-loadscope-reorder --hypothesis-profile=check
 
 test: setup test-rust test-python bench-smoke
 
@@ -57,22 +77,27 @@ bench-all: setup optimised
 optimised:
 	. $(BIN)/activate && maturin develop --quiet --skip-install --profile release
 
-lint: setup
+lint: lint-rust lint-python
+
+lint-rust:
 	cd rust && cargo fmt --check
 	cd rust && ! cargo tree --edges normal | grep pyo3
+	cd rust && cargo clippy --quiet --all-targets --features python --target-dir $(LINT_TARGET) -- -D warnings
+
+lint-python: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest mqstore._core mqstore._codec --allowlist scripts/stubtest-allowlist.txt \
 		--mypy-config-file pyproject.toml
-	cd rust && cargo clippy --quiet --all-targets --features python --target-dir $(LINT_TARGET) -- -D warnings
 
 format:
 	cd rust && cargo fmt
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-wheel: setup
+# What is released: optimised with link-time optimisation, tried in an environment of its own.
+wheel: $(VENV)/.tools
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	scripts/smoke-wheel $(PYTHON)

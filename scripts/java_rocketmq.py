@@ -86,7 +86,8 @@ def missing(project: Project = INTEROP) -> str | None:
     absent = [tool for tool in ("java", "javac") if shutil.which(tool) is None]
     if shutil.which("mvn") is None and not _is_stamped(project.lib, [project.pom]):
         absent.append("mvn")
-    return f"not on the PATH: {', '.join(absent)} (JDK 17 and Maven)" if absent else None
+    packages = "JDK 17 and Maven; Debian: openjdk-17-jdk-headless, maven"
+    return f"not on the PATH: {', '.join(absent)} ({packages})" if absent else None
 
 
 def prepare_home(home: Path) -> Path:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.kinds import FOLDERS, kind_of
 
 LONG_GROUPS = (
     "interop",
@@ -17,6 +20,7 @@ LONG_GROUPS = (
 
 
 settings.register_profile("soak", max_examples=20_000, deadline=None)
+settings.register_profile("check", max_examples=10)
 
 
 def pytest_configure() -> None:
@@ -24,13 +28,29 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`-m unit` does not even import the tests of other folders; nor do interop and spark."""
+    wanted = config.option.markexpr
+    folder = str(collection_path.relative_to(config.rootpath))
+    other = folder != "tests" and FOLDERS.get(folder, wanted) != wanted
+    return True if wanted in ("unit", "interop", "spark") and other else None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """One worker runs a module, in its order: servers that a module shares are started once, and
-    no test misses what the one before it left there.
+    """Marks each test with its kind, and with its group: one worker runs a module, in its order.
+    Servers that a module shares are started once, and no test misses what the one before left.
     """
+    path = item.nodeid.partition("::")[0]
+    try:
+        kind = kind_of(path, item.getparent(pytest.Module).obj)
+    except KeyError:
+        raise pytest.UsageError(
+            f"{path}: its folder has no kind; add it to tests/kinds.py"
+        ) from None
+    item.add_marker(kind)
     if item.get_closest_marker("xdist_group") is None:
-        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+        item.add_marker(pytest.mark.xdist_group(path))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

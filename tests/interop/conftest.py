@@ -16,10 +16,9 @@ SHARING = ("bench", "harness", "java_clients", "java_features", "mqadmin", "pyth
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Everything here is an interop test. One worker runs those that share clusters; the others
-    start servers of their own, and wait for them for most of their time.
+    """One worker runs those that share clusters; the others start servers of their own, and wait
+    for them for most of their time.
     """
-    item.add_marker(pytest.mark.interop)
     if item.path.stem.removeprefix("test_") in SHARING:
         item.add_marker(pytest.mark.xdist_group("interop"))
 

@@ -113,7 +113,7 @@ def _check(*tools: str) -> None:
         raise NoNamespaces("only root may make network namespaces")
     for tool in tools:
         if shutil.which(tool) is None:
-            raise NoNamespaces(f"there is no {tool} here; scripts/system-packages installs it")
+            raise NoNamespaces(f"there is no {tool} here (Debian: iproute2, nftables)")
 
 
 def _sweep() -> None:

@@ -23,9 +23,10 @@ HELP_BLOCKS = dict(block.split("\n", 1) for block in HELP.read_text().split("$ m
 
 
 @pytest.mark.parametrize("words", [[], ["help"], ["-h"]])
-def test_without_a_command_all_commands_are_listed(
-    words: list[str], capsys: pytest.CaptureFixture[str]
+def test_without_a_command_all_of_rocketmqs_are_listed(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(catalogue, "OWN", {})
     assert main(words) == 0
     assert capsys.readouterr().out == text("help")
 
@@ -64,7 +65,7 @@ def test_a_command_that_rocketmq_lacks(
 
     options = [Option("w", "word", "What to say", required=True)]
     own = Command("sayWord", "Say a word", run, options)
-    monkeypatch.setitem(catalogue.OWN, "sayword", own)
+    monkeypatch.setattr(catalogue, "OWN", {"sayword": own})
     assert main([]) == 0
     ours = "\nCommands that RocketMQ does not have:\n   sayWord              Say a word\n"
     assert ours in capsys.readouterr().out

@@ -12,7 +12,6 @@ ROOT = Path(__file__).parent.parent.parent
 
 def pytest_itemcollected(item):
     """One worker runs them all; marked as collected, because xdist looks before other hooks."""
-    item.add_marker(pytest.mark.spark)
     item.add_marker(pytest.mark.timeout(600))
     item.add_marker(pytest.mark.xdist_group("spark"))
 
@@ -20,7 +19,7 @@ def pytest_itemcollected(item):
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     if shutil.which("java") is None:
-        pytest.skip("Spark needs Java 17: there is no `java` on the PATH")
+        pytest.skip("no `java` on the PATH: Spark needs Java 17 (Debian: openjdk-17-jdk-headless)")
     pyspark_sql = pytest.importorskip("pyspark.sql")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     search_path = [str(ROOT), os.environ.get("PYTHONPATH", "")]

@@ -1,7 +1,7 @@
 //! Has the disk begin, between two flushes, with what the next one would wait for.
 //!
 //! A flush hands it half a second's messages in one row. In parts, one in a hundred sends takes a
-//! third of the time at 200,000 messages a second (docs/performance.md, "Ahead of the flush").
+//! third of the time at 200,000 messages a second.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,0 +1,67 @@
+"""The kind of each test, by its folder: which of them `make check` runs, and what they need.
+
+- unit: Python in this process alone, in a second or so; `make check` runs these.
+- server: starts our servers or commands.
+- interop: runs real RocketMQ, with a JDK 17 and Maven.
+- spark: starts a local Spark session.
+
+A new folder of tests needs a line in `FOLDERS`. The marker `soak` is set on a test itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import PurePath
+from types import ModuleType
+
+FOLDERS = {
+    "tests": "unit",
+    "tests/acl": "server",
+    "tests/bad_input": "server",
+    "tests/benches": "unit",
+    "tests/broker": "unit",
+    "tests/client": "unit",
+    "tests/e2e": "server",
+    "tests/format": "unit",
+    "tests/hostile": "unit",
+    "tests/interop": "interop",
+    "tests/interop/differential": "interop",
+    "tests/mqadmin": "unit",
+    "tests/names": "unit",
+    "tests/offline": "unit",
+    "tests/server": "server",
+    "tests/server/floods": "server",
+    "tests/spark": "spark",
+    "tests/store": "unit",
+    "tests/wire": "unit",
+}
+ALWAYS_UNIT = {"tests/test_tidy.py"}
+"""It asks git for the names of files, and nothing else."""
+STARTERS = {
+    "subprocess",
+    "mqserver.standalone",
+    "mqserver.pair",
+    "mqserver.broker.broker",
+    "mqserver.names.server",
+    "benches.lib.servers",
+    "benches.cases.versus_java.limit",
+    "scripts.server_process",
+}
+"""A module in a folder of unit tests that imports from one of these starts something: its tests
+are of the kind "server"."""
+
+
+def kind_of(path: str, module: ModuleType) -> str:
+    """The kind of the tests of a module. path: from the repository's root. KeyError: no line."""
+    kind = FOLDERS[str(PurePath(path).parent)]
+    if kind == "unit" and path not in ALWAYS_UNIT and _starts_something(module):
+        return "server"
+    return kind
+
+
+def _starts_something(module: ModuleType) -> bool:
+    for value in vars(module).values():
+        home = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
+        if home in STARTERS:
+            return True
+    return False
