@@ -21,7 +21,7 @@ $(VENV)/.tools: pyproject.toml
 	$(BIN)/python -m pip install --quiet $$($(PYTHON) -c "$(BUILD_NEEDS)") 'build>=1.2,<2'
 	touch $@
 
-$(VENV)/.installed: $(VENV)/.tools setup.py build_backend.py rust/Cargo.toml rust/Cargo.lock
+$(VENV)/.installed: $(VENV)/.tools setup.py build_backend.py rust/Cargo.toml rust/py/Cargo.toml rust/Cargo.lock
 	. $(BIN)/activate && python setup.py -q build_ext --inplace && PIP_QUIET=1 maturin develop --quiet --extras dev
 	touch $@
 
@@ -82,7 +82,7 @@ lint: lint-rust lint-python
 lint-rust:
 	cd rust && cargo fmt --check
 	cd rust && ! cargo tree --edges normal | grep pyo3
-	cd rust && cargo clippy --quiet --all-targets --features python --target-dir $(LINT_TARGET) -- -D warnings
+	cd rust && cargo clippy --quiet --workspace --all-targets --target-dir $(LINT_TARGET) -- -D warnings
 
 lint-python: setup
 	$(BIN)/ruff format --check .

@@ -41,7 +41,7 @@ class _Seen:
     last: logging.LogRecord
 
 
-class Calm(logging.Handler):
+class FloodHandler(logging.Handler):
     """Passes records on, of those alike the first; at the end of a period it says how many more.
 
     While they keep coming there is one line a period. now: monotonic seconds.
@@ -165,7 +165,7 @@ def set_up(loaded: Loaded, server: str) -> None:
     for handler in handlers:
         handler.setFormatter(logging.Formatter(_FORMAT))
     root = logging.getLogger()
-    root.addHandler(Calm(handlers))
+    root.addHandler(FloodHandler(handlers))
     root.setLevel(min(level, logging.WARNING))
     threading.excepthook = _thread_ended
 

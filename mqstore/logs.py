@@ -14,7 +14,12 @@ from mqstore import _core
 
 __all__ = ["deliver", "forward"]
 
-_PACKAGES = {"server": "mqserver", "net": "mqserver", "client": "mqclient"}
+_PACKAGES = {
+    "mq_server": "mqserver",
+    "mq_net": "mqserver",
+    "mq_client": "mqclient",
+    "mq_bench": "mqclient",
+}
 _WAIT_S = 3600.0
 
 _lock = threading.Lock()
@@ -45,5 +50,5 @@ def _run() -> None:
 
 
 def _log(level: int, module: str, text: str) -> None:
-    room = module.split("::")[1] if "::" in module else ""
-    logging.getLogger(f"{_PACKAGES.get(room, 'mqstore')}.core").log(level, "%s", text)
+    crate = module.partition("::")[0]
+    logging.getLogger(f"{_PACKAGES.get(crate, 'mqstore')}.core").log(level, "%s", text)

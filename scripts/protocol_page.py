@@ -14,7 +14,7 @@ from mqserver.guard import ACCOUNT_CODES, ADMIN_CODES
 from mqserver.names.processors import PROCESSORS as NAMES
 from tests.interop.differential.families import BINARY, FAMILIES
 
-ROUTE = Path(__file__).parent.parent / "rust/src/server/route.rs"
+ROUTE = Path(__file__).parent.parent / "rust/server/src/route.rs"
 HEAD = """# Request codes
 
 Written by `python -m scripts.protocol_page` from the tables that the servers route by.
@@ -90,7 +90,7 @@ def _table(rows: dict[int, str], native: dict[int, str], *, namesrv: bool) -> li
         served, by = "Python", processor
         if variant:
             served = "native when published" if variant in PUBLISHED else "native"
-            by = f"rust/src/server/{FILES[variant]}, {processor}"
+            by = f"rust/server/src/{FILES[variant]}, {processor}"
         tests = ", ".join(_tests(code, namesrv))
         admin = "yes" if code in ADMIN_CODES else "with ACL" if code in ACCOUNT_CODES else ""
         name = RequestCode(code).name

@@ -1,9 +1,8 @@
-"""What holds for every test: a loaded machine may take its time."""
+"""What holds for every test."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import settings
 
 from tests.kinds import FOLDERS, kind_of
 
-CLIENT_WAITS_S = 30.0
 LONG_GROUPS = (
     "interop",
     "rocketmq-ports",
@@ -66,19 +64,3 @@ def _place(item: pytest.Item) -> int:
     name = group.args[0] if group else ""
     places = (place for place, long in enumerate(LONG_GROUPS) if name.startswith(long))
     return next(places, len(LONG_GROUPS))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def patience() -> Iterator[None]:
-    """Servers and clients under test give up nothing because it waited, unless a test says so: by
-    default a send may wait 200 ms at the broker, and a client waits for 3 s.
-    """
-    from mqclient.config import ClientSettings, ProducerSettings
-    from mqserver import standalone
-
-    waits = ((ClientSettings, "request_timeout"), (ProducerSettings, "timeout"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(standalone.ALWAYS, "brokerFastFailureEnable", "false")
-        for settings, name in waits:
-            patch.setitem(settings.__init__.__kwdefaults__, name, CLIENT_WAITS_S)
-        yield

@@ -6,6 +6,7 @@ Limits are those of docs/architecture.md; a file that outgrows them is split, no
 import ast
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -19,16 +20,20 @@ FUNCTION_LINES = 70
 USUAL_FUNCTION_LINES = 40
 COLUMNS = 100
 
-# Rust room -> rooms it may use. `bytes` and `clock` are open to all.
-RUST_ROOMS = {
+# Rust crate -> crates it may depend on. Cargo holds the code to the manifests, this the manifests
+# to the layers. `testing` is for tests alone.
+RUST_LAYERS = {
+    "base": set(),
     "format": set(),
-    "filter": {"format"},
-    "log": set(),
+    "log": {"base"},
     "net": {"format"},
-    "store": {"filter", "format", "log"},
+    "store": {"base", "format", "log"},
+    "offline": {"base", "format", "log", "store"},
+    "server": {"base", "format", "net", "store"},
     "client": {"format", "net"},
-    "server": {"filter", "format", "net", "store"},
-    "py": {"filter", "format", "log", "net", "store", "client", "server"},
+    "bench": {"base", "client", "format", "net"},
+    "py": {"base", "bench", "client", "format", "log", "net", "offline", "server", "store"},
+    "testing": set(),
 }
 PYTHON_ORDER = ["mqstore", "mqclient", "mqserver"]
 CORE_DOORS = {
@@ -68,7 +73,7 @@ def name(path: Path) -> str:
 SOURCES = tracked("*.py", "*.pyx", "*.pxd", "*.rs", "*.java", "*.pyi")
 PYTHON = [path for path in SOURCES if path.suffix == ".py"]
 PACKAGES = [path for path in PYTHON if name(path).split("/")[0] in PYTHON_ORDER]
-RUST = [path for path in SOURCES if path.suffix == ".rs" and "/rust/src/" in path.as_posix()]
+RUST = [path for path in SOURCES if re.fullmatch(r"rust/\w+/src/.*\.rs", name(path))]
 
 
 def test_there_is_something_to_check() -> None:
@@ -127,24 +132,23 @@ def test_functions_are_short() -> None:
     assert len(long) <= 0.05 * len(functions), (len(long), len(functions), long)
 
 
-def rust_uses(path: Path) -> set[str]:
-    """First segment of every `crate::` path outside test modules."""
-    text = path.read_text().split("#[cfg(test)]")[0]
-    uses = set(re.findall(r"\bcrate::(\w+)", text))
-    for group in re.findall(r"\buse crate::\{(.*?)\};", text, re.DOTALL):
-        uses |= set(re.findall(r"(?:^|,)\s*(\w+)", group))
-    return uses & set(RUST_ROOMS)
+def test_rust_crates_are_those_of_the_layers() -> None:
+    manifest = tomllib.loads((ROOT / "rust/Cargo.toml").read_text())
+    assert set(manifest["workspace"]["members"]) == RUST_LAYERS.keys()
+    assert {name(path).split("/")[1] for path in RUST} == RUST_LAYERS.keys()
 
 
-@pytest.mark.parametrize("path", RUST, ids=name)
-def test_rust_rooms_look_down_only(path: Path) -> None:
-    room = path.relative_to(ROOT / "rust/src").parts[0]
-    if room not in RUST_ROOMS:
-        assert rust_uses(path) == set() or room == "lib.rs"
-        return
-    assert rust_uses(path) <= RUST_ROOMS[room] | {room}
-    if room != "py":
-        assert "pyo3" not in path.read_text()
+@pytest.mark.parametrize("crate", RUST_LAYERS)
+def test_rust_crates_look_down_only(crate: str) -> None:
+    manifest = tomllib.loads((ROOT / "rust" / crate / "Cargo.toml").read_text())
+    needs = manifest["dependencies"]
+    ours = {need.removeprefix("mqstack-") for need in needs if need.startswith("mqstack-")}
+    assert ours <= RUST_LAYERS[crate]
+    assert ("pyo3" in needs) == (crate == "py")
+    # Versions are said once, in the workspace.
+    for need, bound in (needs | manifest.get("dev-dependencies", {})).items():
+        assert bound["workspace"] is True, need
+    assert manifest["lints"]["workspace"] is True
 
 
 def imported_modules(path: Path) -> set[str]:

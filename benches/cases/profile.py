@@ -38,7 +38,7 @@ UNNAMED_MAX = 0.2
 KERNEL_BASE = 1 << 63
 _ENTRY = re.compile(r"(?:__x64_|__arm64_)?sys_(\w+)|(asm_exc_\w+|asm_sysvec_\w+|ret_from_fork\w*)")
 _NUMBER = re.compile(r"[-_]?\d+$")
-_NOISE = re.compile(r"::h[0-9a-f]{16}$|mqstack_core::|\{\{?closure\}?\}|\{impl#\d+\}|::(?=::)")
+_NOISE = re.compile(r"::h[0-9a-f]{16}$|\bmq_(?=[a-z]+::)|\{\{?closure\}?\}|\{impl#\d+\}|::(?=::)")
 
 Stack = tuple[str, ...]
 """A thread's name, and its frames from the outermost one that is known to the innermost."""

@@ -111,7 +111,7 @@ def main(smoke: bool = False) -> None:
             "mqstore._core is a development build; "
             f"first: maturin develop --skip-install --profile {rust_figures.PROFILE}"
         )
-    method = "medians; engine, figures: see rust/benches"
+    method = "medians; engine, figures: see rust/store/benches"
     report = Report("store", mode_of(smoke), method, named_by=("number",))
     report.environment["core"] = "optimised" if _core.OPTIMISED else "development profile"
     figures = {**rust_numbers(smoke), **python_numbers(smoke)}

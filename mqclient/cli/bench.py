@@ -1,6 +1,6 @@
 """`mqclient bench`: load any RocketMQ broker and say what it did.
 
-The load generator is compiled (rust/src/client/bench): threads with a connection each, and up to
+The load generator is compiled (rust/bench): threads with a connection each, and up to
 `--in-flight` requests on it; latencies go into HDR histograms.
 """
 

@@ -27,7 +27,7 @@ PERIOD_MIN_S, PERIOD_MAX_S = 10.0, 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Office:
+class LinkContext:
     """What all links share.
 
     settings: asked each time, because it may change online. collect: tells every link which topics
@@ -66,11 +66,11 @@ class Link:
     answered yet when somebody stopped waiting for it.
     """
 
-    def __init__(self, address: str, office: Office) -> None:
+    def __init__(self, address: str, context: LinkContext) -> None:
         self.address = address
         self.trouble: str | None = None
         self.is_late = False
-        self._office = office
+        self._context = context
         self._knows_all = False
         self._due_at = 0.0
         self._changed: set[str] = set()
@@ -132,7 +132,7 @@ class Link:
             if self.trouble is None:
                 delay, retry = self._due_at - loop.time(), RETRY_S
             else:
-                delay, retry = min(retry, self._office.period), retry * 2
+                delay, retry = min(retry, self._context.period), retry * 2
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), max(delay, 0.0))
 
@@ -152,37 +152,37 @@ class Link:
         self.is_late = False
 
     async def _register(self) -> None:
-        office = self._office
-        version = office.collect()
+        context = self._context
+        version = context.collect()
         now = asyncio.get_running_loop().time()
         if now >= self._due_at or not self._knows_all:
-            forced = not self._knows_all or office.settings().force_register
+            forced = not self._knows_all or context.settings().force_register
             if self._has_parts:
-                office.topics.bump()  # or the NameServer, which has the version, takes no row
-            whole = office.topics.wrapper()
+                context.topics.bump()  # or the NameServer, which has the version, takes no row
+            whole = context.topics.wrapper()
             self._changed.clear()  # the whole table has them
-            self._due_at = now + office.period
+            self._due_at = now + context.period
             if forced or await self._is_changed(whole):
                 await self._send(whole)
             self._has_parts = False
             self._knows_all = True
             return
-        rows = {topic: row for topic in self._changed if (row := office.topics.get(topic))}
+        rows = {topic: row for topic in self._changed if (row := context.topics.get(topic))}
         self._changed.clear()
         if rows:
             self._has_parts = True
             await self._send(TopicConfigSerializeWrapper(rows, version))
 
     async def _send(self, topics: TopicConfigSerializeWrapper) -> None:
-        reply = await self._call(self._office.requests.register(topics))
+        reply = await self._call(self._context.requests.register(topics))
         if reply.code:
             raise ConnectionError(f"it answered code {reply.code}: {reply.remark}")
         if reply.body:
-            self._office.ordered(self, KVTable.from_json(reply.body).table)
+            self._context.ordered(self, KVTable.from_json(reply.body).table)
 
     async def _is_changed(self, whole: TopicConfigSerializeWrapper) -> bool:
         """Ask whether the NameServer has this version already (code 322)."""
-        reply = await self._call(self._office.requests.ask_version(whole.data_version))
+        reply = await self._call(self._context.requests.ask_version(whole.data_version))
         return reply.code != 0 or QueryDataVersionResponseHeader.from_fields(reply.fields).changed
 
     async def unregister(self, timeout: float) -> None:
@@ -190,8 +190,8 @@ class Link:
         self.stop()
         if self.trouble is None:
             with suppress(Exception):  # it forgets the broker with the connection
-                request = self._office.requests.unregister()
-                await self._office.transport.call(self.address, request, timeout)
+                request = self._context.requests.unregister()
+                await self._context.transport.call(self.address, request, timeout)
 
     async def _call(self, request: Frame) -> Frame:
-        return await self._office.transport.call(self.address, request, self._office.timeout)
+        return await self._context.transport.call(self.address, request, self._context.timeout)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from mqclient import address_server
 from mqclient.transport import Transport
 from mqclient.wire.bodies.common import DataVersion
-from mqserver.broker.name_server_link import Link, Office
+from mqserver.broker.name_server_link import Link, LinkContext
 from mqserver.broker.name_servers import NameServerList
 from mqserver.broker.registration import Identity, Requests
 from mqserver.broker.state.topics import Topics
@@ -64,7 +64,7 @@ class Registrar:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._transport: Transport | None = None
-        self._office: Office | None = None
+        self._context: LinkContext | None = None
         self._links: dict[str, Link] = {}
 
     @property
@@ -152,7 +152,7 @@ class Registrar:
         tls = client_tls(settings.client_tls) if settings.use_tls else None
         self._transport = Transport(tls=tls)
         self._transport.on_close(self._lost)
-        self._office = Office(
+        self._context = LinkContext(
             self._transport,
             self._requests,
             self._topics,
@@ -207,11 +207,11 @@ class Registrar:
 
     def _follow_list(self) -> None:
         """Have a link to each NameServer of the list, and to no other."""
-        assert self._office is not None
+        assert self._context is not None
         addresses = self._namesrvs.addresses
         for gone in self._links.keys() - set(addresses):
             self._links.pop(gone).stop()
-        links = {at: self._links.get(at) or Link(at, self._office) for at in addresses}
+        links = {at: self._links.get(at) or Link(at, self._context) for at in addresses}
         self._links = links
 
     def _look(self) -> None:

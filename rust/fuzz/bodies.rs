@@ -1,5 +1,5 @@
 //! What fuzz targets do with their bytes. The same bodies run as property tests with every
-//! `cargo test`, see `tests/proptests.rs`.
+//! `cargo test`, see `format/tests/proptests.rs`.
 
 #![allow(
     dead_code,
@@ -7,14 +7,11 @@
     reason = "each target uses one; a panic is the finding"
 )]
 
-use std::fs;
-
-use mqstack_core::format::consume_queue::{ENTRY_BYTES, QueueEntry};
-use mqstack_core::format::consume_queue_ext::{ExtHead, ExtUnit};
-use mqstack_core::format::index::{self, IndexEntry, IndexHeader, IndexLayout};
-use mqstack_core::format::message::{CheckCrc, Head, RecordView};
-use mqstack_core::format::{fastjson, message_id, multi_dispatch, properties};
-use mqstack_core::store::scan::Scan;
+use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
+use mq_format::consume_queue_ext::{ExtHead, ExtUnit};
+use mq_format::index::{self, IndexEntry, IndexHeader, IndexLayout};
+use mq_format::message::{CheckCrc, Head, RecordView};
+use mq_format::{fastjson, message_id, multi_dispatch, properties};
 
 /// A record that is read is written again as it was; properties are read without end or panic.
 pub fn records(bytes: &[u8]) {
@@ -32,28 +29,6 @@ pub fn records(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         let _ = message_id::decode(text);
     }
-}
-
-/// A log of these bytes is read to its end, and damage is said, not met.
-pub fn store(bytes: &[u8]) {
-    let root = tempfile::tempdir().unwrap();
-    fs::create_dir(root.path().join("commitlog")).unwrap();
-    let mut log = bytes.to_vec();
-    log.resize(bytes.len().next_multiple_of(4096), 0);
-    fs::write(root.path().join("commitlog/00000000000000000000"), log).unwrap();
-    let Ok(scan) = Scan::open(root.path()) else {
-        return;
-    };
-    let (mut offset, mut records) = (0, 0);
-    while let Ok(chunk) = scan.records(offset, 1 << 20, true) {
-        records += chunk.physical_offsets.len();
-        if chunk.next_offset <= offset {
-            break;
-        }
-        offset = chunk.next_offset;
-    }
-    assert!(records <= bytes.len() / 91);
-    let _ = scan.verify(&mut |_| true);
 }
 
 /// Units are any 20 bytes; what is read is written again as it was.

@@ -1,5 +1,5 @@
 //! What fuzz targets do with bytes that clients send. The same bodies run as property tests with
-//! every `cargo test`, see `tests/request_proptests.rs`.
+//! every `cargo test`, see `server/tests/request_proptests.rs`.
 
 #![allow(
     dead_code,
@@ -9,12 +9,12 @@
 
 use std::sync::{Arc, LazyLock};
 
-use mqstack_core::bytes::Cursor;
-use mqstack_core::clock::SystemClock;
-use mqstack_core::filter::Sql;
-use mqstack_core::format::remoting::{Frame, renumber};
-use mqstack_core::net::frame::FrameSplitter;
-use mqstack_core::store::{PutRequest, PutStatus, Settings, Store};
+use mq_base::clock::SystemClock;
+use mq_format::bytes::Cursor;
+use mq_format::filter::Sql;
+use mq_format::remoting::{Frame, renumber};
+use mq_net::frame::FrameSplitter;
+use mq_store::{PutRequest, PutStatus, Settings, Store};
 
 const FRAME_BYTES_MAX: usize = 1 << 16;
 /// A log of this size takes every batch that a target makes.

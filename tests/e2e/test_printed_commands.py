@@ -64,7 +64,7 @@ def printed_commands() -> set[str]:
         for path in (ROOT / package).rglob("*.py"):
             for text in texts(path):
                 found |= set(COMMAND.findall(text))
-    for path in (ROOT / "rust/src").rglob("*.rs"):
+    for path in (ROOT / "rust").glob("*/src/**/*.rs"):
         code = "\n".join(line for line in path.read_text().splitlines() if "//" not in line)
         found |= set(COMMAND.findall(code))
     return found

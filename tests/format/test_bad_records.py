@@ -5,10 +5,11 @@ import zlib
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mqstore.message import DecodeError, decode_messages, decompress_body
+from tests.examples import examples
 from tests.format.golden import records
 
 RECORD = records("store")[0][0]
@@ -39,13 +40,13 @@ def test_any_byte_may_be_wrong(at):
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_random_bytes(body):
     read_all(body)
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_random_numbers_in_the_length_fields(data):
     record = bytearray(RECORD)
     for at, size in ((0, 4), (36, 4), (84, 4), (104, 1), (114, 2)):

@@ -4,12 +4,13 @@ import gc
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mqstore import _core
 from mqstore.arrow import BatchBuilder, arrow_schema
 from mqstore.message import COLUMN_LAYOUTS, DecodeError, decode_messages, encode_properties
+from tests.examples import examples
 from tests.format.golden import GOLDEN, records
 from tests.format.test_json_lines import TEXT, record
 from tests.format.test_json_lines import by_python as lines_by_python
@@ -83,7 +84,7 @@ PROPERTIES = st.lists(
 
 
 @given(st.lists(st.tuples(st.text(max_size=9).map(str.encode), PROPERTIES), max_size=300))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_any_topic_and_properties(parts):
     check([b"".join(record(topic, b"body", properties) for topic, properties in parts)])
 
@@ -93,7 +94,7 @@ def test_any_topic_and_properties(parts):
         st.tuples(st.integers(0, 30), st.sampled_from([b"", b"\1", b"\2", b'"', b"x", b"\xe9"]))
     )
 )
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_properties_like_the_last_ones(changes):
     usual = b"UNIQ_KEY\1AAAA\2TAGS\1a\2KEYS\1b c\2"
     texts = [usual[:at] + byte + usual[at + len(byte) :] for at, byte in changes]

@@ -5,12 +5,13 @@ import struct
 import zlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mqstore import _core
 from mqstore.cli.dump import message_row
 from mqstore.message import decode_messages
+from tests.examples import examples
 from tests.format.golden import GOLDEN, records
 
 MODES = ("none", "text", "hex", "base64")
@@ -66,7 +67,7 @@ NAMES = st.sampled_from([b"TAGS", b"KEYS", b"UNIQ_KEY", b"a", b"\xff", b"\xfe", 
     times=st.tuples(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**48), 2**48)),
     hosts=st.tuples(st.binary(min_size=20, max_size=20), st.binary(min_size=8, max_size=8)),
 )
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_any_record(topic, body, pairs, known, times, hosts):
     properties = b"\2".join(b"".join(pair) for pair in [*known, *pairs])
     stored = record(topic, body, properties, 0x10, times, hosts=hosts)
@@ -75,7 +76,7 @@ def test_any_record(topic, body, pairs, known, times, hosts):
 
 
 @given(st.integers(-62_135_596_800_000, 253_402_300_799_999))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_any_time_of_the_calendar(time):
     stored = record(times=(time, time))
     assert _core.json_lines(stored, "none") == by_python(stored, "none")
@@ -90,7 +91,7 @@ def test_what_is_refused():
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_any_bytes(body):
     try:
         lines = _core.json_lines(record()[:8] + body, "text")

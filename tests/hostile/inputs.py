@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 NUMBERS = st.one_of(
@@ -26,21 +24,6 @@ JUNK = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXTS, inner, max_size=4)),
     max_leaves=12,
 )
-
-
-SOAK_TIMES = 50
-"""A soak tries this many times as many examples."""
-
-
-def examples(count: int) -> Callable[[Any], Any]:
-    """Settings of a test with this many examples, more in a soak (`--hypothesis-profile=soak`)."""
-    is_soak = settings.get_current_profile_name() == "soak"
-    checks = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-    return settings(
-        max_examples=count * SOAK_TIMES if is_soak else count,
-        deadline=None,
-        suppress_health_check=checks,
-    )
 
 
 @st.composite

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from mqserver.broker.acl.errors import AclError
 from mqserver.broker.acl.files import AclFile, read, write
-from tests.hostile.inputs import JUNK, examples, spoiled, spoiled_bytes
+from tests.examples import examples
+from tests.hostile.inputs import JUNK, spoiled, spoiled_bytes
 
 SECRET = "12345678-secret"
 GOOD: dict[str, Any] = {

@@ -18,8 +18,9 @@ from mqserver.config.broker_table import BROKER
 from mqserver.config.load import load, pairs
 from mqserver.replies import Refused, Response
 from mqstore.names import is_legal_group
+from tests.examples import examples
 from tests.fakes import FakeRequest
-from tests.hostile.inputs import bodies, examples
+from tests.hostile.inputs import bodies
 
 HEART_BEAT = 34
 

@@ -20,8 +20,9 @@ from mqclient.wire.bodies.topics import RegisterBrokerBody
 from mqclient.wire.codes import RequestCode
 from mqserver.names.processors import _taken
 from mqserver.replies import Response
+from tests.examples import examples
 from tests.fakes import FakeRequest
-from tests.hostile.inputs import JUNK, bodies, examples, spoiled, spoiled_bytes
+from tests.hostile.inputs import JUNK, bodies, spoiled, spoiled_bytes
 from tests.names.servers import SocketlessNames
 
 TOPIC = {

@@ -22,7 +22,8 @@ from mqserver.config.load import load
 from mqserver.names import kv
 from mqstore import Settings, Store, StoreDamaged, fastjson
 from mqstore.files import StateFile
-from tests.hostile.inputs import bodies, examples, spoiled_bytes
+from tests.examples import examples
+from tests.hostile.inputs import bodies, spoiled_bytes
 from tests.hostile.test_registrations import TOPIC
 
 TOPICS = {

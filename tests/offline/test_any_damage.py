@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 
 import mqstore
 from mqstore.cli import main
+from tests.examples import examples
 
 STORES = ["store", "store-crashed", "store-ext", "store-lmq"]
 BEYOND_REPAIR = {"state", "offset"}
@@ -72,12 +73,7 @@ def use_the_reader(root: Path) -> None:
             way()
 
 
-@settings(
-    max_examples=15,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to shrink takes minutes
-)
+@examples(15, phases=(Phase.explicit, Phase.reuse, Phase.generate))  # to shrink takes minutes
 @given(name=st.sampled_from(STORES), changes=st.lists(change, min_size=1, max_size=4))
 def test_commands_answer_for_any_damage(
     golden_store: Any,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import mqstore
@@ -20,6 +20,7 @@ from mqstore.cli import main
 from mqstore.offline.export import export
 from mqstore.offline.exported import ExportedMessage, read_export
 from mqstore.offline.formats import FORMATS, format_of, whole_file
+from tests.examples import examples
 
 FIELDS = [
     "topic", "queue_id", "body", "properties", "flag", "sys_flag", "born_timestamp_ms",
@@ -68,7 +69,7 @@ text = st.text(
 )
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(12)
 @given(
     bodies=st.lists(st.binary(min_size=1, max_size=200), min_size=1, max_size=12),
     properties=st.dictionaries(text, text, max_size=5),
@@ -289,7 +290,7 @@ def whole_files(golden_store: Any, tmp_path_factory: pytest.TempPathFactory) -> 
     return {name: (directory / f"out.{name}").read_bytes() for name in FORMATS}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60)
 @given(
     name=st.sampled_from(FORMATS),
     at=st.floats(0, 1, exclude_max=True),

@@ -6,10 +6,11 @@ import shutil
 import threading
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import mqstore
+from tests.examples import examples
 from tests.format.golden import expected
 
 TEN = [f"Hello RocketMQ {i}".encode() for i in range(10)]
@@ -193,7 +194,7 @@ def test_a_log_cut_short_in_the_middle_is_said(golden_store, tmp_path, caplog):
     assert not caplog.text
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60)
 @given(data=st.data(), name=st.sampled_from(["store", "store-lmq", "store-crashed"]))
 def test_the_native_filter_chooses_what_the_python_one_does(golden_store, data, name):
     reader = mqstore.open(golden_store(name))

@@ -15,7 +15,7 @@ from mqserver.broker.stats.log import StatsLog
 from mqserver.broker.stats.statistics import Counted, Statistics
 from mqserver.config.load import load, pairs
 from mqserver.config.namesrv_table import NAMESRV
-from mqserver.logs import KINDS_MAX, Calm, set_up
+from mqserver.logs import KINDS_MAX, FloodHandler, set_up
 from mqserver.testing import free_port
 from tests.waiting import until
 
@@ -32,14 +32,14 @@ class Kept(logging.Handler):
 
 
 class Flood:
-    """A logger whose handler is calm, and a clock that stands still until moved."""
+    """A logger with a FloodHandler, and a clock that stands still until moved."""
 
     def __init__(self) -> None:
         self.time = 100.0
         self.kept = Kept()
-        self.calm = Calm([self.kept], period=10.0, now=lambda: self.time)
+        self.handler = FloodHandler([self.kept], period=10.0, now=lambda: self.time)
         self.log = logging.Logger("flooded")
-        self.log.addHandler(self.calm)
+        self.log.addHandler(self.handler)
 
     @property
     def lines(self) -> list[str]:
@@ -68,7 +68,7 @@ def test_while_it_goes_on_there_is_one_line_a_period(flood: Flood) -> None:
         for number in range(20):
             flood.log.error("error %d", number)
         flood.time += 1
-    flood.calm.flush()
+    flood.handler.flush()
     assert len(flood.lines) == 1 + 5
     told = [int(found[1]) for line in flood.lines if (found := re.search(r"and (\d+) more", line))]
     assert sum(told) + len(flood.lines) == 1000, "nothing is lost"
@@ -76,14 +76,14 @@ def test_while_it_goes_on_there_is_one_line_a_period(flood: Flood) -> None:
 
 def test_the_count_is_told_when_nothing_else_is_logged() -> None:
     kept = Kept()
-    calm = Calm([kept], period=0.05)
+    handler = FloodHandler([kept], period=0.05)
     log = logging.Logger("flooded")
-    log.addHandler(calm)
+    log.addHandler(handler)
     for _ in range(3):
         log.error("again")
     assert until(lambda: len(kept.lines) >= 2)
     assert kept.lines == ["again", "again (and 1 more like it in 0.05 s)"]
-    calm.close()
+    handler.close()
 
 
 def test_what_differs_in_words_or_level_is_told(flood: Flood) -> None:
@@ -91,7 +91,7 @@ def test_what_differs_in_words_or_level_is_told(flood: Flood) -> None:
     flood.log.error("b is gone")
     flood.log.warning("a is gone")
     flood.log.error("a is gone")
-    flood.calm.close()
+    flood.handler.close()
     assert flood.lines == ["a is gone", "b is gone", "a is gone", "a is gone"]
 
 
@@ -109,7 +109,7 @@ def test_kinds_are_bounded(flood: Flood) -> None:
     for word in words:
         flood.log.error("topic %s", word)
     assert len(flood.lines) == len(words)
-    assert len(flood.calm._seen) == KINDS_MAX
+    assert len(flood.handler._seen) == KINDS_MAX
 
 
 def test_files_roll_and_the_oldest_go(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ from benches.lib.harness import ROOT
 from benches.lib.servers import Cluster
 from mqserver.testing import free_port
 
-SOURCE = ROOT / "rust" / "examples" / "limit.rs"
+SOURCE = ROOT / "rust" / "bench" / "examples" / "limit.rs"
 COMPILE = ("rustc", "-O", "--edition", "2024", "-C", "codegen-units=1")
 
 
 class Limit(Cluster):
-    """rust/examples/limit.rs, NameServer and broker in one process.
+    """rust/bench/examples/limit.rs, NameServer and broker in one process.
 
     With SYNC_FLUSH it writes what it reads to a file and flushes that before it answers.
     """

@@ -44,9 +44,9 @@ over the rounds; rates also have their least and most.
 |---|---|
 | CPU | user and system time of the server's process |
 | Java's, in a goal | the better of the two Java brokers in the same run |
-| limit | a server that answers and stores nothing (`rust/examples/limit.rs`), in the same turns: \
-about the most that a broker can reach with this client; with SYNC_FLUSH it writes and flushes \
-what it reads |
+| limit | a server that answers and stores nothing (`rust/bench/examples/limit.rs`), in the same \
+turns: about the most that a broker can reach with this client; with SYNC_FLUSH it writes \
+and flushes what it reads |
 | percentile | of one request, from the call to the answer; in the native client's backlog, of one \
 pull of up to 32 messages; the Java client's backlog has none |
 | open loop | each request has a time when it is due, and its latency counts from that time |

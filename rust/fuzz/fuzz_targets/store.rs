@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../bodies.rs"]
-mod bodies;
+#[path = "../directory.rs"]
+mod directory;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| bodies::store(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| directory::store(bytes));

@@ -1,0 +1,124 @@
+//! Wall and monotonic time behind one seam, so that tests decide what time it is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Source of time: timeouts use `monotonic_ms`, stored timestamps use `wall_ms`.
+pub trait Clock: Send + Sync + 'static {
+    /// Milliseconds since the Unix epoch.
+    fn wall_ms(&self) -> i64;
+    /// Milliseconds since an arbitrary start; never goes back.
+    fn monotonic_ms(&self) -> i64;
+    /// Like `monotonic_ms`, some milliseconds late perhaps, for who asks very often.
+    fn rough_monotonic_ms(&self) -> i64 {
+        self.monotonic_ms()
+    }
+}
+
+/// The machine's clocks.
+#[derive(Debug)]
+pub struct SystemClock {
+    started_ms: i64,
+}
+
+impl SystemClock {
+    /// A clock whose monotonic time starts at 0 now.
+    pub fn shared() -> Arc<dyn Clock> {
+        Arc::new(Self {
+            started_ms: now_ms(ClockId::Monotonic),
+        })
+    }
+}
+
+impl Clock for SystemClock {
+    fn wall_ms(&self) -> i64 {
+        now_ms(ClockId::Realtime)
+    }
+
+    fn monotonic_ms(&self) -> i64 {
+        now_ms(ClockId::Monotonic) - self.started_ms
+    }
+
+    fn rough_monotonic_ms(&self) -> i64 {
+        // Of the last timer interrupt, which may be before the start.
+        (now_ms(ClockId::MonotonicCoarse) - self.started_ms).max(0)
+    }
+}
+
+#[inline]
+fn now_ms(clock: ClockId) -> i64 {
+    let now = clock_gettime(clock);
+    now.tv_sec * 1_000 + now.tv_nsec / 1_000_000
+}
+
+/// A wall time in the machine's time zone.
+pub fn local_time(wall_ms: i64) -> libc::tm {
+    let seconds: libc::time_t = wall_ms.div_euclid(1000);
+    // SAFETY: an all-zero `tm` is a valid value of this plain C struct.
+    let mut time: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to live values of the right types.
+    unsafe { libc::localtime_r(&raw const seconds, &raw mut time) };
+    time
+}
+
+/// A clock that only moves when told to.
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    wall_ms: AtomicI64,
+    monotonic_ms: AtomicI64,
+}
+
+impl ManualClock {
+    /// A clock showing `wall_ms` milliseconds since the epoch.
+    pub fn at(wall_ms: i64) -> Arc<Self> {
+        let clock = Self::default();
+        clock.wall_ms.store(wall_ms, Ordering::SeqCst);
+        Arc::new(clock)
+    }
+
+    /// Moves both clocks on by `by_ms` milliseconds.
+    pub fn advance(&self, by_ms: i64) {
+        self.wall_ms.fetch_add(by_ms, Ordering::SeqCst);
+        self.monotonic_ms.fetch_add(by_ms, Ordering::SeqCst);
+    }
+
+    /// Sets the wall clock alone, as an operator or NTP would.
+    pub fn set_wall(&self, wall_ms: i64) {
+        self.wall_ms.store(wall_ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn wall_ms(&self) -> i64 {
+        self.wall_ms.load(Ordering::SeqCst)
+    }
+
+    fn monotonic_ms(&self) -> i64 {
+        self.monotonic_ms.load(Ordering::SeqCst)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+    use super::*;
+
+    #[test]
+    fn the_machines_clocks_agree() {
+        let clock = SystemClock::shared();
+        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let off_ms = clock.wall_ms() - epoch.as_millis() as i64;
+        assert!((0..5_000).contains(&off_ms), "{off_ms}");
+        std::thread::sleep(Duration::from_millis(30));
+        let rough_ms = clock.rough_monotonic_ms();
+        let exact_ms = clock.monotonic_ms();
+        assert!(
+            exact_ms >= 30 && rough_ms <= exact_ms,
+            "{rough_ms} {exact_ms}"
+        );
+        assert!(rough_ms > 0, "{exact_ms}");
+    }
+}

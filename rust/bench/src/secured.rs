@@ -1,0 +1,138 @@
+//! TLS of a run: its files are read once, each connection has a session of its own.
+
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use serde::Deserialize;
+
+use mq_net::frame::FrameSplitter;
+use mq_net::tls::{CIPHER_BYTES, Session, connect_blocking};
+use mq_net::tls_config::{ClientTls, Identity, Password, TlsError, Verify};
+
+/// The files and rules that connections are made with; the files are read when first needed.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "Files")]
+pub struct Tls {
+    client: ClientTls,
+    shared: OnceLock<Arc<ClientConfig>>,
+}
+
+/// As the Python side says it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Files {
+    verify: Verify,
+    trust: Option<PathBuf>,
+    cert: Option<PathBuf>,
+    key: Option<PathBuf>,
+    key_password: Option<String>,
+}
+
+impl TryFrom<Files> for Tls {
+    type Error = &'static str;
+
+    fn try_from(files: Files) -> Result<Self, Self::Error> {
+        let identity = match (files.cert, files.key) {
+            (None, None) => None,
+            (Some(cert), Some(key)) => Some(Identity {
+                cert,
+                key,
+                password: files.key_password.map(Password),
+            }),
+            _ => return Err("a certificate and its key go together"),
+        };
+        Ok(Self {
+            client: ClientTls {
+                trust: files.trust,
+                identity,
+                verify: files.verify,
+            },
+            shared: OnceLock::new(),
+        })
+    }
+}
+
+impl Tls {
+    /// What all sessions share.
+    ///
+    /// # Errors
+    /// `TlsError`, naming the file that cannot be used.
+    pub(super) fn shared(&self) -> Result<Arc<ClientConfig>, TlsError> {
+        if let Some(shared) = self.shared.get() {
+            return Ok(Arc::clone(shared));
+        }
+        let loaded = self.client.load()?;
+        Ok(Arc::clone(self.shared.get_or_init(|| loaded)))
+    }
+}
+
+/// One connection's session, and what goes in and out of it.
+pub(super) struct Secured {
+    session: Session,
+    /// Bytes to write.
+    sealed: Vec<u8>,
+    cipher: Box<[u8]>,
+    /// Opened bytes that did not fit where they were to go.
+    rest: Vec<u8>,
+}
+
+impl Secured {
+    /// Agrees with the server behind a fresh socket.
+    pub fn connect(
+        stream: &TcpStream,
+        address: &str,
+        config: Arc<ClientConfig>,
+        limit: Duration,
+    ) -> io::Result<Self> {
+        let session = connect_blocking(stream, address, config, limit)
+            .map_err(|error| io::Error::new(error.kind(), format!("no TLS: {error}")))?;
+        Ok(Self {
+            session,
+            sealed: Vec::new(),
+            cipher: vec![0; CIPHER_BYTES].into_boxed_slice(),
+            rest: Vec::new(),
+        })
+    }
+
+    /// Whether something is not written yet.
+    pub fn is_writing(&self) -> bool {
+        !self.sealed.is_empty()
+    }
+
+    /// Seals everything of `plain`; the bytes to write, which the caller clears once they are.
+    pub fn seal(&mut self, plain: &mut Vec<u8>) -> &mut Vec<u8> {
+        if !plain.is_empty() {
+            self.sealed.append(&mut self.session.seal(plain));
+            plain.clear();
+        }
+        &mut self.sealed
+    }
+
+    /// Waits for bytes, and opens them into `splitter`; 0 at the end.
+    pub fn receive(
+        &mut self,
+        stream: &mut TcpStream,
+        splitter: &mut FrameSplitter,
+    ) -> io::Result<usize> {
+        let count = stream.read(&mut self.cipher)?;
+        if count == 0 {
+            return Ok(0);
+        }
+        let (sealed, rest) = (&self.cipher[..count], &mut self.rest);
+        let opened = self.session.open(sealed, splitter.spare(), rest)?;
+        splitter.filled(opened.count);
+        while !self.rest.is_empty() {
+            let spare = splitter.spare();
+            let count = self.rest.len().min(spare.len());
+            spare[..count].copy_from_slice(&self.rest[..count]);
+            splitter.filled(count);
+            self.rest.drain(..count);
+        }
+        self.sealed.append(&mut self.session.take_sealed());
+        Ok(if opened.ended { 0 } else { count })
+    }
+}

@@ -1,0 +1,250 @@
+//! One address: its connection, being made or open, and the requests in flight on it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::batch::{Entry, Requests};
+use super::events::Failure;
+use super::pool::Shared;
+use super::waiters::Waiters;
+use mq_format::remoting::Frame;
+use mq_net::connect::ConnectError;
+use mq_net::connection::{Connection, SendError};
+use mq_net::frame::FrameSplitter;
+use mq_net::receiver::Receiver;
+
+/// What a server that takes TLS only does with a plain connection.
+const NEVER_HEARD: &str =
+    "end of stream before any answer; if it takes only TLS, give the client tls=True";
+
+enum State {
+    /// Requests wait for the connection, in order.
+    Connecting(Vec<Requests>),
+    Open(Arc<Connection>),
+    /// Failed or closed: a new line takes its place in the pool.
+    Gone,
+}
+
+/// A connection to one address and its requests.
+pub(super) struct Line {
+    pub address: String,
+    state: Mutex<State>,
+    waiters: Mutex<Waiters>,
+    /// When bytes last went either way, milliseconds on the pool's clock.
+    last_used_ms: AtomicI64,
+}
+
+impl Line {
+    /// A line whose connection is about to be made by `run`.
+    pub fn new(address: &str, now_ms: i64) -> Self {
+        Self {
+            address: address.to_owned(),
+            state: Mutex::new(State::Connecting(Vec::new())),
+            waiters: Mutex::default(),
+            last_used_ms: AtomicI64::new(now_ms),
+        }
+    }
+
+    /// Takes requests; gives them back if the line is gone.
+    ///
+    /// The waiters are entered before the bytes leave, since a reply may be faster than we are.
+    pub fn submit(&self, shared: &Shared, requests: Requests) -> Result<(), Requests> {
+        let mut state = self.state.lock();
+        if matches!(*state, State::Gone) {
+            return Err(requests);
+        }
+        let mut waiters = self.waiters.lock();
+        for entry in requests.entries.iter().filter(|entry| !entry.oneway) {
+            waiters.insert(entry.opaque, entry.waiter);
+        }
+        drop(waiters);
+        match &mut *state {
+            State::Connecting(waiting) => waiting.push(requests),
+            State::Open(connection) => {
+                let connection = connection.clone();
+                drop(state);
+                self.last_used_ms.store(shared.now_ms(), Ordering::Relaxed);
+                self.send(shared, &connection, requests);
+            }
+            State::Gone => {}
+        }
+        Ok(())
+    }
+
+    /// Sends a frame that is a reply of ours; dropped if the connection is gone.
+    pub fn reply(&self, frame: Vec<u8>) {
+        if let State::Open(connection) = &*self.state.lock() {
+            // A peer that is gone or too slow does not get its reply.
+            let _ = connection.send(frame);
+        }
+    }
+
+    fn send(&self, shared: &Shared, connection: &Connection, requests: Requests) {
+        let sent = connection.send(requests.bytes);
+        let (oneways, calls): (Vec<_>, Vec<_>) =
+            requests.entries.into_iter().partition(|entry| entry.oneway);
+        let Err(error) = sent else {
+            shared.release(oneways.len());
+            return oneways
+                .iter()
+                .for_each(|entry| shared.events.written(entry.waiter.token));
+        };
+        // The receiver may have failed a waiter meanwhile: whoever takes it out tells.
+        let mut waiters = self.waiters.lock();
+        let mut failed = oneways;
+        failed.extend(
+            calls
+                .into_iter()
+                .filter(|call| waiters.remove(call.opaque).is_some()),
+        );
+        drop(waiters);
+        shared.fail(failed, &self.failure_of(error));
+    }
+
+    fn failure_of(&self, error: SendError) -> Failure {
+        let text = format!("cannot send to {}: {error}", self.address);
+        match error {
+            SendError::Closed => Failure::Unreachable(text),
+            SendError::Full { .. } => Failure::Busy(text),
+        }
+    }
+
+    /// The line's life: connect, send what waited, receive until the end, fail what is left.
+    pub async fn run(self: Arc<Self>, shared: Arc<Shared>) {
+        let failure = match self.open(&shared).await {
+            Ok((connection, receiver)) => {
+                let writer = tokio::spawn({
+                    let connection = connection.clone();
+                    async move { connection.drive_writes().await }
+                });
+                let end = self.receive(&shared, receiver).await;
+                connection.close();
+                writer.abort();
+                let text = format!("connection to {} closed: {end}", self.address);
+                Failure::Unreachable(text)
+            }
+            Err(failure) => failure,
+        };
+        self.end(&shared, failure);
+    }
+
+    async fn open(&self, shared: &Shared) -> Result<(Arc<Connection>, Receiver), Failure> {
+        let settings = &shared.settings;
+        let (limit, queue_bytes) = (settings.connect_timeout, settings.outbound_limit_bytes);
+        let opened = Connection::dial(&self.address, limit, shared.tls(), queue_bytes).await;
+        let unreachable = |error: ConnectError| Failure::Unreachable(error.to_string());
+        let (connection, receiver) = opened.map_err(unreachable)?;
+        let mut state = self.state.lock();
+        if let State::Connecting(waiting) = &mut *state {
+            // Under the lock, so that later requests cannot overtake these.
+            for requests in std::mem::take(waiting) {
+                let waiters = self.waiters.lock();
+                let alive = |entry: &Entry| entry.oneway || waiters.contains(entry.opaque);
+                let requests = requests.retain(alive);
+                drop(waiters);
+                self.send(shared, &connection, requests);
+            }
+            *state = State::Open(connection.clone());
+        } else {
+            connection.close(); // the pool was closed meanwhile
+        }
+        drop(state);
+        shared.events.settled();
+        Ok((connection, receiver))
+    }
+
+    /// Receives until the connection ends; why it did.
+    async fn receive(&self, shared: &Shared, mut receiver: Receiver) -> String {
+        let mut splitter = FrameSplitter::new(shared.settings.max_frame_bytes);
+        let mut unheard = shared.tls().is_none();
+        loop {
+            match receiver.receive(&mut splitter).await {
+                Ok(0) if unheard => return NEVER_HEARD.to_owned(),
+                Ok(0) => return "end of stream".to_owned(),
+                Ok(_) => self.last_used_ms.store(shared.now_ms(), Ordering::Relaxed),
+                Err(error) => return error.to_string(),
+            }
+            unheard = false;
+            loop {
+                match splitter.next_frame() {
+                    Ok(Some(frame)) => {
+                        if let Err(error) = self.take_frame(shared, frame) {
+                            return error;
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(error) => return error.to_string(),
+                }
+            }
+            shared.events.settled();
+        }
+    }
+
+    fn take_frame(&self, shared: &Shared, frame: &[u8]) -> Result<(), String> {
+        let head = Frame::decode(frame).map_err(|error| error.to_string())?;
+        if !head.is_response() {
+            shared.events.request(&self.address, frame);
+            return Ok(());
+        }
+        // A reply that nobody waits for came after its deadline.
+        if let Some(waiter) = self.waiters.lock().remove(head.opaque) {
+            shared.events.reply(waiter.token, &head, frame);
+            shared.release(1);
+        }
+        Ok(())
+    }
+
+    /// Fails what is past its deadline; the next deadline.
+    pub fn expire(&self, shared: &Shared, now: Instant) -> Option<Instant> {
+        let (expired, next) = self.waiters.lock().take_expired(now);
+        shared.release(expired.len());
+        for waiter in expired {
+            let failure = Failure::Timeout {
+                address: self.address.clone(),
+                after: waiter.timeout,
+            };
+            shared.events.failed(waiter.token, failure);
+        }
+        next
+    }
+
+    /// Whether nothing was sent, received or awaited since `since_ms`.
+    pub fn is_idle(&self, since_ms: i64) -> bool {
+        self.last_used_ms.load(Ordering::Relaxed) < since_ms
+            && self.waiters.lock().is_empty()
+            && matches!(*self.state.lock(), State::Open(_))
+    }
+
+    /// Ends the connection; `run` then finishes by itself.
+    pub fn close(&self) {
+        if let State::Open(connection) = &*self.state.lock() {
+            connection.close();
+        }
+    }
+
+    /// Marks the line gone and fails everything on it, once.
+    pub fn end(&self, shared: &Shared, failure: Failure) {
+        let before = std::mem::replace(&mut *self.state.lock(), State::Gone);
+        let waiting = match before {
+            State::Gone => return,
+            State::Connecting(waiting) => waiting,
+            State::Open(connection) => {
+                connection.close();
+                Vec::new()
+            }
+        };
+        shared.forget(self);
+        let entries = waiting.into_iter().flat_map(|requests| requests.entries);
+        shared.fail(entries.filter(|entry| entry.oneway).collect(), &failure);
+        let waiters = self.waiters.lock().take_all();
+        shared.release(waiters.len());
+        for waiter in waiters {
+            shared.events.failed(waiter.token, failure.clone());
+        }
+        shared.events.closed(&self.address);
+        shared.events.settled();
+    }
+}

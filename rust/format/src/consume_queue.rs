@@ -1,0 +1,142 @@
+//! One unit of a consume queue: where a record is, how long, and what its tags hash to.
+//!
+//! ```text
+//!  0               8        12              20
+//! ┌───────────────┬────────┬───────────────┐
+//! │ physical i64  │ size   │ tags code i64 │   big-endian; unused units are all zero
+//! └───────────────┴────────┴───────────────┘
+//! ```
+
+use crate::consume_queue_ext;
+
+/// Bytes of one unit.
+pub const ENTRY_BYTES: usize = 20;
+
+/// A unit of a consume queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueEntry {
+    /// Start of the record, bytes from the start of the log.
+    pub physical_offset: i64,
+    /// Bytes of the record.
+    pub size_bytes: i32,
+    /// Java hash of the tags, sign-extended; a delivery time in the schedule topic.
+    pub tags_code: i64,
+}
+
+impl QueueEntry {
+    /// Stands for a queue offset that has no record: written before the first entry of a queue
+    /// that does not start at 0.
+    pub const FILLER: Self = Self {
+        physical_offset: 0,
+        size_bytes: i32::MAX,
+        tags_code: 0,
+    };
+
+    /// The tags code of a hole: no hash, no address, no time that a message is ever due.
+    pub const HOLE_TAGS_CODE: i64 = i64::from_be_bytes(*b"mqstack\0");
+
+    /// Stands for a queue offset whose record was lost to damage, before this unit. It points to
+    /// the same record: RocketMQ takes a unit without a record for the last of its log file and
+    /// skips what else a pull has of the first file, so it had better find one, twice.
+    pub fn hole_before(&self) -> Self {
+        Self {
+            tags_code: Self::HOLE_TAGS_CODE,
+            ..*self
+        }
+    }
+
+    /// The unit as stored.
+    #[inline]
+    pub fn encode(&self) -> [u8; ENTRY_BYTES] {
+        let [p0, p1, p2, p3, p4, p5, p6, p7] = self.physical_offset.to_be_bytes();
+        let [s0, s1, s2, s3] = self.size_bytes.to_be_bytes();
+        let [t0, t1, t2, t3, t4, t5, t6, t7] = self.tags_code.to_be_bytes();
+        [
+            p0, p1, p2, p3, p4, p5, p6, p7, s0, s1, s2, s3, t0, t1, t2, t3, t4, t5, t6, t7,
+        ]
+    }
+
+    /// Reads a stored unit; every bit pattern is one, so ask [`Self::is_used`].
+    pub fn decode(bytes: &[u8; ENTRY_BYTES]) -> Self {
+        let [p0, p1, p2, p3, p4, p5, p6, p7, s0, s1, s2, s3, tags @ ..] = *bytes;
+        Self {
+            physical_offset: i64::from_be_bytes([p0, p1, p2, p3, p4, p5, p6, p7]),
+            size_bytes: i32::from_be_bytes([s0, s1, s2, s3]),
+            tags_code: i64::from_be_bytes(tags),
+        }
+    }
+
+    /// The units of a whole read, an incomplete last one left out.
+    pub fn decode_all(bytes: &[u8]) -> impl Iterator<Item = Self> + '_ {
+        bytes.as_chunks().0.iter().map(Self::decode)
+    }
+
+    /// Whether the unit was ever written (RocketMQ's rule; fillers count as written).
+    pub fn is_used(&self) -> bool {
+        self.physical_offset >= 0 && self.size_bytes > 0
+    }
+
+    /// Whether the unit stands for no record.
+    pub fn is_filler(&self) -> bool {
+        self.tags_code == Self::HOLE_TAGS_CODE
+            || (self.physical_offset == 0 && self.size_bytes == i32::MAX)
+    }
+
+    /// Whether `tags_code` is an address in the consume-queue extension, which says nothing
+    /// about the tags.
+    pub fn is_extension_address(&self) -> bool {
+        consume_queue_ext::is_address(self.tags_code)
+    }
+
+    /// First byte after the record, bytes from the start of the log.
+    #[inline]
+    pub fn end_offset(&self) -> i64 {
+        self.physical_offset
+            .saturating_add(i64::from(self.size_bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_has_the_documented_layout() {
+        let entry = QueueEntry {
+            physical_offset: 0x0102,
+            size_bytes: 190,
+            tags_code: -2,
+        };
+        let bytes = entry.encode();
+        assert_eq!(bytes[..8], [0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(bytes[8..12], [0, 0, 0, 190]);
+        assert_eq!(bytes[12..], [255, 255, 255, 255, 255, 255, 255, 254]);
+        assert_eq!(QueueEntry::decode(&bytes), entry);
+        assert_eq!(entry.end_offset(), 0x0102 + 190);
+    }
+
+    #[test]
+    fn zeros_are_unused_and_fillers_are_used() {
+        assert!(!QueueEntry::decode(&[0; ENTRY_BYTES]).is_used());
+        assert!(QueueEntry::FILLER.is_used() && QueueEntry::FILLER.is_filler());
+        let entry = QueueEntry {
+            physical_offset: 190,
+            size_bytes: 100,
+            tags_code: 7,
+        };
+        let hole = entry.hole_before();
+        assert!(hole.is_used() && hole.is_filler() && !entry.is_filler());
+        assert!(!hole.is_extension_address() && hole.end_offset() == entry.end_offset());
+    }
+
+    #[test]
+    fn extension_addresses_lie_below_every_int() {
+        let with_tags_code = |tags_code| QueueEntry {
+            tags_code,
+            ..QueueEntry::FILLER
+        };
+        assert!(with_tags_code(i64::MIN).is_extension_address());
+        assert!(with_tags_code(-2_147_483_649).is_extension_address());
+        assert!(!with_tags_code(i64::from(i32::MIN)).is_extension_address());
+    }
+}

@@ -1,0 +1,208 @@
+//! A compiled expression, and what RocketMQ refuses to compile.
+
+use std::cmp::Ordering;
+
+use super::error::SqlError;
+use super::evaluate;
+use super::parse::Parser;
+use crate::properties::Wanted;
+
+/// Bytes of the longest expression. Every message of a topic is compared with all of it.
+pub const TEXT_BYTES_MAX: usize = 64 << 10;
+
+const NO_ORDER: &str = "only numbers and properties have an order";
+
+/// A compiled SQL92 expression over the properties of a message.
+#[derive(Debug)]
+pub struct Sql {
+    text: Box<str>,
+    expression: Expression,
+}
+
+impl Sql {
+    /// Compiles an expression of at most `TEXT_BYTES_MAX` bytes.
+    ///
+    /// # Errors
+    /// `SqlError` for a longer one, and for what RocketMQ would not compile either.
+    pub fn compile(text: &str) -> Result<Self, SqlError> {
+        if text.len() > TEXT_BYTES_MAX {
+            let length = text.len();
+            let why = format!("it has {length} bytes, and at most {TEXT_BYTES_MAX} are taken");
+            return Err(SqlError::new(why));
+        }
+        let expression = Parser::new(text).parse()?;
+        Ok(Self {
+            text: text.into(),
+            expression,
+        })
+    }
+
+    /// What it was compiled from.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether a message with this properties text passes. What cannot be evaluated, or is
+    /// neither true nor false, does not.
+    pub fn matches(&self, text: &[u8]) -> bool {
+        let truth = self.evaluate(&|name| name.get(text).map(String::from_utf8_lossy));
+        truth == Ok(Some(true))
+    }
+
+    /// True, false or unknown; an error where values cannot be compared.
+    pub(super) fn evaluate<'a>(&'a self, get: &evaluate::Get<'a, '_>) -> evaluate::Truth {
+        evaluate::truth(&self.expression, get)
+    }
+}
+
+/// A value in an expression. Java's types: an `Int` is compared with text otherwise than a `Long`.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Constant {
+    Null,
+    Bool(bool),
+    Int(i32),
+    Long(i64),
+    Double(f64),
+    Text(Box<str>),
+}
+
+/// How two values are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Greater,
+    GreaterEqual,
+    Less,
+    LessEqual,
+}
+
+impl Comparison {
+    /// Whether values in this order satisfy it.
+    pub(super) fn holds(self, ordering: Ordering) -> bool {
+        match self {
+            Self::Greater => ordering.is_gt(),
+            Self::GreaterEqual => ordering.is_ge(),
+            Self::Less => ordering.is_lt(),
+            Self::LessEqual => ordering.is_le(),
+        }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Expression {
+    Constant(Constant),
+    Property(Box<Wanted>),
+    Negate(Box<Expression>),
+    Equal(Box<Expression>, Box<Expression>),
+    Compare(Comparison, Box<Expression>, Box<Expression>),
+    In(Box<Wanted>, Vec<Box<str>>),
+    Not(Box<Expression>),
+    And(Vec<Expression>),
+    Or(Vec<Expression>),
+    /// A property as a truth value: text is never true.
+    Cast(Box<Wanted>),
+}
+
+impl Expression {
+    /// A property's value.
+    pub(super) fn property(name: &str) -> Self {
+        Self::Property(Box::new(name.into()))
+    }
+
+    /// Whether it is true or false by its form.
+    fn is_boolean(&self) -> bool {
+        match self {
+            Self::Constant(constant) => matches!(constant, Constant::Null | Constant::Bool(_)),
+            Self::Property(_) | Self::Negate(_) => false,
+            _ => true,
+        }
+    }
+
+    /// The expression where only true or false will do.
+    pub(super) fn into_boolean(self) -> Result<Self, SqlError> {
+        match self {
+            Self::Property(name) => Ok(Self::Cast(name)),
+            other if other.is_boolean() => Ok(other),
+            _ => Err(SqlError::new("a number or text is neither true nor false")),
+        }
+    }
+
+    pub(super) fn not(self) -> Result<Self, SqlError> {
+        Ok(Self::Not(Box::new(self.into_boolean()?)))
+    }
+
+    pub(super) fn equal_null(self) -> Self {
+        Self::Equal(Box::new(self), Box::new(Self::Constant(Constant::Null)))
+    }
+
+    pub(super) fn equal(self, right: Self) -> Result<Self, SqlError> {
+        if let (Self::Constant(Constant::Null), _) | (_, Self::Constant(Constant::Null)) =
+            (&self, &right)
+        {
+            return Err(SqlError::new("NULL cannot be compared; use IS NULL"));
+        }
+        if let (Self::Constant(Constant::Bool(_)), Self::Constant(constant)) = (&self, &right)
+            && !matches!(constant, Constant::Bool(_))
+        {
+            return Err(SqlError::new(
+                "a truth value cannot be compared with another value",
+            ));
+        }
+        Ok(Self::Equal(Box::new(self), Box::new(right)))
+    }
+
+    /// Only numbers, and what may turn out to be one, have an order.
+    pub(super) fn compare(self, how: Comparison, right: Self) -> Result<Self, SqlError> {
+        for operand in [&self, &right] {
+            let is_number = matches!(
+                operand,
+                Self::Constant(Constant::Int(_) | Constant::Long(_) | Constant::Double(_))
+            );
+            let is_constant = matches!(operand, Self::Constant(_));
+            if operand.is_boolean() || (is_constant && !is_number) {
+                return Err(SqlError::new(NO_ORDER));
+            }
+        }
+        Ok(Self::Compare(how, Box::new(self), Box::new(right)))
+    }
+
+    /// `low` to `high`, both included. Two numbers the wrong way round are refused.
+    pub(super) fn between(self, low: Self, high: Self) -> Result<Self, SqlError> {
+        if let (Self::Constant(from), Self::Constant(to)) = (&low, &high)
+            && evaluate::constants_in_order(from, to) == Some(false)
+        {
+            return Err(SqlError::new("BETWEEN needs the smaller number first"));
+        }
+        let value = self.duplicate()?;
+        let above = self.compare(Comparison::GreaterEqual, low)?;
+        Ok(Self::And(vec![
+            above,
+            value.compare(Comparison::LessEqual, high)?,
+        ]))
+    }
+
+    pub(super) fn not_between(self, low: Self, high: Self) -> Result<Self, SqlError> {
+        let value = self.duplicate()?;
+        let below = self.compare(Comparison::Less, low)?;
+        Ok(Self::Or(vec![
+            below,
+            value.compare(Comparison::Greater, high)?,
+        ]))
+    }
+
+    pub(super) fn within(self, texts: Vec<Box<str>>) -> Result<Self, SqlError> {
+        match self {
+            Self::Property(name) => Ok(Self::In(name, texts)),
+            _ => Err(SqlError::new("IN needs a property on its left")),
+        }
+    }
+
+    /// A copy of what BETWEEN looks at twice; anything else has no order anyway.
+    fn duplicate(&self) -> Result<Self, SqlError> {
+        match self {
+            Self::Constant(constant) => Ok(Self::Constant(constant.clone())),
+            Self::Property(name) => Ok(Self::Property(name.clone())),
+            Self::Negate(inner) => Ok(Self::Negate(Box::new(inner.duplicate()?))),
+            _ => Err(SqlError::new(NO_ORDER)),
+        }
+    }
+}

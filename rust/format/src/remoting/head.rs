@@ -1,0 +1,139 @@
+//! Writing a frame's head: everything before the body.
+
+use super::{FLAG_RESPONSE, FieldValue, Frame, Language, PREFIX_BYTES, Serialize, VERSION};
+use super::{binary, json};
+
+/// What a reply repeats of its request. Small and free of borrows, so a parked reply can keep it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplyTo {
+    /// The request's correlation number.
+    pub opaque: i32,
+    /// The request's serialisation, which an ordinary reply echoes.
+    pub serialize: Serialize,
+}
+
+/// The fixed fields of a header about to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// Request or response code.
+    pub code: i32,
+    /// The language we announce.
+    pub language: Language,
+    /// The version we announce.
+    pub version: i32,
+    /// Correlation number.
+    pub opaque: i32,
+    /// `FLAG_RESPONSE`, `FLAG_ONEWAY`.
+    pub flag: i32,
+    /// Free text.
+    pub remark: Option<&'a str>,
+    /// How to write it.
+    pub serialize: Serialize,
+}
+
+impl<'a> Head<'a> {
+    /// The head of a request; give it an opaque of the connection it goes out on.
+    pub fn request(code: i32, opaque: i32, serialize: Serialize) -> Self {
+        Self {
+            code,
+            language: Language::PYTHON,
+            version: VERSION,
+            opaque,
+            flag: 0,
+            remark: None,
+            serialize,
+        }
+    }
+
+    /// The head of a reply.
+    pub fn reply(to: ReplyTo, code: i32, remark: Option<&'a str>) -> Self {
+        let request = Self::request(code, to.opaque, to.serialize);
+        Self {
+            flag: FLAG_RESPONSE,
+            remark,
+            ..request
+        }
+    }
+
+    /// Appends a whole frame to `out`. Without fields the map is omitted, as RocketMQ does.
+    pub fn encode(&self, fields: &[(&str, FieldValue<'_>)], body: &[u8], out: &mut Vec<u8>) {
+        self.encode_head(fields, body.len(), out);
+        out.extend_from_slice(body);
+    }
+
+    /// Appends a whole frame whose map of fields is there and empty: some of RocketMQ's replies.
+    pub fn encode_empty_map(&self, body: &[u8], out: &mut Vec<u8>) {
+        self.write(Some(std::iter::empty()), body.len(), out);
+        out.extend_from_slice(body);
+    }
+
+    /// Appends everything but the body, whose `body_bytes` bytes the caller writes next.
+    pub fn encode_head(
+        &self,
+        fields: &[(&str, FieldValue<'_>)],
+        body_bytes: usize,
+        out: &mut Vec<u8>,
+    ) {
+        let fields = (!fields.is_empty()).then(|| fields.iter().copied());
+        self.write(fields, body_bytes, out);
+    }
+
+    /// Writes length word, header word and header.
+    ///
+    /// The caller keeps frames under `MAX_FRAME_BYTES`; a header over 2^24 bytes is a bug.
+    pub(super) fn write<'f, I>(&self, fields: Option<I>, body_bytes: usize, out: &mut Vec<u8>)
+    where
+        I: Iterator<Item = (&'f str, FieldValue<'f>)>,
+    {
+        let start = out.len();
+        out.extend_from_slice(&[0; PREFIX_BYTES]);
+        match self.serialize {
+            Serialize::Json => json::write(self, fields, out),
+            Serialize::RocketMq => binary::write(self, fields, out),
+        }
+        let header_bytes = out.len() - start - PREFIX_BYTES;
+        let prefix = prefix(self.serialize, header_bytes, body_bytes);
+        out[start..start + PREFIX_BYTES].copy_from_slice(&prefix);
+    }
+}
+
+/// The length word and the header word.
+pub(super) fn prefix(
+    serialize: Serialize,
+    header_bytes: usize,
+    body_bytes: usize,
+) -> [u8; PREFIX_BYTES] {
+    assert!(header_bytes < 1 << 24, "header of {header_bytes} bytes");
+    let length = u32::try_from(4 + header_bytes + body_bytes).unwrap_or(u32::MAX);
+    let word = (serialize as u32) << 24 | header_bytes as u32;
+    let mut prefix = [0; PREFIX_BYTES];
+    prefix[..4].copy_from_slice(&length.to_be_bytes());
+    prefix[4..].copy_from_slice(&word.to_be_bytes());
+    prefix
+}
+
+impl Frame<'_> {
+    /// The head of an ordinary reply to this request.
+    pub fn reply<'r>(&self, code: i32, remark: Option<&'r str>) -> Head<'r> {
+        Head::reply(self.reply_to(), code, remark)
+    }
+}
+
+/// Appends `number` in decimal.
+pub fn push_decimal(number: i64, out: &mut Vec<u8>) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    let mut left = number.unsigned_abs();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (left % 10) as u8;
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    if number < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}

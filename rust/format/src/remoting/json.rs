@@ -1,0 +1,72 @@
+//! The JSON header, as fastjson writes and reads it.
+//!
+//! Reading has two ways. The fast one takes what clients really send (an object whose known
+//! fields have their usual types) and borrows from the frame. Whatever else appears goes to
+//! the slow one, which forgives as much as fastjson does.
+
+mod marks;
+mod scan;
+mod slow;
+
+use super::head::push_decimal;
+use super::{FieldValue, Frame, FrameError, Head};
+use crate::fastjson::write_string;
+
+pub(super) use scan::Scanner;
+
+/// Reads a header of at most `fields_max` fields.
+pub(super) fn decode(header: &[u8], fields_max: usize) -> Result<Frame<'_>, FrameError> {
+    // Checked first because the lossy conversion is several times slower, even without a loss.
+    let Ok(text) = std::str::from_utf8(header) else {
+        return slow::decode(&String::from_utf8_lossy(header), fields_max);
+    };
+    match scan::decode(text, fields_max)? {
+        Some(frame) => Ok(frame),
+        None => slow::decode(text, fields_max),
+    }
+}
+
+/// Writes the header with its keys in alphabetical order and null ones left out.
+pub(super) fn write<'f, I>(head: &Head<'_>, fields: Option<I>, out: &mut Vec<u8>)
+where
+    I: Iterator<Item = (&'f str, FieldValue<'f>)>,
+{
+    out.extend_from_slice(b"{\"code\":");
+    push_decimal(head.code.into(), out);
+    if let Some(fields) = fields {
+        out.extend_from_slice(b",\"extFields\":{");
+        for (index, (name, value)) in fields.enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            write_string(name, out);
+            out.push(b':');
+            write_value(value, out);
+        }
+        out.push(b'}');
+    }
+    out.extend_from_slice(b",\"flag\":");
+    push_decimal(head.flag.into(), out);
+    out.extend_from_slice(b",\"language\":\"");
+    out.extend_from_slice(head.language.name().as_bytes());
+    out.extend_from_slice(b"\",\"opaque\":");
+    push_decimal(head.opaque.into(), out);
+    if let Some(remark) = head.remark {
+        out.extend_from_slice(b",\"remark\":");
+        write_string(remark, out);
+    }
+    out.extend_from_slice(b",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":");
+    push_decimal(head.version.into(), out);
+    out.push(b'}');
+}
+
+fn write_value(value: FieldValue<'_>, out: &mut Vec<u8>) {
+    match value {
+        FieldValue::Text(text) => write_string(text, out),
+        FieldValue::Number(number) => {
+            out.push(b'"');
+            push_decimal(number, out);
+            out.push(b'"');
+        }
+    }
+}

@@ -1,0 +1,492 @@
+//! The allocation thread: blocks, warm pages and the next file, ready before the writer comes.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::disk::{Disk, Files};
+use super::segment::Segment;
+use super::segments::Segments;
+use super::stall::Stall;
+use super::writer::Writer;
+use mq_base::services;
+
+/// Bytes kept warm ahead of the writer: 10 ms at the speed of memory. They cost memory and, with
+/// SYNC_FLUSH, a write of zeros, so an idle log should not have more of them.
+const WARM_BYTES: u64 = 16 << 20;
+
+/// The writer waits so long, holding up every other one, for what is not ready: a thread that is
+/// late on a busy machine, not a disk that is slow.
+const BRIEF: Duration = Duration::from_millis(50);
+
+/// What the writer and the allocation thread tell each other.
+#[derive(Debug)]
+pub(super) struct Ahead<D> {
+    /// The writer wakes the thread when it passes this log offset.
+    wake_at: AtomicU64,
+    state: Mutex<State<D>>,
+    for_thread: Condvar,
+    for_writer: Condvar,
+    stall: Arc<Stall>,
+}
+
+#[derive(Debug)]
+struct State<D> {
+    /// The next file, made before it is needed.
+    prepared: Option<Arc<Segment<D>>>,
+    /// Where the file behind the one that the writer took last starts: what lies before it is
+    /// made, though the log's list may not have it yet.
+    next_start: u64,
+    /// Why the last round of the thread ended early.
+    failure: Option<io::Error>,
+    /// The writer waits for the thread, or went away empty-handed: a failure is for it.
+    is_asked: bool,
+    is_awake: bool,
+    /// The thread makes the files; without it the writer does.
+    is_running: bool,
+}
+
+impl<D> Default for Ahead<D> {
+    fn default() -> Self {
+        let state = State {
+            prepared: None,
+            next_start: 0,
+            failure: None,
+            is_asked: false,
+            is_awake: false,
+            is_running: false,
+        };
+        Self {
+            wake_at: AtomicU64::new(0),
+            state: Mutex::new(state),
+            for_thread: Condvar::new(),
+            for_writer: Condvar::new(),
+            stall: Arc::default(),
+        }
+    }
+}
+
+impl<D: Disk> Ahead<D> {
+    /// Called by the writer after each write; cheap unless there is work for the thread.
+    pub(super) fn passed(&self, offset: u64) {
+        if offset >= self.wake_at.load(Ordering::Relaxed) {
+            self.wake_at.store(u64::MAX, Ordering::Relaxed);
+            self.state.lock().is_awake = true;
+            self.for_thread.notify_one();
+        }
+    }
+
+    /// What the writer lacks while the disk is slow.
+    pub(super) fn stall(&self) -> &Arc<Stall> {
+        &self.stall
+    }
+
+    /// The next file: the prepared one, or one from `make` if no thread prepares any.
+    pub(super) fn next_file(
+        &self,
+        make: impl FnOnce() -> io::Result<Segment<D>>,
+    ) -> io::Result<Arc<Segment<D>>> {
+        let prepared = |state: &mut State<D>| {
+            let prepared = state.prepared.take();
+            if let Some(prepared) = &prepared {
+                state.next_start = prepared.end();
+            }
+            Ok(prepared)
+        };
+        match self.await_thread(prepared)? {
+            Some(prepared) => Ok(prepared),
+            None => make().map(Arc::new),
+        }
+    }
+
+    /// Room up to `end` in the last file.
+    pub(super) fn room_in(&self, last: &Segment<D>, end: u64) -> io::Result<()> {
+        if last.try_grant_to(end)? {
+            return Ok(());
+        }
+        // Without the thread there is nobody in the way.
+        let granted = |_: &mut State<D>| Ok(last.try_grant_to(end)?.then_some(()));
+        self.await_thread(granted).map(|_| ())
+    }
+
+    /// What `get` finds, perhaps after a while; None if no thread is there to make it. `WouldBlock`
+    /// where the disk is slow: nobody waits for that here, the next try may succeed once the
+    /// stall is over.
+    fn await_thread<T>(
+        &self,
+        get: impl Fn(&mut State<D>) -> io::Result<Option<T>>,
+    ) -> io::Result<Option<T>> {
+        let mut state = self.state.lock();
+        if !std::mem::replace(&mut state.is_asked, true) {
+            state.failure = None;
+        }
+        let until = Instant::now() + BRIEF;
+        let mut is_late = self.stall.is_on();
+        loop {
+            let found = get(&mut state).transpose();
+            let found = found.or_else(|| state.failure.take().map(Err));
+            if found.is_some() || !state.is_running {
+                state.is_asked = false;
+                self.stall.end();
+                return found.transpose();
+            }
+            state.is_awake = true;
+            self.for_thread.notify_one();
+            if is_late {
+                self.stall.begin();
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            is_late = self.for_writer.wait_until(&mut state, until).timed_out();
+        }
+    }
+
+    /// Says that the thread got something done, or could not.
+    fn tell(&self, failure: Option<io::Error>) {
+        let mut state = self.state.lock();
+        state.failure = failure;
+        self.stall.end();
+        self.for_writer.notify_one();
+    }
+
+    /// Takes a file back that could not be published.
+    pub(super) fn give_back(&self, segment: Arc<Segment<D>>) {
+        let mut state = self.state.lock();
+        state.next_start = segment.start();
+        state.prepared = Some(segment);
+    }
+}
+
+/// The running thread; dropping it stops the thread and discards the prepared file.
+pub struct Allocator<F: Files> {
+    segments: Arc<Segments<F>>,
+    ahead: Arc<Ahead<F::Disk>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<F: Files> Allocator<F> {
+    /// Starts the thread that works ahead of `writer`.
+    pub fn start(writer: &Writer<F>) -> io::Result<Self> {
+        let segments = Arc::clone(writer.segments());
+        let ahead = Arc::clone(writer.ahead());
+        // An empty log gets its first file prepared before the first append; any other log waits
+        // for the writer.
+        let mut state = ahead.state.lock();
+        (state.is_awake, state.is_running) = (segments.last().is_none(), true);
+        drop(state);
+        let worker = Worker {
+            segments: Arc::clone(&segments),
+            ahead: Arc::clone(&ahead),
+            step: writer.step(),
+        };
+        let thread = thread::Builder::new().name("mq-allocate".into());
+        let thread = Some(thread.spawn(move || worker.run())?);
+        Ok(Self {
+            segments,
+            ahead,
+            thread,
+        })
+    }
+}
+
+impl<F: Files> Drop for Allocator<F> {
+    fn drop(&mut self) {
+        self.ahead.state.lock().is_running = false;
+        self.ahead.for_thread.notify_one();
+        self.ahead.tell(None);
+        if let Some(thread) = self.thread.take() {
+            // No panic ends it.
+            let _ = thread.join();
+        }
+        let prepared = self.ahead.state.lock().prepared.take();
+        if let Some(prepared) = prepared
+            && let Err(error) = self.segments.files().discard(prepared.start())
+        {
+            tracing::warn!(%error, "the prepared log file could not be removed");
+        }
+    }
+}
+
+struct Worker<F: Files> {
+    segments: Arc<Segments<F>>,
+    ahead: Arc<Ahead<F::Disk>>,
+    /// Blocks are reserved so many bytes at a time.
+    step: u64,
+}
+
+impl<F: Files> Worker<F> {
+    fn run(&self) {
+        while self.wait() {
+            let failure = self.work_or_say_why().err();
+            if let Some(error) = &failure {
+                // The writer meets the same error when it gets there, and answers with it.
+                tracing::warn!(%error, "nothing is ready ahead of the commit log's writer");
+            }
+            self.ahead.tell(failure);
+        }
+    }
+
+    /// A panic is an error like others: the thread goes on, and the writer hears of it.
+    fn work_or_say_why(&self) -> io::Result<()> {
+        catch_unwind(AssertUnwindSafe(|| self.work())).unwrap_or_else(|panic| {
+            let reason = format!("panicked: {}", services::words(&*panic));
+            tracing::error!(reason, "the thread that prepares log files failed");
+            Err(io::Error::other(reason))
+        })
+    }
+
+    /// Waits for the writer; false when stopped.
+    fn wait(&self) -> bool {
+        let mut state = self.ahead.state.lock();
+        while !state.is_awake && state.is_running {
+            self.ahead.for_thread.wait(&mut state);
+        }
+        state.is_awake = false;
+        state.is_running
+    }
+
+    fn work(&self) -> io::Result<()> {
+        let Some(last) = self.segments.last() else {
+            return self.prepare(self.segments.appended()).map(drop);
+        };
+        let middle = last.end() - last.length() / 2;
+        let mut next = None;
+        let position = loop {
+            let position = self.segments.appended().max(last.start());
+            // The file first, and half a file before it is needed: a disk may be slow to make one.
+            if position >= middle {
+                next = self.prepare(last.end())?.or(next);
+            }
+            if !self.make_ready(&last, position)? {
+                break position;
+            }
+        };
+        if let Some(next) = next {
+            while self.make_ready(&next, next.start())? {}
+        }
+        let row = last.disk().warm_pace().row_bytes;
+        let mut wake_at = position + row.min(self.step / 2).min(last.length() / 8);
+        if position < middle {
+            wake_at = wake_at.min(middle);
+        }
+        self.ahead.wake_at.store(wake_at, Ordering::Relaxed);
+        if self.segments.appended() >= wake_at {
+            // The writer passed it before it was there to see.
+            self.ahead.state.lock().is_awake = true;
+        }
+        Ok(())
+    }
+
+    /// Readies one piece of a file for a writer at `position`; false if enough is ready.
+    fn make_ready(&self, segment: &Segment<F::Disk>, position: u64) -> io::Result<bool> {
+        let position = position.max(segment.start());
+        if segment.reserved() < (position + self.step / 2).min(segment.end()) {
+            segment.reserve_to((position + self.step).min(segment.end()))?;
+        }
+        let piece = segment.disk().warm_pace().piece_bytes;
+        let is_enough = position + WARM_BYTES < (segment.ready() + piece).min(segment.end());
+        let is_more = !is_enough && segment.warm(piece)?;
+        self.ahead.tell(None);
+        Ok(is_more)
+    }
+
+    /// Makes the file that starts at `start`, not warm; None if it exists.
+    fn prepare(&self, start: u64) -> io::Result<Option<Arc<Segment<F::Disk>>>> {
+        let is_rolled = self.segments.last().is_some_and(|last| last.end() != start);
+        let is_made = |state: &State<_>| state.prepared.is_some() || start < state.next_start;
+        if is_rolled || is_made(&self.ahead.state.lock()) {
+            return Ok(None);
+        }
+        let size = self.segments.file_size();
+        let disk = self.segments.files().prepare(start, size)?;
+        let segment = Arc::new(Segment::new(start, size, disk, true));
+        segment.reserve_to((start + self.step).min(segment.end()))?;
+        self.ahead.state.lock().prepared = Some(Arc::clone(&segment));
+        self.ahead.tell(None);
+        Ok(Some(segment))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::gated::{Gated, Gates};
+    use crate::{Faulting, Faults, Memory, WriteError};
+
+    const SIZE: u64 = 64 << 10;
+
+    struct Rig {
+        writer: Writer<Gated<Memory>>,
+        allocator: Allocator<Gated<Memory>>,
+        gates: Arc<Gates>,
+    }
+
+    /// A log on a disk that may hang. Its first file is written up to the middle.
+    fn rig() -> Rig {
+        let files = Gated::new(Memory::default());
+        let gates = Arc::clone(&files.gates);
+        let segments = Arc::new(Segments::open(files, SIZE).unwrap());
+        let mut writer = Writer::new(segments, 16 << 10);
+        let allocator = Allocator::start(&writer).unwrap();
+        write(&mut writer, SIZE / 2 - 1_000);
+        Rig {
+            writer,
+            allocator,
+            gates,
+        }
+    }
+
+    fn write(writer: &mut Writer<Gated<Memory>>, count: u64) {
+        for _ in 0..count / 1_000 {
+            writer.write(&[&[7; 1_000]]).unwrap();
+        }
+    }
+
+    fn until(what: &str, holds: impl Fn() -> bool) {
+        let started = Instant::now();
+        while !holds() {
+            assert!(started.elapsed() < Duration::from_secs(5), "{what}");
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_roll_does_not_wait_for_a_disk_that_hangs() {
+        let mut rig = rig();
+        write(&mut rig.writer, 2_000);
+        let ahead = Arc::clone(rig.writer.ahead());
+        until("the next file is prepared and warm", || {
+            let state = ahead.state.lock();
+            let prepared = state.prepared.as_ref();
+            prepared.is_some_and(|next| next.ready() >= next.start() + (16 << 10))
+        });
+        let segments = Arc::clone(rig.writer.segments());
+        until("this file is ready", || {
+            segments.last().is_some_and(|last| last.ready() == SIZE)
+        });
+        rig.gates.prepare.close();
+        let (sender, written) = mpsc::channel();
+        let mut writer = rig.writer;
+        let writing = thread::spawn(move || {
+            let left = writer.remaining() - 8;
+            write(&mut writer, left);
+            writer.roll(&[&[0; 8]]).unwrap();
+            write(&mut writer, 15_000);
+            sender.send(writer.position()).unwrap();
+        });
+        let position = written.recv_timeout(Duration::from_secs(5));
+        assert_eq!(position, Ok(SIZE + 15_000), "the writer waits for the disk");
+        rig.gates.prepare.open();
+        writing.join().unwrap();
+        drop(rig.allocator);
+    }
+
+    fn patience() -> Instant {
+        Instant::now() + Duration::from_secs(5)
+    }
+
+    /// A rig whose next file does not come, and whose last one is ready a little further.
+    fn stalled() -> Rig {
+        let mut rig = rig();
+        let segments = Arc::clone(rig.writer.segments());
+        until("there is room", || {
+            segments.last().is_some_and(|last| last.ready() > SIZE / 2)
+        });
+        rig.gates.prepare.close();
+        write(&mut rig.writer, 2_000);
+        rig
+    }
+
+    #[test]
+    fn the_writer_goes_away_while_a_file_does_not_come() {
+        let mut rig = stalled();
+        let (position, stall) = (rig.writer.position(), rig.writer.stall());
+        for _ in 0..3 {
+            let error = rig.writer.roll(&[&[0; 8]]).unwrap_err();
+            assert!(matches!(error, WriteError::NotReady), "{error}");
+            assert!(stall.is_on());
+        }
+        assert!(stall.lasts_ms() < 5_000);
+        assert!(!stall.wait(Instant::now()));
+        assert_eq!(rig.writer.position(), position);
+        rig.gates.prepare.open();
+        assert!(stall.wait(patience()), "the stall ends with the file");
+        until("it rolls", || {
+            rig.writer.ahead().state.lock().prepared.is_some()
+        });
+        rig.writer.roll(&[&[0; 8]]).unwrap();
+        assert_eq!(rig.writer.position(), SIZE);
+        assert_eq!(stall.lasts_ms(), 0);
+        drop(rig.allocator);
+    }
+
+    #[test]
+    fn it_goes_away_while_blocks_do_not_come() {
+        let files = Gated::new(Memory::default());
+        let gates = Arc::clone(&files.gates);
+        let segments = Arc::new(Segments::open(files, 1 << 20).unwrap());
+        let mut writer = Writer::new(Arc::clone(&segments), 16 << 10);
+        writer.write(&[b"first"]).unwrap();
+        gates.prepare.close();
+        let allocator = Allocator::start(&writer).unwrap();
+        let last = segments.last().unwrap();
+        let warming = last.hold_still();
+        let record = vec![7; last.ready() as usize];
+        let error = writer.write(&[&record]).unwrap_err();
+        assert!(matches!(error, WriteError::NotReady), "{error}");
+        assert!(writer.stall().is_on());
+        drop(warming);
+        gates.prepare.open();
+        assert!(writer.stall().wait(patience()));
+        writer.write(&[&record]).unwrap();
+        drop(allocator);
+    }
+
+    #[test]
+    fn the_end_of_the_thread_ends_the_stall() {
+        let mut rig = stalled();
+        let stall = rig.writer.stall();
+        rig.writer.roll(&[&[0; 8]]).unwrap_err();
+        let gates = Arc::clone(&rig.gates);
+        let waiting = thread::spawn(move || stall.wait(patience()));
+        rig.gates.prepare.open();
+        drop(rig.allocator);
+        assert!(waiting.join().unwrap());
+        assert_eq!(gates.prepare.waiting(), 0);
+    }
+
+    #[test]
+    fn a_failure_ends_the_stall_and_is_told_to_the_next_try() {
+        const ENOSPC: i32 = 28;
+        let faulting = Faulting::new(Memory::default());
+        let files = Gated::new(faulting.clone());
+        let gates = Arc::clone(&files.gates);
+        let segments = Arc::new(Segments::open(files, SIZE).unwrap());
+        let mut writer = Writer::new(segments, 16 << 10);
+        gates.prepare.close();
+        let allocator = Allocator::start(&writer).unwrap();
+        let error = writer.write(&[b"first"]).unwrap_err();
+        assert!(matches!(error, WriteError::NotReady), "{error}");
+        faulting.set(Faults {
+            allocate: Some(ENOSPC),
+            ..Faults::default()
+        });
+        gates.prepare.open();
+        assert!(writer.stall().wait(patience()));
+        let error = writer.write(&[b"first"]).unwrap_err();
+        let is_full = |error: &io::Error| error.raw_os_error() == Some(ENOSPC);
+        assert!(
+            matches!(&error, WriteError::NoRoom(cause) if is_full(cause)),
+            "{error}"
+        );
+        faulting.set(Faults::default());
+        writer.write(&[b"first"]).unwrap();
+        drop(allocator);
+    }
+}

@@ -1,0 +1,200 @@
+//! The files of a log in a directory, named by 20 digits.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::disk::{Access, FileInfo, Files};
+use super::file_disk::{FileDisk, WriteMode};
+use super::fs::{self, File, OpenOptions};
+
+const NAME_DIGITS: usize = 20;
+
+/// A directory of log files. New files are made in `workshop`, a directory of ours on the same
+/// file system, so that RocketMQ never meets a half-made one.
+#[derive(Debug, Clone)]
+pub struct Directory {
+    path: PathBuf,
+    handle: Arc<File>,
+    workshop: PathBuf,
+    mode: WriteMode,
+}
+
+impl Directory {
+    /// Opens the directory `path`, creating it and `workshop` if missing, and clears `workshop`
+    /// of files that were never published.
+    pub fn open(path: &Path, workshop: &Path, mode: WriteMode) -> io::Result<Self> {
+        fs::create_dir_all(path)?;
+        fs::create_dir_all(workshop)?;
+        let handle = Arc::new(File::open_directory(path)?);
+        let directory = Self {
+            path: path.into(),
+            handle,
+            workshop: workshop.into(),
+            mode,
+        };
+        for entry in fs::read_dir(workshop)? {
+            let left_over = entry?.path();
+            if left_over
+                .extension()
+                .is_some_and(|extension| extension == "new")
+            {
+                fs::remove_file(left_over)?;
+            }
+        }
+        Ok(directory)
+    }
+
+    fn path_of(&self, start: u64) -> PathBuf {
+        self.path.join(file_name(start))
+    }
+
+    fn prepared_path_of(&self, start: u64) -> PathBuf {
+        self.workshop.join(format!("{}.new", file_name(start)))
+    }
+}
+
+/// RocketMQ's name of the file whose first byte is at `start`.
+fn file_name(start: u64) -> String {
+    format!("{start:0NAME_DIGITS$}")
+}
+
+/// The offset a file name states, or None for a stray file.
+fn parse_name(name: &str) -> Option<u64> {
+    let is_offset = name.len() == NAME_DIGITS && name.bytes().all(|byte| byte.is_ascii_digit());
+    is_offset.then(|| name.parse().ok()).flatten()
+}
+
+impl Files for Directory {
+    type Disk = FileDisk;
+
+    fn list(&self) -> io::Result<Vec<FileInfo>> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            let Some(start) = entry.file_name().to_str().and_then(parse_name) else {
+                continue;
+            };
+            if entry.file_type()?.is_dir() {
+                continue;
+            }
+            let length = fs::own_metadata(entry.path())?.len();
+            files.push(FileInfo { start, length });
+        }
+        files.sort_unstable_by_key(|file| file.start);
+        Ok(files)
+    }
+
+    fn open(&self, start: u64, access: Access) -> io::Result<FileDisk> {
+        let writable = access != Access::Read;
+        let path = self.path_of(start);
+        let file = fs::open_own(&path, OpenOptions::new().read(true).write(writable))?;
+        let directory = Arc::clone(&self.handle);
+        match access {
+            Access::Read | Access::Mend => Ok(FileDisk::plain(file, directory)),
+            Access::Append => FileDisk::for_appending(file, &path, directory, self.mode, false),
+        }
+    }
+
+    fn prepare(&self, start: u64, length: u64) -> io::Result<FileDisk> {
+        let path = self.prepared_path_of(start);
+        let mut options = OpenOptions::new();
+        // What an earlier, failed try left behind is cut to nothing first.
+        options.read(true).write(true).create(true).truncate(true);
+        let file = fs::open_own(&path, &mut options)?;
+        file.set_len(length)?;
+        FileDisk::for_appending(file, &path, Arc::clone(&self.handle), self.mode, true)
+    }
+
+    fn publish(&self, start: u64, _disk: &FileDisk) -> io::Result<()> {
+        fs::rename(self.prepared_path_of(start), self.path_of(start))
+    }
+
+    fn discard(&self, start: u64) -> io::Result<()> {
+        fs::remove_file(self.prepared_path_of(start))
+    }
+
+    fn remove(&self, start: u64) -> io::Result<()> {
+        fs::remove_file(self.path_of(start))?;
+        self.handle.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Allocator, Segments, Writer};
+
+    #[test]
+    fn a_log_on_disk_rolls_into_prepared_files_and_reads_back() {
+        const SIZE: u64 = 64 << 10;
+        for mode in [WriteMode::Map, WriteMode::Write] {
+            let root = tempfile::tempdir().unwrap();
+            let (path, workshop) = (root.path().join("commitlog"), root.path().join("mqstack"));
+            let open = || Directory::open(&path, &workshop, mode).unwrap();
+            let segments = Arc::new(Segments::open(open(), SIZE).unwrap());
+            let mut writer = Writer::new(Arc::clone(&segments), 16 << 10);
+            let allocator = Allocator::start(&writer).unwrap();
+            let mut written = Vec::new();
+            for record in 0..40_u8 {
+                if writer.remaining() < 5_000 {
+                    writer.roll(&[b"filler"]).unwrap();
+                    segments.sync(0, writer.position()).unwrap();
+                    segments.retire_before(writer.position()).unwrap();
+                }
+                let size = 1_900 + usize::from(record) * 7;
+                written.push((writer.position(), record, 2 * size));
+                writer
+                    .write(&[&vec![record; size], &vec![record; size]])
+                    .unwrap();
+            }
+            segments.sync(0, writer.position()).unwrap();
+            drop(allocator);
+            assert_eq!(fs::read_dir(&workshop).unwrap().count(), 0);
+            assert_eq!(segments.starts(), [0, SIZE, 2 * SIZE]);
+
+            let reopened = Segments::open(open(), SIZE).unwrap();
+            for (offset, record, size) in &written {
+                let mut out = vec![0; *size];
+                assert_eq!(reopened.read_at(*offset, &mut out).unwrap(), *size);
+                assert_eq!(out, vec![*record; *size], "{mode:?} {offset}");
+            }
+            reopened.overwrite(100, b"mended").unwrap();
+            let mut out = [0; 8];
+            reopened.read_at(99, &mut out).unwrap();
+            assert_eq!(&out, b"\0mended\0");
+            reopened.truncate_to(SIZE + 4_000).unwrap();
+            assert_eq!(reopened.read_at(SIZE, &mut [0; 4_001]).unwrap(), 4_000);
+            let length = fs::metadata(path.join(file_name(SIZE))).unwrap().len();
+            assert_eq!(length, SIZE);
+        }
+    }
+
+    #[test]
+    fn a_file_is_not_prepared_through_a_link() {
+        let (root, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let workshop = root.path().join("mqstack");
+        let log = Directory::open(root.path(), &workshop, WriteMode::Write).unwrap();
+        let theirs = outside.path().join("theirs");
+        std::fs::write(&theirs, "keep").unwrap();
+        fs::symlink(&theirs, log.prepared_path_of(0)).unwrap();
+        let refused = log.prepare(0, 4_096).unwrap_err();
+        assert!(refused.to_string().contains("symbolic link"), "{refused}");
+        assert_eq!(std::fs::read(&theirs).unwrap(), b"keep");
+    }
+
+    #[test]
+    fn stray_names_are_not_files_of_the_log() {
+        assert_eq!(parse_name("00000000001073741824"), Some(1 << 30));
+        for name in [
+            "",
+            "1073741824",
+            "0000000000107374182x",
+            "+0000000001073741824",
+            "00000000001073741824.bak",
+        ] {
+            assert_eq!(parse_name(name), None, "{name}");
+        }
+        assert_eq!(file_name(1 << 30), "00000000001073741824");
+    }
+}

@@ -1,0 +1,41 @@
+//! Bytes and offsets on disk; knows no messages.
+
+mod allocate;
+mod directory;
+mod disk;
+mod faulting;
+mod file_disk;
+pub mod fs;
+#[cfg(any(test, feature = "testing"))]
+pub mod gated;
+mod lost_pages;
+mod memory;
+mod recording;
+mod resident;
+mod segment;
+mod segments;
+mod stall;
+mod tape;
+mod unwritten;
+mod view;
+mod warm;
+mod writer;
+
+pub use allocate::Allocator;
+pub use directory::Directory;
+pub use disk::{Access, Disk, FileInfo, Files, WarmPace, is_full};
+pub use faulting::{Faulting, FaultingDisk, Faults};
+pub use file_disk::{FileDisk, WriteMode};
+pub use lost_pages::Guarded;
+pub use memory::{Memory, MemoryDisk};
+pub use recording::{Event, Recording, RecordingDisk};
+pub use segments::{Removed, Segments};
+pub use stall::Stall;
+pub use tape::{Operation, Tape, Target, Watch, watch};
+pub use view::View;
+pub use view::prefetch;
+pub use warm::warm_map;
+pub use writer::{WriteError, Writer};
+
+/// What the system maps and keeps in memory at a time.
+const PAGE_BYTES: u64 = 4096;

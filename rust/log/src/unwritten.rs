@@ -1,0 +1,235 @@
+//! Records that are appended but not yet in their file: one write takes many of them there.
+//!
+//! A write of one record is a system call, and waits while blocks ahead of it are zeroed in the
+//! same file. Who waits for the flush can do without it: nothing is acknowledged before.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::PAGE_BYTES;
+use super::disk::{Disk, is_full};
+use super::segment::Segment;
+
+/// More than this should be written though nobody flushes.
+const BYTES_MAX: usize = 1 << 20;
+/// A larger buffer is not kept for the next records.
+const SPARE_BYTES_MAX: usize = 2 * BYTES_MAX;
+
+/// What the writer leaves to whoever flushes.
+#[derive(Debug)]
+pub(super) struct Unwritten<D> {
+    runs: Mutex<Runs<D>>,
+    bytes: AtomicUsize,
+    /// Held by who writes, so that the file has no gap below the log's end; true once a write
+    /// failed for good, which leaves one.
+    writing: Mutex<bool>,
+}
+
+#[derive(Debug)]
+struct Runs<D> {
+    list: Vec<Run<D>>,
+    spare: Vec<u8>,
+}
+
+/// Bytes that belong behind each other in one file.
+#[derive(Debug)]
+struct Run<D> {
+    segment: Arc<Segment<D>>,
+    /// Log offset of the first.
+    start: u64,
+    /// Where the log goes on: behind the bytes, or in the next file.
+    end: u64,
+    bytes: Vec<u8>,
+}
+
+impl<D> Default for Unwritten<D> {
+    fn default() -> Self {
+        let runs = Runs {
+            list: Vec::new(),
+            spare: Vec::new(),
+        };
+        Self {
+            runs: Mutex::new(runs),
+            bytes: AtomicUsize::new(0),
+            writing: Mutex::new(false),
+        }
+    }
+}
+
+impl<D: Disk> Unwritten<D> {
+    /// Takes what belongs at a log offset of `segment`, the end of what was taken before; the log
+    /// goes on at `end`.
+    pub(super) fn push(&self, segment: &Arc<Segment<D>>, offset: u64, slices: &[&[u8]], end: u64) {
+        let Runs { list, spare } = &mut *self.runs.lock();
+        let goes_on = |last: &Run<D>| Arc::ptr_eq(&last.segment, segment);
+        if !list.last().is_some_and(goes_on) {
+            list.push(Run {
+                segment: Arc::clone(segment),
+                start: offset,
+                end,
+                bytes: std::mem::take(spare),
+            });
+        }
+        if let Some(run) = list.last_mut() {
+            debug_assert_eq!(run.start + run.bytes.len() as u64, offset);
+            let before = run.bytes.len();
+            run.end = end;
+            slices
+                .iter()
+                .for_each(|slice| run.bytes.extend_from_slice(slice));
+            let more = run.bytes.len() - before;
+            self.bytes.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether so much waits that it should be written though nobody flushes.
+    pub(super) fn is_much(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) > BYTES_MAX
+    }
+
+    /// Writes all that was pushed before the call; `advance` is told the log offset behind what
+    /// is written. After a failure nothing is written any more: it would come behind a gap. A write
+    /// that lacks room is none: nothing of it was acknowledged, and the next call writes the same
+    /// bytes to the same place.
+    pub(super) fn write(&self, advance: impl Fn(u64)) -> io::Result<()> {
+        let mut has_failed = self.writing.lock();
+        if *has_failed {
+            return Err(io::Error::other("an earlier write of the log failed"));
+        }
+        let mut list = std::mem::take(&mut self.runs.lock().list).into_iter();
+        while let Some(mut run) = list.next() {
+            let count = run.bytes.len();
+            if let Err(error) = run.write() {
+                if is_full(&error) {
+                    run.bytes.truncate(count);
+                    let later = &mut self.runs.lock().list;
+                    let kept = std::iter::once(run).chain(list);
+                    later.splice(..0, kept);
+                } else {
+                    *has_failed = true;
+                }
+                return Err(error);
+            }
+            advance(run.end);
+            self.bytes.fetch_sub(count, Ordering::Relaxed);
+            if run.bytes.capacity() <= SPARE_BYTES_MAX {
+                run.bytes.clear();
+                self.runs.lock().spare = run.bytes;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<D: Disk> Run<D> {
+    fn write(&mut self) -> io::Result<()> {
+        let at = self.start - self.segment.start();
+        let whole = (at + self.bytes.len() as u64).next_multiple_of(PAGE_BYTES);
+        // A page is entered as a whole, or the disk would have to be read.
+        let count = whole.min(self.segment.length()) - at;
+        self.bytes.resize(count as usize, 0);
+        self.segment.disk().write_at(at, &[&self.bytes])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Event, Faulting, Faults, Memory, Recording, Segments, Writer};
+
+    const SIZE: u64 = 16 << 10;
+
+    #[test]
+    fn one_write_takes_all_records_of_a_file() {
+        let files = Recording::new(Memory::default());
+        let log = Arc::new(Segments::open(files.clone(), SIZE).unwrap());
+        let mut writer = Writer::new(Arc::clone(&log), SIZE).writing_later();
+        for record in 0..15 {
+            writer.write(&[&[record; 500], &[record; 500]]).unwrap();
+        }
+        writer.roll(&[b"filler"]).unwrap();
+        writer.write(&[b"next"]).unwrap();
+        assert_eq!((log.max_offset(), log.appended()), (0, SIZE + 4));
+        assert_eq!(log.read_at(0, &mut [0]).unwrap(), 0);
+        files.take();
+        log.write_out().unwrap();
+        assert_eq!((log.max_offset(), log.appended()), (SIZE + 4, SIZE + 4));
+        let is_write = |event: &&Event| matches!(event, Event::Write(..));
+        assert_eq!(files.take().iter().filter(is_write).count(), 2);
+        let mut out = [0; 1_006];
+        log.read_at(14_000, &mut out).unwrap();
+        assert_eq!(
+            (&out[..1_000], &out[1_000..]),
+            (&[14; 1_000][..], &b"filler"[..])
+        );
+        assert_eq!(log.read_at(SIZE, &mut out).unwrap(), 4);
+        assert_eq!(&out[..4], b"next");
+        // The rest of the page is written again with what comes next.
+        writer.write(&[b" one"]).unwrap();
+        log.write_out().unwrap();
+        assert_eq!(log.read_at(SIZE, &mut out).unwrap(), 8);
+        assert_eq!(&out[..8], b"next one");
+    }
+
+    #[test]
+    fn nothing_is_written_behind_a_gap() {
+        const EIO: i32 = 5;
+        let files = Faulting::new(Memory::default());
+        let log = Arc::new(Segments::open(files.clone(), SIZE).unwrap());
+        let mut writer = Writer::new(Arc::clone(&log), SIZE).writing_later();
+        writer.write(&[b"lost"]).unwrap();
+        files.set(Faults {
+            write: Some(EIO),
+            ..Faults::default()
+        });
+        assert_eq!(log.write_out().unwrap_err().raw_os_error(), Some(EIO));
+        files.set(Faults::default());
+        writer.write(&[b"behind"]).unwrap();
+        assert!(log.write_out().is_err());
+        assert_eq!(log.max_offset(), 0);
+    }
+
+    #[test]
+    fn a_write_without_room_is_made_later_in_order_and_with_what_came_meanwhile() {
+        const ENOSPC: i32 = 28;
+        let files = Faulting::new(Memory::default());
+        let log = Arc::new(Segments::open(files.clone(), SIZE).unwrap());
+        let mut writer = Writer::new(Arc::clone(&log), SIZE).writing_later();
+        writer.write(&[&[b'a'; 10_000]]).unwrap();
+        writer.roll(&[&[b'-'; 6_384]]).unwrap();
+        writer.write(&[b"second"]).unwrap();
+        files.set(Faults {
+            write: Some(ENOSPC),
+            ..Faults::default()
+        });
+        for _ in 0..2 {
+            assert_eq!(log.write_out().unwrap_err().raw_os_error(), Some(ENOSPC));
+            assert_eq!(log.max_offset(), 0);
+        }
+        writer.write(&[b", third"]).unwrap();
+        files.set(Faults::default());
+        log.write_out().unwrap();
+        assert_eq!((log.max_offset(), log.appended()), (SIZE + 13, SIZE + 13));
+        let mut out = [0; 13];
+        log.read_at(SIZE, &mut out).unwrap();
+        assert_eq!(&out, b"second, third");
+        log.read_at(9_999, &mut out).unwrap();
+        assert_eq!(&out, b"a------------");
+        assert!(!log.is_much_unwritten());
+    }
+
+    #[test]
+    fn much_is_told_of() {
+        let log = Arc::new(Segments::open(Memory::default(), 4 << 20).unwrap());
+        let mut writer = Writer::new(Arc::clone(&log), 4 << 20).writing_later();
+        writer.write(&[&vec![1; BYTES_MAX]]).unwrap();
+        assert!(!log.is_much_unwritten());
+        writer.write(&[b"1"]).unwrap();
+        assert!(log.is_much_unwritten());
+        log.write_out().unwrap();
+        assert!(!log.is_much_unwritten());
+    }
+}

@@ -1,0 +1,222 @@
+//! Building consume queues, their extension and the index from a log, in a folder of their own.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::copy::copy_tree;
+use super::progress::{Step, Told, Watched};
+use super::{Layout, Scan};
+use mq_base::clock::{Clock, SystemClock};
+use mq_format::consume_queue::QueueEntry;
+use mq_format::delay_levels::DelayLevels;
+use mq_log::Access;
+use mq_store::StoreError;
+use mq_store::inspect::Checkpoint;
+use mq_store::inspect::ConsumeQueue;
+use mq_store::inspect::ConsumeQueues;
+use mq_store::inspect::Derived;
+use mq_store::inspect::IndexFiles;
+use mq_store::inspect::IndexWriter;
+use mq_store::inspect::{LogRead, Walk};
+use mq_store::{MultiDispatch, QueueExt, Settings};
+
+/// What was built.
+pub(super) struct Built {
+    pub queues: Arc<ConsumeQueues>,
+    pub index: Arc<IndexFiles>,
+    pub checkpoint: Checkpoint,
+    /// Records in the log.
+    pub records: u64,
+    /// Queues that were kept because all their messages have expired.
+    pub kept: Vec<(String, i32)>,
+}
+
+/// A place for derived files, and what they are like.
+pub(super) struct Site<'a, 't> {
+    /// Gets `consumequeue`, `consumequeue_ext`, `index` and `checkpoint`.
+    pub folder: &'a Path,
+    pub settings: &'a Settings,
+    pub told: &'a Told<'t>,
+}
+
+/// The settings of a store as its files tell them.
+pub(super) fn settings_of(scan: &Scan, delay_levels: Option<&str>) -> Result<Settings, StoreError> {
+    let Layout {
+        consume_queue_file_bytes,
+        index_slots,
+        index_entries,
+        ..
+    } = scan.layout;
+    let defaults = Settings::default();
+    let settings = Settings {
+        consume_queue_file_bytes,
+        index_slots,
+        index_entries,
+        queue_ext: QueueExt {
+            enabled: scan.root.join("consumequeue_ext").is_dir(),
+            file_bytes: scan.ext_file_bytes()?,
+            ..defaults.queue_ext
+        },
+        // The records themselves say in which queues they are.
+        multi_dispatch: MultiDispatch {
+            enabled: true,
+            lmq_enabled: true,
+            ..defaults.multi_dispatch
+        },
+        delay_levels: delay_levels.map_or(defaults.delay_levels.clone(), str::to_owned),
+        ..defaults
+    };
+    levels(&settings)?;
+    Ok(settings)
+}
+
+/// The delays of a store's settings.
+pub(super) fn levels(settings: &Settings) -> Result<DelayLevels, StoreError> {
+    let text = &settings.delay_levels;
+    DelayLevels::parse(text).ok_or_else(|| StoreError::Setting {
+        key: "messageDelayLevel",
+        value: text.clone(),
+        what: "delays with unit s, m, h or d, separated by spaces",
+    })
+}
+
+impl Site<'_, '_> {
+    /// Builds everything from the records of `log`, which ends at `end`, and keeps those queues
+    /// of `old` that have no record in it any more. `healed` has held records.
+    pub(super) fn build(
+        &self,
+        log: &impl LogRead,
+        end: u64,
+        old: &Scan,
+        healed: &[(u64, u64)],
+    ) -> Result<Built, StoreError> {
+        let settings = self.settings;
+        let queues = Arc::new(ConsumeQueues::open(self.folder, settings, false)?);
+        let (slots, entries) = (settings.index_slots, settings.index_entries);
+        let index = IndexFiles::load(self.folder, slots, entries, Access::Append)?;
+        let index = Arc::new(index);
+        let clock: Arc<dyn Clock> = SystemClock::shared();
+        let writer = IndexWriter::resume(Arc::clone(&index), clock)?;
+        let derived = Derived::new(Arc::clone(&queues), Some(writer), levels(settings)?);
+        let mut derived = derived.with_multi_dispatch(settings.multi_dispatch);
+        let watched = Watched {
+            log,
+            told: self.told,
+            step: Step::Build,
+            end,
+        };
+        let mut walk = Walk::from(log.min_offset());
+        derived.follow(&watched, &mut walk, end, None)?;
+        let records = derived.progress().records();
+        drop(derived);
+        let (old_queues, _) = old.load_queues()?;
+        pad_lost_tails(&queues, &old_queues, healed)?;
+        queues.flush()?;
+        let checkpoint = Checkpoint::open(self.folder)?;
+        index.flush_all(&checkpoint)?;
+        let log_start = log.min_offset().cast_signed();
+        let kept = self.keep_expired(&queues, log_start, &old.root, &old_queues)?;
+        let queues = if kept.is_empty() {
+            queues
+        } else {
+            self.with_kept(&kept, end)?
+        };
+        Ok(Built {
+            queues,
+            index,
+            checkpoint,
+            records,
+            kept,
+        })
+    }
+
+    /// Copies the queues whose messages have all expired: without them their offsets would start
+    /// at 0 again, below those that groups have committed.
+    fn keep_expired(
+        &self,
+        queues: &ConsumeQueues,
+        log_start: i64,
+        old_root: &Path,
+        old_queues: &ConsumeQueues,
+    ) -> Result<Vec<(String, i32)>, StoreError> {
+        let mut kept = Vec::new();
+        for queue in old_queues.all() {
+            let (topic, queue_id) = (queue.topic(), queue.queue_id());
+            if queues.get(topic, queue_id).is_some() || !has_expired(&queue, log_start) {
+                continue;
+            }
+            for of in ["consumequeue", "consumequeue_ext"] {
+                let inner = Path::new(of).join(topic).join(queue_id.to_string());
+                let (from, to) = (old_root.join(&inner), self.folder.join(&inner));
+                if from.is_dir() {
+                    copy_tree(&from, &to, self.told)?;
+                }
+            }
+            kept.push((topic.to_owned(), queue_id));
+        }
+        kept.sort();
+        Ok(kept)
+    }
+
+    /// The queues once more, with those that were copied cut to the log.
+    fn with_kept(
+        &self,
+        kept: &[(String, i32)],
+        end: u64,
+    ) -> Result<Arc<ConsumeQueues>, StoreError> {
+        let queues = ConsumeQueues::open(self.folder, self.settings, false)?;
+        for (topic, queue_id) in kept {
+            if let Some(queue) = queues.get(topic, *queue_id) {
+                queue.truncate(end.cast_signed())?;
+                queue.flush()?;
+            }
+        }
+        Ok(Arc::new(queues))
+    }
+}
+
+/// Ends queues with holes where they ended with records that are lost: the next message must not
+/// take the queue offset of one that was consumed.
+fn pad_lost_tails(
+    queues: &ConsumeQueues,
+    old_queues: &ConsumeQueues,
+    healed: &[(u64, u64)],
+) -> Result<(), StoreError> {
+    let is_healed = |unit: &QueueEntry| {
+        let at = unit.physical_offset.cast_unsigned();
+        healed.iter().any(|(from, to)| (*from..*to).contains(&at))
+    };
+    for old in old_queues.all() {
+        let (topic, queue_id) = (old.topic(), old.queue_id());
+        let built = queues.get(topic, queue_id);
+        let (first, end) = old.written();
+        let from = built.as_ref().map_or(first, |built| built.max_offset());
+        let is_lost = |offset: &i64| {
+            let unit = old.unit(*offset);
+            unit.is_some_and(|unit| unit.is_filler() || is_healed(&unit))
+        };
+        let lost = (from.max(first)..end).rev().find(is_lost);
+        // What has no record left and lost none to damage is kept or not as a whole.
+        let is_wanted = built.is_some()
+            || !healed.is_empty()
+                && (first..end).any(|offset| {
+                    old.unit(offset)
+                        .is_some_and(|unit| !unit.is_filler() && is_healed(&unit))
+                });
+        if let Some(lost) = lost.filter(|_| is_wanted)
+            && let Some(queue) = queues.for_record(topic, queue_id)
+        {
+            queue.pad_to(lost + 1)?;
+            queue.flush()?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the first unit of a queue is of a record that is gone with the head of the log.
+fn has_expired(queue: &ConsumeQueue, log_start: i64) -> bool {
+    let (first, end) = queue.written();
+    let mut units = (first..end).filter_map(|offset| queue.unit(offset));
+    let first = units.find(|unit: &QueueEntry| !unit.is_filler());
+    first.is_some_and(|unit| unit.physical_offset < log_start)
+}

@@ -1,0 +1,337 @@
+//! Records as JSON lines, byte for byte as Python's `json.dumps(row, ensure_ascii=False)` writes
+//! the rows of `mqstore dump`.
+
+use std::borrow::Cow;
+
+use crate::fields::Fields;
+use crate::hosts::{write_host, write_offset_id};
+use crate::pairs::{self, Nature, Pair};
+use crate::shapes::{Shapes, Span};
+use crate::sink::{Kept, Sink};
+use mq_format::message::{CheckCrc, RecordError, body_crc};
+use mq_format::properties;
+
+#[cfg(test)]
+mod tests;
+mod text;
+
+use text::{write_base64, write_hex, write_string, write_time};
+pub(super) use text::{write_hex_upper, write_number, write_octet};
+
+/// How bodies are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyText {
+    /// Not at all; they are not decompressed either.
+    None,
+    /// As UTF-8 text; other bytes become U+FFFD.
+    Text,
+    /// Lower-case hex digits.
+    Hex,
+    /// Base64 with padding.
+    Base64,
+}
+
+impl BodyText {
+    /// Reads the word a user gives; None for another.
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "none" => Some(Self::None),
+            "text" => Some(Self::Text),
+            "hex" => Some(Self::Hex),
+            "base64" => Some(Self::Base64),
+            _ => None,
+        }
+    }
+}
+
+/// Undoes the compression that a system flag names; what is wrong if that fails.
+pub type Decompress<'a> = dyn FnMut(&[u8], i32) -> Result<Vec<u8>, String> + 'a;
+
+/// Appends one line per record of `records`, which are whole and one after the other; their
+/// bodies' checksums only mark a line.
+pub fn json_lines(
+    records: &[u8],
+    body: BodyText,
+    decompress: &mut Decompress<'_>,
+) -> Result<Sink, RecordError> {
+    let mut lines = Lines::new(body);
+    lines.out = Sink::with_room(3 * records.len());
+    let mut rest = records;
+    while !rest.is_empty() {
+        let record = Fields::parse(rest, CheckCrc::No)?;
+        lines.add(&record, decompress);
+        rest = &rest[record.bytes.len()..];
+    }
+    Ok(lines.out)
+}
+
+/// Text that the compiler knows.
+macro_rules! put {
+    ($text:expr, $out:expr) => {{
+        const TEXT: &[u8] = $text.as_bytes();
+        if let Some(text) = TEXT.first_chunk::<{ TEXT.len() }>() {
+            $out.put_all(text);
+        }
+    }};
+}
+
+/// `, "name": `, in one piece.
+macro_rules! name {
+    ($name:literal, $out:expr) => {
+        put!(concat!(", \"", $name, "\": "), $out)
+    };
+}
+
+/// A field that is a number.
+macro_rules! number {
+    ($name:literal, $value:expr, $out:expr) => {
+        name!($name, $out);
+        write_number($value, $out);
+    };
+}
+
+/// JSON lines being written, and the text that most records share.
+#[derive(Debug)]
+pub(super) struct Lines {
+    out: Sink,
+    body: BodyText,
+    shapes: Shapes,
+    places: Places,
+    topic: Kept,
+    born: Kept,
+    stored: Kept,
+}
+
+/// What is looked for in the properties, where it was last found.
+#[derive(Debug, Default)]
+struct Places {
+    span: Option<Span>,
+    has_twin: bool,
+    unique: Option<Pair>,
+    tags: Option<Pair>,
+    keys: Option<Pair>,
+}
+
+impl Places {
+    fn of(span: Span, text: &[u8], pairs: &[Pair]) -> Self {
+        let last = |name| pairs::last(text, pairs, name);
+        Self {
+            span: Some(span),
+            has_twin: pairs::has_twin(text, pairs),
+            unique: last(properties::UNIQ_KEY),
+            tags: last(properties::TAGS),
+            keys: last(properties::KEYS),
+        }
+    }
+}
+
+impl Lines {
+    pub(super) fn new(body: BodyText) -> Self {
+        Self {
+            out: Sink::default(),
+            body,
+            shapes: Shapes::default(),
+            places: Places::default(),
+            topic: Kept::default(),
+            born: Kept::default(),
+            stored: Kept::default(),
+        }
+    }
+
+    /// Whether a record's line cannot be written without decompressing.
+    pub(super) fn must_decompress(&self, record: &Fields<'_>) -> bool {
+        self.body != BodyText::None && record.is_compressed()
+    }
+
+    /// What was written so far.
+    pub(super) fn take(&mut self) -> Sink {
+        self.out.take()
+    }
+
+    /// Appends the line of a record.
+    pub(super) fn add(&mut self, record: &Fields<'_>, decompress: &mut Decompress<'_>) {
+        let nature = self.split(record.properties);
+        self.write_place(record);
+        self.write_ids(record, nature);
+        self.write_times(record);
+        let out = &mut self.out;
+        if let Some(span) = self
+            .places
+            .span
+            .filter(|_| nature.is_ascii && !self.places.has_twin)
+        {
+            let pairs = self.shapes.pairs(span);
+            write_pairs(record.properties, pairs, nature.is_plain, out);
+        } else {
+            write_properties_slowly(record.properties, out);
+        }
+        if self.body != BodyText::None {
+            write_body(record, self.body, decompress, out);
+        }
+        out.put_all(b"}\n");
+    }
+
+    /// Looks at the properties.
+    #[inline]
+    fn split(&mut self, text: &[u8]) -> Nature {
+        if self.shapes.tidy() {
+            self.places = Places::default();
+        }
+        let (span, nature) = self.shapes.split(text);
+        if self.places.span != Some(span) {
+            self.places = Places::of(span, text, self.shapes.pairs(span));
+        }
+        nature
+    }
+
+    /// A line is in the order of `message_row`.
+    #[inline]
+    fn write_place(&mut self, record: &Fields<'_>) {
+        let out = &mut self.out;
+        self.topic.put(record.topic.as_bytes(), out, |out| {
+            put!("{\"topic\": ", out);
+            write_string(record.topic, out);
+            name!("queueId", out);
+        });
+        write_number(record.queue_id().into(), out);
+        number!("queueOffset", record.queue_offset(), out);
+        number!("commitLogOffset", record.physical_offset(), out);
+        number!("storeSize", record.bytes.len() as i64, out);
+    }
+
+    #[inline]
+    fn write_ids(&mut self, record: &Fields<'_>, nature: Nature) {
+        let (out, places, is_plain) = (&mut self.out, &self.places, nature.is_plain);
+        let text = record.properties;
+        name!("msgId", out);
+        match places.unique {
+            Some(unique) => write_value(unique.value(text), is_plain, out),
+            None => quoted(out, |out| write_offset_id(record, out)),
+        }
+        name!("offsetMsgId", out);
+        quoted(out, |out| write_offset_id(record, out));
+        name!("tags", out);
+        write_optional(places.tags, text, is_plain, out);
+        name!("keys", out);
+        write_optional(places.keys, text, is_plain, out);
+    }
+
+    /// What was sent or stored at one time mostly has the rest in common.
+    #[inline]
+    fn write_times(&mut self, record: &Fields<'_>) {
+        let out = &mut self.out;
+        number!("flag", record.flag().into(), out);
+        self.born.put(record.born_part(), out, |out| {
+            number!("sysFlag", record.sys_flag().into(), out);
+            number!("bornTimestamp", record.born_timestamp_ms(), out);
+            name!("bornHost", out);
+            quoted(out, |out| write_host(record.born_host(), out));
+        });
+        self.stored.put(record.stored_part(), out, |out| {
+            let store_ms = record.store_timestamp_ms();
+            number!("storeTimestamp", store_ms, out);
+            name!("storeTime", out);
+            write_time(store_ms, out);
+            name!("storeHost", out);
+            quoted(out, |out| write_host(record.store_host(), out));
+            number!("reconsumeTimes", record.reconsume_times().into(), out);
+            let prepared = record.prepared_transaction_offset();
+            number!("preparedTransactionOffset", prepared, out);
+            name!("bodyCRC", out);
+        });
+        // As a signed int, which it is on disk.
+        write_number(record.stored_crc().cast_signed().into(), out);
+        name!("properties", out);
+    }
+}
+
+fn write_optional(pair: Option<Pair>, text: &[u8], is_plain: bool, out: &mut Sink) {
+    match pair {
+        Some(pair) => write_value(pair.value(text), is_plain, out),
+        None => out.put_all(b"null"),
+    }
+}
+
+/// A part of the properties; plain ones need no look at their bytes.
+#[inline]
+fn write_value(bytes: &[u8], is_plain: bool, out: &mut Sink) {
+    if !is_plain {
+        return write_lossy(bytes, out);
+    }
+    quoted(out, |out| out.put(bytes));
+}
+
+/// What `write` appends, in quotes.
+#[inline]
+fn quoted(out: &mut Sink, write: impl FnOnce(&mut Sink)) {
+    out.push(b'"');
+    write(out);
+    out.push(b'"');
+}
+
+/// Text whose bytes that are not UTF-8 become U+FFFD.
+fn write_lossy(bytes: &[u8], out: &mut Sink) {
+    write_string(&String::from_utf8_lossy(bytes), out);
+}
+
+/// The pairs that count, whose names are ASCII and different.
+#[inline]
+fn write_pairs(text: &[u8], pairs: &[Pair], is_plain: bool, out: &mut Sink) {
+    out.push(b'{');
+    for (at, pair) in pairs.iter().enumerate() {
+        if at > 0 {
+            out.put_all(b", ");
+        }
+        write_value(pair.name(text), is_plain, out);
+        out.put_all(b": ");
+        write_value(pair.value(text), is_plain, out);
+    }
+    out.push(b'}');
+}
+
+/// For names that come twice, or may once they are text: of equal ones the place of the first
+/// and the value of the last.
+fn write_properties_slowly(text: &[u8], out: &mut Sink) {
+    out.push(b'{');
+    for (at, (name, value)) in pairs::distinct(text).iter().enumerate() {
+        if at > 0 {
+            out.put_all(b", ");
+        }
+        write_string(name, out);
+        out.put_all(b": ");
+        write_string(value, out);
+    }
+    out.push(b'}');
+}
+
+fn write_body(
+    record: &Fields<'_>,
+    body: BodyText,
+    decompress: &mut Decompress<'_>,
+    out: &mut Sink,
+) {
+    name!("body", out);
+    let unpacked = if !record.is_compressed() {
+        Ok(Cow::Borrowed(record.body))
+    } else {
+        decompress(record.body, record.sys_flag()).map(Cow::Owned)
+    };
+    let bytes = match unpacked {
+        Ok(bytes) => bytes,
+        Err(what) => {
+            out.put_all(b"null");
+            name!("bodyError", out);
+            return write_string(&what, out);
+        }
+    };
+    match body {
+        BodyText::None => {}
+        BodyText::Text => write_string(&String::from_utf8_lossy(&bytes), out),
+        BodyText::Hex => write_hex(&bytes, out),
+        BodyText::Base64 => write_base64(&bytes, out),
+    }
+    if body_crc(record.body) != record.stored_crc() {
+        name!("bodyError", out);
+        write_string("the body does not match bodyCRC: it is damaged", out);
+    }
+}

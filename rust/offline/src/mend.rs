@@ -1,0 +1,87 @@
+//! Mending the log of a store that is repaired.
+
+use std::path::Path;
+
+use super::plan::{Plan, bytes_behind};
+use super::progress::{Step, Told, stopped};
+use super::{Scan, log_error};
+use mq_log::{Directory, Segments};
+use mq_store::Settings;
+use mq_store::StoreError;
+use mq_store::inspect::log_files;
+use mq_store::inspect::{Left, LogCheck};
+
+/// Bytes written again at once.
+const REWRITE_BYTES: usize = 4 << 20;
+
+/// The log that the derived files are built from.
+pub(super) struct Source {
+    /// Where it ends.
+    pub log_end: u64,
+    /// Store time of its last record, milliseconds since the epoch.
+    pub last_store_timestamp_ms: i64,
+    /// Damaged ranges that were overwritten.
+    pub healed: Vec<(u64, u64)>,
+    /// Bytes of no record behind the end, which are gone.
+    pub cut: Option<(u64, u64)>,
+}
+
+/// Heals the log as recovery does, from its first byte on, and ends it behind its last record.
+pub(super) fn mend(
+    scan: &Scan,
+    root: &Path,
+    settings: &Settings,
+    left: Left,
+    told: &Told<'_>,
+) -> Result<Source, StoreError> {
+    let log = log_files::open_log(root, settings)?;
+    let all = log.max_offset() - log.min_offset();
+    told.tell(Step::Check, 0, all).map_err(stopped)?;
+    let check = LogCheck::new(root, &log, true, left);
+    let mut check = check.with_multi_dispatch(settings.multi_dispatch);
+    let log_end = check.run(log.min_offset(), None, |_| None)?;
+    told.tell(Step::Check, all, all).map_err(stopped)?;
+    // Before they are gone, where this is the store itself.
+    let cut = bytes_behind(&scan.log, log_end)?;
+    let failed = || log_error(log_end.cast_signed());
+    log.truncate_to(log_end).map_err(failed())?;
+    if let Left::Unclean(safe_ms) = left
+        && root == scan.root
+        && let Some(from) = check.first_after(safe_ms)
+    {
+        rewrite(&log, from, log_end).map_err(failed())?;
+    }
+    Ok(Source {
+        log_end,
+        last_store_timestamp_ms: check.last_store_timestamp_ms(),
+        healed: check.healed_ranges().to_vec(),
+        cut,
+    })
+}
+
+impl Plan {
+    /// A log that needs no mending.
+    pub(super) fn into_source(self) -> Source {
+        Source {
+            log_end: self.log_end,
+            last_store_timestamp_ms: self.last_store_timestamp_ms,
+            healed: Vec::new(),
+            cut: None,
+        }
+    }
+}
+
+/// Writes and syncs a range again: a failed fsync may have left pages that only look clean.
+pub(super) fn rewrite(log: &Segments<Directory>, from: u64, to: u64) -> std::io::Result<()> {
+    let mut bytes = vec![0; REWRITE_BYTES];
+    let mut at = from;
+    while at < to {
+        let count = log.read_at(at, &mut bytes)?;
+        if count == 0 {
+            break;
+        }
+        log.overwrite(at, &bytes[..count])?;
+        at += count as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Telling a caller how far long work is, and stopping it when the caller says so.
+
+use std::io;
+
+use parking_lot::Mutex;
+
+use mq_store::StoreError;
+use mq_store::inspect::LogRead;
+
+/// What long work is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Copying files.
+    Copy,
+    /// Checking the log record by record.
+    Check,
+    /// Building what is derived from the log.
+    Build,
+}
+
+impl Step {
+    /// The word Python gets.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Copy => "copy",
+            Self::Check => "check",
+            Self::Build => "build",
+        }
+    }
+}
+
+/// Told of a step, the bytes done and the bytes in all; false stops the work.
+pub type Progress<'a> = dyn FnMut(Step, u64, u64) -> bool + Send + 'a;
+
+/// A caller who is told from several places.
+pub(super) struct Told<'a> {
+    progress: Mutex<&'a mut Progress<'a>>,
+}
+
+impl<'a> Told<'a> {
+    pub(super) fn new(progress: &'a mut Progress<'a>) -> Self {
+        Self {
+            progress: Mutex::new(progress),
+        }
+    }
+
+    /// Tells; an error if the work shall stop.
+    pub(super) fn tell(&self, step: Step, done: u64, all: u64) -> io::Result<()> {
+        let mut progress = self.progress.lock();
+        if progress(step, done, all) {
+            return Ok(());
+        }
+        Err(io::Error::other("stopped by the caller"))
+    }
+}
+
+/// The error of work that was stopped.
+pub(super) fn stopped(source: io::Error) -> StoreError {
+    StoreError::Io {
+        path: "store".into(),
+        source,
+    }
+}
+
+/// A log whose reader tells how far it is.
+pub(super) struct Watched<'a, 't, L> {
+    pub(super) log: &'a L,
+    pub(super) told: &'a Told<'t>,
+    pub(super) step: Step,
+    /// Where the reader will end.
+    pub(super) end: u64,
+}
+
+impl<L: LogRead> LogRead for Watched<'_, '_, L> {
+    fn min_offset(&self) -> u64 {
+        self.log.min_offset()
+    }
+
+    fn max_offset(&self) -> u64 {
+        self.log.max_offset()
+    }
+
+    fn next_file_start(&self, offset: u64) -> u64 {
+        self.log.next_file_start(offset)
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+        let start = self.min_offset();
+        let (done, all) = (offset.saturating_sub(start), self.end.saturating_sub(start));
+        self.told.tell(self.step, done.min(all), all)?;
+        self.log.read_at(offset, out)
+    }
+}

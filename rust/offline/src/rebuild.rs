@@ -1,0 +1,354 @@
+//! Making a store whole again: `rebuild` makes anew what is derived from the log, `repair` mends
+//! the log first. Either in place, or as a copy that leaves the source as it is.
+
+use std::path::{Path, PathBuf};
+
+use super::build::{Built, Site, settings_of};
+use super::copy::{copy_log, copy_rest};
+use super::groups::{Bounds, GroupOutlook, bounds_on_disk, outlook, restore_states};
+use super::log::LogDirectory;
+use super::mend::{Source, mend, rewrite};
+use super::plan::{LeftAs, Plan};
+use super::progress::{Progress, Step, Told, Watched};
+use super::{Scan, log_error};
+use mq_log::fs;
+use mq_store::StoreError;
+use mq_store::inspect::LogFacts;
+use mq_store::inspect::LogRead;
+use mq_store::inspect::StoreLock;
+use mq_store::inspect::layout;
+use mq_store::inspect::log_files;
+use mq_store::inspect::{Left, LogEnd, Marker};
+use mq_store::inspect::{create_directory, io_error, list, sync_directory};
+
+/// Where derived files are built beside those in use.
+const SITE: &str = "mqstack/rebuild";
+/// Folders that are derived from the log.
+const DERIVED: [&str; 3] = ["consumequeue", "consumequeue_ext", "index"];
+
+/// What is wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish<'a> {
+    /// Mend the log and the state files, too.
+    pub repairs: bool,
+    /// Where a whole copy shall be; None works in place.
+    pub to: Option<&'a Path>,
+    /// `messageDelayLevel`; None for RocketMQ's.
+    pub delay_levels: Option<&'a str>,
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rebuilt {
+    /// Where the result is.
+    pub root: PathBuf,
+    /// First byte of the log.
+    pub log_start: u64,
+    /// Where the next message will be appended.
+    pub log_end: u64,
+    /// Records kept.
+    pub records: u64,
+    /// Damaged ranges that were overwritten, and the files that keep their bytes.
+    pub healed: Vec<(u64, u64, PathBuf)>,
+    /// Bytes of no usable record behind the end of the log, which are gone.
+    pub cut: Option<(u64, u64)>,
+    /// Consume queues.
+    pub queues: usize,
+    /// Their units.
+    pub queue_entries: u64,
+    /// Queues all of whose messages have expired, kept so that their offsets go on.
+    pub kept_queues: Vec<(String, i32)>,
+    /// Index entries.
+    pub index_entries: u64,
+    /// State files taken from their previous copy.
+    pub restored: Vec<String>,
+    /// What consumer groups will see.
+    pub groups: Vec<GroupOutlook>,
+}
+
+/// Does what is wanted to the store at `root`.
+pub fn rebuild(
+    root: &Path,
+    wish: &Wish<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<Rebuilt, StoreError> {
+    let told = Told::new(progress);
+    match wish.to {
+        None => {
+            // First of all: what is read must not change.
+            let scan = Scan::open(root)?;
+            let _lock = StoreLock::acquire(root)?;
+            in_place(&scan, wish, &told)
+        }
+        Some(to) => copied(&Scan::open(root)?, to, wish, &told),
+    }
+}
+
+/// Works on the store itself. A crash leaves one that the next open completes.
+fn in_place(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, StoreError> {
+    let root = scan.root.as_path();
+    let settings = settings_of(scan, wish.delay_levels)?;
+    let state = scan.state()?;
+    let before = bounds_on_disk(scan)?;
+    let plan = plan(scan, wish, told)?;
+    let site = root.join(SITE);
+    remove_tree(&site)?;
+    layout::mark_open(root)?;
+    Marker::remove(root)?;
+    let safe_ms = scan.safe_ms()?;
+    let left = if state.is_clean {
+        Left::Clean
+    } else {
+        Left::Unclean(safe_ms)
+    };
+    let source = match plan {
+        Some(plan) => {
+            if let Some(from) = plan.unsafe_from {
+                let log = log_files::open_log(root, &settings)?;
+                rewrite(&log, from, plan.log_end).map_err(log_error(from.cast_signed()))?;
+            }
+            plan.into_source()
+        }
+        None => mend(scan, root, &settings, left, told)?,
+    };
+    create_directory(&site)?;
+    let work = Site {
+        folder: &site,
+        settings: &settings,
+        told,
+    };
+    let built = work.build(
+        &LogDirectory::open(root)?,
+        source.log_end,
+        scan,
+        &source.healed,
+    )?;
+    put_in_place(&site, root)?;
+    let done = finish(root, wish, source, &built, &before)?;
+    remove_tree(&site)?;
+    Ok(done)
+}
+
+/// Makes a copy beside its place, and moves it there when it is whole.
+fn copied(scan: &Scan, to: &Path, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, StoreError> {
+    let site = site_beside(to, &scan.root)?;
+    remove_tree(&site)?;
+    let made = copy_and_build(scan, &site, wish, told).and_then(|mut done| {
+        fs::rename(&site, to).map_err(io_error(to))?;
+        sync_directory(&parent_of(to))?;
+        done.root = to.to_owned();
+        for (_, _, path) in &mut done.healed {
+            if let Ok(inner) = path.strip_prefix(&site) {
+                *path = to.join(inner);
+            }
+        }
+        Ok(done)
+    });
+    if made.is_err() {
+        remove_tree(&site)?;
+    }
+    made
+}
+
+fn copy_and_build(
+    scan: &Scan,
+    site: &Path,
+    wish: &Wish<'_>,
+    told: &Told<'_>,
+) -> Result<Rebuilt, StoreError> {
+    let settings = settings_of(scan, wish.delay_levels)?;
+    let state = scan.state()?;
+    let plan = plan(scan, wish, told)?;
+    let end = plan
+        .as_ref()
+        .map_or(scan.log.max_offset(), |plan| plan.log_end);
+    create_directory(site)?;
+    copy_log(&scan.log, site, end, told)?;
+    copy_rest(&scan.root, site, told)?;
+    let source = match plan {
+        Some(plan) => plan.into_source(),
+        None => {
+            // The copy is on disk, whatever became of the source's last writes.
+            let left = if state.is_clean {
+                Left::Clean
+            } else {
+                Left::Unclean(scan.safe_ms()?)
+            };
+            mend(scan, site, &settings, left, told)?
+        }
+    };
+    let work = Site {
+        folder: site,
+        settings: &settings,
+        told,
+    };
+    let built = work.build(
+        &LogDirectory::open(site)?,
+        source.log_end,
+        scan,
+        &source.healed,
+    )?;
+    finish(site, wish, source, &built, &bounds_on_disk(scan)?)
+}
+
+/// Reads the whole log and refuses what `rebuild` cannot bear; nothing for `repair`, which mends
+/// it anyway.
+fn plan(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Option<Plan>, StoreError> {
+    if wish.repairs {
+        return Ok(None);
+    }
+    let state = scan.state()?;
+    let limit = scan.log.max_offset();
+    let is_safe = state.is_clean || wish.to.is_some();
+    let left = LeftAs {
+        is_clean: state.is_clean,
+        safe_ms: if is_safe { i64::MAX } else { scan.safe_ms()? },
+    };
+    let watched = Watched {
+        log: &scan.log,
+        told,
+        step: Step::Check,
+        end: limit,
+    };
+    let plan = Plan::of(&watched, limit, left)?;
+    let Some((from, to)) = plan.damaged else {
+        return Ok(Some(plan));
+    };
+    let root = scan.root.display().to_string();
+    let what = format!(
+        "bytes {from} to {to} of the commit log are no records; to save and overwrite them: \
+         mqstore repair {root} --to DIR"
+    );
+    Err(StoreError::Damaged { root, what })
+}
+
+/// State files, checkpoint and the marks of a closed store; then the report.
+fn finish(
+    root: &Path,
+    wish: &Wish<'_>,
+    source: Source,
+    built: &Built,
+    before: &Bounds,
+) -> Result<Rebuilt, StoreError> {
+    let log = LogDirectory::open(root)?;
+    for queue in built.queues.all() {
+        queue.set_min_from(log.min_offset().cast_signed());
+    }
+    let restored = if wish.repairs {
+        restore_states(root)?
+    } else {
+        Vec::new()
+    };
+    let groups = outlook(root, before, &built.queues, wish.repairs)?;
+    let time = source.last_store_timestamp_ms;
+    built.checkpoint.set_log_timestamp(time);
+    built.checkpoint.set_queue_timestamp(time);
+    built.checkpoint.set_index_timestamp(time);
+    built.checkpoint.flush()?;
+    let end = LogEnd::of(&log, source.log_end, time).map_err(log_error(0))?;
+    let checkpoint_crc = built.checkpoint.crc()?;
+    let marker = Marker::of(end, checkpoint_crc, &built.queues, Some(&built.index));
+    marker.save(root)?;
+    LogFacts::settle(root)?;
+    let abort = root.join(layout::ABORT);
+    if abort.exists() {
+        fs::remove_file(&abort).map_err(io_error(&abort))?;
+    }
+    sync_directory(root)?;
+    let healed = source.healed.iter();
+    let healed = healed.flat_map(|(from, to)| pieces(root, &log, *from, *to));
+    Ok(Rebuilt {
+        root: root.to_owned(),
+        log_start: log.min_offset(),
+        log_end: source.log_end,
+        records: built.records,
+        healed: healed.collect(),
+        cut: source.cut,
+        queues: built.queues.all().len(),
+        queue_entries: count_units(built),
+        kept_queues: built.kept.clone(),
+        index_entries: count_entries(built)?,
+        restored,
+        groups,
+    })
+}
+
+/// The parts of a healed range, one per log file, and where each was saved.
+fn pieces(root: &Path, log: &LogDirectory, from: u64, to: u64) -> Vec<(u64, u64, PathBuf)> {
+    let directory = root.join("mqstack").join("quarantine");
+    let (mut at, mut found) = (from, Vec::new());
+    while at < to {
+        let end = to.min(log.next_file_start(at));
+        found.push((at, end, directory.join(format!("{at:020}-{end:020}"))));
+        at = end;
+    }
+    found
+}
+
+fn count_units(built: &Built) -> u64 {
+    let queues = built.queues.all();
+    let counts = queues
+        .iter()
+        .map(|queue| queue.max_offset() - queue.min_offset());
+    counts.sum::<i64>().unsigned_abs()
+}
+
+fn count_entries(built: &Built) -> Result<u64, StoreError> {
+    let mut count = 0;
+    for file in built.index.files() {
+        let header = file.header().map_err(io_error(file.path()))?;
+        count += u64::from(header.index_count.max(1).unsigned_abs() - 1);
+    }
+    Ok(count)
+}
+
+/// Puts what was built in the place of what there was, which stays in the site until it goes.
+fn put_in_place(site: &Path, root: &Path) -> Result<(), StoreError> {
+    let swap = |from: &Path, to: &Path| match fs::rename(from, to) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error(from)(error)),
+        _ => Ok(()),
+    };
+    for name in DERIVED {
+        swap(&root.join(name), &site.join(format!("old-{name}")))?;
+        swap(&site.join(name), &root.join(name))?;
+    }
+    swap(&site.join("checkpoint"), &root.join("checkpoint"))?;
+    sync_directory(site)?;
+    sync_directory(root)
+}
+
+/// A folder beside `to`, which must not exist or be empty, and not lie inside the store.
+fn site_beside(to: &Path, root: &Path) -> Result<PathBuf, StoreError> {
+    let exists = |what: &str| {
+        let kind = std::io::Error::from_raw_os_error(libc::EEXIST);
+        io_error(Path::new(what))(kind)
+    };
+    if to.exists() && (!to.is_dir() || !list(to)?.is_empty()) {
+        return Err(exists(&to.display().to_string()));
+    }
+    let Some(name) = to.file_name().and_then(|name| name.to_str()) else {
+        return Err(exists(&to.display().to_string()));
+    };
+    let parent = parent_of(to);
+    let whole = |path: &Path| path.canonicalize().map_err(io_error(path));
+    if whole(&parent)?.starts_with(whole(root)?) {
+        let what = "a copy cannot lie inside the store it is made of";
+        let kind = std::io::Error::new(std::io::ErrorKind::InvalidInput, what);
+        return Err(io_error(to)(kind));
+    }
+    Ok(parent.join(format!(".{name}.unfinished")))
+}
+
+fn parent_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+fn remove_tree(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error(path)(error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,378 @@
+//! Records of the log that pass a filter, a stretch at a time, and where they go on behind damage.
+
+use super::log::LogDirectory;
+use super::{Scan, log_error};
+use mq_format::message::{BLANK_BYTES, CheckCrc, Head, RecordView};
+use mq_format::properties;
+use mq_store::StoreError;
+use mq_store::inspect::good_record;
+use mq_store::inspect::{LastSeen, next_record};
+use mq_store::inspect::{LogRead, Step, Walk};
+
+/// Bytes of log looked at for one chunk.
+const LOOK_BYTES: u64 = 64 << 20;
+/// Store times may step back that far, milliseconds: brokers do not let them step back further.
+const CLOCK_MARGIN_MS: i64 = 60_000;
+/// So many records beyond the last wanted time end the search: one wrong time stamp does not.
+const BEYOND_MAX: usize = 1_024;
+/// Most bytes of a chunk.
+const WHOLE_BYTES_MAX: usize = 64 << 20;
+/// Bytes read at once: the sizes of records are looked at while they are in the cache.
+const PIECE_BYTES: usize = 128 << 10;
+
+/// Which records are wanted; None where any is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filter<'a> {
+    /// Only records that start before this physical offset.
+    pub stop: Option<i64>,
+    /// Only this topic.
+    pub topic: Option<&'a str>,
+    /// Only this queue.
+    pub queue_id: Option<i32>,
+    /// Only messages with this tag.
+    pub tag: Option<&'a str>,
+    /// Stored at this time or later, milliseconds since the epoch.
+    pub begin_ms: Option<i64>,
+    /// Stored at this time or earlier.
+    pub end_ms: Option<i64>,
+}
+
+/// Why a chunk of selected records ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It is long enough: go on at its `next_offset`.
+    More,
+    /// Nothing further can pass the filter.
+    Stop,
+    /// No record starts at `next_offset`: the log ends there or is damaged.
+    Unreadable,
+}
+
+impl Ended {
+    /// The word Python gets.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::More => "more",
+            Self::Stop => "stop",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+/// Records that passed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selected {
+    /// The records' bytes, one after the other.
+    pub bytes: Vec<u8>,
+    /// How many they are.
+    pub count: usize,
+    /// Where the next chunk begins.
+    pub next_offset: i64,
+    /// Why it ended.
+    pub ended: Ended,
+}
+
+/// What was read by [`Scan::stretch`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stretch {
+    /// How many bytes of records there are.
+    pub(super) bytes: usize,
+    /// Where the next chunk begins.
+    pub(super) next_offset: i64,
+    /// Why it ended.
+    pub(super) ended: Ended,
+}
+
+impl Filter<'_> {
+    fn passes(&self, record: &RecordView<'_>) -> bool {
+        self.topic.is_none_or(|topic| topic == record.topic)
+            && self
+                .queue_id
+                .is_none_or(|queue_id| queue_id == record.queue_id)
+            && self
+                .begin_ms
+                .is_none_or(|begin| record.store_timestamp_ms >= begin)
+            && self
+                .end_ms
+                .is_none_or(|end| record.store_timestamp_ms <= end)
+            && self.tag.is_none_or(|tag| {
+                properties::get(record.properties, properties::TAGS) == Some(tag.as_bytes())
+            })
+    }
+
+    /// Whether every record passes, up to where it stops.
+    pub(super) fn is_for_all(&self) -> bool {
+        self.topic.is_none()
+            && self.queue_id.is_none()
+            && self.tag.is_none()
+            && self.begin_ms.is_none()
+            && self.end_ms.is_none()
+    }
+
+    fn is_beyond(&self, record: &RecordView<'_>) -> bool {
+        let end = self.end_ms.map(|end| end.saturating_add(CLOCK_MARGIN_MS));
+        end.is_some_and(|end| record.store_timestamp_ms > end)
+    }
+}
+
+impl Scan {
+    /// The next records from `offset` on that pass: at least one and about `max_bytes`, unless
+    /// the chunk ended for another reason. Looks at 64 MiB of log at most.
+    pub fn select(
+        &self,
+        offset: i64,
+        max_bytes: usize,
+        filter: &Filter<'_>,
+        check_crc: CheckCrc,
+    ) -> Result<Selected, StoreError> {
+        let start = offset.max(0).cast_unsigned();
+        if filter.is_for_all()
+            && let Some(found) = self.whole(start, max_bytes, filter.stop, check_crc)?
+        {
+            return Ok(found);
+        }
+        let start = self.skip_files(start, filter)?;
+        let end = self.log.max_offset();
+        let stop = filter.stop.map_or(end, |stop| stop.max(0).cast_unsigned());
+        let mut walk = Walk::from(start);
+        let mut found = Selected {
+            bytes: Vec::new(),
+            count: 0,
+            next_offset: start.cast_signed(),
+            ended: Ended::More,
+        };
+        let mut beyond = 0;
+        while found.bytes.len() < max_bytes.max(1) && walk.offset() - start < LOOK_BYTES {
+            let at = walk.offset().cast_signed();
+            if walk.offset() >= stop && stop < end {
+                found.ended = Ended::Stop;
+                break;
+            }
+            match walk.step(&self.log, end).map_err(log_error(at))? {
+                Step::Record(bytes) => {
+                    let Some(record) = record_at(at, bytes, check_crc) else {
+                        found.ended = Ended::Unreadable;
+                        break;
+                    };
+                    beyond = if filter.is_beyond(&record) {
+                        beyond + 1
+                    } else {
+                        0
+                    };
+                    if filter.passes(&record) {
+                        found.bytes.extend_from_slice(bytes);
+                        found.count += 1;
+                    }
+                }
+                Step::Blank => {}
+                Step::Neither | Step::End => {
+                    found.ended = Ended::Unreadable;
+                    break;
+                }
+            }
+            found.next_offset = walk.offset().cast_signed();
+            if beyond >= BEYOND_MAX {
+                found.ended = Ended::Stop;
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// As `select` where every record passes: the bytes stay where they were read. None where
+    /// that is no good, as in front of a record longer than the chunk.
+    fn whole(
+        &self,
+        start: u64,
+        max_bytes: usize,
+        stop: Option<i64>,
+        check_crc: CheckCrc,
+    ) -> Result<Option<Selected>, StoreError> {
+        let mut bytes = Vec::new();
+        let Some(stretch) = self.stretch(start, max_bytes, stop, &mut bytes)? else {
+            return Ok(None);
+        };
+        bytes.truncate(stretch.bytes);
+        let (mut used, mut count) = (0, 0);
+        while used < bytes.len() {
+            let at = (start + used as u64).cast_signed();
+            let Some(record) = record_at(at, &bytes[used..], check_crc) else {
+                break;
+            };
+            used += record.size();
+            count += 1;
+        }
+        let is_whole = used == bytes.len();
+        bytes.truncate(used);
+        let unreadable_at = (start + used as u64).cast_signed();
+        Ok(Some(Selected {
+            bytes,
+            count,
+            next_offset: if is_whole {
+                stretch.next_offset
+            } else {
+                unreadable_at
+            },
+            ended: if is_whole {
+                stretch.ended
+            } else {
+                Ended::Unreadable
+            },
+        }))
+    }
+
+    /// Reads what the sizes of records say to be records, from `start` on, into `bytes`: about
+    /// `max_bytes`, up to the end of the file. Whether they are is to be seen. None where a
+    /// record is longer than that.
+    pub(super) fn stretch(
+        &self,
+        start: u64,
+        max_bytes: usize,
+        stop: Option<i64>,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Option<Stretch>, StoreError> {
+        let next_file = self.log.next_file_start(start);
+        let room = usize::try_from(next_file - start).unwrap_or(usize::MAX);
+        bytes.resize(room.min(max_bytes.clamp(BLANK_BYTES, WHOLE_BYTES_MAX)), 0);
+        let stop = stop.map_or(u64::MAX, |stop| stop.max(0).cast_unsigned());
+        let (mut read, mut used, mut ended) = (0, 0, Ended::More);
+        let mut next = start;
+        while let Some(head) = self.head(start, used, &mut read, bytes)? {
+            if next >= stop {
+                ended = Ended::Stop;
+                break;
+            }
+            match head {
+                Head::Blank => {
+                    next = next_file;
+                    break;
+                }
+                Head::Record(size) if size <= read - used => {
+                    used += size;
+                    next += size as u64;
+                }
+                // Its rest is not in this chunk.
+                Head::Record(_) if used > 0 => break,
+                Head::Record(_) => return Ok(None),
+                Head::Neither => {
+                    ended = Ended::Unreadable;
+                    break;
+                }
+            }
+        }
+        if next == start && ended == Ended::More {
+            return Ok(None);
+        }
+        Ok(Some(Stretch {
+            bytes: used,
+            next_offset: next.cast_signed(),
+            ended,
+        }))
+    }
+
+    /// What a place announces, `used` bytes behind `start`, and reads on as far as that reaches;
+    /// None where too little follows. `bytes` is as long as it may become, `read` of it are
+    /// there; it is cut where the file ends.
+    #[inline]
+    fn head(
+        &self,
+        start: u64,
+        used: usize,
+        read: &mut usize,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Option<Head>, StoreError> {
+        loop {
+            let head = Head::parse(&bytes[used..*read]);
+            let is_short = *read - used < BLANK_BYTES;
+            let is_cut = matches!(head, Head::Record(size) if size > *read - used);
+            if *read == bytes.len() || !(is_short || is_cut) {
+                return Ok((!is_short).then_some(head));
+            }
+            let end = bytes.len().min(*read + PIECE_BYTES);
+            let at = start + *read as u64;
+            let more = self.log.read_at(at, &mut bytes[*read..end]);
+            *read += more.map_err(log_error(at.cast_signed()))?;
+            if *read < end {
+                bytes.truncate(*read);
+            }
+        }
+    }
+
+    /// `offset`, or the start of a later file if nothing before it can be young enough.
+    fn skip_files(&self, offset: u64, filter: &Filter<'_>) -> Result<u64, StoreError> {
+        let Some(begin) = filter.begin_ms else {
+            return Ok(offset);
+        };
+        let oldest = begin.saturating_sub(CLOCK_MARGIN_MS);
+        let files = self.log.files()?;
+        let is_too_old = |start| first_time(&self.log, start).is_some_and(|time| time < oldest);
+        let later = files.partition_point(|file| file.offset <= offset || is_too_old(file.offset));
+        // The last file that begins too early may hold what is wanted.
+        let at = later.checked_sub(1).and_then(|at| files.get(at));
+        Ok(at.map_or(offset, |file| file.offset.max(offset)))
+    }
+
+    /// Where records go on behind `offset`, at which none starts; None where the log ends there.
+    ///
+    /// A record counts only if it is younger than what precedes it, as in recovery, so where there
+    /// is one the walk begins at the start of the file that holds `offset`.
+    pub fn next_record_after(&self, offset: i64) -> Result<Option<i64>, StoreError> {
+        let offset = offset.max(0).cast_unsigned();
+        let limit = self.log.max_offset();
+        if offset >= limit {
+            return Ok(None);
+        }
+        // Behind the end of a log there is none, and that is seen without what precedes it.
+        let mut nothing_seen = LastSeen::default();
+        nothing_seen.store_timestamp_ms = i64::MIN;
+        let Some(first) = next_record(&self.log, offset, limit, &nothing_seen)? else {
+            return Ok(None);
+        };
+        let mut last_seen = LastSeen::default();
+        let mut walk = Walk::from(self.log.file_start(offset).max(self.log.min_offset()));
+        while walk.offset() < offset {
+            let at = walk.offset();
+            let is_good = match walk
+                .step(&self.log, offset)
+                .map_err(log_error(at.cast_signed()))?
+            {
+                Step::Record(bytes) => match good_record(at, bytes) {
+                    Some(record) => {
+                        last_seen.note(&record);
+                        true
+                    }
+                    None => false,
+                },
+                Step::Blank => true,
+                Step::Neither | Step::End => false,
+            };
+            if !is_good {
+                match next_record(&self.log, at, offset, &last_seen)? {
+                    Some(next) => walk = Walk::from(next),
+                    None => break,
+                }
+            }
+        }
+        let next = next_record(&self.log, first - 1, limit, &last_seen)?;
+        Ok(next.map(u64::cast_signed))
+    }
+
+    /// Where each log file starts, and the store time of its first record, if it has one.
+    pub fn file_starts(&self) -> Result<Vec<(i64, Option<i64>)>, StoreError> {
+        let files = self.log.files()?;
+        let row = |start: u64| (start.cast_signed(), first_time(&self.log, start));
+        Ok(files.iter().map(|file| row(file.offset)).collect())
+    }
+}
+
+fn record_at(offset: i64, bytes: &[u8], check: CheckCrc) -> Option<RecordView<'_>> {
+    let record = RecordView::parse(bytes, check).ok()?;
+    (record.physical_offset == offset).then_some(record)
+}
+
+/// Store time of the first record of a file.
+fn first_time(log: &LogDirectory, start: u64) -> Option<i64> {
+    let bytes = log.record(start.cast_signed(), None, CheckCrc::No).ok()??;
+    let record = RecordView::parse(&bytes, CheckCrc::No).ok()?;
+    Some(record.store_timestamp_ms)
+}

@@ -1,0 +1,84 @@
+//! Whether a store is in use, and what its checkpoint says.
+
+use std::io;
+
+use super::Scan;
+use mq_log::fs::{OpenOptions, open_own};
+use mq_store::StoreError;
+use mq_store::inspect::io_error;
+use mq_store::inspect::is_held;
+use mq_store::inspect::layout::ABORT;
+use mq_store::inspect::{CHECKPOINT_BYTES, MARGIN_MS};
+use mq_store::inspect::{Effect, Foreign, recognise};
+
+/// The state of a store that nobody needs to own to see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct State {
+    /// It was closed: there is no `abort`.
+    pub is_clean: bool,
+    /// A broker holds the lock.
+    pub is_locked: bool,
+    /// Store time up to which the log, the queues and the index were on disk, milliseconds since
+    /// the epoch; None without a whole checkpoint.
+    pub checkpoint_ms: Option<[i64; 3]>,
+}
+
+impl Scan {
+    /// Whether the store was closed, whether it is in use, and its checkpoint.
+    pub fn state(&self) -> Result<State, StoreError> {
+        let abort = self.root.join(ABORT);
+        Ok(State {
+            is_clean: !abort.try_exists().map_err(io_error(&abort))?,
+            is_locked: is_held(&self.root)?,
+            checkpoint_ms: self.checkpoint()?,
+        })
+    }
+
+    /// What a newer RocketMQ left here that is not read.
+    pub fn unread(&self) -> Vec<Foreign> {
+        let mut found = recognise(&self.root);
+        found.retain(|part| part.effect != Effect::Read);
+        found
+    }
+
+    /// Store time up to which log and queues were both on disk, less RocketMQ's margin.
+    pub(super) fn safe_ms(&self) -> Result<i64, StoreError> {
+        let times = self.checkpoint()?.unwrap_or_default();
+        Ok((times[0].min(times[1]) - MARGIN_MS).max(0))
+    }
+
+    /// The times in `checkpoint`; None if the file is missing or too short.
+    pub(super) fn checkpoint(&self) -> Result<Option<[i64; 3]>, StoreError> {
+        let Some((bytes, CHECKPOINT_BYTES..)) = self.checkpoint_bytes()? else {
+            return Ok(None);
+        };
+        let (times, _) = bytes.as_chunks::<8>();
+        let mut found = [0; 3];
+        for (time, stored) in found.iter_mut().zip(times) {
+            *time = i64::from_be_bytes(*stored);
+        }
+        Ok(Some(found))
+    }
+
+    /// Checksum of the checkpoint's times; None if there are none.
+    pub(super) fn checkpoint_crc(&self) -> Result<Option<u32>, StoreError> {
+        let found = self.checkpoint_bytes()?;
+        Ok(found.map(|(bytes, _)| crc32fast::hash(&bytes)))
+    }
+
+    /// What `checkpoint` begins with, zeros where it is shorter, and its length; None without one.
+    pub(super) fn checkpoint_bytes(&self) -> Result<Option<([u8; 24], u64)>, StoreError> {
+        let path = self.root.join("checkpoint");
+        let file = match open_own(&path, OpenOptions::new().read(true)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(io_error(&path)(error)),
+        };
+        let length = file.metadata().map_err(io_error(&path))?.len();
+        let mut bytes = [0; 24];
+        let there = usize::try_from(length).unwrap_or(24).min(24);
+        let read = file.read_exact_at(&mut bytes[..there], 0);
+        read.map_err(io_error(&path))?;
+        Ok(Some((bytes, length)))
+    }
+}

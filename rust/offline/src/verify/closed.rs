@@ -1,0 +1,53 @@
+//! What a clean stop recorded, against what is there.
+
+use super::Check;
+use crate::log_error;
+use mq_store::StoreError;
+use mq_store::inspect::Marker;
+
+/// Where the record is, in the store.
+const PLACE: &str = "mqstack/closed.json";
+
+impl Check<'_> {
+    /// A store that was closed must end where it ended then, with the same bytes.
+    pub(super) fn closed(&mut self, log_end: u64) -> Result<(), StoreError> {
+        let is_there = self.scan.root.join(PLACE).exists();
+        if !self.state.is_clean || self.state.is_locked || !is_there {
+            return Ok(());
+        }
+        let Some(marker) = Marker::read(&self.scan.root)? else {
+            let what = "cannot be read: the next open checks the store".to_owned();
+            self.find("closed", PLACE, -1, what);
+            return Ok(());
+        };
+        if Some(marker.checkpoint_crc) != self.scan.checkpoint_crc()? {
+            let what = "the checkpoint is another one: somebody else ran, or it is damaged";
+            self.notice("closed", PLACE, -1, what.to_owned());
+            return Ok(());
+        }
+        let end = marker.end.log_end;
+        let failed = log_error(end.cast_signed());
+        if log_end < end {
+            let what =
+                format!("the log ended at {end} when the store was closed, now at {log_end}");
+            self.find("log_end", "commitlog", log_end.cast_signed(), what);
+        } else if !marker.has_sound_tail(&self.scan.log).map_err(failed)? {
+            let what = format!("the last bytes before {end} are not those that there were");
+            self.find("log_tail", "commitlog", end.cast_signed(), what);
+        }
+        let queues = self.queues.values().flat_map(|queues| queues.values());
+        let offsets: i64 = queues
+            .clone()
+            .map(|checked| checked.queue.max_offset())
+            .sum();
+        let (count, told) = (queues.count(), (marker.queues, marker.queue_offsets));
+        if (count, offsets) != told {
+            let what = format!(
+                "{count} queues with {offsets} offsets in all, there were {} with {}",
+                told.0, told.1
+            );
+            self.find("queue_missing", "consumequeue", -1, what);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,418 @@
+//! Index files: chains, entries against the records they point to, and keys that have no entry.
+
+use std::io;
+use std::path::Path;
+
+use super::Check;
+use crate::Scan;
+use mq_format::index::{IndexEntry, IndexHeader, key_hash};
+use mq_format::message::{BLANK_BYTES, CheckCrc, RecordView, sys_flag};
+use mq_format::properties;
+use mq_log::{Access, fs};
+use mq_store::StoreError;
+use mq_store::inspect::IndexFile;
+use mq_store::inspect::LogRead;
+use mq_store::inspect::index_paths;
+use mq_store::inspect::io_error;
+use mq_store::inspect::is_stand_in;
+use mq_store::inspect::{Geometry, SetSizes, any_layout, geometry};
+
+/// Entries read at once.
+const ENTRIES_AT_ONCE: i32 = 4_096;
+
+/// What an index entry points to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    /// A record with that key.
+    Own,
+    /// The place of a record that was lost and healed.
+    Healed,
+    /// Neither.
+    Wrong,
+}
+
+/// An index file under check.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    place: &'a str,
+    file: &'a IndexFile,
+    header: IndexHeader,
+    /// Store time of the last message of the file before.
+    before_ms: Option<i64>,
+    log_end: u64,
+}
+
+impl Work<'_> {
+    /// Seconds that the first entry of a file holds: a new file begins with the time at which the
+    /// one before ended.
+    fn first_seconds(&self, stored_ms: i64) -> i32 {
+        let begin_timestamp_ms = self.before_ms.unwrap_or(0);
+        let header = IndexHeader {
+            begin_timestamp_ms,
+            ..self.header
+        };
+        header.time_difference_seconds(stored_ms)
+    }
+}
+
+/// What is wrong with an entry's place in its file, where the newest of its slot is `head`.
+fn linked(entry: &IndexEntry, at: i32, head: i32, last: Option<IndexEntry>) -> Option<String> {
+    let before = last.map_or(0, |last| last.physical_offset);
+    if entry.key_hash < 0 || entry.time_difference_seconds < 0 {
+        return Some(format!("entry {at} has a negative hash or time"));
+    }
+    if entry.previous != head {
+        let told = entry.previous;
+        return Some(format!(
+            "entry {at} follows {told} in its chain, expected {head}"
+        ));
+    }
+    (entry.physical_offset < before)
+        .then(|| format!("entry {at} is of an earlier record than the one before"))
+}
+
+/// Keys of records, counted against the entries there are.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    /// First and last record indexed; None without an entry.
+    indexed: Option<(i64, i64)>,
+    /// The last one may lack some, because the store was not closed.
+    is_torn: bool,
+    /// Keys of records between them.
+    between: u64,
+    /// Keys of records before the first one.
+    before: u64,
+    /// Keys of records behind the last one, and the first such record.
+    behind: u64,
+    first_behind: i64,
+}
+
+impl Keys {
+    pub(super) fn of(scan: &Scan, is_torn: bool) -> Self {
+        let files = scan.index_files().unwrap_or_default();
+        let used = |header: &&IndexHeader| header.index_count > 1;
+        let first = files.iter().map(|(_, header)| header).find(used);
+        let last = files.iter().map(|(_, header)| header).rev().find(used);
+        let range = first.zip(last);
+        Self {
+            indexed: range.map(|(a, b)| (a.begin_physical_offset, b.end_physical_offset)),
+            is_torn,
+            ..Self::default()
+        }
+    }
+
+    /// Counts the keys of a record.
+    pub(super) fn note(&mut self, record: &RecordView<'_>) {
+        if record.sys_flag & sys_flag::TRANSACTION_MASK == sys_flag::ROLLBACK {
+            return;
+        }
+        let count = keys_of(record, |_| {});
+        let at = record.physical_offset;
+        match self.indexed {
+            Some((_, last)) if at == last && self.is_torn => {}
+            Some((first, last)) if at >= first && at <= last => self.between += count,
+            Some((first, _)) if at < first => self.before += count,
+            _ if count > 0 => {
+                if self.behind == 0 {
+                    self.first_behind = at;
+                }
+                self.behind += count;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Calls `found` with each key that RocketMQ indexes; returns how many there are.
+fn keys_of(record: &RecordView<'_>, mut found: impl FnMut(&str)) -> u64 {
+    let unique = properties::get_str(record.properties, properties::UNIQ_KEY);
+    let keys = properties::get_str(record.properties, properties::KEYS);
+    let keys = keys.as_deref().unwrap_or_default().split(' ');
+    let mut count = 0;
+    for key in unique.as_deref().into_iter().chain(keys) {
+        if !key.is_empty() {
+            found(key);
+            count += 1;
+        }
+    }
+    count
+}
+
+impl Check<'_> {
+    pub(super) fn index(&mut self, log_end: u64) -> Result<(), StoreError> {
+        let paths = index_paths(&self.scan.root)?;
+        let sizes = geometry(&paths, SetSizes::default())?;
+        let (mut indexed, mut before_ms) = (0, None);
+        let last = paths.last().map_or(Path::new(""), |(_, path)| path);
+        for (name, path) in &paths {
+            let place = format!("index/{name}");
+            let Some(layout) = self.scan.index_layout() else {
+                self.unknown_layout(&sizes, place, path)?;
+                continue;
+            };
+            match IndexFile::open(path, layout, Access::Read) {
+                Ok(file) => {
+                    let work = Work {
+                        place: &place,
+                        file: &file,
+                        header: file.header().map_err(io_error(path))?,
+                        before_ms,
+                        log_end,
+                    };
+                    before_ms = Some(work.header.end_timestamp_ms);
+                    if work.header.index_count <= 1 && path != last {
+                        let what = "counts no entry, though another file follows".to_owned();
+                        self.find("index_header", &place, -1, what);
+                    }
+                    match self.index_file(&work).map_err(io_error(path))? {
+                        Some(entries) => indexed += entries,
+                        None => return Ok(()),
+                    }
+                }
+                Err(error) => self.find("file", place, -1, error.to_string()),
+            }
+        }
+        // Without a layout no entry was read.
+        let has_read = self.scan.index_layout().is_some() || sizes == Geometry::Unwritten;
+        if has_read {
+            self.missing_keys(indexed, paths.is_empty());
+        }
+        Ok(())
+    }
+
+    /// A file of which nobody knows how many slots and entries it has: none was ever used, or they
+    /// are damaged.
+    fn unknown_layout(
+        &mut self,
+        sizes: &Geometry,
+        place: String,
+        path: &Path,
+    ) -> Result<(), StoreError> {
+        let bytes = fs::metadata(path).map_err(io_error(path))?.len();
+        let what = match sizes {
+            Geometry::Unwritten if any_layout(bytes).is_some() => return Ok(()),
+            Geometry::Unwritten => format!("no index file has {bytes} bytes"),
+            _ => "its entries fit no maxHashSlotNum and maxIndexNum".to_owned(),
+        };
+        self.find("index_layout", place, -1, what);
+        Ok(())
+    }
+
+    /// Every entry of a file; returns how many point into the log, None if told to stop.
+    fn index_file(&mut self, work: &Work<'_>) -> io::Result<Option<u64>> {
+        let Work { place, header, .. } = *work;
+        let layout = work.file.layout();
+        let end = header.index_count.min(layout.entries.cast_signed());
+        if end != header.index_count || header.index_count < 0 {
+            let what = format!("counts {}, there is room for {end}", header.index_count);
+            self.find("index_header", place, -1, what);
+        }
+        let mut heads = vec![0; layout.slots as usize];
+        let (mut at, mut in_log, mut last) = (1, 0, None);
+        let mut healed = 0_u64;
+        while at < end {
+            let count = ENTRIES_AT_ONCE.min(end - at);
+            for entry in work.file.entries(at, count)? {
+                let offset = entry.physical_offset;
+                if self.step(offset).is_err() {
+                    return Ok(None);
+                }
+                self.report.index_entries += 1;
+                let head = usize::try_from(layout.slot_of(entry.key_hash)).unwrap_or(0);
+                if let Some(what) = linked(&entry, at, heads[head], last) {
+                    self.find("index_entry", place, offset, what);
+                }
+                heads[head] = at;
+                // Records that expired leave their entries behind.
+                if offset >= self.scan.min_physical_offset() {
+                    let (found, what) = self.look_at(&entry, at, work);
+                    in_log += u64::from(found != Entry::Healed);
+                    healed += u64::from(found == Entry::Healed);
+                    if let Some(what) = what {
+                        self.find("index_entry", place, offset, what);
+                    }
+                }
+                last = Some(entry);
+                at += 1;
+            }
+        }
+        if healed > 0 {
+            let what = format!("{healed} entries are keys of records that were lost and healed");
+            self.notice("index_healed", place, -1, what);
+        }
+        self.index_frame(work, (last, &heads))?;
+        Ok(Some(in_log))
+    }
+
+    /// Header and slots against the entries: first and last record, and the newest entry of each
+    /// slot.
+    fn index_frame(
+        &mut self,
+        work: &Work<'_>,
+        (last, heads): (Option<IndexEntry>, &[i32]),
+    ) -> io::Result<()> {
+        let Work {
+            place,
+            file,
+            header,
+            ..
+        } = *work;
+        // A broker writes entry, slot and header one after the other.
+        let Some(last) = last.filter(|_| !self.state.is_locked) else {
+            let begin = (header.begin_physical_offset, header.begin_timestamp_ms);
+            let end = (header.end_physical_offset, header.end_timestamp_ms);
+            if begin != end && !self.state.is_locked {
+                let what = "counts no entry, but its first and last record differ".to_owned();
+                self.find("index_header", place, -1, what);
+            }
+            return Ok(());
+        };
+        for what in self.header_of(&header, file.entry(1)?, last, heads) {
+            self.find("index_header", place, -1, what);
+        }
+        let count = header.index_count;
+        let slots = file.raw_slots()?;
+        let stored = slots
+            .as_chunks()
+            .0
+            .iter()
+            .map(|slot| i32::from_be_bytes(*slot));
+        // After a crash slots may be of entries that the header does not count yet.
+        let is_right = |(stored, head): (i32, &i32)| {
+            stored == *head || (!self.state.is_clean && stored >= count)
+        };
+        if !stored.zip(heads).all(is_right) {
+            let what = "a slot is not the newest entry of its chain".to_owned();
+            self.find("index_slot", place, -1, what);
+        }
+        Ok(())
+    }
+
+    /// What is wrong with a header.
+    fn header_of(
+        &self,
+        header: &IndexHeader,
+        first: IndexEntry,
+        last: IndexEntry,
+        heads: &[i32],
+    ) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let used = heads.iter().filter(|head| **head != 0).count() as i64;
+        let told = i64::from(header.hash_slot_count);
+        // Older RocketMQ counts every entry.
+        if self.state.is_clean && told != used && told != i64::from(header.index_count) - 1 {
+            wrong.push(format!("says that {told} slots are used, {used} are"));
+        }
+        let ends = [
+            (
+                "first",
+                header.begin_physical_offset,
+                header.begin_timestamp_ms,
+                first,
+            ),
+            (
+                "last",
+                header.end_physical_offset,
+                header.end_timestamp_ms,
+                last,
+            ),
+        ];
+        for (word, offset, time_ms, entry) in ends {
+            let is_at = entry.physical_offset;
+            if offset != is_at {
+                let what = format!(
+                    "says its {word} record is at {offset}, the {word} entry's is at {is_at}"
+                );
+                wrong.push(what);
+                continue;
+            }
+            let Ok(Some(bytes)) = self.scan.log.record(offset, None, CheckCrc::No) else {
+                continue;
+            };
+            let stored = RecordView::parse(&bytes, CheckCrc::No);
+            let stored = stored.ok().filter(|record| !is_stand_in(record));
+            if let Some(stored) = stored.filter(|record| record.store_timestamp_ms != time_ms) {
+                let stored = stored.store_timestamp_ms;
+                wrong.push(format!(
+                    "says its {word} record is of {time_ms} ms, it is of {stored}"
+                ));
+            }
+        }
+        wrong
+    }
+
+    /// What an entry points to, and what is wrong with it.
+    fn look_at(&self, entry: &IndexEntry, number: i32, work: &Work<'_>) -> (Entry, Option<String>) {
+        let offset = entry.physical_offset;
+        let wrong = || {
+            Some(format!(
+                "entry {number} is no key of the record at {offset}"
+            ))
+        };
+        if offset >= work.log_end.cast_signed() {
+            return (Entry::Wrong, wrong());
+        }
+        let record = self.scan.log.record(offset, None, CheckCrc::No);
+        let Ok(Some(bytes)) = record else {
+            let mut head = [0; BLANK_BYTES];
+            let read = self.scan.log.read_at(offset.cast_unsigned(), &mut head);
+            // The inside of what stands in for several records is zeros.
+            let is_inside = read.is_ok_and(|read| read == head.len()) && head == [0; BLANK_BYTES];
+            return if is_inside {
+                (Entry::Healed, None)
+            } else {
+                (Entry::Wrong, wrong())
+            };
+        };
+        let Ok(record) = RecordView::parse(&bytes, CheckCrc::No) else {
+            return (Entry::Wrong, wrong());
+        };
+        if is_stand_in(&record) {
+            return (Entry::Healed, None);
+        }
+        let mut is_key = false;
+        keys_of(&record, |key| {
+            is_key |= key_hash(record.topic, key) == entry.key_hash
+        });
+        if !is_key {
+            return (Entry::Wrong, wrong());
+        }
+        let (told, stored) = (entry.time_difference_seconds, record.store_timestamp_ms);
+        let is_time = work.header.time_difference_seconds(stored) == told
+            || number == 1 && work.first_seconds(stored) == told;
+        let late = || format!("entry {number} says {told} s, its record was stored at {stored} ms");
+        (Entry::Own, (!is_time).then(late))
+    }
+
+    /// Keys of records that no look-up will find.
+    fn missing_keys(&mut self, indexed: u64, is_without: bool) {
+        let Keys {
+            between,
+            before,
+            behind,
+            first_behind,
+            ..
+        } = self.keys;
+        if before > 0 {
+            let what = format!("{before} keys of records before its first one have no entry");
+            self.notice("index_missing", "index", -1, what);
+        }
+        if indexed < between {
+            let what = format!("{between} keys of records have {indexed} entries");
+            self.find("index_missing", "index", -1, what);
+        }
+        if behind == 0 {
+            return;
+        }
+        if is_without {
+            let what = format!("there is no index: none of {behind} keys can be looked up");
+            self.notice("index_missing", "index", first_behind, what);
+        } else if self.state.is_clean {
+            let what = format!("{behind} keys of records from here on have no entry");
+            self.find("index_missing", "index", first_behind, what);
+        } else {
+            let what = format!("{behind} keys of records from here on have no entry yet");
+            self.notice("index_behind", "index", first_behind, what);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Checking a store directory: every record, queue unit, extension unit and index entry, the
+//! checkpoint and the state files, each against the others.
+
+mod closed;
+mod delays;
+#[cfg(test)]
+mod detection_tests;
+mod index;
+mod log;
+mod queues;
+mod sequence;
+mod states;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use self::delays::Delays;
+use self::index::Keys;
+use self::log::Times;
+use self::queues::Checked;
+use self::sequence::Sequences;
+use super::build::levels;
+use super::state::State;
+use super::{FINDINGS_MAX, Finding, Report, Scan};
+use mq_format::delay_levels::DelayLevels;
+use mq_store::Settings;
+use mq_store::StoreError;
+
+/// Records or entries between two calls of `progress`.
+const PROGRESS_EVERY: u64 = 256;
+
+/// A check under way.
+struct Check<'a> {
+    scan: &'a Scan,
+    progress: &'a mut dyn FnMut(i64) -> bool,
+    report: Report,
+    state: State,
+    /// RocketMQ's; a broker may have others.
+    levels: DelayLevels,
+    queues: Queues,
+    keys: Keys,
+    /// Records that are not in their queues because the store was not closed, and the first.
+    behind: (u64, i64),
+    /// Topics that the broker knows; None where no table says so.
+    topics: Option<HashSet<String>>,
+    /// Records of deleted topics that are still in the log, by topic.
+    deleted: BTreeMap<String, u64>,
+    /// Records of queues that were deleted and begun anew, and the first.
+    superseded: (u64, i64),
+    sequences: Sequences,
+    delays: Delays,
+    times: Times,
+    last_store_timestamp_ms: i64,
+    steps: u64,
+}
+
+/// Queues by topic and id.
+type Queues = HashMap<String, HashMap<i32, Checked>>;
+
+/// The caller asked to stop.
+struct Stopped;
+
+pub(super) fn verify(
+    scan: &Scan,
+    progress: &mut dyn FnMut(i64) -> bool,
+) -> Result<Report, StoreError> {
+    let state = scan.state()?;
+    let mut check = Check {
+        scan,
+        progress,
+        report: Report::default(),
+        state,
+        levels: levels(&Settings::default())?,
+        queues: Queues::new(),
+        keys: Keys::of(scan, !state.is_clean),
+        behind: (0, -1),
+        topics: states::topics(&scan.root)?,
+        deleted: BTreeMap::new(),
+        superseded: (0, -1),
+        sequences: Sequences::default(),
+        delays: Delays::default(),
+        times: Times::default(),
+        last_store_timestamp_ms: 0,
+        steps: 0,
+    };
+    check.notice_state();
+    check.files()?;
+    check.load_queues()?;
+    let Ok(log_end) = check.log()? else {
+        return Ok(check.report);
+    };
+    check.report.log_end = log_end;
+    check.tell_behind();
+    check.delay_times();
+    check.checkpoint()?;
+    check.closed(log_end)?;
+    check.states()?;
+    check.queues(log_end);
+    check.index(log_end)?;
+    Ok(check.report)
+}
+
+impl Check<'_> {
+    fn find(&mut self, kind: &'static str, place: impl Into<String>, offset: i64, what: String) {
+        self.report.finding_count += 1;
+        if self.report.findings.len() < FINDINGS_MAX {
+            self.report.findings.push(Finding {
+                kind,
+                place: place.into(),
+                offset,
+                what,
+            });
+        }
+    }
+
+    /// Something worth to know that is no damage.
+    fn notice(&mut self, kind: &'static str, place: impl Into<String>, offset: i64, what: String) {
+        if self.report.notices.len() < FINDINGS_MAX {
+            self.report.notices.push(Finding {
+                kind,
+                place: place.into(),
+                offset,
+                what,
+            });
+        }
+    }
+
+    /// Lets the caller know and stop.
+    fn step(&mut self, offset: i64) -> Result<(), Stopped> {
+        self.steps += 1;
+        let is_due = self.steps.is_multiple_of(PROGRESS_EVERY);
+        if is_due && !(self.progress)(offset) {
+            return Err(Stopped);
+        }
+        Ok(())
+    }
+
+    fn notice_state(&mut self) {
+        for part in self.scan.unread() {
+            self.notice("unread", part.path, -1, part.what.to_owned());
+        }
+        if self.state.is_locked {
+            let what = "a broker has the store open: what it writes meanwhile may look wrong";
+            self.notice("in_use", "lock", -1, what.into());
+        } else if !self.state.is_clean {
+            let what = "the store was not closed: the next open checks and completes it";
+            self.notice("not_closed", "abort", -1, what.into());
+        }
+    }
+}

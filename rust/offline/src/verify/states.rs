@@ -1,0 +1,212 @@
+//! The checkpoint and the state files against the log and the queues.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::Check;
+use crate::groups::{STATE_BYTES_MAX, STATE_FILES, parse_state, state_bytes};
+use mq_format::message::SCHEDULE_TOPIC;
+use mq_log::fs::{self, OpenOptions, open_own};
+use mq_store::StoreError;
+use mq_store::inspect::CHECKPOINT_BYTES;
+use mq_store::inspect::io_error;
+use mq_store::inspect::seal::{self, Seal, Verdict};
+
+/// Names of the checkpoint's times.
+const TIMES: [&str; 3] = ["log", "queue", "index"];
+
+impl Check<'_> {
+    /// The checkpoint must not be ahead of the last record: what was on disk is gone, then.
+    pub(super) fn checkpoint(&mut self) -> Result<(), StoreError> {
+        if let Some((_, bytes)) = self.scan.checkpoint_bytes()?
+            && bytes != CHECKPOINT_BYTES
+        {
+            let what = format!("{bytes} bytes, it has {CHECKPOINT_BYTES}");
+            self.find("checkpoint", "checkpoint", -1, what);
+        }
+        let Some(times) = self.state.checkpoint_ms else {
+            if self.report.records > 0 {
+                let what = "there is none: the next open checks the whole log".to_owned();
+                self.notice("checkpoint", "checkpoint", -1, what);
+            }
+            return Ok(());
+        };
+        let last = self.last_store_timestamp_ms;
+        for (name, time) in TIMES.iter().zip(times) {
+            if time > last && !self.state.is_locked {
+                let what = format!(
+                    "says that the {name} was on disk up to {time} ms, the last record is of {last}"
+                );
+                self.find("checkpoint", "checkpoint", -1, what);
+            }
+        }
+        Ok(())
+    }
+
+    /// State files that are missing, damaged or cannot be read, and offsets beyond the end of
+    /// their queues.
+    pub(super) fn states(&mut self) -> Result<(), StoreError> {
+        for name in STATE_FILES {
+            self.checksums(name)?;
+            let path = self.scan.root.join("config").join(name);
+            let Some(bytes) = state_bytes(&self.scan.root, name)? else {
+                self.without(name)?;
+                continue;
+            };
+            let known = seal::read(&seal::path_of(&self.scan.root.join("mqstack"), name))?;
+            let damage = damage_of(&path, &known)?;
+            let table = parse_state(&bytes).filter(|_| damage.is_none());
+            let Some(table) = table else {
+                self.unusable(name, damage.unwrap_or("cannot be read"))?;
+                continue;
+            };
+            match name {
+                "consumerOffset.json" | "lmqConsumerOffset.json" => self.offsets(name, &table),
+                "delayOffset.json" => self.delay_offsets(name, &table),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The side file of a state file, and the previous copy.
+    fn checksums(&mut self, name: &str) -> Result<(), StoreError> {
+        let side = seal::path_of(&self.scan.root.join("mqstack"), name);
+        if seal::has_damaged_lines(&side).map_err(io_error(&side))? {
+            let what = "a checksum in it is damaged".to_owned();
+            self.find("state", format!("mqstack/state/{name}.sum"), -1, what);
+        }
+        let copy = format!("{name}.bak");
+        let known = seal::read(&side)?;
+        if let Some(damage) = damage_of(&self.scan.root.join("config").join(&copy), &known)? {
+            self.find("state", format!("config/{copy}"), -1, damage.to_owned());
+        }
+        Ok(())
+    }
+
+    /// A state file that is not there: a store with messages has a table of topics, and what was
+    /// replaced was there. A first version's checksum is durable before the file has its name.
+    fn without(&mut self, name: &str) -> Result<(), StoreError> {
+        let side = seal::path_of(&self.scan.root.join("mqstack"), name);
+        let was_there = seal::read(&side)?.len() > 1;
+        let is_needed = name == "topics.json" && self.report.records > 0 && self.is_of_broker();
+        if was_there || is_needed {
+            self.unusable(name, "is missing")?;
+        }
+        Ok(())
+    }
+
+    /// Whether a broker wrote the store: the engine alone, which leaves `mqstack`, needs no topics.
+    fn is_of_broker(&self) -> bool {
+        let has = |name: &str| self.scan.root.join(name).exists();
+        let tables = [
+            "topics.json.bak",
+            "subscriptionGroup.json",
+            "consumerFilter.json",
+        ];
+        !has("mqstack") || tables.iter().any(|name| has(&format!("config/{name}")))
+    }
+
+    fn unusable(&mut self, name: &str, damage: &str) -> Result<(), StoreError> {
+        let copy = state_bytes(&self.scan.root, &format!("{name}.bak"))?;
+        let then = if copy.is_some_and(|bytes| parse_state(&bytes).is_some()) {
+            "its previous copy can be read"
+        } else {
+            "there is no previous copy that can be read"
+        };
+        let what = format!("{damage}; {then}");
+        self.find("state", format!("config/{name}"), -1, what);
+        Ok(())
+    }
+
+    fn offsets(&mut self, file: &str, table: &Value) {
+        for (key, by_queue) in object(table, "offsetTable") {
+            for (queue_id, offset) in by_queue.as_object().into_iter().flatten() {
+                self.offset(file, key, queue_id.parse().unwrap_or(-1), offset);
+            }
+        }
+        for (key, offset) in object(table, "lmqOffsetTable") {
+            self.offset(file, key, 0, offset);
+        }
+    }
+
+    /// A committed offset, whose key is topic@group.
+    fn offset(&mut self, file: &str, key: &str, queue_id: i32, offset: &Value) {
+        self.report.offsets += 1;
+        let place = format!("config/{file}: {key}/{queue_id}");
+        let (topic, Some(offset)) = (key.split('@').next().unwrap_or(key), offset.as_i64()) else {
+            return self.find("state", place, -1, format!("{offset} is no offset"));
+        };
+        match self.next_offset(topic, queue_id) {
+            Some(end) if offset > end => {
+                let what = format!("committed {offset}, the queue ends at {end}");
+                self.find("offset", place, offset, what);
+            }
+            None if offset > 0 => {
+                let what = format!("committed {offset}, there is no such queue");
+                self.notice("offset", place, offset, what);
+            }
+            _ => {}
+        }
+    }
+
+    fn delay_offsets(&mut self, file: &str, table: &Value) {
+        for (level, offset) in object(table, "offsetTable") {
+            self.report.offsets += 1;
+            let queue_id = level.parse::<i32>().unwrap_or(0) - 1;
+            let Some(offset) = offset.as_i64() else {
+                continue;
+            };
+            let end = self.next_offset(SCHEDULE_TOPIC, queue_id).unwrap_or(0);
+            if offset > end {
+                let what = format!("delivered up to {offset}, the queue ends at {end}");
+                let place = format!("config/{file}: level {level}");
+                self.find("offset", place, offset, what);
+            }
+        }
+    }
+
+    /// One past the last message of a queue, one that is not queued yet too.
+    fn next_offset(&self, topic: &str, queue_id: i32) -> Option<i64> {
+        let checked = self.queues.get(topic)?.get(&queue_id)?;
+        Some(checked.queue.max_offset().max(checked.next_offset))
+    }
+}
+
+/// What is wrong with the bytes of a file, by its checksum; None without a file or a checksum.
+fn damage_of(path: &Path, known: &[Seal]) -> Result<Option<&'static str>, StoreError> {
+    let bytes = match fs::read_own(path, STATE_BYTES_MAX) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        bytes => bytes.map_err(io_error(path))?,
+    };
+    let file = open_own(path, OpenOptions::new().read(true));
+    let seen = file
+        .and_then(|file| Seal::of(&file, &bytes))
+        .map_err(io_error(path))?;
+    Ok(match seal::verdict(known, &seen) {
+        _ if bytes.is_empty() => Some("is empty"),
+        Verdict::Damaged => Some("does not have its checksum"),
+        Verdict::Ours | Verdict::Unknown => None,
+    })
+}
+
+/// The topics of `config/topics.json` or its previous copy; None where neither can be read.
+pub(super) fn topics(root: &Path) -> Result<Option<HashSet<String>>, StoreError> {
+    for name in ["topics.json", "topics.json.bak"] {
+        let table = state_bytes(root, name)?.and_then(|bytes| parse_state(&bytes));
+        let table = table
+            .as_ref()
+            .and_then(|table| table.get("topicConfigTable"));
+        if let Some(table) = table.and_then(Value::as_object) {
+            return Ok(Some(table.keys().cloned().collect()));
+        }
+    }
+    Ok(None)
+}
+
+fn object<'a>(table: &'a Value, name: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    let rows = table.get(name).and_then(Value::as_object);
+    rows.into_iter().flatten()
+}

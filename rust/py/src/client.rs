@@ -1,0 +1,289 @@
+//! Python door of `client`: a pool whose events are drained by Python after a wake-up byte.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyTuple};
+use pyo3::{PyTraverseError, PyVisit};
+use tokio::runtime::Runtime;
+
+use super::credentials;
+use super::forks;
+use super::frames::{Submission, duration};
+use super::futures::{Futures, Waiting};
+use super::inbox::{Inbox, READ, SEATED, number_of, token_of};
+use super::template::{ReplyKind, RequestTemplate};
+use super::tls;
+
+use mq_client::batch::Batch;
+use mq_client::credentials::Credentials;
+use mq_client::events::{Events, Failure};
+use mq_client::pool::{Pool, PoolSettings};
+use mq_net::threads::can_start;
+
+/// A wait looks for signals this often.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Bytes collected for an address that leave before the turn ends, so that the server can begin.
+const FLUSH_BYTES: usize = 64 * 1024;
+
+/// What `drain` gives: futures with their replies, and whatever else happened.
+type Drained<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>);
+
+/// Connections to servers; requests go in with a future, outcomes come out of `drain`.
+#[pyclass(frozen, module = "mqstore._core")]
+pub struct Connector {
+    pool: Pool,
+    inbox: Arc<Inbox>,
+    futures: Futures,
+    /// Requests of `request` until `flush`, by address.
+    outbox: Mutex<Vec<(String, Batch)>>,
+    /// Counts requests of `call`, for their tokens.
+    calls: AtomicU64,
+    /// Signs every request, if given.
+    credentials: Option<Credentials>,
+    /// None once closed.
+    runtime: Mutex<Option<Runtime>>,
+    /// Threads do not survive a fork: only the process that made them may use them.
+    forks: u32,
+}
+
+#[pymethods]
+impl Connector {
+    #[new]
+    fn new(wake_fd: i32, settings: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let credentials = credentials::read(settings)?;
+        let settings = read_settings(settings)?;
+        let failed = |error: std::io::Error| PyOSError::new_err(error.to_string());
+        // SAFETY: the descriptor is only borrowed for the duplication, which checks it.
+        let wake = unsafe { BorrowedFd::borrow_raw(wake_fd) };
+        let inbox = Arc::new(Inbox::new(wake.try_clone_to_owned().map_err(failed)?));
+        can_start(1).map_err(failed)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("mqclient-io")
+            .enable_all()
+            .build()
+            .map_err(failed)?;
+        let pool = Pool::new(runtime.handle().clone(), settings, inbox.clone());
+        Ok(Self {
+            pool,
+            inbox,
+            futures: Futures::default(),
+            outbox: Mutex::default(),
+            calls: AtomicU64::new(1),
+            credentials,
+            runtime: Mutex::new(Some(runtime)),
+            forks: forks::count(),
+        })
+    }
+
+    fn request(
+        &self,
+        template: &Bound<'_, RequestTemplate>,
+        values: &Bound<'_, PyTuple>,
+        body: &Bound<'_, PyBytes>,
+        timeout: f64,
+        future: Py<PyAny>,
+        oneway: bool,
+    ) -> PyResult<bool> {
+        self.check_process()?;
+        let template = template.get();
+        let values = template.values(values)?;
+        let timeout = duration(timeout)?;
+        let address = template.address.clone_ref(body.py()).into_any();
+        let (number, alone) = self.futures.keep(Waiting { future, address });
+        let token = token_of(number, template.kind);
+        let mut outbox = self.outbox.lock();
+        let found = outbox
+            .iter()
+            .position(|(target, _)| *target == template.target);
+        let place = found.unwrap_or_else(|| {
+            outbox.push((template.target.clone(), self.pool.batch()));
+            outbox.len() - 1
+        });
+        let batch = &mut outbox[place].1;
+        batch.add(token, timeout, oneway, |opaque, out| {
+            let signed = self.credentials.as_ref();
+            template.encode(opaque, &values, body.as_bytes(), oneway, signed, out)
+        });
+        Ok(alone || batch.size_bytes() >= FLUSH_BYTES)
+    }
+
+    fn flush(&self) -> PyResult<()> {
+        self.check_process()?;
+        let outbox = std::mem::take(&mut *self.outbox.lock());
+        for (address, batch) in outbox {
+            self.pool.submit(&address, batch);
+        }
+        self.inbox.settled();
+        Ok(())
+    }
+
+    fn call<'py>(
+        &self,
+        template: &Bound<'py, RequestTemplate>,
+        values: &Bound<'py, PyTuple>,
+        body: &Bound<'py, PyBytes>,
+        timeout: f64,
+    ) -> PyResult<(u8, Bound<'py, PyAny>)> {
+        self.check_process()?;
+        let (py, template) = (template.py(), template.get());
+        let values = template.values(values)?;
+        let timeout = duration(timeout)?;
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        let token = token_of(call, template.kind) | SEATED;
+        let seat = self.inbox.seat(token);
+        let mut batch = self.pool.batch();
+        batch.add(token, timeout, false, |opaque, out| {
+            let signed = self.credentials.as_ref();
+            template.encode(opaque, &values, body.as_bytes(), false, signed, out)
+        });
+        // Signals reach the main thread only: other threads wait in one piece.
+        let is_main = rustix::thread::gettid() == rustix::process::getpid();
+        let slice = if is_main { POLL } else { Duration::MAX };
+        // Without a stop in Python in between, which would have to wait for other threads.
+        let mut outcome = py.detach(|| {
+            self.pool.submit(&template.target, batch);
+            seat.wait(slice)
+        });
+        loop {
+            if let Some(outcome) = outcome {
+                return outcome.into_python(py);
+            }
+            py.check_signals()
+                .inspect_err(|_| self.inbox.leave(token))?;
+            outcome = py.detach(|| seat.wait(slice));
+        }
+    }
+
+    fn submit(&self, requests: &Bound<'_, PyList>) -> PyResult<()> {
+        self.check_process()?;
+        let mut readable = Vec::with_capacity(requests.len());
+        for request in requests {
+            let address = request.get_item(0)?.unbind();
+            let future = request.get_item(1)?.unbind();
+            let (number, _) = self.futures.keep(Waiting { future, address });
+            let token = token_of(number, ReplyKind::Frame);
+            match Submission::read(&request) {
+                Ok(submission) => readable.push((token, submission)),
+                Err(error) => self
+                    .inbox
+                    .failed(token, Failure::BadFrame(error.to_string())),
+            }
+        }
+        // What goes to the same server one after the other goes with one write.
+        for same in readable.chunk_by(|(_, one), (_, next)| one.address == next.address) {
+            let mut batch = self.pool.batch();
+            for (token, submission) in same {
+                submission.add_to(&mut batch, *token, self.credentials.as_ref());
+            }
+            self.pool.submit(&same[0].1.address, batch);
+        }
+        self.inbox.settled();
+        Ok(())
+    }
+
+    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Drained<'py>> {
+        self.check_process()?;
+        let (mut futures, mut replies, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for event in self.inbox.take() {
+            let waiting = event
+                .token()
+                .and_then(|token| self.futures.take(number_of(token)));
+            let (kind, payload) = event.into_python(py)?;
+            match waiting {
+                Some(Waiting { future, .. }) if kind == READ => {
+                    futures.push(future);
+                    replies.push(payload);
+                }
+                Some(Waiting { future, address }) => {
+                    others.push((kind, payload, Some(future), Some(address)));
+                }
+                None => others.push((kind, payload, None, None)),
+            }
+        }
+        Ok((
+            PyList::new(py, futures)?,
+            PyList::new(py, replies)?,
+            PyList::new(py, others)?,
+        ))
+    }
+
+    fn reply(&self, address: &str, frame: Vec<u8>) -> PyResult<()> {
+        self.check_process()?;
+        self.pool.reply(address, frame);
+        Ok(())
+    }
+
+    fn renew_tls(&self, tls: &Bound<'_, PyMapping>) -> PyResult<()> {
+        self.check_process()?;
+        self.pool.renew_tls(tls::renewed(tls)?);
+        Ok(())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.futures.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.futures.clear();
+    }
+
+    fn close(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
+        self.check_process()?;
+        let timeout = duration(timeout)?;
+        let runtime = self.runtime.lock().take();
+        self.pool.close();
+        py.detach(|| runtime.map(|runtime| runtime.shutdown_timeout(timeout)));
+        Ok(())
+    }
+}
+
+impl Connector {
+    fn check_process(&self) -> PyResult<()> {
+        if self.forks == forks::count() {
+            return Ok(());
+        }
+        let text = "this client was started in another process; make a new one after a fork";
+        Err(PyRuntimeError::new_err(text))
+    }
+}
+
+impl Drop for Connector {
+    fn drop(&mut self) {
+        let runtime = self.runtime.lock().take();
+        if self.check_process().is_ok() {
+            self.pool.close();
+            if let Some(runtime) = runtime {
+                runtime.shutdown_background();
+            }
+        } else {
+            std::mem::forget(runtime); // its threads are in the parent: joining would hang
+        }
+    }
+}
+
+/// Reads the settings by the names of `PoolSettings`; times are in seconds.
+fn read_settings(given: &Bound<'_, PyDict>) -> PyResult<PoolSettings> {
+    let mut settings = PoolSettings::default();
+    for (name, value) in given.iter() {
+        let name: String = name.extract()?;
+        match name.as_str() {
+            "connect_timeout" => settings.connect_timeout = duration(value.extract()?)?,
+            "idle_timeout" => settings.idle_timeout = duration(value.extract()?)?,
+            "max_frame_bytes" => settings.max_frame_bytes = value.extract()?,
+            "in_flight_max" => settings.in_flight_max = value.extract()?,
+            "outbound_limit_bytes" => settings.outbound_limit_bytes = value.extract()?,
+            "tls" => settings.tls = tls::client(given)?,
+            name if credentials::NAMES.contains(&name) => {}
+            _ => return Err(PyValueError::new_err(format!("no setting named {name:?}"))),
+        }
+    }
+    Ok(settings)
+}

@@ -1,0 +1,79 @@
+//! Python's error tree of the store; `mqstore/errors.py` draws it.
+
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyOSError, PyValueError};
+use pyo3::prelude::*;
+
+use mq_store::StoreError as Error;
+
+create_exception!(
+    mqstore._core,
+    StoreError,
+    PyException,
+    "The store cannot do what was asked; the text says what, which value, and what to do next."
+);
+create_exception!(
+    mqstore._core,
+    StoreLocked,
+    StoreError,
+    "Another process has the store open."
+);
+create_exception!(
+    mqstore._core,
+    UnknownLayout,
+    StoreError,
+    "The directory is no store, or one of other file sizes or of an unknown version."
+);
+create_exception!(
+    mqstore._core,
+    StoreDamaged,
+    StoreError,
+    "Damage that is not a torn tail, and the policy is to refuse."
+);
+create_exception!(
+    mqstore._core,
+    StorePoisoned,
+    StoreError,
+    "A write or fsync failed earlier; the store only reads until it is reopened."
+);
+create_exception!(
+    mqstore._core,
+    SettingError,
+    PyValueError,
+    "A setting is unknown, of the wrong type or out of its range."
+);
+
+/// The one place where errors of the store become Python's; file errors are OSError with its
+/// errno and file name, so that FileNotFoundError and PermissionError stay themselves.
+pub(crate) fn raise(error: Error) -> PyErr {
+    let text = error.to_string();
+    match error {
+        Error::Locked { .. } => StoreLocked::new_err(text),
+        Error::UnknownLayout { .. } => UnknownLayout::new_err(text),
+        Error::Damaged { .. } | Error::State { .. } => StoreDamaged::new_err(text),
+        Error::Poisoned(_) => StorePoisoned::new_err(text),
+        Error::Setting { .. } => SettingError::new_err(text),
+        Error::Io { path, source } | Error::Full { path, source } => match source.raw_os_error() {
+            Some(errno) => PyOSError::new_err((errno, without_errno(&source), path)),
+            None => PyOSError::new_err(text),
+        },
+    }
+}
+
+/// An error of an operation on an open file, whose name is not known.
+pub(crate) fn file_error(error: &std::io::Error) -> PyErr {
+    let words = without_errno(error);
+    match error.raw_os_error() {
+        Some(errno) => PyOSError::new_err((errno, words)),
+        None => PyOSError::new_err(words),
+    }
+}
+
+/// The operating system's words alone; Python adds number and file itself.
+fn without_errno(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}

@@ -1,0 +1,219 @@
+//! What happened, kept until Python fetches it; or given at once to the thread that waits for it.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use pyo3::IntoPyObjectExt;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use super::frames::frame_to_python;
+use super::template::{PulledReply, ReplyKind, SentReply};
+use mq_client::events::{Events, Failure};
+use mq_format::remoting::Frame;
+
+/// Tokens with this bit have a thread waiting in `Seat::wait` instead of a Python future.
+pub(super) const SEATED: u64 = 4;
+/// Below the number: `SEATED` and a `ReplyKind`.
+const FLAG_BITS: u32 = 3;
+
+// Kinds of events, as the stub of `Connector.drain` describes them.
+const REPLY: u8 = 0;
+const FAILED: u8 = 1;
+const WRITTEN: u8 = 2;
+const REQUEST: u8 = 3;
+const CLOSED: u8 = 4;
+pub(super) const READ: u8 = 5;
+
+/// Requests of servers kept for a Python that does not fetch them; later ones are dropped.
+const UNREAD_REQUESTS_MAX: usize = 100_000;
+
+/// Events until Python fetches them. Bounded by the requests in flight and `UNREAD_REQUESTS_MAX`.
+pub(super) struct Inbox {
+    wake: OwnedFd,
+    events: Mutex<Pending>,
+    seats: Mutex<HashMap<u64, Arc<Seat>>>,
+}
+
+/// The token of a request: a number of its own, and how the reply is read.
+pub(super) fn token_of(number: u64, kind: ReplyKind) -> u64 {
+    number << FLAG_BITS | kind as u64
+}
+
+/// The number in a token.
+pub(super) fn number_of(token: u64) -> u64 {
+    token >> FLAG_BITS
+}
+
+/// Where a thread waits for the outcome of its one request.
+#[derive(Default)]
+pub(super) struct Seat {
+    outcome: Mutex<Option<Event>>,
+    arrived: Condvar,
+}
+
+impl Seat {
+    /// The outcome, None if it does not come within `timeout`.
+    pub fn wait(&self, timeout: Duration) -> Option<Event> {
+        let mut outcome = self.outcome.lock();
+        if outcome.is_none() {
+            self.arrived.wait_for(&mut outcome, timeout);
+        }
+        outcome.take()
+    }
+}
+
+#[derive(Default)]
+struct Pending {
+    events: Vec<Event>,
+    /// The wake-up byte was written and `drain` has not run since.
+    woken: bool,
+}
+
+pub(super) enum Event {
+    Reply(u64, Vec<u8>),
+    Sent(u64, SentReply),
+    Pulled(u64, PulledReply),
+    Failed(u64, Failure),
+    Written(u64),
+    Request(String, Vec<u8>),
+    Closed(String),
+}
+
+impl Event {
+    /// Whose request it is the outcome of, None if it is no outcome.
+    pub fn token(&self) -> Option<u64> {
+        match self {
+            Self::Reply(token, _)
+            | Self::Sent(token, _)
+            | Self::Pulled(token, _)
+            | Self::Failed(token, _)
+            | Self::Written(token) => Some(*token),
+            Self::Request(..) | Self::Closed(_) => None,
+        }
+    }
+
+    /// `(kind, payload)` as the stub describes it.
+    pub fn into_python<'py>(self, py: Python<'py>) -> PyResult<(u8, Bound<'py, PyAny>)> {
+        match self {
+            Self::Reply(_, frame) => Ok((REPLY, frame_to_python(py, &frame)?)),
+            Self::Failed(_, failure) => {
+                let why = (failure.category(), failure.to_string());
+                Ok((FAILED, why.into_bound_py_any(py)?))
+            }
+            Self::Written(_) => Ok((WRITTEN, py.None().into_bound(py))),
+            Self::Request(address, frame) => {
+                let asked = (address, frame_to_python(py, &frame)?);
+                Ok((REQUEST, asked.into_bound_py_any(py)?))
+            }
+            Self::Closed(address) => Ok((CLOSED, address.into_bound_py_any(py)?)),
+            Self::Sent(_, reply) => Ok((READ, Bound::new(py, reply)?.into_any())),
+            Self::Pulled(_, reply) => {
+                let body = PyBytes::new(py, &reply.body);
+                let numbers = (
+                    reply.code,
+                    reply.next_offset,
+                    reply.min_offset,
+                    reply.max_offset,
+                    reply.suggested_broker_id,
+                    body,
+                );
+                Ok((READ, numbers.into_bound_py_any(py)?))
+            }
+        }
+    }
+}
+
+impl Inbox {
+    /// Wakes Python by a byte into `wake`.
+    pub fn new(wake: OwnedFd) -> Self {
+        Self {
+            wake,
+            events: Mutex::default(),
+            seats: Mutex::default(),
+        }
+    }
+
+    /// Lets the outcome of a request be waited for; its token has the bit `SEATED`.
+    pub fn seat(&self, token: u64) -> Arc<Seat> {
+        let seat = Arc::new(Seat::default());
+        self.seats.lock().insert(token, seat.clone());
+        seat
+    }
+
+    /// Forgets a seat that its thread has left.
+    pub fn leave(&self, token: u64) {
+        self.seats.lock().remove(&token);
+    }
+
+    /// Tells the outcome of a request.
+    fn tell(&self, token: u64, event: Event) {
+        if token & SEATED == 0 {
+            return self.push(event);
+        }
+        // Nobody is there any more if the wait was interrupted.
+        if let Some(seat) = self.seats.lock().remove(&token) {
+            *seat.outcome.lock() = Some(event);
+            seat.arrived.notify_one();
+        }
+    }
+
+    fn push(&self, event: Event) {
+        self.events.lock().events.push(event);
+    }
+
+    /// Everything since the last call.
+    pub fn take(&self) -> Vec<Event> {
+        let mut pending = self.events.lock();
+        pending.woken = false;
+        std::mem::take(&mut pending.events)
+    }
+}
+
+impl Events for Inbox {
+    fn reply(&self, token: u64, reply: &Frame<'_>, frame: &[u8]) {
+        let read = match ReplyKind::of(token) {
+            ReplyKind::Sent => SentReply::read(reply).map(|reply| Event::Sent(token, reply)),
+            ReplyKind::Pulled => PulledReply::read(reply).map(|reply| Event::Pulled(token, reply)),
+            ReplyKind::Frame => None,
+        };
+        let event = read.unwrap_or_else(|| Event::Reply(token, frame.to_vec()));
+        self.tell(token, event);
+    }
+
+    fn failed(&self, token: u64, failure: Failure) {
+        self.tell(token, Event::Failed(token, failure));
+    }
+
+    fn written(&self, token: u64) {
+        self.tell(token, Event::Written(token));
+    }
+
+    fn request(&self, address: &str, frame: &[u8]) {
+        let mut pending = self.events.lock();
+        if pending.events.len() < UNREAD_REQUESTS_MAX {
+            pending
+                .events
+                .push(Event::Request(address.to_owned(), frame.to_vec()));
+        }
+    }
+
+    fn closed(&self, address: &str) {
+        self.push(Event::Closed(address.to_owned()));
+    }
+
+    fn settled(&self) {
+        let mut pending = self.events.lock();
+        if pending.events.is_empty() || pending.woken {
+            return;
+        }
+        pending.woken = true;
+        drop(pending);
+        // A full pipe has a byte that was not read yet, and a closed one has no reader: either
+        // way there is nothing to do.
+        let _ = rustix::io::write(&self.wake, &[1]);
+    }
+}

@@ -1,0 +1,128 @@
+//! Python doors of rebuilding and repairing a store.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+
+use super::errors::raise;
+use mq_offline::{self as scan, GroupOutlook, Rebuilt, Wish, WorkStep};
+
+/// How often long work looks for Ctrl-C and reports where it is.
+const POLL: Duration = Duration::from_millis(50);
+
+type Group = (String, String, i32, i64, i64, i64, i64, i64);
+
+/// What a rebuild or a repair did.
+#[pyclass(frozen, get_all, module = "mqstore._core")]
+pub struct RepairReport {
+    /// Where the result is.
+    root: String,
+    /// First byte of the log.
+    log_start: u64,
+    /// Where the next message will be appended.
+    log_end: u64,
+    /// Records kept.
+    records: u64,
+    /// Damaged ranges overwritten, and the files that keep their bytes.
+    healed: Vec<(u64, u64, String)>,
+    /// Bytes of no usable record at the log's end, which are gone.
+    cut: Option<(u64, u64)>,
+    /// Consume queues written.
+    queues: usize,
+    /// Their units.
+    queue_entries: u64,
+    /// Queues all of whose messages have expired.
+    kept_queues: Vec<(String, i32)>,
+    /// Index entries written.
+    index_entries: u64,
+    /// State files taken from their previous copy.
+    restored: Vec<String>,
+    /// What consumer groups will see.
+    groups: Vec<Group>,
+}
+
+impl From<Rebuilt> for RepairReport {
+    fn from(done: Rebuilt) -> Self {
+        let text = |path: &Path| path.display().to_string();
+        let saved = |(from, to, path): &(u64, u64, PathBuf)| (*from, *to, text(path));
+        Self {
+            root: text(&done.root),
+            log_start: done.log_start,
+            log_end: done.log_end,
+            records: done.records,
+            healed: done.healed.iter().map(saved).collect(),
+            cut: done.cut,
+            queues: done.queues,
+            queue_entries: done.queue_entries,
+            kept_queues: done.kept_queues,
+            index_entries: done.index_entries,
+            restored: done.restored,
+            groups: done.groups.into_iter().map(group_row).collect(),
+        }
+    }
+}
+
+fn group_row(row: GroupOutlook) -> Group {
+    (
+        row.group,
+        row.topic,
+        row.queue_id,
+        row.committed,
+        row.resumes_at,
+        row.pending,
+        row.replayed,
+        row.skipped,
+    )
+}
+
+/// Makes anew what is derived from the log; `repairs` mends the log and the state files first.
+#[pyfunction]
+#[pyo3(signature = (root, to, progress=None, *, repairs, delay_levels=None))]
+pub fn rebuild(
+    py: Python<'_>,
+    root: PathBuf,
+    to: Option<PathBuf>,
+    progress: Option<Py<PyAny>>,
+    repairs: bool,
+    delay_levels: Option<&str>,
+) -> PyResult<RepairReport> {
+    let wish = Wish {
+        repairs,
+        to: to.as_deref(),
+        delay_levels,
+    };
+    run(py, &root, &wish, progress.as_ref())
+}
+
+fn run(
+    py: Python<'_>,
+    root: &Path,
+    wish: &Wish<'_>,
+    progress: Option<&Py<PyAny>>,
+) -> PyResult<RepairReport> {
+    let mut interrupted = None;
+    let mut reported: Option<(WorkStep, Instant)> = None;
+    let mut told = |step: WorkStep, done: u64, all: u64| {
+        let is_due = reported.is_none_or(|(last, at)| last != step || at.elapsed() >= POLL);
+        if is_due {
+            reported = Some((step, Instant::now()));
+            interrupted = tell(progress, step, done, all).err();
+        }
+        interrupted.is_none()
+    };
+    let outcome = py.detach(|| scan::rebuild(root, wish, &mut told));
+    match interrupted {
+        Some(error) => Err(error),
+        None => outcome.map(RepairReport::from).map_err(raise),
+    }
+}
+
+/// Lets Ctrl-C in and tells the caller how far the work is; an exception there stops it.
+fn tell(progress: Option<&Py<PyAny>>, step: WorkStep, done: u64, all: u64) -> PyResult<()> {
+    Python::attach(|py| {
+        py.check_signals()?;
+        let words = (step.as_str(), done, all);
+        progress.map_or(Ok(()), |call| call.call1(py, words).map(|_| ()))
+    })
+}

@@ -1,0 +1,64 @@
+//! Python's door to state files, those of a store and others.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use super::errors::raise;
+use mq_store::{Aside, State};
+
+/// Files that are replaced as a whole and known by a checksum; `own` keeps what is ours.
+#[pyclass(frozen, module = "mqstore._core")]
+pub struct StateFiles {
+    inner: State,
+}
+
+#[pymethods]
+impl StateFiles {
+    #[new]
+    fn new(directory: PathBuf, own: PathBuf) -> Self {
+        Self {
+            inner: State::at(&directory, &own),
+        }
+    }
+
+    /// Replaces a file, durably; what it held before stays in `{name}.bak`.
+    fn save(&self, py: Python<'_>, name: &str, content: &[u8]) -> PyResult<()> {
+        py.detach(|| self.inner.save(name, content)).map_err(raise)
+    }
+
+    /// What `check` makes of a file, or of its previous copy; None without a file.
+    fn load(&self, py: Python<'_>, name: &str, check: Py<PyAny>) -> PyResult<Option<Py<PyAny>>> {
+        let checked = |bytes: &[u8]| read_checked(Some(&check), bytes);
+        py.detach(|| self.inner.load_checked(name, checked))
+            .map_err(raise)
+    }
+
+    /// Keeps entries of a file that cannot be used, (name, reason, text), and logs them.
+    fn set_aside(&self, py: Python<'_>, name: &str, entries: Vec<(String, String, String)>) {
+        let entries: Vec<Aside> = entries.into_iter().map(aside).collect();
+        py.detach(|| self.inner.set_aside(name, &entries));
+    }
+}
+
+/// What `check` makes of a file's bytes, the bytes themselves without one.
+pub(super) fn read_checked(check: Option<&Py<PyAny>>, bytes: &[u8]) -> Result<Py<PyAny>, String> {
+    Python::attach(|py| {
+        let text = PyBytes::new(py, bytes);
+        match check {
+            None => Ok(text.into_any().unbind()),
+            Some(check) => check
+                .call1(py, (text,))
+                .map_err(|error| error.value(py).to_string()),
+        }
+    })
+}
+
+pub(super) fn aside((name, reason, entry): (String, String, String)) -> Aside {
+    Aside {
+        name,
+        reason,
+        entry,
+    }
+}

@@ -1,0 +1,175 @@
+//! Starts and stops one server: the only type the Python door needs.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+
+use super::core::Core;
+use super::limits::COLD_THREADS;
+use super::settings::Kind;
+use super::{cold, hold, listener, memory, overload, supervise};
+use mq_net::threads::can_start;
+use mq_store::Delivered;
+
+/// How often a stop looks whether the hand-off is empty.
+const DRAIN_STEP: Duration = Duration::from_millis(5);
+/// How long a stop lets connections write what they owe, once all requests are answered.
+const FLUSH_TIME: Duration = Duration::from_millis(500);
+
+/// A listening server.
+pub struct Server {
+    core: Arc<Core>,
+    runtime: Runtime,
+    accepting: Mutex<JoinSet<()>>,
+    cold: Vec<JoinHandle<()>>,
+    /// The main port it got.
+    pub port: u16,
+    /// The fast (VIP) port it got, if it has one.
+    pub fast_port: Option<u16>,
+}
+
+impl Server {
+    /// Binds, listens and serves.
+    ///
+    /// # Errors
+    /// The operating system's, from resolving, binding or listening.
+    pub fn start(core: Arc<Core>) -> io::Result<Self> {
+        let settings = &core.settings;
+        let (main, port) = listener::bind(&settings.host, settings.port)?;
+        let fast = settings
+            .fast_port
+            .map(|port| listener::bind(&settings.host, port))
+            .transpose()?;
+        let fast_port = fast.as_ref().map(|(_, port)| *port);
+        can_start(settings.workers())?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(settings.workers())
+            .thread_name("mq-worker")
+            .enable_io()
+            .enable_time()
+            .build()?;
+        let mut accepting = JoinSet::new();
+        let context = runtime.enter();
+        let ports = [
+            Some((main, false)),
+            fast.map(|(listener, _)| (listener, true)),
+        ];
+        for (listener, is_fast) in ports.into_iter().flatten() {
+            let listener = Arc::new(tokio::net::TcpListener::from_std(listener)?);
+            let accept = move |core| listener::accept(core, Arc::clone(&listener), is_fast);
+            accepting.spawn(supervise::supervise(Arc::clone(&core), "accept", accept));
+        }
+        runtime.spawn(supervise::supervise(
+            Arc::clone(&core),
+            "holds",
+            hold::keep_time,
+        ));
+        runtime.spawn(supervise::supervise(
+            Arc::clone(&core),
+            "queues",
+            overload::keep_queues,
+        ));
+        runtime.spawn(memory::keep_low());
+        drop(context);
+        let cold = follow_store(&core)?;
+        Ok(Self {
+            core,
+            runtime,
+            accepting: Mutex::new(accepting),
+            cold,
+            port,
+            fast_port,
+        })
+    }
+
+    /// What the server shares.
+    pub fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// Closes the listening sockets; open connections go on.
+    pub fn stop_accepting(&self) {
+        self.accepting.lock().abort_all();
+    }
+
+    /// Stops: nothing new is read, requests in Python's hands are answered (or, at `timeout`,
+    /// given up with code 1), what is owed is written, connections are closed.
+    pub fn stop(self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
+        self.stop_accepting();
+        self.core.drain();
+        self.core.holds.release(&self.core);
+        while self.core.handoff.open() > 0 && Instant::now() < deadline {
+            std::thread::sleep(DRAIN_STEP);
+        }
+        self.core.close_queues();
+        for thread in self.cold {
+            // No panic ends it.
+            let _ = thread.join();
+        }
+        let flushed = Instant::now() + FLUSH_TIME;
+        let owed = || self.core.peers.all().iter().any(|peer| peer.owed() > 0);
+        while owed() && Instant::now() < flushed {
+            std::thread::sleep(DRAIN_STEP);
+        }
+        self.core.peers.all().iter().for_each(|peer| peer.close());
+        self.runtime.shutdown_timeout(Duration::from_secs(1));
+        self.core.close();
+    }
+
+    /// Ends everything without a wait: for a server that nobody stopped.
+    pub fn abandon(self) {
+        self.core.drain();
+        // Held requests keep the core alive, and it them.
+        self.core.holds.release(&self.core);
+        self.core.close();
+        self.runtime.shutdown_background();
+    }
+}
+
+/// Has the store wake held requests, and starts the threads that may wait for its disk.
+fn follow_store(core: &Arc<Core>) -> io::Result<Vec<JoinHandle<()>>> {
+    let (Kind::Broker, Some(store)) = (core.settings.kind, &core.store) else {
+        return Ok(Vec::new());
+    };
+    // Weak: the store outlives its server, and the core holds the store.
+    let listening = Arc::downgrade(core);
+    store.on_arrival(Box::new(move |arrivals| {
+        if let Some(core) = listening.upgrade() {
+            core.holds.arrived(&core, arrivals);
+        }
+    }));
+    let counting = Arc::downgrade(core);
+    store.on_delivery(Box::new(move |delivery| {
+        if let Some(core) = counting.upgrade() {
+            let Delivered {
+                queue_id,
+                topic,
+                size_bytes,
+            } = *delivery;
+            core.traffic.delivery(queue_id, topic, size_bytes);
+        }
+    }));
+    let waiting = Arc::downgrade(core);
+    store.set_awaited(Box::new(move || {
+        let core = waiting.upgrade();
+        core.is_none_or(|core| !core.holds.is_empty())
+    }));
+    let filtering = Arc::downgrade(core);
+    store.set_bitmap_source(Box::new(move |record| {
+        let filters = &filtering.upgrade()?.tables.filters;
+        filters.bitmap(record.topic, record.properties)
+    }));
+    (0..COLD_THREADS)
+        .map(|index| {
+            let core = Arc::clone(core);
+            let thread = std::thread::Builder::new().name(format!("mq-cold-{index}"));
+            thread.spawn(move || cold::read_cold(&core))
+        })
+        .collect()
+}

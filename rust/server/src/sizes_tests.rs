@@ -1,0 +1,30 @@
+//! Sizes of what there are ten or a hundred thousand of. An assertion that fails asks whether the
+//! new field is worth its memory; the limit may be raised.
+
+use std::sync::Arc;
+
+use super::connection;
+use super::core::Core;
+use super::hold;
+use super::peers::Peer;
+use super::pull::PullTask;
+use mq_net::connection::Connection;
+use mq_net::receiver::Receiver;
+
+fn result_size<R>(_: impl FnOnce(Arc<Core>, Arc<Peer>, Receiver) -> R) -> usize {
+    size_of::<R>()
+}
+
+#[test]
+fn a_held_pull_is_small() {
+    assert!(size_of::<PullTask>() <= 112, "{}", size_of::<PullTask>());
+    assert_eq!(hold::HELD_BYTES, size_of::<PullTask>(), "nothing beside it");
+}
+
+#[test]
+fn a_connection_is_small() {
+    let task = result_size(connection::serve);
+    assert!(task <= 768, "the task takes {task}");
+    assert!(size_of::<Peer>() <= 328, "{}", size_of::<Peer>());
+    assert!(size_of::<Connection>() <= 168);
+}

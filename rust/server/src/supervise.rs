@@ -1,0 +1,76 @@
+//! Tasks that must go on while the server runs.
+
+use std::any::Any;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::core::Core;
+use mq_base::services;
+
+/// A task that panicked begins anew after this long.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Runs a task that does not end by itself. One that panics is noted in the core's services and
+/// begun anew; it counts as working again once it has run for a pause.
+pub(super) async fn supervise<F>(core: Arc<Core>, name: &'static str, task: impl Fn(Arc<Core>) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    loop {
+        // A set ends its task when it is dropped: the end of this one ends the inner one.
+        let mut running = JoinSet::new();
+        running.spawn(task(Arc::clone(&core)));
+        let mut ended = tokio::time::timeout(PAUSE, running.join_next()).await;
+        if ended.is_err() {
+            core.services.succeeded(name);
+            ended = Ok(running.join_next().await);
+        }
+        let Ok(Some(Err(error))) = ended else {
+            return;
+        };
+        let Ok(panic) = error.try_into_panic() else {
+            return; // the runtime stops
+        };
+        core.services.failed(name, &reason(&*panic));
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+fn reason(panic: &(dyn Any + Send)) -> String {
+    format!("panicked: {}", services::words(panic))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::Settings;
+    use mq_base::clock::SystemClock;
+
+    #[tokio::test]
+    async fn a_task_that_panics_is_noted_and_begun_anew() {
+        let core = Core::new(Settings::default(), None, SystemClock::shared()).unwrap();
+        let (begun, mut seen) = mpsc::unbounded_channel();
+        let count = AtomicU32::new(0);
+        let task = move |core: Arc<Core>| {
+            let (begun, attempt) = (begun.clone(), count.fetch_add(1, Ordering::Relaxed));
+            async move {
+                begun.send(core.services.all()).unwrap();
+                assert_ne!(attempt, 0, "the first one fails");
+                std::future::pending::<()>().await;
+            }
+        };
+        let supervised = tokio::spawn(supervise(Arc::clone(&core), "task", task));
+        assert!(seen.recv().await.unwrap().is_empty());
+        let failures = &seen.recv().await.unwrap()["task"];
+        assert_eq!(failures.count, 1);
+        assert!(failures.now.as_ref().unwrap().contains("panicked"));
+        supervised.abort();
+    }
+}

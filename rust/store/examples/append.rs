@@ -1,0 +1,180 @@
+//! How fast the store appends. Prints one JSON object.
+//!
+//! `cargo run --profile fast --example append -- [--seconds N] [--root DIR] [--only CASE]`
+//!
+//! - `async`: one thread, ASYNC_FLUSH, dispatch and flush running beside it. `cpu_ns` is what the
+//!   appending thread itself used per append.
+//! - `prepared`: as `async`, in bursts of 10,000 into blocks and pages that are ready, with pauses
+//!   in which dispatch and the next pages catch up: the rate of the median burst.
+//! - `sync_lone`: one thread waiting for each put, SYNC_FLUSH. `disk_bytes_per_flush` is what the
+//!   process sent to the disk per put.
+//! - `sync_parked`, `sync_group`: 1 and 64 parked puts in flight, SYNC_FLUSH; `sync_latched`: 64
+//!   threads that wait.
+
+#[path = "../benches/common/mod.rs"]
+mod common;
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mq_base::clock::SystemClock;
+use mq_store::{Put, PutRequest, PutStatus, Settings, Store};
+use serde_json::{Map, Value, json};
+
+use common::{BODY, PROPERTIES, TOPIC, flushing, message};
+
+/// Puts measured together: less than the store keeps warm.
+const BURST: u32 = 10_000;
+
+type Case = fn(&Arc<Store>, Duration) -> Outcome<Value>;
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome<()> {
+    let (mut seconds, mut root, mut only) = (5.0, std::env::temp_dir(), String::new());
+    let mut arguments = std::env::args().skip(1);
+    while let Some(name) = arguments.next() {
+        let value = arguments.next().ok_or("each option takes a value")?;
+        match name.as_str() {
+            "--seconds" => seconds = value.parse()?,
+            "--root" => root = PathBuf::from(value),
+            "--only" => only = value,
+            other => return Err(format!("unknown option {other}").into()),
+        }
+    }
+    let limit = Duration::from_secs_f64(seconds);
+    let cases: [(&str, bool, Case); 6] = [
+        ("async", false, append),
+        ("prepared", false, bursts),
+        ("sync_lone", true, flush_each),
+        ("sync_parked", true, |store, limit| parked(store, limit, 1)),
+        ("sync_group", true, |store, limit| parked(store, limit, 64)),
+        ("sync_latched", true, latched),
+    ];
+    let mut report = Map::new();
+    report.insert("body_bytes".into(), BODY.len().into());
+    for (name, sync_flush, case) in cases {
+        if only.is_empty() || only == name {
+            let figures = measure(&root, sync_flush, |store| case(store, limit))?;
+            report.insert(name.into(), figures);
+        }
+    }
+    println!("{}", Value::Object(report));
+    Ok(())
+}
+
+/// Runs one case on a fresh store.
+fn measure(
+    root: &Path,
+    sync_flush: bool,
+    case: impl FnOnce(&Arc<Store>) -> Outcome<Value>,
+) -> Outcome<Value> {
+    let directory = root.join(format!("mqstack-append-{}", std::process::id()));
+    let settings = Settings {
+        sync_flush,
+        index_enabled: false,
+        ..Settings::default()
+    };
+    let store = Store::open(&directory, settings, SystemClock::shared(), true)?;
+    let figures = case(&store)?;
+    store.close()?;
+    std::fs::remove_dir_all(&directory)?;
+    Ok(figures)
+}
+
+/// One thread, nothing waited for. The best second counts beside the mean: the disk's own rate
+/// limits long runs.
+fn append(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
+    let request = message(TOPIC, &BODY, PROPERTIES);
+    let started = Instant::now();
+    let cpu_ns = thread_cpu_ns();
+    let (mut count, mut best, mut slowest) = (0_u64, 0.0_f64, Duration::ZERO);
+    while started.elapsed() < limit {
+        let chunk = put_burst(store, &request)?;
+        count += u64::from(BURST);
+        best = best.max(f64::from(BURST) / chunk.as_secs_f64());
+        slowest = slowest.max(chunk);
+    }
+    Ok(json!({
+        "appends_per_s": rate(count, started),
+        "best_10k_per_s": best.round(),
+        "slowest_10k_ms": slowest.as_millis() as u64,
+        "cpu_ns": (thread_cpu_ns() - cpu_ns) / count,
+    }))
+}
+
+/// One thread, nothing waited for, never ahead of what is prepared.
+fn bursts(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
+    let request = message(TOPIC, &BODY, PROPERTIES);
+    let started = Instant::now();
+    let (mut rates, mut cpu_ns) = (Vec::new(), Vec::new());
+    while started.elapsed() < limit {
+        std::thread::sleep(Duration::from_millis(50));
+        let before = thread_cpu_ns();
+        rates.push(f64::from(BURST) / put_burst(store, &request)?.as_secs_f64());
+        cpu_ns.push((thread_cpu_ns() - before) / u64::from(BURST));
+    }
+    rates.sort_unstable_by(f64::total_cmp);
+    cpu_ns.sort_unstable();
+    Ok(json!({
+        "appends_per_s": rates[rates.len() / 2].round(),
+        "best_burst_per_s": rates[rates.len() - 1].round(),
+        "cpu_ns": cpu_ns[cpu_ns.len() / 2],
+    }))
+}
+
+/// How long some puts took.
+fn put_burst(store: &Store, request: &PutRequest<'_>) -> Outcome<Duration> {
+    let started = Instant::now();
+    for _ in 0..BURST {
+        let Put::Done(result) = store.put(request) else {
+            return Err("it waits".into());
+        };
+        if result.status != PutStatus::Ok {
+            return Err(format!("{:?}: {:?}", result.status, store.refusal()).into());
+        }
+    }
+    Ok(started.elapsed())
+}
+
+/// One thread that waits for each flush.
+fn flush_each(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
+    flushing::put_and_wait(store);
+    flushing::settle();
+    let lone = flushing::lone(store, limit);
+    Ok(json!({
+        "flushes_per_s": lone.per_s.round(),
+        "p50_us": lone.p50_us,
+        "disk_bytes_per_flush": lone.disk_bytes,
+    }))
+}
+
+/// Clients of a server, each with one put in flight.
+fn parked(store: &Arc<Store>, limit: Duration, clients: usize) -> Outcome<Value> {
+    flushing::put_and_wait(store);
+    flushing::settle();
+    let per_s = flushing::parked(store, clients, limit);
+    Ok(json!({ "in_flight": clients, "acknowledged_per_s": per_s.round() }))
+}
+
+/// Threads that each wait for their put.
+fn latched(store: &Arc<Store>, limit: Duration) -> Outcome<Value> {
+    flushing::put_and_wait(store);
+    flushing::settle();
+    let per_s = flushing::latched(store, 64, limit);
+    Ok(json!({ "threads": 64, "acknowledged_per_s": per_s.round() }))
+}
+
+fn rate(count: u64, since: Instant) -> f64 {
+    (count as f64 / since.elapsed().as_secs_f64()).round()
+}
+
+/// Time this thread has been running so far, 0 where the system does not tell.
+fn thread_cpu_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ')
+        .next()
+        .and_then(|ns| ns.parse().ok())
+        .unwrap_or(0)
+}

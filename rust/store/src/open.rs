@@ -1,0 +1,382 @@
+//! Opening a store, in this order: lock, file sizes, recovery, `abort`, threads.
+//!
+//! `abort` is on disk before a thread may append: a store killed after its first append must not
+//! look closed.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::ack::Acks;
+use super::append::{Appender, Counters, Tail};
+use super::checkpoint::Checkpoint;
+use super::clean::Cleaner;
+use super::clean_rules::Rules;
+use super::consume_queues::ConsumeQueues;
+use super::delay::{Delay, DelayThread};
+use super::dispatch::Derived;
+use super::encode::Encoder;
+use super::files::io_error;
+use super::flush::{FlushThreads, Flusher, Interval};
+use super::follow::{self, Dispatcher, Room};
+use super::latency::Latency;
+use super::layout;
+use super::lock::StoreLock;
+use super::log_files;
+use super::offsets::Offsets;
+use super::periodic::{Every, Pause, Periodic};
+use super::put::{Puts, Redelivery};
+use super::queue_offsets::QueueOffsets;
+use super::rates::Rates;
+use super::read::Reader;
+use super::record_check::DamagedRecords;
+use super::recover::{Marker, Recovered, Recovery};
+use super::settings::Settings;
+use super::space::Space;
+use super::state::State;
+use super::store::{Running, Store};
+use super::types::{Arrival, StoreError};
+use super::upkeep::Upkeep;
+use mq_base::clock::Clock;
+use mq_base::services::Services;
+use mq_format::delay_levels::DelayLevels;
+use mq_format::message::SCHEDULE_TOPIC;
+use mq_log::{Allocator, Directory, Files, Segments, Writer};
+
+/// How often queues are written, so that who reads their files sees their messages.
+const WRITE_EVERY: Duration = Duration::from_millis(200);
+/// Of so many writes of queues one is a flush: `flushIntervalConsumeQueue`.
+const WRITES_PER_FLUSH: u32 = 5;
+
+pub(super) fn open(
+    root: &Path,
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+    create: bool,
+) -> Result<Store, StoreError> {
+    let levels = parse_levels(&settings)?;
+    let rules = Rules::new(&settings.cleaning)?;
+    layout::prepare_root(root, settings.commit_log_path.as_deref(), create)?;
+    let lock = StoreLock::acquire(root)?;
+    let was_clean = !root.join(layout::ABORT).exists();
+    let log = Arc::new(log_files::open_log(root, &settings)?);
+    let checkpoint = Arc::new(Checkpoint::open(root)?);
+    let recovered = Recovery {
+        root,
+        log: &*log,
+        checkpoint: &checkpoint,
+        settings: &settings,
+        clock: &clock,
+        was_clean,
+    }
+    .run()?;
+    let parts = Parts {
+        root,
+        settings,
+        clock,
+        levels,
+        rules,
+        log,
+        checkpoint,
+    };
+    parts.start(recovered, lock)
+}
+
+pub(super) fn parse_levels(settings: &Settings) -> Result<DelayLevels, StoreError> {
+    DelayLevels::parse(&settings.delay_levels).ok_or_else(|| StoreError::Setting {
+        key: "messageDelayLevel",
+        value: settings.delay_levels.clone(),
+        what: "delays with unit s, m, h or d, separated by spaces",
+    })
+}
+
+/// What is there before the threads are.
+struct Parts<'a> {
+    root: &'a Path,
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+    levels: DelayLevels,
+    rules: Rules,
+    log: Arc<Segments<Directory>>,
+    checkpoint: Arc<Checkpoint>,
+}
+
+impl Parts<'_> {
+    fn start(self, recovered: Recovered, lock: StoreLock) -> Result<Store, StoreError> {
+        let Recovered {
+            log_end,
+            queues,
+            index,
+            derived,
+            ..
+        } = recovered;
+        let acks = Arc::new(Acks::new(self.clock(), log_end));
+        let settings = &self.settings;
+        let space = self.space();
+        let state = Arc::new(State::new(self.root));
+        let lmq_enabled = self.settings.multi_dispatch.lmq_enabled;
+        let offsets = Arc::new(Offsets::load(&state, lmq_enabled)?);
+        let damaged: Arc<DamagedRecords> = Arc::default();
+        let delay = self.delay(&queues, &state, &damaged)?;
+        self.mark_open()?;
+        let flusher = self.flusher(&acks, &space, recovered.last_store_timestamp_ms);
+        let (puts, allocator) = self.puts(flusher, &queues)?;
+        let reader = Reader::new(
+            Arc::clone(&self.log),
+            Arc::clone(&queues),
+            index.clone(),
+            &self.settings,
+        )
+        .counting(damaged);
+        let upkeep = Upkeep {
+            clock: self.clock(),
+            acks: Arc::clone(&acks),
+            space,
+            state,
+            offsets,
+            delay,
+            checkpoint: Arc::clone(&self.checkpoint),
+            queues,
+            index,
+            progress: derived.progress(),
+            save_every: Every::new(settings.flush_offsets_interval_ms),
+            save_delay_every: Every::new(settings.flush_delay_offsets_interval_ms),
+            rates: Rates::default(),
+            unflushed_rounds: AtomicU32::new(0),
+        };
+        let room = Room::new(&upkeep.space, &puts.flusher.appended);
+        let dispatcher = self.dispatcher(derived, log_end, room, acks)?;
+        let (puts, reader, upkeep) = (Arc::new(puts), Arc::new(reader), Arc::new(upkeep));
+        let services = Arc::<Services>::default();
+        let (cleaner, cleaning) = self.cleaning(&reader, &upkeep, &services)?;
+        let running = self.running(&puts, &upkeep, &services, (cleaning, allocator, lock))?;
+        let store = Store {
+            root: self.root.into(),
+            log: self.log,
+            puts,
+            reader,
+            dispatcher,
+            upkeep,
+            cleaner,
+            put_latency: Latency::default(),
+            get_latency: Latency::default(),
+            healed: recovered.healed,
+            listener: Arc::default(),
+            services,
+            running: Mutex::new(Some(running)),
+        };
+        store.listen();
+        Ok(store)
+    }
+
+    fn space(&self) -> Arc<Space> {
+        let settings = &self.settings;
+        let space = Space::with_ratios(self.root, settings.min_free_bytes, &settings.cleaning);
+        space.refresh();
+        Arc::new(space)
+    }
+
+    fn delay(
+        &self,
+        queues: &Arc<ConsumeQueues>,
+        state: &State,
+        damaged: &Arc<DamagedRecords>,
+    ) -> Result<Arc<Delay>, StoreError> {
+        let levels = self.levels.clone();
+        let delay = Delay::load(levels, Arc::clone(queues), self.clock(), state)?;
+        Ok(Arc::new(delay.counting(Arc::clone(damaged))))
+    }
+
+    /// From here on the store looks open; what fails before leaves a closed store closed.
+    fn mark_open(&self) -> Result<(), StoreError> {
+        layout::mark_open(self.root)?;
+        Marker::remove(self.root)
+    }
+
+    fn flusher(
+        &self,
+        acks: &Arc<Acks>,
+        space: &Arc<Space>,
+        newest_ms: i64,
+    ) -> Arc<Flusher<Directory>> {
+        let checkpoint = Arc::clone(&self.checkpoint);
+        Arc::new(Flusher {
+            log: Arc::clone(&self.log),
+            acks: Arc::clone(acks),
+            space: Arc::clone(space),
+            lacks_room: AtomicBool::new(false),
+            appended: Arc::default(),
+            last_store_timestamp_ms: Arc::new(AtomicI64::new(newest_ms)),
+            on_flushed: Box::new(move |timestamp_ms| checkpoint.set_log_timestamp(timestamp_ms)),
+        })
+    }
+
+    /// The way in, and the thread that works ahead of it.
+    fn puts(
+        &self,
+        flusher: Arc<Flusher<Directory>>,
+        queues: &ConsumeQueues,
+    ) -> Result<(Puts<Directory>, Allocator<Directory>), StoreError> {
+        let settings = &self.settings;
+        let mut writer = Writer::new(Arc::clone(&self.log), settings.allocate_step_bytes);
+        if settings.sync_flush {
+            writer = writer.writing_later();
+        }
+        let allocator = Allocator::start(&writer).map_err(thread_error)?;
+        let encoder = Encoder {
+            max_message_bytes: settings.max_message_bytes,
+            levels: self.levels.clone(),
+            multi_dispatch: settings.multi_dispatch,
+            light_queues: queues.light(),
+        };
+        let appender = Appender {
+            encoder,
+            clock: self.clock(),
+            acks: Arc::clone(&flusher.acks),
+            space: Arc::clone(&flusher.space),
+            last_store_timestamp_ms: Arc::clone(&flusher.last_store_timestamp_ms),
+            busy_ms: settings.page_cache_busy_ms,
+            locked_at_ms: AtomicI64::new(0),
+            counters: Counters::default(),
+            stall: writer.stall(),
+            tail: tail(writer, queues),
+        };
+        let puts = Puts {
+            appender,
+            flusher,
+            clock: self.clock(),
+            sync_flush_timeout_ms: settings
+                .sync_flush
+                .then_some(settings.sync_flush_timeout_ms),
+            failures: AtomicU64::new(0),
+        };
+        Ok((puts, allocator))
+    }
+
+    fn dispatcher(
+        &self,
+        derived: Derived,
+        log_end: u64,
+        room: Room,
+        acks: Arc<Acks>,
+    ) -> Result<Dispatcher, StoreError> {
+        let log = Arc::clone(&self.log);
+        let readable_beyond = follow::readable_beyond(Arc::clone(&log), Arc::clone(&room.appended));
+        // Queues that do not follow the log would hide acknowledged messages.
+        let failed = move |error| acks.fail(format!("dispatch: {error}"));
+        Dispatcher::start(log, derived, log_end, readable_beyond, room, failed)
+    }
+
+    /// Starts the threads that end at close.
+    fn running(
+        &self,
+        puts: &Arc<Puts<Directory>>,
+        upkeep: &Arc<Upkeep>,
+        services: &Arc<Services>,
+        (cleaning, allocator, lock): (Periodic, Allocator<Directory>, StoreLock),
+    ) -> Result<Running, StoreError> {
+        let redelivery = Redelivery(Arc::clone(puts));
+        let delay = DelayThread::start(Arc::clone(&upkeep.delay), redelivery, services);
+        let flush = self.flush_threads(&puts.flusher, services);
+        let (upkeep, puts) = (Arc::clone(upkeep), Arc::clone(puts));
+        upkeep.sample(puts.appender.counters.messages());
+        let mut writes = 0_u32;
+        let upkeep = Periodic::start("mq-upkeep", WRITE_EVERY, services, move || {
+            writes = writes.wrapping_add(1);
+            upkeep.guarded(|| {
+                if !writes.is_multiple_of(WRITES_PER_FLUSH) {
+                    return upkeep.write_queues();
+                }
+                upkeep.round();
+                upkeep.sample(puts.appender.counters.messages());
+            });
+        });
+        Ok(Running {
+            delay: delay.map_err(thread_error)?,
+            flush: flush.map_err(thread_error)?,
+            upkeep: upkeep.map_err(thread_error)?,
+            cleaning,
+            allocator,
+            lock,
+        })
+    }
+
+    /// What deletes old files, and the thread that has it do so.
+    fn cleaning(
+        &self,
+        reader: &Arc<Reader<Directory>>,
+        upkeep: &Arc<Upkeep>,
+        services: &Arc<Services>,
+    ) -> Result<(Arc<Cleaner<Directory>>, Periodic), StoreError> {
+        let log_directory = self.root.join("commitlog");
+        let (reader, upkeep) = (Arc::clone(reader), Arc::clone(upkeep));
+        let cleaner = Cleaner::new(self.rules.clone(), reader, upkeep, log_directory);
+        let cleaner = Arc::new(cleaner);
+        let every = Duration::from_millis(self.settings.cleaning.interval_ms);
+        let run = Arc::clone(&cleaner);
+        let round = move |pause: &Pause| run.round(pause);
+        let thread = Periodic::start_pausing("mq-clean", every, services, round);
+        Ok((cleaner, thread.map_err(thread_error)?))
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
+    }
+
+    fn flush_threads(
+        &self,
+        flusher: &Arc<Flusher<Directory>>,
+        services: &Arc<Services>,
+    ) -> io::Result<FlushThreads> {
+        let settings = &self.settings;
+        if settings.sync_flush {
+            return FlushThreads::group_commit(flusher);
+        }
+        let interval = Interval {
+            every: Duration::from_millis(settings.flush_interval_ms),
+            least_pages: settings.flush_least_pages.into(),
+            thorough_ms: settings.flush_thorough_interval_ms.cast_signed(),
+        };
+        FlushThreads::on_interval(flusher, interval, self.clock(), services)
+    }
+}
+
+/// The end of the log, and the next offset of every queue.
+fn tail<F: Files>(writer: Writer<F>, queues: &ConsumeQueues) -> Mutex<Tail<F>> {
+    let mut queue_offsets = QueueOffsets::default();
+    for queue in queues.all() {
+        *queue_offsets.entry(queue.topic(), queue.queue_id()) = queue.max_offset();
+    }
+    Mutex::new(Tail {
+        writer,
+        queue_offsets,
+        is_closed: false,
+    })
+}
+
+fn thread_error(source: io::Error) -> StoreError {
+    io_error("a thread of the store".as_ref())(source)
+}
+
+impl Store {
+    /// Has the dispatcher wake delay delivery, and whoever registered.
+    fn listen(&self) {
+        let delay = Arc::clone(&self.upkeep.delay);
+        let listener = Arc::clone(&self.listener);
+        self.dispatcher.on_arrival(Box::new(move |arrivals| {
+            if arrivals.may_have(SCHEDULE_TOPIC) {
+                let delayed = |arrival: &Arrival<'_>| arrival.topic == SCHEDULE_TOPIC;
+                for arrival in arrivals.iter().filter(delayed) {
+                    delay.notify(arrival.queue_id, arrival.max_offset);
+                }
+            }
+            if let Some(listener) = listener.get() {
+                listener(arrivals);
+            }
+        }));
+    }
+}

@@ -1,0 +1,128 @@
+//! A bounded set of open files: a store has more queues than a process may have descriptors.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use mq_log::fs::File;
+
+/// Names a file: the queue's number in this process, and the offset in the file's name.
+pub(crate) type FileKey = (u64, u64);
+
+/// Files that make room together at most: each is a call, and the one who opens waits for all.
+const CLOSED_AT_ONCE: usize = 64;
+
+/// Open files, the least recently used closed first. Whoever holds an `Arc` of a closed-over
+/// file still reads and writes it.
+#[derive(Debug)]
+pub struct OpenFiles {
+    limit: usize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    files: HashMap<FileKey, (Arc<File>, u64)>,
+    uses: u64,
+}
+
+impl OpenFiles {
+    /// At most `limit` files stay open.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            inner: Mutex::default(),
+        }
+    }
+
+    /// The open file, opened by `open` if it is not.
+    pub fn get(
+        &self,
+        key: FileKey,
+        open: impl FnOnce() -> io::Result<File>,
+    ) -> io::Result<Arc<File>> {
+        let mut inner = self.inner.lock();
+        inner.uses += 1;
+        let uses = inner.uses;
+        if let Some((file, used)) = inner.files.get_mut(&key) {
+            *used = uses;
+            return Ok(Arc::clone(file));
+        }
+        drop(inner);
+        let file = Arc::new(open()?);
+        let mut inner = self.inner.lock();
+        let closed = match inner.files.len() >= self.limit {
+            true => inner.take_oldest((self.limit / 8 + 1).min(CLOSED_AT_ONCE)),
+            false => Vec::new(),
+        };
+        inner.files.insert(key, (Arc::clone(&file), uses));
+        drop(inner);
+        drop(closed); // a call of the system for each: nobody waits for those
+        Ok(file)
+    }
+
+    /// Closes one file, because it is gone.
+    pub(crate) fn forget(&self, queue: u64, start: u64) {
+        let closed = self.inner.lock().files.remove(&(queue, start));
+        drop(closed);
+    }
+
+    /// Closes every file of a queue, because they are about to be removed.
+    pub(crate) fn forget_all(&self, queue: u64) {
+        let closed = self.inner.lock().take(|key, _| key.0 == queue);
+        drop(closed);
+    }
+}
+
+impl Inner {
+    /// Takes a batch, so that the search for the oldest is not paid by every open.
+    fn take_oldest(&mut self, count: usize) -> Vec<Arc<File>> {
+        let mut uses: Vec<u64> = self.files.values().map(|(_, used)| *used).collect();
+        let at = count.min(uses.len()).saturating_sub(1);
+        let (_, oldest, _) = uses.select_nth_unstable(at);
+        let oldest = *oldest;
+        self.take(|_, used| used <= oldest)
+    }
+
+    fn take(&mut self, is_meant: impl Fn(&FileKey, u64) -> bool) -> Vec<Arc<File>> {
+        let files = &mut self.files;
+        let taken = files.extract_if(|key, (_, used)| is_meant(key, *used));
+        taken.map(|(_, (file, _))| file).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_recently_used_are_closed() {
+        let files = OpenFiles::new(8);
+        let open = |key| files.get(key, || File::open_directory("/")).unwrap();
+        let first = open((0, 0));
+        for start in 1..8 {
+            open((0, start));
+        }
+        open((0, 0));
+        open((0, 8));
+        let is_open = |key| files.inner.lock().files.contains_key(&key);
+        assert!(is_open((0, 0)), "used last but one");
+        assert!(!is_open((0, 1)) && !is_open((0, 2)), "used first");
+        assert!(files.inner.lock().files.len() <= 8);
+        files.forget(0, 8);
+        assert!(!is_open((0, 8)));
+        files.forget_all(0);
+        assert!(files.inner.lock().files.is_empty());
+        first.metadata().unwrap();
+    }
+
+    #[test]
+    fn a_failed_open_is_not_kept() {
+        let files = OpenFiles::new(8);
+        let failed = files.get((0, 0), || Err(io::Error::other("no")));
+        assert!(failed.is_err());
+        files.get((0, 0), || File::open_directory("/")).unwrap();
+    }
+}

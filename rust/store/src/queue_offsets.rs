@@ -1,0 +1,127 @@
+//! The next offset of every queue, as the put lock knows it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use mq_format::multi_dispatch;
+
+/// Queues with ids below this have their offsets side by side.
+const DENSE_IDS: usize = 1_024;
+
+/// Next offset of every queue.
+#[derive(Debug, Default)]
+pub(crate) struct QueueOffsets {
+    /// Place in `queues`: no name is copied for a known topic.
+    topics: HashMap<Arc<str>, usize>,
+    queues: Vec<(Arc<str>, Queues)>,
+    /// Place of the topic asked for last, which often is the next one, too.
+    last: usize,
+}
+
+/// Next offsets of one topic's queues: 8 bytes each, as there may be many topics.
+#[derive(Debug, Default)]
+struct Queues {
+    dense: Vec<i64>,
+    others: BTreeMap<i32, i64>,
+}
+
+impl QueueOffsets {
+    /// The next offset of a queue, 0 for a new one.
+    pub(crate) fn entry(&mut self, topic: &str, queue_id: i32) -> &mut i64 {
+        let is_last = self.queues.get(self.last);
+        if is_last.is_none_or(|(name, _)| **name != *topic) {
+            self.last = self.place_of(topic);
+        }
+        self.queues[self.last].1.entry(queue_id)
+    }
+
+    fn place_of(&mut self, topic: &str) -> usize {
+        if let Some(place) = self.topics.get(topic) {
+            return *place;
+        }
+        let (name, place) = (Arc::<str>::from(topic), self.queues.len());
+        self.topics.insert(Arc::clone(&name), place);
+        self.queues.push((name, Queues::default()));
+        place
+    }
+
+    /// The next offset in each queue that INNER_MULTI_DISPATCH names; 0 for a name that can be
+    /// none.
+    pub(crate) fn multi(&mut self, text: &[u8], queue_id: i32, lmq_enabled: bool) -> Vec<i64> {
+        multi_dispatch::dispatch_names(text)
+            .map(|name| match multi_dispatch::is_queue_name(name) {
+                true => *self.multi_entry(name, queue_id, lmq_enabled),
+                false => 0,
+            })
+            .collect()
+    }
+
+    /// Takes the offsets that [`QueueOffsets::multi`] gave. A queue named twice takes one.
+    pub(crate) fn advance_multi(
+        &mut self,
+        text: &[u8],
+        queue_id: i32,
+        lmq_enabled: bool,
+        taken: &[i64],
+    ) {
+        for (name, offset) in multi_dispatch::dispatch_names(text).zip(taken) {
+            if multi_dispatch::is_queue_name(name) {
+                *self.multi_entry(name, queue_id, lmq_enabled) = offset + 1;
+            }
+        }
+    }
+
+    fn multi_entry(&mut self, name: &str, queue_id: i32, lmq_enabled: bool) -> &mut i64 {
+        let queue_id = multi_dispatch::queue_id_in(name, queue_id, lmq_enabled);
+        self.entry(name, queue_id)
+    }
+}
+
+impl Queues {
+    fn entry(&mut self, queue_id: i32) -> &mut i64 {
+        match usize::try_from(queue_id) {
+            Ok(place) if place < DENSE_IDS => {
+                if place >= self.dense.len() {
+                    self.dense.reserve_exact(place + 1 - self.dense.len());
+                    self.dense.resize(place + 1, 0);
+                }
+                &mut self.dense[place]
+            }
+            _ => self.others.entry(queue_id).or_insert(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_queue_has_its_own_next_offset() {
+        let mut offsets = QueueOffsets::default();
+        for (add, topic) in [(1, "A"), (100, "B")] {
+            for queue_id in [3, 0, -1, 1_023, 1_024, i32::MAX] {
+                *offsets.entry(topic, queue_id) += i64::from(queue_id) + add;
+            }
+        }
+        for (add, topic) in [(1, "A"), (100, "B")] {
+            for queue_id in [3, 0, -1, 1_023, 1_024, i32::MAX] {
+                assert_eq!(*offsets.entry(topic, queue_id), i64::from(queue_id) + add);
+            }
+        }
+        assert_eq!(*offsets.entry("A", 2), 0);
+    }
+
+    #[test]
+    fn a_queue_named_twice_takes_one_offset() {
+        let mut offsets = QueueOffsets::default();
+        let text = b"INNER_MULTI_DISPATCH\x01%LMQ%a,b,b,../c";
+        for expected in 0..3 {
+            let taken = offsets.multi(text, 5, true);
+            assert_eq!(taken, [expected, expected, expected, 0]);
+            offsets.advance_multi(text, 5, true, &taken);
+        }
+        assert_eq!(*offsets.entry("%LMQ%a", 0), 3);
+        assert_eq!(*offsets.entry("b", 5), 3);
+    }
+}

@@ -1,0 +1,153 @@
+//! Records whose queue offset does not follow the one before: a header has no checksum, but the
+//! neighbours in the queue tell what it must have said.
+//!
+//! A record believed to be at a queue offset far ahead would turn every message after it into a
+//! duplicate when queues are built from the log.
+
+use super::blocks::Findings;
+use super::heal::quarantine;
+use super::log_check::{LogCheck, Queued};
+use super::log_io;
+use crate::types::StoreError;
+use crate::walk::{Step, Walk};
+use mq_format::message::{self, Assigned, RecordView, sys_flag};
+use mq_log::Files;
+
+/// How far the next record of a queue is looked for, bytes.
+const LOOK_AHEAD_BYTES: u64 = 4 << 20;
+/// Records looked at so closely; a store with more has another past than a flipped bit.
+const DOUBTS_MAX: usize = 1_000;
+
+/// What the neighbours say of a record's queue offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// Nothing against it.
+    Sound,
+    /// It must have been this one.
+    Shifted(i64),
+    /// The record belongs to no place in this queue.
+    Foreign,
+}
+
+impl<F: Files> LogCheck<'_, F> {
+    /// Takes the records from `at` to `to` one by one, mending headers; returns where a place is
+    /// that holds no good record, or `to` or beyond.
+    pub(super) fn one_by_one(
+        &mut self,
+        at: u64,
+        to: u64,
+        limit: u64,
+        missing: &impl Fn(Queued<'_>) -> Option<u64>,
+    ) -> Result<u64, StoreError> {
+        let log = self.log;
+        let mut walk = Walk::from(at);
+        while walk.offset() < to {
+            let offset = walk.offset();
+            let step = walk.step(log, limit);
+            let Step::Record(bytes) = step.map_err(|error| self.read_error(offset, error))? else {
+                return Ok(offset);
+            };
+            let end = offset + bytes.len() as u64;
+            let Some(mut record) = self.belief.record(offset, bytes) else {
+                return Ok(offset);
+            };
+            match self.verdict(&record, end, limit)? {
+                Verdict::Sound => {}
+                Verdict::Shifted(queue_offset) => {
+                    self.shift_back(&record, bytes.to_vec(), queue_offset)?;
+                    record.queue_offset = queue_offset;
+                }
+                Verdict::Foreign => {
+                    self.mend(self.damage(offset, end))?;
+                    continue;
+                }
+            }
+            let findings = Findings::of(offset, &record, self.belief);
+            self.take(&findings, missing);
+        }
+        Ok(walk.offset())
+    }
+
+    fn verdict(
+        &mut self,
+        record: &RecordView<'_>,
+        end: u64,
+        limit: u64,
+    ) -> Result<Verdict, StoreError> {
+        let before = self.seen.queue_offset(record.topic, record.queue_id);
+        let Some(expected) = before.and_then(|before| before.checked_add(1)) else {
+            return Ok(Verdict::Sound);
+        };
+        let is_due = sys_flag::is_queued(record.sys_flag) && record.queue_offset != expected;
+        if !is_due || self.doubts >= DOUBTS_MAX {
+            return Ok(Verdict::Sound);
+        }
+        self.doubts += 1;
+        let next = self.next_in_queue(record, end, limit)?;
+        Ok(match next {
+            Some(next) if next - 1 == expected => Verdict::Shifted(expected),
+            Some(next) if next == expected && record.queue_offset > expected => Verdict::Foreign,
+            _ => Verdict::Sound,
+        })
+    }
+
+    /// The queue offset of the next record of the same queue, if there is one near.
+    fn next_in_queue(
+        &self,
+        record: &RecordView<'_>,
+        from: u64,
+        limit: u64,
+    ) -> Result<Option<i64>, StoreError> {
+        let mut walk = Walk::from(from);
+        let until = limit.min(from + LOOK_AHEAD_BYTES);
+        while walk.offset() < until {
+            let offset = walk.offset();
+            match walk.step(self.log, limit).map_err(log_io)? {
+                Step::Blank => {}
+                Step::Record(bytes) => {
+                    let Some(next) = self.belief.record(offset, bytes) else {
+                        return Ok(None);
+                    };
+                    let is_same = next.topic == record.topic && next.queue_id == record.queue_id;
+                    if is_same && sys_flag::is_queued(next.sys_flag) && next.queue_offset > 0 {
+                        return Ok(Some(next.queue_offset));
+                    }
+                }
+                Step::Neither | Step::End => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts the right queue offset into a record's header.
+    fn shift_back(
+        &mut self,
+        record: &RecordView<'_>,
+        mut bytes: Vec<u8>,
+        queue_offset: i64,
+    ) -> Result<(), StoreError> {
+        let from = record.physical_offset.cast_unsigned();
+        let to = from + bytes.len() as u64;
+        let what = format!(
+            "{}: the record says queue offset {} between {} and {} of {}/{}",
+            self.place(from),
+            record.queue_offset,
+            queue_offset - 1,
+            queue_offset + 1,
+            record.topic,
+            record.queue_id,
+        );
+        self.may_heal(&what)?;
+        tracing::error!("{what}; saving it to mqstack/quarantine and writing {queue_offset}");
+        quarantine(self.root, self.log, from, to)?;
+        let assigned = Assigned {
+            queue_offset,
+            physical_offset: record.physical_offset,
+            store_timestamp_ms: record.store_timestamp_ms,
+        };
+        message::patch(&mut bytes, assigned);
+        self.log.overwrite(from, &bytes).map_err(log_io)?;
+        self.note_header(from, to);
+        Ok(())
+    }
+}

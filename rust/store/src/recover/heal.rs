@@ -1,0 +1,259 @@
+//! Overwriting damaged bytes with records that neither we nor RocketMQ queue or index.
+//!
+//! The shortest record has 91 bytes. Bytes fewer than that before a good record go to the end of
+//! the record before them, as separators behind its properties, which say nothing to any reader;
+//! fewer than a filler's 8 at the end of a file take that record with them.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use super::log_io;
+use crate::files::{create_directory, io_error, sync_directory};
+use crate::types::StoreError;
+use crate::walk::{LogRead, Step, Walk};
+use mq_format::message::{
+    self, BLANK_BYTES, CheckCrc, PROPERTIES_BYTES_MAX, RecordView, Version, sys_flag,
+};
+use mq_format::properties::PAIR_END;
+use mq_log::fs::{File, create_own};
+use mq_log::{Files, Segments};
+
+/// Longest stand-in record, bytes: within RocketMQ's default limit of a record.
+const STAND_IN_BYTES_MAX: u64 = 4 << 20;
+/// Bytes of a record without topic, body and properties.
+const STAND_IN_BYTES_MIN: u64 = 91;
+/// Bytes of damage saved at once.
+const SAVE_BYTES: usize = 1 << 20;
+/// Topic of stand-in records, for whoever meets one.
+const TOPIC: &str = "MQSTACK_HEALED";
+
+/// Bad bytes of the log, and what is before them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Damage {
+    pub from: u64,
+    pub to: u64,
+    /// Where the good record starts that ends at `from`, if it is known.
+    pub last: Option<u64>,
+    /// Store time of stand-ins, milliseconds since the epoch.
+    pub store_timestamp_ms: i64,
+}
+
+/// What healing changed for whoever knows where records are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Change {
+    /// No record that was in this range is there any more.
+    pub from: u64,
+    pub to: u64,
+    /// Where the record starts that grew, and how long it is now.
+    pub grown: Option<(u64, usize)>,
+}
+
+impl Damage {
+    /// Whether the bytes can be overwritten so that the log is whole.
+    pub(super) fn can_be_healed(&self, log: &impl LogRead) -> Result<bool, StoreError> {
+        let mut begin = self.from;
+        while log.next_file_start(begin) <= self.to {
+            let file_end = log.next_file_start(begin);
+            if file_end - begin < BLANK_BYTES as u64 && self.last.is_none() {
+                return Ok(false);
+            }
+            begin = file_end;
+        }
+        match self.to - begin {
+            0 | STAND_IN_BYTES_MIN.. => Ok(true),
+            few if begin == self.from => Ok(self.grown(log, few)?.is_some()),
+            _ => Ok(false),
+        }
+    }
+
+    /// Saves the bytes to `{root}/mqstack/quarantine` and overwrites them. Returns what queues
+    /// may know otherwise.
+    pub(super) fn heal<F: Files>(
+        &self,
+        root: &Path,
+        log: &Segments<F>,
+    ) -> Result<Change, StoreError> {
+        let mut at = self.from;
+        let mut change = Change {
+            from: self.from,
+            to: self.to,
+            grown: None,
+        };
+        while at < self.to {
+            let file_end = log.next_file_start(at);
+            let end = self.to.min(file_end);
+            let few = end - at;
+            if end == file_end {
+                if few < BLANK_BYTES as u64 {
+                    at = self.last.unwrap_or(at);
+                    change.from = at;
+                }
+                end_file(root, log, at, end)?;
+            } else if few < STAND_IN_BYTES_MIN {
+                quarantine(root, log, at, end)?;
+                if let Some((last, bytes)) = self.grown(log, few)? {
+                    log.overwrite(last, &bytes).map_err(log_io)?;
+                    change.grown = Some((last, bytes.len()));
+                }
+            } else {
+                quarantine(root, log, at, end)?;
+                stand_in(log, at, end, self.stand_in_timestamp_ms(log)?)?;
+            }
+            at = end;
+        }
+        Ok(change)
+    }
+
+    /// Store time of stand-ins: of the record after the damage where none is known before it,
+    /// because RocketMQ's recovery does not begin with a file whose first record has no time.
+    fn stand_in_timestamp_ms(&self, log: &impl LogRead) -> Result<i64, StoreError> {
+        if self.store_timestamp_ms > 0 {
+            return Ok(self.store_timestamp_ms);
+        }
+        let mut walk = Walk::from(self.to);
+        let Step::Record(bytes) = walk.step(log, u64::MAX).map_err(log_io)? else {
+            return Ok(self.store_timestamp_ms);
+        };
+        let record = RecordView::parse(bytes, CheckCrc::No).ok();
+        Ok(record.map_or(self.store_timestamp_ms, |record| record.store_timestamp_ms))
+    }
+
+    /// The record before the damage, with so many bytes more; None if it cannot have them.
+    fn grown(&self, log: &impl LogRead, more: u64) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
+        let Some(last) = self.last else {
+            return Ok(None);
+        };
+        let mut walk = Walk::from(last);
+        let Step::Record(bytes) = walk.step(log, self.from).map_err(log_io)? else {
+            return Ok(None);
+        };
+        let Ok(record) = RecordView::parse(bytes, CheckCrc::No) else {
+            return Ok(None);
+        };
+        let mut text = record.properties.to_vec();
+        text.resize(text.len() + usize::try_from(more).unwrap_or(0), PAIR_END);
+        let mut grown = Vec::new();
+        if text.len() <= PROPERTIES_BYTES_MAX {
+            let properties = text.as_slice();
+            RecordView {
+                properties,
+                ..record
+            }
+            .encode(&mut grown);
+        }
+        let is_right = last + grown.len() as u64 == self.to;
+        Ok(is_right.then_some((last, grown)))
+    }
+}
+
+/// Whether a record is one of those written over damage.
+pub fn is_stand_in(record: &RecordView<'_>) -> bool {
+    sys_flag::is_rollback(record.sys_flag) && TOPIC.starts_with(record.topic)
+}
+
+/// Puts the filler at `from`, behind which a file holds no more; makes the file if it is missing.
+fn end_file<F: Files>(
+    root: &Path,
+    log: &Segments<F>,
+    from: u64,
+    file_end: u64,
+) -> Result<(), StoreError> {
+    let blank = message::blank(u32::try_from(file_end - from).unwrap_or(u32::MAX));
+    let is_missing = log.read_at(from, &mut [0]).map_err(log_io)? == 0;
+    if is_missing {
+        return log.fill_in(from, &blank).map_err(log_io);
+    }
+    quarantine(root, log, from, file_end)?;
+    log.overwrite(from, &blank).map_err(log_io)
+}
+
+/// Keeps the damaged bytes for whoever can read something out of them; zeros take no room.
+pub(super) fn quarantine<F: Files>(
+    root: &Path,
+    log: &Segments<F>,
+    from: u64,
+    to: u64,
+) -> Result<(), StoreError> {
+    let directory = root.join("mqstack").join("quarantine");
+    create_directory(&directory)?;
+    let path = directory.join(format!("{from:020}-{to:020}"));
+    let file = create_own(&path).map_err(io_error(&path))?;
+    save(log, from, to, &file, &path)?;
+    sync_directory(&directory)
+}
+
+fn save<F: Files>(
+    log: &Segments<F>,
+    from: u64,
+    to: u64,
+    file: &File,
+    path: &Path,
+) -> Result<(), StoreError> {
+    let room = usize::try_from(to - from).unwrap_or(SAVE_BYTES);
+    let mut bytes = vec![0; room.min(SAVE_BYTES)];
+    let mut at = from;
+    file.set_len(to - from).map_err(io_error(path))?;
+    while at < to {
+        at = log.next_data(at).map_err(log_io)?.min(to);
+        let count = bytes
+            .len()
+            .min(usize::try_from(to - at).unwrap_or(SAVE_BYTES));
+        let read = log.read_at(at, &mut bytes[..count]).map_err(log_io)?;
+        if read == 0 {
+            break;
+        }
+        file.write_all_at(&bytes[..read], at - from)
+            .map_err(io_error(path))?;
+        at += read as u64;
+    }
+    file.sync_all().map_err(io_error(path))
+}
+
+/// Fills `[from, to)`, at least as long as the shortest record, with records of type ROLLBACK.
+fn stand_in<F: Files>(
+    log: &Segments<F>,
+    from: u64,
+    to: u64,
+    store_timestamp_ms: i64,
+) -> Result<(), StoreError> {
+    let mut at = from;
+    while at < to {
+        // Never leave less than one record's bytes for the next round.
+        let size = match to - at {
+            left if left <= STAND_IN_BYTES_MAX => left,
+            left => STAND_IN_BYTES_MAX.min(left - STAND_IN_BYTES_MIN),
+        };
+        let bytes = stand_in_record(at, size, store_timestamp_ms);
+        log.overwrite(at, &bytes).map_err(log_io)?;
+        at += size;
+    }
+    Ok(())
+}
+
+fn stand_in_record(offset: u64, size: u64, store_timestamp_ms: i64) -> Vec<u8> {
+    let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let room = usize::try_from(size - STAND_IN_BYTES_MIN).unwrap_or(0);
+    let topic = &TOPIC[..TOPIC.len().min(room)];
+    let body = vec![0; room - topic.len()];
+    let record = RecordView {
+        version: Version::V1,
+        body_crc: message::body_crc(&body),
+        queue_id: 0,
+        flag: 0,
+        queue_offset: 0,
+        physical_offset: offset.cast_signed(),
+        sys_flag: sys_flag::ROLLBACK,
+        born_timestamp_ms: store_timestamp_ms,
+        born_host: nowhere,
+        store_timestamp_ms,
+        store_host: nowhere,
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body: &body,
+        topic,
+        properties: &[],
+    };
+    let mut bytes = Vec::new();
+    record.encode(&mut bytes);
+    bytes
+}

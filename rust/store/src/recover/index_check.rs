@@ -1,0 +1,348 @@
+//! Checking an index file entry by entry, and cutting it where it stops making sense.
+//!
+//! RocketMQ deletes what may be torn and loses its keys. But entries alone determine the file:
+//! replaying them gives every slot, and so every link, which shows where the file is torn.
+
+use std::io;
+use std::sync::Arc;
+
+use super::heal::Change;
+use super::{Recovery, log_io};
+use crate::files::io_error;
+use crate::index::IndexFiles;
+use crate::index_file::IndexFile;
+use crate::index_writer::IndexWriter;
+use crate::types::StoreError;
+use crate::walk::{LogRead, Step, Walk};
+use mq_format::index::{IndexEntry, IndexHeader, IndexLayout};
+use mq_format::message::{self, CheckCrc, Head, RecordView, STATED_BYTES, sys_flag};
+use mq_format::properties;
+use mq_log::Files;
+
+/// Entries read at once.
+const CHUNK_ENTRIES: i32 = 4_096;
+/// Bytes of the log looked at between two index files.
+const GAP_BYTES_MAX: u64 = 16 << 20;
+
+impl<F: Files> Recovery<'_, F> {
+    /// Cuts the index to what makes sense; returns the writer and from where it must be fed, if
+    /// not from the end of the queues.
+    ///
+    /// The log was checked from `checked_from` on, and healed as `changes` say; a start before this
+    /// one may have healed too, and then lost power.
+    pub(super) fn settle_index(
+        &self,
+        index: &Arc<IndexFiles>,
+        (checked_from, log_end): (u64, u64),
+        changes: &[Change],
+    ) -> Result<(IndexWriter, Option<u64>), StoreError> {
+        let is_whole = self.check_index(index, (checked_from, log_end), changes)?;
+        let writer = IndexWriter::resume(Arc::clone(index), Arc::clone(self.clock))?;
+        let from = match writer.end_physical_offset() {
+            Some(end) => {
+                let end = end.cast_unsigned();
+                let is_whole = is_whole && self.was_clean && !index.is_cut();
+                // The newest file may be missing.
+                let is_whole = is_whole && !self.has_keys(self.after(end)?, log_end)?;
+                (!is_whole).then_some(end)
+            }
+            None => Some(self.log.min_offset()),
+        };
+        Ok((writer, from))
+    }
+
+    /// Checks the files that may be torn or point beyond the log; false if something was cut.
+    fn check_index(
+        &self,
+        index: &IndexFiles,
+        (checked_from, log_end): (u64, u64),
+        changes: &[Change],
+    ) -> Result<bool, StoreError> {
+        let durable_ms = self.checkpoint.index_timestamp_ms();
+        let gap = self.index_gap(index)?;
+        if let Some(gap) = gap {
+            index.remove_from(gap)?;
+        }
+        let files = index.files();
+        for (at, file) in files.iter().enumerate() {
+            let failed = || io_error(file.path());
+            let header = file.header().map_err(failed())?;
+            if changes.iter().any(|change| is_in(change, &header)) {
+                index.remove_from(at)?;
+                return Ok(false);
+            }
+            // The next file may begin in the millisecond in which the last durable one ends; a
+            // header that counts nothing may be a file's first one, or lost.
+            let is_doubtful = header.end_timestamp_ms >= durable_ms
+                || header.index_count <= 1
+                || header.end_physical_offset >= checked_from.cast_signed();
+            let is_absurd = header.index_count.unsigned_abs() > file.layout().entries;
+            let is_torn = is_absurd
+                || !file.ends_match().map_err(failed())?
+                || (!self.was_clean && is_doubtful);
+            if !is_torn && header.end_physical_offset < log_end.max(1).cast_signed() {
+                continue;
+            }
+            let first_to_go =
+                match check(file, self.log, (checked_from, log_end)).map_err(failed())? {
+                    // Before a later file an earlier one was full; else its last entries are lost.
+                    Checked::Whole if at + 1 == files.len() || file.is_full(&header) => continue,
+                    Checked::Whole | Checked::Cut => at + 1,
+                    Checked::Useless => at,
+                };
+            index.remove_from(first_to_go)?;
+            return Ok(false);
+        }
+        Ok(gap.is_none())
+    }
+}
+
+impl<F: Files> Recovery<'_, F> {
+    /// Whether every file of the index is there, and begins and ends as its header says.
+    pub(super) fn is_index_whole(&self, index: Option<&IndexFiles>) -> Result<bool, StoreError> {
+        let Some(index) = index else {
+            return Ok(true);
+        };
+        Ok(index.is_whole()? && self.index_gap(index)?.is_none())
+    }
+
+    /// The first file before which one is missing: a record with keys lies between it and the end
+    /// of the one before.
+    fn index_gap(&self, index: &IndexFiles) -> Result<Option<usize>, StoreError> {
+        let mut from = self.log.min_offset();
+        let mut is_known = true;
+        for (at, file) in index.files().iter().enumerate() {
+            let header = file.header().map_err(io_error(file.path()))?;
+            let begin = u64::try_from(header.begin_physical_offset).unwrap_or(0);
+            if header.index_count > 1 && is_known && self.has_keys(from, begin)? {
+                return Ok(Some(at));
+            }
+            let end = u64::try_from(header.end_physical_offset).unwrap_or(0);
+            is_known = end >= self.log.min_offset();
+            from = end.max(self.log.min_offset());
+            if is_known {
+                from = self.after(from)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where the record at `offset` ends.
+    fn after(&self, offset: u64) -> Result<u64, StoreError> {
+        let mut walk = Walk::from(offset.max(self.log.min_offset()));
+        walk.step(self.log, self.log.max_offset()).map_err(log_io)?;
+        Ok(walk.offset())
+    }
+
+    /// Whether a record of `[from, to)` has keys; reads at most `GAP_BYTES_MAX`.
+    fn has_keys(&self, from: u64, to: u64) -> Result<bool, StoreError> {
+        let mut walk = Walk::from(from);
+        while walk.offset() < to.min(from.saturating_add(GAP_BYTES_MAX)) {
+            let offset = walk.offset();
+            match walk.step(self.log, to).map_err(log_io)? {
+                Step::Record(bytes) => {
+                    let record = RecordView::parse(bytes, CheckCrc::No);
+                    if record.is_ok_and(|record| is_indexed(&record)) {
+                        return Ok(true);
+                    }
+                }
+                Step::Blank => {}
+                Step::Neither | Step::End => return Ok(false),
+            }
+            if walk.offset() <= offset {
+                return Ok(false);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Whether a record has entries in the index.
+fn is_indexed(record: &RecordView<'_>) -> bool {
+    let names = [properties::UNIQ_KEY, properties::KEYS];
+    let [unique, keys] = properties::find(record.properties, names);
+    let has_key = keys.is_some_and(|keys| keys.iter().any(|byte| *byte != b' '));
+    !sys_flag::is_rollback(record.sys_flag)
+        && (has_key || unique.is_some_and(|key| !key.is_empty()))
+}
+
+/// Whether a file may point to records that healing took away.
+fn is_in(change: &Change, header: &IndexHeader) -> bool {
+    header.index_count > 1
+        && header.begin_physical_offset < change.to.cast_signed()
+        && header.end_physical_offset >= change.from.cast_signed()
+}
+
+/// What became of an index file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Checked {
+    /// Every entry makes sense.
+    Whole,
+    /// Entries were cut off; later files must go.
+    Cut,
+    /// Nothing in it can be kept.
+    Useless,
+}
+
+/// The entries that make sense, replayed.
+struct Replay {
+    layout: IndexLayout,
+    slots: Vec<i32>,
+    next: i32,
+    last: Option<IndexEntry>,
+}
+
+/// Checks a file against the log and mends it; entries from `checked_from` on one by one.
+fn check(
+    file: &IndexFile,
+    log: &impl LogRead,
+    (checked_from, log_end): (u64, u64),
+) -> io::Result<Checked> {
+    let header = file.header()?;
+    let replay = replay(file, &header, log, (checked_from, log_end))?;
+    let first = file.entry(1)?.physical_offset;
+    let begins_right = first == header.begin_physical_offset
+        && store_timestamp(log, first) == Some(header.begin_timestamp_ms);
+    let Some(last) = replay
+        .last
+        .filter(|_| begins_right || first < log_start(log))
+    else {
+        return Ok(Checked::Useless);
+    };
+    let is_whole = replay.next == header.index_count;
+    let end_timestamp_ms = store_timestamp(log, last.physical_offset)
+        .unwrap_or_else(|| header.entry_timestamp_ms(last.time_difference_seconds));
+    let mended = IndexHeader {
+        end_physical_offset: last.physical_offset,
+        end_timestamp_ms,
+        hash_slot_count: replay.used_slots(),
+        index_count: replay.next,
+        ..header
+    };
+    if mended != header || !file.has_slots(&replay.slots)? {
+        file.rewrite(&mended, &replay.slots)?;
+    }
+    Ok(if is_whole {
+        Checked::Whole
+    } else {
+        Checked::Cut
+    })
+}
+
+/// The entries of a file up to the first one that makes no sense.
+fn replay(
+    file: &IndexFile,
+    header: &IndexHeader,
+    log: &impl LogRead,
+    (checked_from, log_end): (u64, u64),
+) -> io::Result<Replay> {
+    let mut replay = Replay::new(file.layout());
+    let mut record: Option<(i64, i64)> = None;
+    let mut has_record = |entry: &IndexEntry, is_first: bool| -> io::Result<bool> {
+        let offset = entry.physical_offset;
+        if record.is_none_or(|(at, _)| at != offset) {
+            let stored_ms = indexed_record_ms(log, offset.cast_unsigned())?;
+            record = stored_ms.map(|stored_ms| (offset, stored_ms));
+        }
+        // A file's first entry may count from the end of the file before.
+        Ok(record.is_some_and(|(_, stored_ms)| {
+            let seconds = header.time_difference_seconds(stored_ms);
+            is_first || seconds == entry.time_difference_seconds
+        }))
+    };
+    // A torn header may count more than fits.
+    let end = header.index_count.min(file.layout().entries.cast_signed());
+    'entries: while replay.next < end {
+        let count = CHUNK_ENTRIES.min(end - replay.next);
+        let entries = file.entries(replay.next, count)?;
+        for entry in &entries {
+            let is_trusted = entry.physical_offset.cast_unsigned() < checked_from;
+            if !(is_trusted || has_record(entry, replay.next == 1)?)
+                || !replay.take(*entry, log_end.cast_signed())
+            {
+                break 'entries;
+            }
+        }
+    }
+    // A file may be torn inside an entry, and what is left of the entry may still look sound.
+    while let Some(last) = replay.last {
+        if last.physical_offset < log_start(log) || has_record(&last, replay.next == 2)? {
+            break;
+        }
+        let before = (replay.next > 2)
+            .then(|| file.entry(replay.next - 2))
+            .transpose()?;
+        replay.give_back(last, before);
+    }
+    Ok(replay)
+}
+
+impl Replay {
+    fn new(layout: IndexLayout) -> Self {
+        Self {
+            layout,
+            slots: vec![0; layout.slots as usize],
+            next: 1,
+            last: None,
+        }
+    }
+
+    /// Takes the next entry if it makes sense there.
+    fn take(&mut self, entry: IndexEntry, log_end: i64) -> bool {
+        if entry.key_hash < 0 || entry.time_difference_seconds < 0 {
+            return false;
+        }
+        let slot = &mut self.slots[self.layout.slot_of(entry.key_hash) as usize];
+        let last = self.last.map_or(0, |last| last.physical_offset);
+        let is_sound = entry.previous == *slot
+            && entry.physical_offset >= last
+            && entry.physical_offset < log_end;
+        if is_sound {
+            *slot = self.next;
+            self.next += 1;
+            self.last = Some(entry);
+        }
+        is_sound
+    }
+
+    /// Takes back the `last` entry, which came after `before`.
+    fn give_back(&mut self, last: IndexEntry, before: Option<IndexEntry>) {
+        self.slots[self.layout.slot_of(last.key_hash) as usize] = last.previous;
+        self.next -= 1;
+        self.last = before;
+    }
+
+    /// Slots with a chain, as the header counts them.
+    fn used_slots(&self) -> i32 {
+        let used = self.slots.iter().filter(|head| **head != 0).count();
+        i32::try_from(used).unwrap_or(i32::MAX)
+    }
+}
+
+fn log_start(log: &impl LogRead) -> i64 {
+    log.min_offset().cast_signed()
+}
+
+/// Store time of the record that starts there; None unless it has its keys in the index, which a
+/// record that healing wrote has not.
+fn indexed_record_ms(log: &impl LogRead, offset: u64) -> io::Result<Option<i64>> {
+    let mut head = [0; STATED_BYTES];
+    let read = log.read_at(offset, &mut head)?;
+    let head = &head[..read];
+    let is_rollback = |flag: i32| flag & sys_flag::TRANSACTION_MASK == sys_flag::ROLLBACK;
+    let is_indexed = matches!(Head::parse(head), Head::Record(_))
+        && message::stated_offset(head) == Some(offset.cast_signed())
+        && message::stated_sys_flag(head).is_some_and(|flag| !is_rollback(flag));
+    Ok(message::stated_store_timestamp(head).filter(|_| is_indexed))
+}
+
+fn store_timestamp(log: &impl LogRead, offset: i64) -> Option<i64> {
+    let mut walk = Walk::from(u64::try_from(offset).ok()?);
+    match walk.step(log, u64::MAX) {
+        Ok(Step::Record(bytes)) => {
+            let record = RecordView::parse(bytes, CheckCrc::No).ok()?;
+            Some(record.store_timestamp_ms)
+        }
+        _ => None,
+    }
+}

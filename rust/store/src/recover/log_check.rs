@@ -1,0 +1,468 @@
+//! Checking the log record by record, and finding where it ends.
+
+use std::io;
+use std::path::Path;
+
+use super::blocks::{self, Block, Findings, Rounds, Span};
+use super::damage::{LastSeen, next_record};
+use super::heal::{Change, Damage};
+use super::log_io;
+use super::progress::Progress;
+use super::record::Belief;
+use crate::files::{io_error, offset_name};
+use crate::log_facts::{Healing, LogFacts};
+use crate::log_files::MISSING_FILES_MAX;
+use crate::settings::MultiDispatch;
+use crate::types::StoreError;
+use crate::walk::{Step, Walk};
+use mq_format::message::CheckCrc;
+use mq_log::{Files, Segments};
+
+/// How the store was left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// Closed.
+    Clean,
+    /// Not closed; what was stored up to this time reached the disk, milliseconds since the
+    /// epoch.
+    Unclean(i64),
+}
+
+/// Records of one queue in a part of the log, as [`LogCheck::run`] tells them.
+#[derive(Debug, Clone, Copy)]
+pub struct Queued<'a> {
+    /// The queue.
+    pub topic: &'a str,
+    pub queue_id: i32,
+    /// Queue offsets of the first and the last.
+    pub first: i64,
+    pub last: i64,
+    /// Where the last is in the log.
+    pub last_physical: u64,
+}
+
+/// A walk over the log that checks every record.
+pub struct LogCheck<'a, F: Files> {
+    pub(super) root: &'a Path,
+    pub(super) log: &'a Segments<F>,
+    heals: bool,
+    pub(super) belief: Belief,
+    rounds: Rounds,
+    pub(super) seen: LastSeen,
+    /// Where the last good record starts, and whether its end may have been lost.
+    last: Option<(u64, bool)>,
+    healed: Vec<(u64, u64)>,
+    changes: Vec<Change>,
+    missing_from: Option<u64>,
+    marks: Vec<(u64, i64)>,
+    pub(super) doubts: usize,
+    progress: Option<Progress>,
+}
+
+/// Why a stretch of good records ends.
+enum Stretch {
+    /// The limit is reached.
+    End(u64),
+    /// A filler that nothing follows.
+    Filler(u64),
+    /// No good record.
+    Bad(u64),
+}
+
+impl<'a, F: Files> LogCheck<'a, F> {
+    /// A check of `log`; damage is healed, or refused.
+    pub fn new(root: &'a Path, log: &'a Segments<F>, heals: bool, left: Left) -> Self {
+        let durable_ms = match left {
+            Left::Clean => i64::MAX,
+            Left::Unclean(durable_ms) => durable_ms,
+        };
+        let file_bytes = log.file_size();
+        Self {
+            root,
+            log,
+            heals,
+            belief: Belief {
+                durable_ms,
+                body_crc: CheckCrc::Yes,
+                file_bytes,
+                is_end_known: false,
+                multi_dispatch: MultiDispatch::default(),
+            },
+            rounds: Rounds::new(),
+            seen: LastSeen::default(),
+            last: None,
+            healed: Vec::new(),
+            changes: Vec::new(),
+            missing_from: None,
+            marks: Vec::new(),
+            doubts: 0,
+            progress: None,
+        }
+    }
+
+    /// Compares bodies with their checksums, or not.
+    pub(super) fn with_body_crc(mut self, check: CheckCrc) -> Self {
+        self.belief.body_crc = check;
+        self
+    }
+
+    /// Tells in the log how far it is.
+    pub(super) fn telling(mut self, progress: Progress) -> Self {
+        self.progress = Some(progress);
+        self
+    }
+
+    /// Tells in the log what was found up to `end`.
+    pub(super) fn tell_end(&self, end: u64) {
+        let progress = self.progress.as_ref();
+        if let Some(line) = progress.and_then(|told| told.last_line(end, self.healed.len())) {
+            tracing::info!("{line}");
+        }
+    }
+
+    /// Tells queues of multi-dispatch too.
+    pub fn with_multi_dispatch(mut self, settings: MultiDispatch) -> Self {
+        self.belief.multi_dispatch = settings;
+        self
+    }
+
+    /// Checks up to where a clean stop recorded the log's end, from `start` on.
+    pub(super) fn run_to_recorded(
+        &mut self,
+        start: u64,
+        end: u64,
+        is_tail_sound: bool,
+        missing: impl Fn(Queued<'_>) -> Option<u64>,
+    ) -> Result<u64, StoreError> {
+        self.belief.is_end_known = true;
+        if !is_tail_sound {
+            // The last bytes are not those that were closed: find out which.
+            self.belief.body_crc = CheckCrc::Yes;
+        }
+        self.restore_last_files(end)?;
+        let end = self.run(start, Some(end), missing)?;
+        if let Some(from) = self.doubtful().filter(|_| !is_tail_sound) {
+            self.mend(self.damage(from, end))?;
+        }
+        self.belief.is_end_known = false;
+        Ok(end)
+    }
+
+    /// Checks `[from, to)`, which was full of records.
+    pub(super) fn run_known(
+        &mut self,
+        from: u64,
+        to: u64,
+        missing: impl Fn(Queued<'_>) -> Option<u64>,
+    ) -> Result<(), StoreError> {
+        self.belief.is_end_known = true;
+        self.run(from, Some(to), missing)?;
+        self.belief.is_end_known = false;
+        Ok(())
+    }
+
+    /// Puts files of zeros where the last ones are missing: the check finds them as damage.
+    fn restore_last_files(&mut self, end: u64) -> Result<(), StoreError> {
+        let file_bytes = self.log.file_size();
+        let last = end.saturating_sub(1) / file_bytes * file_bytes;
+        let mut from = match self.log.starts().last() {
+            Some(start) => start + file_bytes,
+            None if end == 0 => return Ok(()),
+            None => last,
+        };
+        let first = last.saturating_sub(MISSING_FILES_MAX as u64 * file_bytes);
+        from = from.max(first);
+        while from < end {
+            let to = from + file_bytes;
+            self.may_heal(&format!("{}: the file is missing", self.place(from)))?;
+            self.log.fill_in(from, &[0]).map_err(log_io)?;
+            self.log.truncate_to(to).map_err(log_io)?;
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// Checks from `start`, where a record starts, to `limit`, or to where the log ends; returns
+    /// that place. `missing` says from where queues must be completed, given their records.
+    pub fn run(
+        &mut self,
+        start: u64,
+        limit: Option<u64>,
+        missing: impl Fn(Queued<'_>) -> Option<u64>,
+    ) -> Result<u64, StoreError> {
+        let is_to_end = limit.is_none();
+        let limit = limit.unwrap_or(self.log.max_offset());
+        let mut at = start;
+        loop {
+            let bad = match self.stretch(at, limit, &missing)? {
+                Stretch::End(end) if is_to_end => return Ok(self.doubtful().unwrap_or(end)),
+                // RocketMQ ends the log at a filler that nothing follows, and so overwrites it.
+                Stretch::Filler(filler) if is_to_end => return Ok(filler),
+                // Nothing may be appended behind a filler in its file.
+                Stretch::Filler(filler) => return Ok(self.log.next_file_start(filler).max(limit)),
+                Stretch::End(_) => return Ok(limit),
+                Stretch::Bad(bad) => bad,
+            };
+            // Nothing was written right behind a doubtful record, so its end is missing.
+            let from = self.doubtful().unwrap_or(bad);
+            at = match self.resume(from, limit)? {
+                Some(resume) => resume,
+                None if is_to_end => return Ok(from),
+                None => limit,
+            };
+            self.mend(self.damage(from, at))?;
+            self.rounds.restart();
+        }
+    }
+
+    /// Fills in the files that are missing before `before`, from where on the log is checked.
+    pub(super) fn fill_gaps(&mut self, before: u64) -> Result<(), StoreError> {
+        let file_bytes = self.log.file_size();
+        let missing = self.log.missing(MISSING_FILES_MAX);
+        for start in missing.into_iter().filter(|start| *start < before) {
+            self.mend(self.damage(start, start + file_bytes))?;
+        }
+        Ok(())
+    }
+
+    /// Where the last record starts, if its end may be missing.
+    fn doubtful(&self) -> Option<u64> {
+        let (start, _) = self.last.filter(|(_, is_doubtful)| *is_doubtful)?;
+        Some(start)
+    }
+
+    /// Goes on as long as there are good records.
+    fn stretch(
+        &mut self,
+        mut at: u64,
+        limit: u64,
+        missing: &impl Fn(Queued<'_>) -> Option<u64>,
+    ) -> Result<Stretch, StoreError> {
+        while at < limit {
+            let blocks = self.rounds.next(self.log, at, limit);
+            let found = self.rounds.check(self.log, self.belief, &blocks, limit);
+            if let Some(line) = self.progress.as_mut().and_then(|told| told.line_at(at)) {
+                tracing::info!("{line}");
+            }
+            for (block, findings) in blocks.into_iter().zip(found) {
+                if at >= block.to {
+                    continue;
+                }
+                let findings = self.chained(at, block, findings, limit)?;
+                at = if self.is_even(&findings) {
+                    self.take(&findings, missing);
+                    findings.end.max(at)
+                } else {
+                    self.one_by_one(at, block.to, limit, missing)?
+                };
+                if at >= block.to {
+                    continue;
+                }
+                match self.filler(at, limit)? {
+                    Some(next) if next >= limit => return Ok(Stretch::Filler(at)),
+                    Some(next) => at = next,
+                    None => return Ok(Stretch::Bad(at)),
+                }
+            }
+        }
+        Ok(Stretch::End(at))
+    }
+
+    /// The findings of a block if they start where the block before ended, else new ones.
+    fn chained(
+        &self,
+        at: u64,
+        block: Block,
+        findings: io::Result<Findings>,
+        limit: u64,
+    ) -> Result<Findings, StoreError> {
+        let findings = findings.and_then(|findings| {
+            if findings.first == Some(at) {
+                return Ok(findings);
+            }
+            let block = Block {
+                from: at,
+                to: block.to,
+                is_chained: true,
+            };
+            blocks::check(self.log, self.belief, block, limit)
+        });
+        findings.map_err(|error| self.read_error(at, error))
+    }
+
+    /// Where the next file starts if there is a filler at `at`.
+    fn filler(&mut self, at: u64, limit: u64) -> Result<Option<u64>, StoreError> {
+        let mut walk = Walk::from(at);
+        let step = walk.step(self.log, limit);
+        if step.map_err(|error| self.read_error(at, error))? != Step::Blank {
+            return Ok(None);
+        }
+        self.last = None;
+        Ok(Some(walk.offset()))
+    }
+
+    /// Whether offsets rise by one in every queue.
+    fn is_even(&self, findings: &Findings) -> bool {
+        let follows = |topic: &str, queue_id: &i32, span: &Span| {
+            let before = self.seen.queue_offset(topic, *queue_id);
+            before.is_none_or(|before| span.first == before.wrapping_add(1))
+        };
+        let mut topics = findings.queues.iter();
+        findings.is_even
+            && topics
+                .all(|(topic, queues)| queues.iter().all(|(id, span)| follows(topic, id, span)))
+    }
+
+    /// Takes good records into account.
+    pub(super) fn take(
+        &mut self,
+        findings: &Findings,
+        missing: &impl Fn(Queued<'_>) -> Option<u64>,
+    ) {
+        for (topic, queues) in &findings.queues {
+            for (queue_id, span) in queues {
+                self.seen.note_queue(topic, *queue_id, span.last);
+                let from = missing(Queued {
+                    topic,
+                    queue_id: *queue_id,
+                    first: span.first,
+                    last: span.last,
+                    last_physical: span.last_physical,
+                });
+                self.missing_from = least(self.missing_from, from);
+            }
+        }
+        self.marks.extend_from_slice(&findings.marks);
+        if let Some(start) = findings.last {
+            self.seen.store_timestamp_ms = findings.last_ms;
+            self.last = Some((start, findings.is_doubtful));
+        }
+    }
+
+    /// The next record behind bad bytes that can be healed; None where the log just ends.
+    fn resume(&self, from: u64, limit: u64) -> Result<Option<u64>, StoreError> {
+        let mut search_from = from;
+        while let Some(next) = next_record(self.log, search_from, limit, &self.seen)? {
+            if self.damage(from, next).can_be_healed(self.log)? {
+                return Ok(Some(next));
+            }
+            // Too close to stand something in between: it goes with the damage.
+            search_from = next;
+        }
+        Ok(None)
+    }
+
+    pub(super) fn damage(&self, from: u64, to: u64) -> Damage {
+        let last = self.last.map(|(start, _)| start);
+        Damage {
+            from,
+            to,
+            last: last.filter(|last| *last < from && self.log.next_file_start(*last) > from),
+            store_timestamp_ms: self.seen.store_timestamp_ms,
+        }
+    }
+
+    /// Heals damage before a valid record, or refuses to.
+    pub(super) fn mend(&mut self, damage: Damage) -> Result<(), StoreError> {
+        let Damage { from, to, .. } = damage;
+        let place = self.place(from);
+        let what = format!(
+            "{place}: {} bytes up to offset {to} are no records",
+            to - from
+        );
+        self.may_heal(&what)?;
+        tracing::error!("{what}; saving them to mqstack/quarantine and overwriting them");
+        let last = damage.last;
+        LogFacts::note_healing(self.root, Healing { from, to, last })?;
+        let change = damage.heal(self.root, self.log)?;
+        self.healed.push((from, to));
+        self.changes.push(change);
+        self.last = None;
+        Ok(())
+    }
+
+    /// Refuses to heal if that is the policy.
+    pub(super) fn may_heal(&self, what: &str) -> Result<(), StoreError> {
+        if self.heals {
+            return Ok(());
+        }
+        let root = self.root.display().to_string();
+        let why = match self.belief.is_end_known {
+            true => "records were there when the store was closed",
+            false => "valid records follow",
+        };
+        let what = format!(
+            "{what}, but {why}. See all of it with `mqstore verify {root}`; go on \
+             without what is lost with damagePolicy=heal, or in a copy with `mqstore repair \
+             {root} --to NEW_DIRECTORY`"
+        );
+        Err(StoreError::Damaged { root, what })
+    }
+
+    /// Notes that a record's header was mended.
+    pub(super) fn note_header(&mut self, from: u64, to: u64) {
+        self.healed.push((from, to));
+    }
+
+    /// A file and a place in it, for messages.
+    pub(super) fn place(&self, offset: u64) -> String {
+        let in_file = offset % self.log.file_size();
+        let name = offset_name(offset - in_file);
+        let path = self.root.join("commitlog").join(name);
+        format!("{} at byte {in_file} (offset {offset})", path.display())
+    }
+
+    pub(super) fn read_error(&self, offset: u64, error: io::Error) -> StoreError {
+        let root = self.root.display();
+        let place = self.place(offset);
+        let what = format!(
+            "{place}, where a record is expected; if the disk is failing, save what it still \
+             gives with `mqstore repair {root} --to NEW_DIRECTORY`"
+        );
+        io_error(what.as_ref())(error)
+    }
+
+    /// Whether the offsets of some queue did not rise one by one.
+    pub(super) fn has_doubts(&self) -> bool {
+        self.doubts > 0
+    }
+
+    /// Whether there was nothing to heal, and nothing that looks odd.
+    pub(super) fn is_sound(&self) -> bool {
+        self.healed.is_empty() && !self.has_doubts()
+    }
+
+    /// Ranges that were healed.
+    pub fn healed_ranges(&self) -> &[(u64, u64)] {
+        &self.healed
+    }
+
+    /// Store time of the last good record, 0 for none.
+    pub fn last_store_timestamp_ms(&self) -> i64 {
+        self.seen.store_timestamp_ms
+    }
+
+    /// Least offset from which a queue must be completed.
+    pub(crate) fn missing_from(&self) -> Option<u64> {
+        self.missing_from
+    }
+
+    /// What queues may know otherwise.
+    pub(crate) fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// A place at or before the first record stored after `timestamp_ms`; None if none was.
+    pub fn first_after(&self, timestamp_ms: i64) -> Option<u64> {
+        let after = self.marks.iter().position(|(_, time)| *time > timestamp_ms);
+        let at = after.unwrap_or(self.marks.len()).checked_sub(1);
+        at.or(after).map(|at| self.marks[at].0)
+    }
+}
+
+fn least(left: Option<u64>, right: Option<u64>) -> Option<u64> {
+    match (left, right) {
+        (Some(left), Some(right)) => Some(left.min(right)),
+        (left, right) => left.or(right),
+    }
+}

@@ -1,0 +1,139 @@
+//! Records whose queues do not know them: lost queues and lost ends are seen where the log is
+//! looked at, which after a clean stop is its last files and the start of each other one.
+//!
+//! A record says which queue it is in, so one is enough to tell. A queue all of whose records lie
+//! elsewhere in older files goes unnoticed after a clean stop; `mqstore verify` reads them all.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::log_check::Queued;
+use super::log_io;
+use crate::consume_queue::ConsumeQueue;
+use crate::consume_queues::ConsumeQueues;
+use crate::state::State;
+use crate::types::StoreError;
+use crate::walk::{Step, Walk};
+use mq_format::fastjson;
+use mq_format::message::{CheckCrc, RecordView, SCHEDULE_TOPIC, sys_flag};
+use mq_format::multi_dispatch;
+use mq_log::{Files, Segments};
+
+/// Bytes looked at of each file.
+const SAMPLE_BYTES: u64 = 64 << 10;
+
+/// Tells which records are in no queue.
+pub(super) struct LostUnits<'a> {
+    root: PathBuf,
+    queues: &'a ConsumeQueues,
+    /// Read when a queue is missing; None where no table says which topics there are.
+    topics: OnceCell<Option<HashSet<String>>>,
+    /// Queues whose first units are lost.
+    headless: RefCell<Vec<Arc<ConsumeQueue>>>,
+}
+
+impl<'a> LostUnits<'a> {
+    pub(super) fn new(root: &Path, queues: &'a ConsumeQueues) -> Self {
+        Self {
+            root: root.to_owned(),
+            queues,
+            topics: OnceCell::new(),
+            headless: RefCell::default(),
+        }
+    }
+
+    /// Where dispatch must start for these records to be in their queue, if they are not: at the
+    /// queue's end, or at the start of the log for a queue that is not there at all.
+    pub(super) fn from(&self, queued: &Queued<'_>) -> Option<u64> {
+        match self.queues.get(queued.topic, queued.queue_id) {
+            None => self.is_known(queued.topic).then_some(0),
+            Some(queue) if queued.last >= queue.max_offset() => {
+                let end = queue.end_physical().cast_unsigned();
+                Some(queued.last_physical.min(end))
+            }
+            Some(queue) if queued.first < queue.written().0 => {
+                let mut headless = self.headless.borrow_mut();
+                if headless.iter().all(|other| !Arc::ptr_eq(other, &queue)) {
+                    headless.push(queue);
+                }
+                None
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Whether messages of a topic are still wanted: those of a deleted topic stay in the log.
+    fn is_known(&self, topic: &str) -> bool {
+        let is_system = topic == SCHEDULE_TOPIC || topic.starts_with("RMQ_SYS_");
+        // Light queues are in no table.
+        let is_light = multi_dispatch::is_lmq(topic);
+        let is_listed = |topics: &HashSet<String>| topics.contains(topic);
+        let topics = || self.topics.get_or_init(|| known_topics(&self.root));
+        is_system || is_light || topics().as_ref().is_none_or(is_listed)
+    }
+
+    /// Looks at the first records of each file before `before`; returns where dispatch must
+    /// start, if one of them is in no queue.
+    pub(super) fn sample<F: Files>(
+        &self,
+        log: &Segments<F>,
+        before: u64,
+    ) -> Result<Option<u64>, StoreError> {
+        let mut from: Option<u64> = None;
+        for start in log.starts().into_iter().filter(|start| *start < before) {
+            let mut walk = Walk::from(start);
+            while walk.offset() < start + SAMPLE_BYTES {
+                let offset = walk.offset();
+                let step = walk.step(log, log.next_file_start(start));
+                let Step::Record(bytes) = step.map_err(log_io)? else {
+                    break;
+                };
+                let Ok(record) = RecordView::parse(bytes, CheckCrc::No) else {
+                    break;
+                };
+                if sys_flag::is_queued(record.sys_flag) {
+                    let lost = self.from(&Queued {
+                        topic: record.topic,
+                        queue_id: record.queue_id,
+                        first: record.queue_offset,
+                        last: record.queue_offset,
+                        last_physical: offset,
+                    });
+                    from = from.into_iter().chain(lost).min();
+                }
+            }
+        }
+        Ok(from)
+    }
+
+    /// Removes the queues whose first units are lost, so that they are built anew; true if there
+    /// were any.
+    pub(super) fn remove_headless(&self) -> Result<bool, StoreError> {
+        let headless = self.headless.take();
+        for queue in &headless {
+            tracing::warn!(
+                topic = queue.topic(),
+                queue_id = queue.queue_id(),
+                "the first files of a consume queue are missing, building it anew"
+            );
+            self.queues.remove(queue)?;
+        }
+        Ok(!headless.is_empty())
+    }
+}
+
+/// The topics of `config/topics.json`, None where it is missing or cannot be read.
+fn known_topics(root: &Path) -> Option<HashSet<String>> {
+    let parse = |bytes: &[u8]| -> Option<HashSet<String>> {
+        let text = fastjson::to_strict(std::str::from_utf8(bytes).ok()?).ok()?;
+        let value: Value = serde_json::from_str(&text).ok()?;
+        let table = value.get("topicConfigTable")?.as_object()?;
+        Some(table.keys().cloned().collect())
+    };
+    let loaded = State::new(root).load("topics.json", |bytes| parse(bytes).is_some());
+    parse(&loaded.ok()??)
+}

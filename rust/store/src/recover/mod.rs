@@ -1,0 +1,374 @@
+//! Opening a store: find the end of the log, mend or rebuild what is derived from it.
+//!
+//! 1. Load queues and index; see where RocketMQ would start checking the log.
+//! 2. Check records from there; end the log at a torn tail, heal damage before valid records.
+//! 3. Cut the log, zeroing what follows in its file; after an unclean stop write and sync again
+//!    what lies beyond the checkpoint, because a failed fsync may have left clean-looking pages.
+//! 4. Cut queues and index to the log; take in what they miss.
+
+mod blocks;
+pub mod damage;
+mod header;
+#[cfg(test)]
+mod header_tests;
+mod heal;
+mod index_check;
+pub(super) mod log_check;
+mod log_end;
+#[cfg(test)]
+mod log_tests;
+mod lost;
+mod marker;
+mod progress;
+mod queue;
+mod record;
+mod settle;
+#[cfg(test)]
+mod tests;
+mod unsettled;
+mod witness;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use self::heal::Change;
+pub use self::heal::is_stand_in;
+pub use self::log_check::{Left, LogCheck};
+use self::lost::LostUnits;
+pub use self::marker::{LogEnd, Marker};
+pub use self::record::good_record;
+use self::witness::FirstMet;
+use super::checkpoint::Checkpoint;
+use super::consume_queues::ConsumeQueues;
+use super::dispatch::Derived;
+use super::files::io_error;
+use super::index::IndexFiles;
+use super::index_writer::IndexWriter;
+use super::log_facts::LogFacts;
+use super::settings::Settings;
+use super::types::StoreError;
+use super::walk::Walk;
+use mq_base::clock::Clock;
+use mq_format::delay_levels::DelayLevels;
+use mq_log::{Access, Files, Segments};
+
+/// What is called so where its path is not known.
+const LOG: &str = "commit log";
+/// Bytes rewritten at once.
+const REWRITE_BYTES: usize = 4 << 20;
+
+/// What recovery is told.
+pub(crate) struct Recovery<'a, F: Files> {
+    /// Root directory of the store.
+    pub root: &'a Path,
+    /// The log, just opened.
+    pub log: &'a Segments<F>,
+    /// The checkpoint, just opened.
+    pub checkpoint: &'a Checkpoint,
+    /// What the store is opened with.
+    pub settings: &'a Settings,
+    /// Names new index files.
+    pub clock: &'a Arc<dyn Clock>,
+    /// Whether `abort` was missing.
+    pub was_clean: bool,
+}
+
+/// A store whose derived files are complete up to the end of its log.
+pub(crate) struct Recovered {
+    /// End of the log, where the first append goes.
+    pub log_end: u64,
+    /// The consume queues; their maxima are the next queue offsets.
+    pub queues: Arc<ConsumeQueues>,
+    /// The index, if enabled.
+    pub index: Option<Arc<IndexFiles>>,
+    /// What the dispatcher goes on with, from `log_end`.
+    pub derived: Derived,
+    /// Damaged ranges that were healed.
+    pub healed: usize,
+    /// Store time of the last record, milliseconds since the epoch, 0 for an empty log.
+    pub last_store_timestamp_ms: i64,
+}
+
+/// A log whose end is found, and what was found below it.
+struct CheckedLog<'a, F: Files> {
+    /// What an earlier start began.
+    facts: LogFacts,
+    /// From where on it was checked, and where it ends.
+    start: u64,
+    end: u64,
+    check: LogCheck<'a, F>,
+    lost: LostUnits<'a>,
+    met: FirstMet,
+}
+
+/// What dispatch is about to take in.
+struct Feed {
+    /// From where in the log.
+    from: u64,
+    /// From where on the log was checked.
+    checked_from: u64,
+    /// Damaged ranges that were healed so far, and what the last check changed.
+    healed: usize,
+    changes: Vec<Change>,
+    writer: Option<IndexWriter>,
+}
+
+impl<F: Files> Recovery<'_, F> {
+    /// Brings the store into a state that can be appended to.
+    pub(crate) fn run(self) -> Result<Recovered, StoreError> {
+        let log = self.root.join("commitlog");
+        self.recover().map_err(|error| match error {
+            StoreError::Io { path, source } if path == LOG => io_error(&log)(source),
+            other => other,
+        })
+    }
+
+    fn recover(&self) -> Result<Recovered, StoreError> {
+        let settings = self.settings;
+        let queues = Arc::new(ConsumeQueues::open(self.root, settings, !self.was_clean)?);
+        let index = IndexFiles::load(
+            self.root,
+            settings.index_slots,
+            settings.index_entries,
+            Access::Append,
+        )?;
+        let index = settings.index_enabled.then(|| Arc::new(index));
+        let marker = self.marker()?;
+        let facts = LogFacts::read(self.root)?;
+        let is_as_left = match &marker {
+            Some(marker) if facts.is_settled() && self.is_index_whole(index.as_deref())? => marker
+                .fits(self.log, &queues, index.as_deref())
+                .map_err(log_io)?,
+            _ => false,
+        };
+        let start = self.check_start(self.safe_timestamp_ms())?;
+        let limit = self.log.max_offset();
+        let to = marker.as_ref().map_or(limit, |marker| marker.end.log_end);
+        let mut check = self.log_check(start, to);
+        let lost = LostUnits::new(self.root, &queues);
+        let met = FirstMet::default();
+        check.fill_gaps(start)?;
+        let log_end = self.end_of_log(&mut check, marker.as_ref(), start, |queued| {
+            met.note(&queued);
+            lost.from(&queued)
+        })?;
+        check.tell_end(log_end);
+        self.log.truncate_to(log_end).map_err(log_io)?;
+        if let Some(marker) = marker.as_ref().filter(|_| is_as_left && check.is_sound())
+            && self.has_right_ends(&queues)?
+        {
+            return self.untouched(marker, Arc::clone(&queues), index);
+        }
+        let checked = CheckedLog {
+            facts,
+            start,
+            end: log_end,
+            check,
+            lost,
+            met,
+        };
+        self.completed(checked, marker.as_ref(), &queues, index)
+    }
+
+    /// A store that is as it was closed.
+    fn untouched(
+        &self,
+        marker: &Marker,
+        queues: Arc<ConsumeQueues>,
+        index: Option<Arc<IndexFiles>>,
+    ) -> Result<Recovered, StoreError> {
+        let LogEnd {
+            log_end,
+            last_store_timestamp_ms,
+            ..
+        } = marker.end;
+        let writer = match &index {
+            Some(index) => Some(IndexWriter::resume(
+                Arc::clone(index),
+                Arc::clone(self.clock),
+            )?),
+            None => None,
+        };
+        let derived = self.derived(&queues, writer)?;
+        self.recovered(log_end, last_store_timestamp_ms, 0, derived, queues, index)
+    }
+
+    /// A store whose derived files have to follow what was found in the log.
+    fn completed(
+        &self,
+        checked: CheckedLog<'_, F>,
+        marker: Option<&Marker>,
+        queues: &Arc<ConsumeQueues>,
+        index: Option<Arc<IndexFiles>>,
+    ) -> Result<Recovered, StoreError> {
+        let CheckedLog {
+            facts,
+            start,
+            end: log_end,
+            mut check,
+            lost,
+            met,
+        } = checked;
+        self.heal_contradicted(&mut check, queues, &met, start)?;
+        if !self.was_clean {
+            let unsafe_from = check.first_after(self.safe_timestamp_ms());
+            self.rewrite(unsafe_from.unwrap_or(log_end), log_end)?;
+        }
+
+        let mut dispatch_from = check.missing_from().unwrap_or(log_end);
+        if self.was_clean && marker.is_none() {
+            dispatch_from = dispatch_from.min(lost.sample(self.log, start)?.unwrap_or(log_end));
+        }
+        let misses_units = marker.is_some_and(|marker| marker.misses_units(queues));
+        if lost.remove_headless()? || misses_units {
+            dispatch_from = 0;
+        }
+        let (changes, healed) = self.changes(&check, &facts, start, &lost)?;
+        self.mend_units(queues, &changes, log_end)?;
+        let mut ends = self.lost_tails(queues);
+        ends.extend(self.lost_durable_ends(queues, &check, log_end));
+        ends.extend(facts.queue_ends);
+        LogFacts::note_ends(self.root, &ends)?;
+        // Units behind this may be lost, torn, or point to what is lost; they are made again.
+        let trusted_to = match self.was_clean {
+            true if misses_units => self.log.min_offset(),
+            true => log_end,
+            false => start,
+        };
+        dispatch_from = dispatch_from.min(self.settle_queues(queues, trusted_to, log_end)?);
+        let mut feed = Feed {
+            from: dispatch_from,
+            checked_from: start,
+            healed,
+            changes,
+            writer: None,
+        };
+        self.settle_older(&mut feed, queues, index.as_ref(), log_end)?;
+        let Feed {
+            from,
+            healed,
+            writer,
+            ..
+        } = feed;
+        let mut derived = self.derived(queues, writer)?;
+        derived.follow(self.log, &mut Walk::from(from), log_end, None)?;
+        Self::put_back(queues, ends)?;
+        queues.flush()?;
+        let last_ms = check.last_store_timestamp_ms();
+        self.checkpoint.lower_to(last_ms)?;
+        LogFacts::settle(self.root)?;
+        self.recovered(log_end, last_ms, healed, derived, Arc::clone(queues), index)
+    }
+
+    /// What queues and index have to learn, and the number of ranges that were healed: now, and by
+    /// a start that did not come to its end.
+    fn changes(
+        &self,
+        check: &LogCheck<'_, F>,
+        facts: &LogFacts,
+        start: u64,
+        lost: &LostUnits<'_>,
+    ) -> Result<(Vec<Change>, usize), StoreError> {
+        let (mut changes, mut healed) = (check.changes().to_vec(), check.healed_ranges().len());
+        for from in facts.extended.iter().filter(|from| **from < start) {
+            let to = from + self.log.file_size();
+            let mut check = self.log_check(*from, to);
+            check.run_known(*from, to, |queued| lost.from(&queued))?;
+            check.tell_end(to);
+            healed += check.healed_ranges().len();
+            changes.extend_from_slice(check.changes());
+        }
+        changes.extend(self.unsettled(&facts.healing)?);
+        Ok((changes, healed))
+    }
+
+    /// Settles the index, then checks what else of the log dispatch is about to read: older files
+    /// were not checked. Healing there may take the index further back.
+    fn settle_older(
+        &self,
+        feed: &mut Feed,
+        queues: &ConsumeQueues,
+        index: Option<&Arc<IndexFiles>>,
+        log_end: u64,
+    ) -> Result<(), StoreError> {
+        loop {
+            if let Some(index) = index {
+                let (writer, from) =
+                    self.settle_index(index, (feed.checked_from, log_end), &feed.changes)?;
+                feed.from = feed.from.min(from.unwrap_or(log_end));
+                feed.writer = Some(writer);
+            }
+            feed.from = self.record_start(feed.from, log_end)?;
+            if feed.from >= feed.checked_from {
+                return Ok(());
+            }
+            let mut older = self.log_check(feed.from, feed.checked_from);
+            let end = older.run(feed.from, Some(feed.checked_from), |_| None)?;
+            older.tell_end(end);
+            feed.checked_from = feed.from;
+            feed.changes = older.changes().to_vec();
+            feed.healed += older.healed_ranges().len();
+            self.mend_units(queues, &feed.changes, log_end)?;
+        }
+    }
+
+    fn recovered(
+        &self,
+        log_end: u64,
+        last_store_timestamp_ms: i64,
+        healed: usize,
+        mut derived: Derived,
+        queues: Arc<ConsumeQueues>,
+        index: Option<Arc<IndexFiles>>,
+    ) -> Result<Recovered, StoreError> {
+        for queue in queues.all() {
+            queue.set_min_from(self.log.min_offset().cast_signed());
+        }
+        derived.complete_to(last_store_timestamp_ms);
+        Ok(Recovered {
+            log_end,
+            queues,
+            index,
+            derived,
+            healed,
+            last_store_timestamp_ms,
+        })
+    }
+
+    fn derived(
+        &self,
+        queues: &Arc<ConsumeQueues>,
+        index: Option<IndexWriter>,
+    ) -> Result<Derived, StoreError> {
+        let derived = Derived::new(Arc::clone(queues), index, self.levels()?);
+        Ok(derived.with_multi_dispatch(self.settings.multi_dispatch))
+    }
+
+    fn levels(&self) -> Result<DelayLevels, StoreError> {
+        let text = &self.settings.delay_levels;
+        DelayLevels::parse(text).ok_or_else(|| StoreError::Setting {
+            key: "messageDelayLevel",
+            value: text.clone(),
+            what: "delays with unit s, m, h or d, separated by spaces",
+        })
+    }
+
+    /// Writes and syncs a range again.
+    fn rewrite(&self, from: u64, to: u64) -> Result<(), StoreError> {
+        let mut bytes = vec![0; REWRITE_BYTES.min(usize::try_from(to - from).unwrap_or(0))];
+        let mut at = from;
+        while at < to {
+            let count = self.log.read_at(at, &mut bytes).map_err(log_io)?;
+            if count == 0 {
+                break;
+            }
+            self.log.overwrite(at, &bytes[..count]).map_err(log_io)?;
+            at += count as u64;
+        }
+        Ok(())
+    }
+}
+
+fn log_io(source: std::io::Error) -> StoreError {
+    io_error(LOG.as_ref())(source)
+}

@@ -1,0 +1,156 @@
+//! Consume queues as witnesses: a unit names the queue and the offset of the record it points to,
+//! so a good body under a header that says otherwise shows that the header is damaged.
+//!
+//! Reading every unit again would cost as much as the log. They are asked only where the offsets
+//! of a queue do not go on as they should, or its last unit contradicts the log.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use super::heal::Damage;
+use super::log_check::{LogCheck, Queued};
+use super::settle::is_dispatched_to;
+use super::{Recovery, good_record, log_io};
+use crate::consume_queue::ConsumeQueue;
+use crate::consume_queues::ConsumeQueues;
+use crate::types::StoreError;
+use mq_format::consume_queue::QueueEntry;
+use mq_format::message::sys_flag;
+use mq_log::Files;
+
+/// The first offset of each queue that was met in the log.
+#[derive(Debug, Default)]
+pub(super) struct FirstMet(RefCell<HashMap<String, HashMap<i32, i64>>>);
+
+impl FirstMet {
+    pub(super) fn note(&self, queued: &Queued<'_>) {
+        let mut topics = self.0.borrow_mut();
+        if !topics.contains_key(queued.topic) {
+            topics.insert(queued.topic.to_owned(), HashMap::new());
+        }
+        if let Some(queues) = topics.get_mut(queued.topic) {
+            queues.entry(queued.queue_id).or_insert(queued.first);
+        }
+    }
+
+    fn of(&self, queue: &ConsumeQueue) -> Option<i64> {
+        let topics = self.0.borrow();
+        topics.get(queue.topic())?.get(&queue.queue_id()).copied()
+    }
+}
+
+impl<F: Files> Recovery<'_, F> {
+    /// Heals records at or beyond `start` whose queues say that their headers are damaged.
+    pub(super) fn heal_contradicted(
+        &self,
+        check: &mut LogCheck<'_, F>,
+        queues: &ConsumeQueues,
+        met: &FirstMet,
+        start: u64,
+    ) -> Result<(), StoreError> {
+        let has_doubts = check.has_doubts();
+        for queue in queues.all() {
+            if !has_doubts && !self.is_suspect(queues, &queue, met, start)? {
+                continue;
+            }
+            for damage in self.contradictions(queues, &queue, start)? {
+                check.mend(damage)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that a queue contradicts; none if it contradicts most: then it is the queue that
+    /// is wrong.
+    fn contradictions(
+        &self,
+        queues: &ConsumeQueues,
+        queue: &ConsumeQueue,
+        start: u64,
+    ) -> Result<Vec<Damage>, StoreError> {
+        let (first, end) = queue.written();
+        let (mut found, mut asked) = (Vec::new(), 0);
+        for offset in (first..end).rev() {
+            let Some(unit) = queue.unit(offset).filter(is_evidence) else {
+                continue;
+            };
+            if unit.physical_offset.cast_unsigned() < start {
+                break;
+            }
+            asked += 1;
+            found.extend(self.contradiction(queues, queue, offset, &unit)?);
+        }
+        let is_believed = found.len() <= 1.max(asked / 2);
+        Ok(if is_believed { found } else { Vec::new() })
+    }
+
+    /// Whether the ends of what a queue knows of the checked log contradict the log.
+    fn is_suspect(
+        &self,
+        queues: &ConsumeQueues,
+        queue: &ConsumeQueue,
+        met: &FirstMet,
+        start: u64,
+    ) -> Result<bool, StoreError> {
+        let Some((last_offset, last)) = queue.last_record() else {
+            return Ok(false);
+        };
+        if last.physical_offset.cast_unsigned() < start {
+            return Ok(false);
+        }
+        let is_early = |first: i64| {
+            let before = queue.unit(first - 1).filter(is_evidence);
+            before.is_some_and(|unit| unit.physical_offset.cast_unsigned() >= start)
+        };
+        let is_unmet = met
+            .of(queue)
+            .is_none_or(|first| first > queue.written().0 && is_early(first));
+        let contradiction = self.contradiction(queues, queue, last_offset, &last)?;
+        Ok(is_unmet || contradiction.is_some())
+    }
+
+    /// The range of a good record of the very size that a unit says, but of another place in the
+    /// queues than the unit's, where no unit speaks for it.
+    fn contradiction(
+        &self,
+        queues: &ConsumeQueues,
+        queue: &ConsumeQueue,
+        offset: i64,
+        unit: &QueueEntry,
+    ) -> Result<Option<Damage>, StoreError> {
+        let from = unit.physical_offset.cast_unsigned();
+        let size = usize::try_from(unit.size_bytes).unwrap_or(0);
+        let mut bytes = vec![0; size.min(self.log.file_size() as usize)];
+        let read = self.log.read_at(from, &mut bytes).map_err(log_io)?;
+        let Some(record) = good_record(from, &bytes[..read]) else {
+            return Ok(None);
+        };
+        let is_own = sys_flag::is_queued(record.sys_flag)
+            && record.topic == queue.topic()
+            && record.queue_id == queue.queue_id()
+            && record.queue_offset == offset;
+        let is_expected = is_own || is_dispatched_to(&record, queue.topic(), offset);
+        let claimed = queues.get(record.topic, record.queue_id);
+        let claimed = claimed.and_then(|claimed| claimed.unit(record.queue_offset));
+        let is_confirmed = claimed.is_some_and(|claimed| {
+            is_evidence(&claimed) && claimed.physical_offset == unit.physical_offset
+        });
+        if record.size() != size
+            || is_expected
+            || is_confirmed
+            || sys_flag::is_rollback(record.sys_flag)
+        {
+            return Ok(None);
+        }
+        Ok(Some(Damage {
+            from,
+            to: from + size as u64,
+            last: None,
+            store_timestamp_ms: record.store_timestamp_ms,
+        }))
+    }
+}
+
+fn is_evidence(unit: &QueueEntry) -> bool {
+    unit.is_used() && !unit.is_filler()
+}

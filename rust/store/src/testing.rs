@@ -1,0 +1,87 @@
+//! What tests of other rooms need of the store: a message to put, a disk that hangs.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use mq_log::gated::Gate;
+use mq_log::{Operation, Tape, Target, Watch, watch};
+
+pub use crate::ack::calling_replies;
+use crate::types::PutRequest;
+
+/// A disk on which some operations wait while it is closed.
+#[derive(Debug)]
+pub struct SlowDisk {
+    gated: Arc<GatedTape>,
+    _watch: Watch,
+}
+
+#[derive(Debug)]
+struct GatedTape {
+    gate: Gate,
+    is_slow: fn(&Path, &Operation<'_>) -> bool,
+}
+
+impl SlowDisk {
+    /// That of a store's root directory; open.
+    pub fn under(root: &Path, is_slow: fn(&Path, &Operation<'_>) -> bool) -> Self {
+        let gate = Gate::default();
+        let gated = Arc::new(GatedTape { gate, is_slow });
+        let _watch = watch(root, Arc::clone(&gated) as Arc<dyn Tape>);
+        Self { gated, _watch }
+    }
+
+    /// One that is slow to make files of the log.
+    pub fn of_new_files(root: &Path) -> Self {
+        Self::under(root, |path, operation| {
+            let is_of_log = path.extension().is_some_and(|of| of == "new");
+            is_of_log && matches!(operation, Operation::Create)
+        })
+    }
+
+    /// Lets no slow operation through from now on.
+    pub fn close(&self) {
+        self.gated.gate.close();
+    }
+
+    /// Lets all of them through.
+    pub fn open(&self) {
+        self.gated.gate.open();
+    }
+
+    /// Operations that wait.
+    pub fn waiting(&self) -> usize {
+        self.gated.gate.waiting()
+    }
+}
+
+impl Tape for GatedTape {
+    fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
+        if (self.is_slow)(target.path, operation) {
+            self.gate.pass();
+        }
+        Ok(0)
+    }
+
+    fn after(&self, _target: Target<'_>, _operation: &Operation<'_>, _began: u64) {}
+}
+
+/// A message for queue 1.
+pub fn request<'a>(topic: &'a str, body: &'a [u8]) -> PutRequest<'a> {
+    PutRequest {
+        topic,
+        queue_id: 1,
+        flag: 0,
+        sys_flag: 0,
+        born_timestamp_ms: 5,
+        born_host: "127.0.0.1:50000".parse().unwrap(),
+        store_host: "127.0.0.1:10911".parse().unwrap(),
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body,
+        properties: b"TAGS\x01TagA",
+        wait_store_ok: true,
+        delay_level: 0,
+    }
+}

@@ -1,0 +1,403 @@
+//! What goes into the store and comes out of it.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::ops::AddAssign;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use thiserror::Error;
+
+use super::read_sql::Marks;
+use mq_format::filter::Sql;
+use mq_format::properties;
+
+/// A message to append. Properties are the final stored text (`WAIT` already stripped).
+#[derive(Debug, Clone, Copy)]
+pub struct PutRequest<'a> {
+    /// Topic name, at most 127 bytes.
+    pub topic: &'a str,
+    /// Queue of the topic, from 0.
+    pub queue_id: i32,
+    /// The user's flag, stored as it is.
+    pub flag: i32,
+    /// RocketMQ's system flag; the store adds the IPv6 bits of the two hosts.
+    pub sys_flag: i32,
+    /// When the producer made the message, milliseconds since the epoch.
+    pub born_timestamp_ms: i64,
+    /// The producer's address.
+    pub born_host: SocketAddr,
+    /// The broker's advertised address.
+    pub store_host: SocketAddr,
+    /// How often the message was consumed and failed.
+    pub reconsume_times: i32,
+    /// Physical offset of the half message, else 0.
+    pub prepared_transaction_offset: i64,
+    /// The body as stored (compressed if `sys_flag` says so).
+    pub body: &'a [u8],
+    /// The properties text, at most 32767 bytes.
+    pub properties: &'a [u8],
+    /// False when the producer sent `WAIT=false`: acknowledge before the flush.
+    pub wait_store_ok: bool,
+    /// `DELAY` level, 0 for none; a level above 0 is stored in SCHEDULE_TOPIC_XXXX.
+    pub delay_level: i32,
+}
+
+/// RocketMQ's PutMessageStatus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum PutStatus {
+    Ok,
+    FlushDiskTimeout,
+    SlaveNotAvailable,
+    FlushSlaveTimeout,
+    CreateMappedFileFailed,
+    MessageIllegal,
+    PropertiesSizeExceeded,
+    ServiceNotAvailable,
+    OsPageCacheBusy,
+    LmqConsumeQueueNumExceeded,
+    UnknownError,
+}
+
+/// Where a message (or a batch) went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PutResult {
+    /// What became of it.
+    pub status: PutStatus,
+    /// Physical offset of the first record, bytes from the start of the log.
+    pub physical_offset: i64,
+    /// Bytes of all records together.
+    pub size_bytes: i32,
+    /// Queue offset of the first record.
+    pub queue_offset: i64,
+    /// When it was stored, milliseconds since the epoch.
+    pub store_timestamp_ms: i64,
+    /// Physical offset of each record; one entry for a single message.
+    pub record_offsets: SmallVec<[i64; 1]>,
+}
+
+impl PutResult {
+    /// A result that stored nothing.
+    pub fn refused(status: PutStatus) -> Self {
+        Self {
+            status,
+            physical_offset: -1,
+            size_bytes: 0,
+            queue_offset: -1,
+            store_timestamp_ms: 0,
+            record_offsets: SmallVec::new(),
+        }
+    }
+}
+
+/// The answer to a put: final now, or final once its watermark passes.
+#[derive(Debug)]
+pub enum Put {
+    /// Nothing to wait for.
+    Done(PutResult),
+    /// Appended; hand the ticket to [`crate::Store::park`] or
+    /// [`crate::Store::wait`] to learn when it is as durable as configured. Until then it
+    /// may be in memory only, and unseen by readers.
+    Parked(PutResult, Ticket),
+}
+
+/// Names what a parked put waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket {
+    /// The log must be flushed up to here, bytes from its start.
+    pub end_offset: i64,
+    /// Monotonic milliseconds after which the outcome is a timeout.
+    pub deadline_ms: i64,
+}
+
+/// How a parked put ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AckOutcome {
+    /// As durable as configured.
+    Durable,
+    /// The flush did not come in time: FLUSH_DISK_TIMEOUT.
+    FlushTimeout,
+    /// A write or fsync failed; nothing is acknowledged any more.
+    Poisoned,
+}
+
+/// Of a compiled expression, for each byte of its text.
+const SQL_BYTES: usize = 16;
+/// Of an expression for a topic in a map, beside the name.
+const ROW_BYTES: usize = 64;
+
+/// Which messages of a queue a reader wants.
+#[derive(Debug, Clone, Default)]
+pub enum TagFilter {
+    /// Every message (`*`).
+    #[default]
+    All,
+    /// Those whose tags code, low 32 bits, is one of these Java string hashes.
+    Codes(Arc<[i32]>),
+    /// Those whose properties satisfy an expression.
+    Sql(Arc<Sql>),
+    /// The same, where bits of the extension tell of some messages that they do not.
+    Marked(Arc<Sql>, Arc<Marks>),
+    /// Of messages that come again, those that satisfy the expression for the topic they first came
+    /// from, if it has one.
+    Retried(Arc<HashMap<String, Arc<Sql>>>),
+}
+
+impl TagFilter {
+    /// Whether a message with this tags code may pass (RocketMQ compares the low 32 bits).
+    pub fn matches(&self, tags_code: i64) -> bool {
+        match self {
+            Self::All | Self::Sql(_) | Self::Marked(..) | Self::Retried(_) => true,
+            #[expect(clippy::cast_possible_truncation, reason = "RocketMQ compares as int")]
+            Self::Codes(codes) => codes.contains(&(tags_code as i32)),
+        }
+    }
+
+    /// About what it takes in memory, bytes, when nobody shares it.
+    pub fn own_bytes(&self) -> usize {
+        match self {
+            Self::All => 0,
+            Self::Codes(codes) => size_of_val(&**codes),
+            Self::Sql(sql) | Self::Marked(sql, _) => sql.text().len() * SQL_BYTES,
+            Self::Retried(by_topic) => {
+                let names = by_topic.keys().map(|topic| topic.len() + ROW_BYTES);
+                names.sum()
+            }
+        }
+    }
+
+    /// Whether properties decide, so that every message has to be read.
+    pub fn reads_properties(&self) -> bool {
+        self.is_sql() || matches!(self, Self::Retried(_))
+    }
+
+    /// Whether it is one expression.
+    pub fn is_sql(&self) -> bool {
+        matches!(self, Self::Sql(_) | Self::Marked(..))
+    }
+
+    /// Whether a message with these properties passes.
+    pub fn matches_properties(&self, text: &[u8]) -> bool {
+        match self {
+            Self::All | Self::Codes(_) => true,
+            Self::Sql(sql) | Self::Marked(sql, _) => sql.matches(text),
+            Self::Retried(by_topic) => {
+                let topic = properties::get_str(text, properties::RETRY_TOPIC);
+                let sql = topic.and_then(|topic| by_topic.get(&*topic));
+                sql.is_none_or(|sql| sql.matches(text))
+            }
+        }
+    }
+}
+
+/// Whether a read may wait for the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadMode {
+    /// Answer [`WouldBlock`] rather than wait for the disk.
+    NoWait,
+    /// Wait; only for threads that may block.
+    Wait,
+}
+
+/// The bytes are not in memory; ask again with [`ReadMode::Wait`] on a thread that may block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WouldBlock;
+
+/// A pull from one queue.
+#[derive(Debug, Clone)]
+pub struct GetRequest<'a> {
+    /// Topic name.
+    pub topic: &'a str,
+    /// Queue of the topic.
+    pub queue_id: i32,
+    /// First queue offset wanted.
+    pub offset: i64,
+    /// Most messages wanted.
+    pub max_count: i32,
+    /// Entries wanted.
+    pub filter: &'a TagFilter,
+    /// May the read wait for the disk?
+    pub mode: ReadMode,
+}
+
+/// RocketMQ's GetMessageStatus; `as_str` is the remark of a pull reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum GetStatus {
+    Found,
+    NoMatchedMessage,
+    MessageWasRemoving,
+    OffsetFoundNull,
+    OffsetOverflowBadly,
+    OffsetOverflowOne,
+    OffsetTooSmall,
+    NoMatchedLogicQueue,
+    NoMessageInQueue,
+    OffsetReset,
+}
+
+impl GetStatus {
+    /// RocketMQ's name of the status.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Found => "FOUND",
+            Self::NoMatchedMessage => "NO_MATCHED_MESSAGE",
+            Self::MessageWasRemoving => "MESSAGE_WAS_REMOVING",
+            Self::OffsetFoundNull => "OFFSET_FOUND_NULL",
+            Self::OffsetOverflowBadly => "OFFSET_OVERFLOW_BADLY",
+            Self::OffsetOverflowOne => "OFFSET_OVERFLOW_ONE",
+            Self::OffsetTooSmall => "OFFSET_TOO_SMALL",
+            Self::NoMatchedLogicQueue => "NO_MATCHED_LOGIC_QUEUE",
+            Self::NoMessageInQueue => "NO_MESSAGE_IN_QUEUE",
+            Self::OffsetReset => "OFFSET_RESET",
+        }
+    }
+}
+
+/// What a pull found; the records themselves are appended to the caller's buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GetResult {
+    /// RocketMQ's status.
+    pub status: GetStatus,
+    /// Where the next pull should begin.
+    pub next_begin_offset: i64,
+    /// First readable queue offset.
+    pub min_offset: i64,
+    /// One past the last queue offset.
+    pub max_offset: i64,
+    /// Messages appended to the buffer.
+    pub message_count: i32,
+    /// The reader is so far behind that a slave should serve it.
+    pub suggest_slave: bool,
+    /// Bytes of the log behind the last message that was looked at, 0 without one.
+    pub behind_bytes: i64,
+}
+
+/// Records found by key, appended to the caller's buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueryResult {
+    /// Messages appended to the buffer.
+    pub message_count: i32,
+    /// End timestamp of the newest index file, milliseconds since the epoch.
+    pub index_last_update_timestamp_ms: i64,
+    /// End physical offset of the newest index file.
+    pub index_last_update_physical_offset: i64,
+}
+
+/// A message became readable in a queue (also once per multi-dispatch queue, later).
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival<'a> {
+    /// Topic of the queue.
+    pub topic: &'a str,
+    /// The queue.
+    pub queue_id: i32,
+    /// The queue's new maximum offset: the message's own offset + 1.
+    pub max_offset: i64,
+    /// The message's tags code.
+    pub tags_code: i64,
+}
+
+/// A delayed message was stored in its real topic.
+#[derive(Debug, Clone, Copy)]
+pub struct Delivered<'a> {
+    /// The queue of the schedule topic where it waited: its level - 1.
+    pub queue_id: i32,
+    /// Its real topic.
+    pub topic: &'a str,
+    /// Bytes of its new record.
+    pub size_bytes: usize,
+}
+
+/// Files that a cleaning deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cleaned {
+    /// Files of the commit log.
+    pub log_files: usize,
+    /// Files of consume queues.
+    pub queue_files: usize,
+    /// Files of the index.
+    pub index_files: usize,
+}
+
+impl AddAssign for Cleaned {
+    fn add_assign(&mut self, more: Self) {
+        self.log_files += more.log_files;
+        self.queue_files += more.queue_files;
+        self.index_files += more.index_files;
+    }
+}
+
+/// The store cannot do what was asked; the text says what, which value, and what to do.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// Another process has the store open.
+    #[error(
+        "store {root} is locked by another broker; stop it, or read it with `mqstore ls {root}`"
+    )]
+    Locked {
+        /// Root directory.
+        root: String,
+    },
+    /// The directory does not look like a RocketMQ store of the configured sizes.
+    #[error("store {root}: {what}")]
+    UnknownLayout {
+        /// Root directory.
+        root: String,
+        /// What was found, what was expected, what to do.
+        what: String,
+    },
+    /// A state file is damaged, and so is its previous copy, or there is none.
+    #[error(
+        "{path}: {reason}, and no previous copy can be used; put a good copy there, \
+         or begin without it: {command}"
+    )]
+    State {
+        /// The file.
+        path: String,
+        /// What is wrong with it, and at which byte if that is known.
+        reason: String,
+        /// What to run to begin without the file.
+        command: String,
+    },
+    /// A file operation failed.
+    #[error("{path}: {source}")]
+    Io {
+        /// File or directory.
+        path: String,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
+    /// The disk is full, or a quota is used up: nothing is lost, and the same write can be tried
+    /// again once there is room. Never from a sync.
+    #[error("{path}: {source}")]
+    Full {
+        /// File or directory.
+        path: String,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
+    /// Damage that is not a torn tail, and the policy is to refuse.
+    #[error("store {root} is damaged: {what}")]
+    Damaged {
+        /// Root directory.
+        root: String,
+        /// Where and what.
+        what: String,
+    },
+    /// A write or fsync failed earlier; the store only reads until it is reopened.
+    #[error(
+        "store is poisoned: {0}; it acknowledges nothing more, restart it once the disk is well"
+    )]
+    Poisoned(String),
+    /// A setting is out of its range.
+    #[error("{key} = {value}: {what}")]
+    Setting {
+        /// RocketMQ's key.
+        key: &'static str,
+        /// The value given.
+        value: String,
+        /// The allowed range and unit.
+        what: &'static str,
+    },
+}

@@ -1,0 +1,236 @@
+//! A store directory from open to close and open again.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use mq_base::clock::SystemClock;
+use mq_format::message::{CheckCrc, RecordView};
+use mq_store::{
+    AckOutcome, GetRequest, GetStatus, Put, PutRequest, PutStatus, ReadMode, Settings, Store,
+    StoreError, TagFilter,
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn settings() -> Settings {
+    Settings {
+        commit_log_file_bytes: Some(1 << 20),
+        consume_queue_file_bytes: Some(6_000),
+        index_slots: Some(100),
+        index_entries: Some(400),
+        min_free_bytes: Some(0),
+        delay_levels: "1s 2s".into(),
+        ..Settings::default()
+    }
+}
+
+fn open(root: &Path, settings: Settings) -> Arc<Store> {
+    Store::open(root, settings, SystemClock::shared(), true).unwrap()
+}
+
+fn request<'a>(topic: &'a str, body: &'a [u8]) -> PutRequest<'a> {
+    PutRequest {
+        topic,
+        queue_id: 0,
+        flag: 0,
+        sys_flag: 0,
+        born_timestamp_ms: 1,
+        born_host: "127.0.0.1:50000".parse().unwrap(),
+        store_host: "127.0.0.1:10911".parse().unwrap(),
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body,
+        properties: b"KEYS\x01k1\x02TAGS\x01TagA",
+        wait_store_ok: true,
+        delay_level: 0,
+    }
+}
+
+/// A channel that says when a queue of `topic` reached an offset.
+fn arrivals(store: &Store, topic: &'static str) -> mpsc::Receiver<i64> {
+    let (sender, receiver) = mpsc::channel();
+    let sender = parking_lot::Mutex::new(sender);
+    store.on_arrival(Box::new(move |arrivals| {
+        for arrival in arrivals.iter().filter(|arrival| arrival.topic == topic) {
+            // The test may have stopped listening.
+            let _ = sender.lock().send(arrival.max_offset);
+        }
+    }));
+    receiver
+}
+
+fn bodies(store: &Store, topic: &str) -> Vec<Vec<u8>> {
+    let mut out = Vec::new();
+    let request = GetRequest {
+        topic,
+        queue_id: 0,
+        offset: 0,
+        max_count: 32,
+        filter: &TagFilter::All,
+        mode: ReadMode::Wait,
+    };
+    let result = store.get(&request, &mut out).unwrap();
+    let mut found = Vec::new();
+    let mut rest = &out[..];
+    while !rest.is_empty() {
+        let record = RecordView::parse(rest, CheckCrc::Yes).unwrap();
+        found.push(record.body.to_vec());
+        rest = &rest[record.size()..];
+    }
+    assert_eq!(result.status == GetStatus::Found, !found.is_empty());
+    found
+}
+
+#[test]
+fn what_is_put_is_read_also_after_a_clean_restart() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path(), settings());
+    let arrived = arrivals(&store, "T");
+    for number in 0..10_u8 {
+        let result = store.wait(store.put(&request("T", &[number; 100])));
+        assert_eq!(
+            (result.status, result.queue_offset),
+            (PutStatus::Ok, number.into())
+        );
+        assert_eq!(
+            arrived.recv_timeout(PATIENCE).unwrap(),
+            i64::from(number) + 1
+        );
+    }
+    assert_eq!(bodies(&store, "T").len(), 10);
+    store.commit("g", "T", 0, 7, usize::MAX);
+    assert!(root.path().join("abort").exists());
+    store.close().unwrap();
+    store.close().unwrap();
+    assert!(!root.path().join("abort").exists());
+    let refused = store.wait(store.put(&request("T", b"late")));
+    assert_eq!(refused.status, PutStatus::ServiceNotAvailable);
+
+    // The sizes of an existing store need not be said.
+    let store = open(
+        root.path(),
+        Settings {
+            min_free_bytes: Some(0),
+            ..Settings::default()
+        },
+    );
+    assert_eq!(
+        bodies(&store, "T"),
+        (0..10).map(|body| vec![body; 100]).collect::<Vec<_>>()
+    );
+    assert_eq!(store.committed("g", "T", 0), Some(7));
+    let result = store.wait(store.put(&request("T", b"ten")));
+    assert_eq!(result.queue_offset, 10);
+    assert_eq!(store.runtime()["putMessageTimesTotal"], "1");
+}
+
+#[test]
+fn delayed_messages_come_when_they_are_due_also_after_a_restart() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(root.path(), settings());
+    let arrived = arrivals(&store, "T");
+    let put = |store: &Store, level| {
+        let delayed = PutRequest {
+            delay_level: level,
+            ..request("T", b"later")
+        };
+        let result = store.wait(store.put(&delayed));
+        assert_eq!(result.status, PutStatus::Ok);
+    };
+    let put_at = Instant::now();
+    put(&store, 1);
+    assert_eq!(arrived.recv_timeout(PATIENCE).unwrap(), 1);
+    let taken = put_at.elapsed(); // times of messages are whole milliseconds
+    assert!(taken >= Duration::from_millis(999), "{taken:?}");
+
+    put(&store, 2);
+    store.close().unwrap();
+    drop(store);
+    let saved = std::fs::read_to_string(root.path().join("config/delayOffset.json")).unwrap();
+    assert_eq!(saved, "{\n\t\"offsetTable\":{1:1,2:0\n\t}\n}");
+    let store = open(root.path(), settings());
+    let arrived = arrivals(&store, "T");
+    assert_eq!(arrived.recv_timeout(PATIENCE).unwrap(), 2);
+    assert_eq!(bodies(&store, "T"), [b"later", b"later"]);
+    store.close().unwrap();
+    assert_eq!(store.runtime()["scheduleMessageOffset_2"], "1,1");
+}
+
+#[test]
+fn group_commit_answers_parked_puts() {
+    let root = tempfile::tempdir().unwrap();
+    let store = open(
+        root.path(),
+        Settings {
+            sync_flush: true,
+            ..settings()
+        },
+    );
+    let (sender, outcomes) = mpsc::channel();
+    for _ in 0..20 {
+        let Put::Parked(_, ticket) = store.put(&request("T", b"x")) else {
+            panic!("a put with SYNC_FLUSH waits");
+        };
+        let sender = sender.clone();
+        store.park(
+            ticket,
+            Box::new(move |outcome| sender.send(outcome).unwrap()),
+        );
+    }
+    for _ in 0..20 {
+        assert_eq!(
+            outcomes.recv_timeout(PATIENCE).unwrap(),
+            AckOutcome::Durable
+        );
+    }
+    let unwaited = PutRequest {
+        wait_store_ok: false,
+        ..request("T", b"x")
+    };
+    assert!(matches!(store.put(&unwaited), Put::Done(_)));
+    assert_eq!(
+        store.wait(store.put(&request("T", b"x"))).status,
+        PutStatus::Ok
+    );
+}
+
+#[test]
+fn a_store_that_cannot_be_opened_says_why() {
+    let root = tempfile::tempdir().unwrap();
+    let fail = |path: &Path, settings: Settings, create| {
+        Store::open(path, settings, SystemClock::shared(), create)
+            .err()
+            .unwrap()
+    };
+    let missing = fail(&root.path().join("none"), settings(), false);
+    assert!(matches!(missing, StoreError::Io { .. }), "{missing}");
+    let empty = fail(root.path(), settings(), false);
+    assert!(matches!(empty, StoreError::UnknownLayout { .. }), "{empty}");
+    let store = open(root.path(), settings());
+    assert!(matches!(
+        fail(root.path(), settings(), true),
+        StoreError::Locked { .. }
+    ));
+    store.wait(store.put(&request("T", b"x")));
+    store.close().unwrap();
+    let other = Settings {
+        commit_log_file_bytes: Some(2 << 20),
+        ..settings()
+    };
+    let text = fail(root.path(), other, true).to_string();
+    assert!(
+        text.contains("have 1048576 bytes, mappedFileSizeCommitLog is 2097152"),
+        "{text}"
+    );
+    let levels = Settings {
+        delay_levels: "1x".into(),
+        ..settings()
+    };
+    assert!(matches!(
+        fail(root.path(), levels, true),
+        StoreError::Setting { .. }
+    ));
+}

@@ -1,0 +1,63 @@
+//! Stores that Java wrote, for tests.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A file or folder of the golden data.
+pub fn golden(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    root.join("../../tests/golden").join(name)
+}
+
+/// A fresh copy of a golden store, in memory where possible: recovery syncs a lot.
+pub fn unpack(name: &str) -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let root = if memory.is_dir() {
+        tempfile::tempdir_in(memory).unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
+    };
+    let file = fs::File::open(golden(name).join("store.tar.gz")).unwrap();
+    let mut archive = tar::Archive::new(GzDecoder::new(file));
+    archive.unpack(root.path()).unwrap();
+    root
+}
+
+/// The objects of a golden list.
+pub fn lines(name: &str) -> Vec<Value> {
+    let mut text = String::new();
+    let file = fs::File::open(golden(name)).unwrap();
+    GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// Every file but ours, by path relative to the root.
+pub fn snapshot(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut directories = vec![root.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path
+                .strip_prefix(root)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned();
+            if path.is_dir() {
+                directories.push(path);
+            } else if !name.starts_with("mqstack") {
+                found.insert(name, fs::read(path).unwrap());
+            }
+        }
+    }
+    found
+}
