@@ -1,4 +1,4 @@
-"""A broker's metrics, under RocketMQ 5's names where it has them (v5.md section 5)."""
+"""A broker's metrics, with the names of RocketMQ 5 (`BrokerMetricsConstant`) where it has them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 class BrokerMetrics:
-    """What `/metrics` shows of one broker, read when asked."""
+    """The metrics of one broker, read at each request to `/metrics`."""
 
     def __init__(self, broker: BrokerContext) -> None:
         self._broker = broker
@@ -39,7 +39,7 @@ class BrokerMetrics:
         }
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric of the moment."""
+        """Yield every metric with its present value."""
         figures, counters = self._broker.store.runtime(), self._broker.counters()
         yield self._gauge(
             "broker_permission", "Bits: 4 read, 2 write", self._broker.settings.broker_permission
@@ -116,7 +116,7 @@ class BrokerMetrics:
         yield self._counter("connections_refused", CONNECTIONS_REFUSED_HELP, refused)
 
     def _bounds(self, counters: Mapping[str, int]) -> Metric:
-        """What the broker refused to make or remember for clients, by the setting that says so."""
+        """Requests that the broker refused at a limit, by the setting of the limit."""
         found = CounterMetricFamily(
             "rocketmq_bounds_reached",
             refusals.HELP,
@@ -173,7 +173,7 @@ class BrokerMetrics:
         return found
 
     def _topics_in(self) -> Metric:
-        """Messages that entered each topic's queues: their offsets never fall."""
+        """Messages that entered each topic's queues, counted by offsets, which never fall."""
         found = CounterMetricFamily(
             "rocketmq_messages_in",
             "Messages stored",
@@ -189,7 +189,7 @@ class BrokerMetrics:
         return found
 
     def _groups_out(self, name: str, help_text: str, item: str) -> Metric:
-        """What each group read of each topic."""
+        """A counter of what each group read of each topic."""
         found = CounterMetricFamily(
             f"rocketmq_{name}",
             help_text,
@@ -212,7 +212,7 @@ class BrokerMetrics:
         for key, row in store.committed_all().items():
             topic, _, group = key.partition("@")
             if groups.get(group) is None or topics.get(topic) is None:
-                continue  # a name that anybody made up
+                continue  # the offset of an unknown group or topic, which any client can commit
             lag = sum(max(0, store.max_offset(topic, queue) - at) for queue, at in row.items())
             is_retry = _word(topic.startswith(names.RETRY_PREFIX))
             lags.add_metric(self._values(group, topic, is_retry, _is_system(group)), lag)
@@ -239,7 +239,7 @@ class BrokerMetrics:
 
 
 def _bytes(readable: str) -> int:
-    """Bytes of "0 B" or "5.6 KiB", as runtime info has them."""
+    """Parse sizes such as "0 B" or "5.6 KiB", which the runtime information has."""
     number, unit = readable.split()
     return int(float(number) * 1024 ** _UNITS.index(unit))
 
