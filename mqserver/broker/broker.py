@@ -347,7 +347,7 @@ class Broker:
         self.context.forget(event.connection)
 
     def _notify(self, group: str, connections: list[int], lost: bool) -> None:
-        """NOTIFY_CONSUMER_IDS_CHANGED (40) to every member, if broker and group allow."""
+        """Send NOTIFY_CONSUMER_IDS_CHANGED (40) to every member, if broker and group allow."""
         context = self.context
         if not context.settings.notify_consumer_ids_changed_enable or self._listener is None:
             return
@@ -410,7 +410,7 @@ class Broker:
 
 
 def _health(context: BrokerContext) -> Health:
-    """`/metrics`, `/live` and `/ready` of a broker."""
+    """Make the server of `/metrics`, `/live` and `/ready` of a broker."""
     from mqserver.health import Health, require
 
     require()

@@ -42,7 +42,9 @@ class BrokerMetrics:
         """Yield every metric with its present value."""
         figures, counters = self._broker.store.runtime(), self._broker.counters()
         yield self._gauge(
-            "broker_permission", "Bits: 4 read, 2 write", self._broker.settings.broker_permission
+            "broker_permission",
+            "Permission bits: 4 read, 2 write",
+            self._broker.settings.broker_permission,
         )
         yield from self._tables()
         yield from self._storage(figures)
@@ -68,7 +70,7 @@ class BrokerMetrics:
         yield self._gauge("storage_size_bytes", "Bytes of the commit log", size, labels)
         behind = int(figures["dispatchBehindBytes"])
         yield self._gauge(
-            "storage_dispatch_behind_bytes", "Bytes not yet in queues", behind, labels
+            "storage_dispatch_behind_bytes", "Bytes of the log not yet dispatched", behind, labels
         )
         unflushed = _bytes(figures["remainHowManyDataToFlush"])
         yield self._gauge("storage_flush_behind_bytes", "Bytes not yet flushed", unflushed, labels)
@@ -79,10 +81,10 @@ class BrokerMetrics:
             "storage_message_reserve_time_milliseconds", help_text, reserve_ms, labels
         )
         damaged = int(figures["damagedRecordsSkipped"])
-        help_text = "Damaged records left out of answers"
+        help_text = "Damaged records left out of replies"
         yield self._counter("storage_damaged_records_skipped", help_text, damaged)
         refused = int(store.refusal() is not None)
-        yield self._gauge("storage_refuses_messages", "1 while nothing is stored", refused, labels)
+        yield self._gauge("storage_refuses_messages", "1 while sends are refused", refused, labels)
 
     def _traffic(self, figures: Mapping[str, str], counters: Mapping[str, int]) -> Iterator[Metric]:
         yield self._counter(
@@ -91,11 +93,11 @@ class BrokerMetrics:
         yield self._counter("network_in_bytes", "Bytes read", counters.get("bytes_in", 0))
         yield self._counter("network_out_bytes", "Bytes written", counters.get("bytes_out", 0))
         yield self._counter(
-            "requests_overloaded", "Requests answered busy", counters.get("overloaded", 0)
+            "requests_overloaded", "Requests answered system busy", counters.get("overloaded", 0)
         )
         requests = CounterMetricFamily(
             "rocketmq_requests",
-            "Requests by code and plane",
+            "Requests by code and data plane",
             labels=self._labels("code plane"),
         )
         for name, count in counters.items():
@@ -105,12 +107,12 @@ class BrokerMetrics:
         yield requests
         yield self._bounds(counters)
         waiting = GaugeMetricFamily(
-            "rocketmq_processor_watermark", "Requests that wait", labels=self._labels("processor")
+            "rocketmq_processor_watermark", "Requests waiting", labels=self._labels("processor")
         )
         for family in _WATERMARKS:
             waiting.add_metric(self._values(family), counters.get(f"waiting.{family}", 0))
         yield waiting
-        yield self._gauge("pulls_held", "Long polls that wait", counters.get("held", 0))
+        yield self._gauge("pulls_held", "Pulls held by long polling", counters.get("held", 0))
         yield self._gauge("connections", "Open connections", counters.get("connections", 0))
         refused = counters.get("connections_refused", 0)
         yield self._counter("connections_refused", CONNECTIONS_REFUSED_HELP, refused)

@@ -1,4 +1,4 @@
-"""The link to one NameServer: what it has to be told of this broker, and when."""
+"""The link to one NameServer, which registers the broker's topics there and keeps them current."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Window:
 class Items:
     """The table of items. Methods may be called from any thread.
 
-    now_ms: monotonic. items_max: items, and moments; those that come after them are left out.
+    now_ms: monotonic. items_max: most items, and most gauges; later ones are not counted.
     """
 
     def __init__(self, now_ms: Callable[[], int], items_max: int = ITEMS_MAX) -> None:
