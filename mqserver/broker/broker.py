@@ -1,4 +1,4 @@
-"""Builds, starts and stops a broker, in this order and its reverse (design: "Stop")."""
+"""Builds, starts and stops a broker. `stop` takes the steps of `start` back in reverse order."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ log = logging.getLogger("mqserver.broker")
 CLIENT_SCAN_S = 10.0
 CLIENT_EXPIRY_S = 120.0
 PROTECT_TURNS = 18
-"""Three minutes, in scans."""
+"""Scans between two checks for slow groups: three minutes."""
 DRAIN_S = 5.0
 
 
 class Broker:
-    """A broker in this process: `start`, then `stop`.
+    """A broker in this process: call `start`, then `stop`.
 
-    store: settings of the store; from `loaded` unless given. servers: listening servers in this
-    process, which share its file descriptors. Raises SettingsError, StoreLocked, UnknownLayout,
-    StoreDamaged, OSError at `start`; then nothing is left open.
+    store: settings of the store, made from `loaded` unless given. servers: number of listening
+    servers in this process, which share its file descriptors. `start` raises SettingsError,
+    StoreLocked, UnknownLayout, StoreDamaged or OSError, and then leaves nothing open.
     """
 
     def __init__(self, loaded: Loaded, store: Settings | None = None, servers: int = 1) -> None:
@@ -90,11 +90,11 @@ class Broker:
         self._checks: Checks | None = None
         self._health: Health | None = None
 
-    # --- what others may ask
+    # --- what callers may ask
 
     @property
     def address(self) -> str:
-        """What clients are told, "host:port"."""
+        """The address that clients connect to, "host:port"."""
         return f"{self.advertised.host}:{self.settings.advertised_port or self.port}"
 
     @property
@@ -110,7 +110,7 @@ class Broker:
 
     @property
     def away(self) -> dict[str, str]:
-        """NameServers that do not answer, and why."""
+        """NameServers that do not answer, with the reason."""
         return self._registrar.away if self._registrar else {}
 
     # --- start
@@ -118,7 +118,7 @@ class Broker:
     def start(self) -> None:
         """Open the store, load the state, listen, register."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        log.info("broker %s starts, process %d", self.settings.broker_name, os.getpid())
+        log.info("broker %s starts in process %d", self.settings.broker_name, os.getpid())
         store = open_store(self.settings, self._store_settings)
         self.services.follow(store.failures)
         try:
@@ -133,7 +133,7 @@ class Broker:
         assert self._listener is not None
         self._listener.accept()
         self._register()
-        log.info("broker %s takes requests at %s", self.settings.broker_name, self.address)
+        log.info("broker %s accepts requests at %s", self.settings.broker_name, self.address)
 
     def _serve(self, store: Store) -> None:
         context = self._built(store)
@@ -173,7 +173,7 @@ class Broker:
         self._checks.start()
 
     def _built(self, store: Store) -> BrokerContext:
-        """State, loaded from the store's directory."""
+        """Build the broker's state, and load the state files of the store."""
         saver = Saver(store.save_state, self.services)
         bounds = Bounds(lambda: self.settings)
         footprints = Footprints(bounds)
@@ -241,7 +241,7 @@ class Broker:
         return context
 
     def _filters(self, saver: Saver) -> Filters:
-        """The table of filters; its bits are published where messages carry them."""
+        """The table of filters, which publishes filter bits if messages carry them."""
         settings = self.settings
         shape = BloomShape(
             settings.max_error_rate_of_bloom_filter, settings.expect_consumer_num_use_filter
@@ -257,7 +257,7 @@ class Broker:
         )
 
     def _register(self) -> None:
-        """Tell the NameServers."""
+        """Register the broker with the NameServers."""
         context, settings = self.context, self.settings
         ha_host = settings.broker_ip2 or self.advertised.host
         self._registrar = Registrar(
@@ -279,9 +279,9 @@ class Broker:
     # --- stop
 
     def stop(self) -> None:
-        """Unregister, refuse sends, answer what waits, save, close the store; at most 10 s."""
+        """Unregister, refuse sends, answer held requests, save, close the store; at most 10 s."""
         if self._store is not None and not self._stopping.is_set():
-            log.info("broker %s stops", self.settings.broker_name)
+            log.info("broker %s is stopping", self.settings.broker_name)
         self._stopping.set()
         if self._registrar is not None:
             self._registrar.stop()
@@ -310,7 +310,7 @@ class Broker:
             self.poisoned = True
             log.error("%s", error)
         else:
-            log.info("broker %s stopped, its store is closed", self.settings.broker_name)
+            log.info("broker %s stopped and closed its store", self.settings.broker_name)
 
     # --- tables and events
 
@@ -328,13 +328,13 @@ class Broker:
             self._listener.set_overload(busy_ms, table.patience_of(self.settings))
 
     def _changed(self, loaded: Loaded) -> None:
-        """Take an online update; a new permission is registered."""
+        """Apply an online update; a new permission is registered with the NameServers."""
         before, context = self.settings, self.context
         self.settings = context.settings = broker_settings(loaded)
         context.store.set_cleaning(changed_online(self._store_settings, loaded).as_dict())
         self._admin.allow(self.settings.admin_allow_addresses)
         self._publish_broker()
-        self._tables.forget_heartbeats()  # autoCreateSubscriptionGroup
+        self._tables.forget_heartbeats()  # autoCreateSubscriptionGroup may have changed
         self._limit_waiting()
         if before.broker_permission != self.settings.broker_permission:
             context.topics.bump()
@@ -343,11 +343,11 @@ class Broker:
             self._registrar.look_again()
 
     def _on_event(self, event: Event) -> None:
-        """A connection ended: its client leaves every group."""
+        """Remove the client of a closed connection from every group."""
         self.context.forget(event.connection)
 
     def _notify(self, group: str, connections: list[int], lost: bool) -> None:
-        """NOTIFY_CONSUMER_IDS_CHANGED (40) to every member, if broker and group allow."""
+        """Send NOTIFY_CONSUMER_IDS_CHANGED (40) to every member, if broker and group allow."""
         context = self.context
         if not context.settings.notify_consumer_ids_changed_enable or self._listener is None:
             return
@@ -367,12 +367,12 @@ class Broker:
         return self._listener.call(connection, frame, timeout)
 
     def _scan(self) -> None:
-        """Close connections of clients that stopped sending heartbeats; note the midnights."""
+        """Run every 10 s: sample statistics, note midnights, close silent connections."""
         refusal: str | None = None
         turns = count(1)
         lines = StatsLog(self.context.stats, time.time)
         due = time.monotonic()
-        # At a fixed rate: the statistics take their samples here.
+        # The rate is fixed, because the statistics take their samples here.
         while not self._stopping.wait(max(0.0, due - time.monotonic())):
             due = max(due + CLIENT_SCAN_S, time.monotonic())
             with self.services.round(self._scanner.name):
@@ -386,27 +386,31 @@ class Broker:
                     stop_slow_groups(context)
 
     def close_silent(self, seconds: float) -> None:
-        """Close connections of producers and consumers without a heartbeat for so long."""
+        """Close connections of producers and consumers that sent no heartbeat for `seconds`."""
         context, listener = self.context, self._listener
         assert listener is not None
         since = context.monotonic() - seconds
         silent = {*context.consumers.silent_since(since), *context.producers.silent_since(since)}
         for connection in listener.silent([*silent], seconds):
-            log.warning("connection %d sent no heartbeat for %.0f s: closed", connection, seconds)
+            log.warning(
+                "closed connection %d, as its client sent no heartbeat for %.0f s",
+                connection,
+                seconds,
+            )
             listener.close_connection(connection)
 
     def _log_refusal(self, before: str | None) -> str | None:
-        """Log when the store begins or ceases to refuse messages, and why."""
+        """Log when the store starts or stops refusing messages, with the reason."""
         now = self.context.store.refusal()
         if now != before and now is not None:
-            log.error("the store takes no messages: %s", now)
+            log.error("the store refuses messages: %s", now)
         elif now != before:
-            log.warning("the store takes messages again")
+            log.warning("the store accepts messages again")
         return now
 
 
 def _health(context: BrokerContext) -> Health:
-    """`/metrics`, `/live` and `/ready` of a broker."""
+    """Make the server of `/metrics`, `/live` and `/ready` of a broker."""
     from mqserver.health import Health, require
 
     require()

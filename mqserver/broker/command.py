@@ -1,4 +1,4 @@
-"""`mqserver broker start` and `check`: load, start, say so, wait for a signal, stop."""
+"""The commands `mqserver broker start` and `mqserver broker check`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ from mqstore.commands.exit_codes import POISONED, USAGE
 def run_broker(
     file: str | None, namesrv: str | None, settings: Mapping[str, str], show: str = ""
 ) -> None:
-    """`mqserver broker start`."""
+    """`mqserver broker start`: load the settings, run until a signal, stop.
+
+    show: print the settings instead.
+    """
     loaded = load_broker(file, namesrv, settings)
     if show:
         return print_settings(loaded, show)
@@ -51,16 +54,16 @@ def run_broker(
     for warning in server.advertised.warnings:
         warn(warning)
     for address, why in server.away.items():
-        warn(f"NameServer {address} does not answer ({why}); will try again")
+        warn(f"NameServer {address} does not answer ({why}); the broker tries again")
     stopped.wait()
     server.stop()
     if server.poisoned:
-        fail("the store is poisoned: a write or fsync failed; see the log", POISONED)
+        fail("a write or fsync of the store failed: see the log for the disk's error", POISONED)
     return None
 
 
 def check_broker(file: str | None, settings: Mapping[str, str], strict: bool = False) -> None:
-    """`mqserver broker check`. strict: what is ignored is an error."""
+    """`mqserver broker check`. strict: a warning, for example of an unknown key, is an error."""
     loaded = load_broker(file, None, settings)
     with clear_errors(loaded):
         settings_read = broker_settings(loaded)

@@ -1,4 +1,4 @@
-"""What every processor may ask: state, store, and the few doors out."""
+"""What every processor may use: the broker's state, its store, and the ways to send requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class StoreDoor(Protocol):
-    """What the processors use of `mqstore.Store`; see there."""
+    """The methods of `mqstore.Store` that the processors use; documented there."""
 
     def put(
         self,
@@ -49,7 +49,7 @@ class StoreDoor(Protocol):
         delay_level: int = 0,
         batch: bool = False,
     ) -> PutResult:
-        """Append; wait until it is as durable as configured."""
+        """Append a message, and wait until it is as durable as configured."""
         ...
 
     def get(
@@ -76,27 +76,27 @@ class StoreDoor(Protocol):
         ...
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """First readable offset."""
+        """The first readable offset."""
         ...
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """One past the last offset."""
+        """The offset after the last message."""
         ...
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
-        """Offset by store time."""
+        """The offset of the first message stored at or after a time."""
         ...
 
     def store_time_at(self, topic: str, queue_id: int, offset: int) -> int:
-        """Store time at an offset, -1 if there is none."""
+        """The store time of the message at an offset, -1 if there is none."""
         ...
 
     def is_on_disk(self, topic: str, queue_id: int, offset: int) -> bool:
-        """Whether a message is cold."""
+        """Whether a message has to be read from the disk."""
         ...
 
     def committed(self, group: str, topic: str, queue_id: int) -> int | None:
-        """A committed offset."""
+        """The committed offset of a group in a queue, None if there is none."""
         ...
 
     def commit(
@@ -110,67 +110,67 @@ class StoreDoor(Protocol):
         ...
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> GetResult | None:
-        """What a pull is answered once after a reset."""
+        """The answer to the first pull after an offset reset, None if there was no reset."""
         ...
 
     def set_cleaning(self, settings: dict[str, object]) -> None:
-        """Take the settings of cleaning among these."""
+        """Apply the settings for cleaning."""
         ...
 
     def clean_soon(self) -> None:
-        """Let old files go, whatever the hour."""
+        """Delete expired files at the next check, whatever the hour."""
         ...
 
     def clean_expired_queues(self) -> tuple[int, int, int]:
-        """Drop what queues say about messages that are gone."""
+        """Delete the queue files whose messages are deleted."""
         ...
 
     def clone_offsets(self, from_group: str, to_group: str, topic: str) -> int:
-        """Give a group the offsets of another."""
+        """Copy the offsets of a group to another group."""
         ...
 
     def remove_group(self, group: str, topic: str | None = None) -> int:
-        """Forget the offsets of a group."""
+        """Delete the offsets of a group."""
         ...
 
     def clean_unused_topics(self, topics: set[str]) -> tuple[int, int, int]:
-        """Empty the queues of all other topics."""
+        """Empty the queues of all topics except these."""
         ...
 
     def store_time_range(self) -> tuple[int, int] | None:
-        """Store times of the first and the last message."""
+        """The store times of the first and the last message, in ms."""
         ...
 
     def min_physical_offset(self) -> int:
-        """Start of the log."""
+        """The physical offset at which the log starts."""
         ...
 
     def max_physical_offset(self) -> int:
-        """End of the log."""
+        """The physical offset at which the log ends."""
         ...
 
     def runtime(self) -> dict[str, str]:
-        """Figures of the store."""
+        """The store's figures, by RocketMQ's names."""
         ...
 
     def lock_held_ms(self) -> int:
-        """How long the put lock has been held."""
+        """How long the put lock has been held, in ms."""
         ...
 
     def refusal(self) -> str | None:
-        """Why nothing is stored any more."""
+        """Why the store refuses messages, None if it accepts them."""
         ...
 
 
 class Announcer(Protocol):
-    """The registrar, as the processors see it."""
+    """The methods of the registrar that the processors use."""
 
     def announce(self) -> None:
         """Register the whole table soon, without waiting."""
         ...
 
     def announce_created(self) -> None:
-        """Register the topics made since the last time, with a short wait for the answers."""
+        """Register the topics created since the last call; wait a short time for the answers."""
         ...
 
     def register_topics(self) -> None:
@@ -179,27 +179,27 @@ class Announcer(Protocol):
 
 
 class NoNameServers:
-    """An announcer for a broker that has not met its NameServers yet."""
+    """The announcer of a broker that has not started to register."""
 
     def announce(self) -> None:
-        """Nobody listens."""
+        """Do nothing."""
 
     def announce_created(self) -> None:
-        """Nobody listens."""
+        """Do nothing."""
 
     def register_topics(self) -> None:
-        """Nobody listens."""
+        """Do nothing."""
 
 
 @dataclass(slots=True)
 class BrokerContext:
-    """One broker, as its processors see it.
+    """The parts of one broker that its processors use.
 
-    settings: replaced as a whole by an online update. store_host: "ip:port" told to clients.
-    accepting: False once the broker is stopping. lock, unlock: the plane's queue locks.
-    is_open: whether a connection still is. relay: requests to clients.
-    monotonic: seconds. now_ms: wall clock. acl: None while access control is off. services: the
-    threads that must go on. bounds: on what clients may invent.
+    settings: an online update replaces them as a whole. store_host: the "ip:port" that clients
+    connect to. accepting: False when the broker is stopping. lock, unlock: the queue locks of the
+    data plane. is_open: whether a connection is open. relay: sends requests to clients.
+    monotonic: seconds. now_ms: wall clock. acl: None if access control is off. services: the
+    background threads. bounds: limits on what clients can create.
     """
 
     settings: BrokerSettings
@@ -231,6 +231,6 @@ class BrokerContext:
     certificate_end: Callable[[], int | None] = lambda: None
 
     def forget(self, connection: int) -> None:
-        """A connection ended: its client leaves every group."""
+        """Remove the client of a closed connection from every group."""
         self.consumers.close(connection)
         self.producers.close(connection)

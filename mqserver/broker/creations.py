@@ -1,4 +1,4 @@
-"""Announces and saves the topics that sends created, while no thread of a family waits for it."""
+"""Announces and saves the topics that sends create, so that no thread of a family has to wait."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Done = Callable[[Exception | None], None]
 
 
 class Creations:
-    """Those who created a topic go on once the NameServers were told of it and its file is saved.
+    """Lets a send go on when the NameServers know its new topic and the topics' file is saved.
 
     announce: tells the NameServers; waits for a bounded time. saved: calls back when the file is
-    saved. All who come while one announcement is under way share the next.
+    saved. Sends that arrive during an announcement share the next one.
     """
 
     def __init__(self, announce: Callable[[], None], saved: Callable[[Done], None]) -> None:
@@ -27,7 +27,7 @@ class Creations:
         self._thread: threading.Thread | None = None
 
     def when_done(self, done: Done) -> None:
-        """Announce and save soon, without waiting: `done` is called then."""
+        """Announce and save soon, without waiting; `done` is called afterwards."""
         with self._news:
             self._waiting.append(done)
             if self._thread is None and not self._is_stopping:
@@ -36,7 +36,7 @@ class Creations:
             self._news.notify()
 
     def stop(self) -> None:
-        """Finish with those who wait, and end the thread."""
+        """Finish the sends that wait, and end the thread."""
         with self._news:
             self._is_stopping = True
             self._news.notify()
@@ -53,6 +53,6 @@ class Creations:
             try:
                 self._announce()
             except Exception:
-                log.exception("announcing new topics failed")
+                log.exception("new topics could not be announced to the NameServers")
             for done in waiting:
                 self._saved(done)

@@ -1,4 +1,4 @@
-"""The properties text of a message on its way from a send to the store."""
+"""Converts the properties text of a send to the text that is stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mqstore.property_text import Pair, pairs_of, text_of
 
 
 class Stored(NamedTuple):
-    """What is stored, and what the text said about storing.
+    """The text to store, and the properties that decide how to store the message.
 
     wait: False with `WAIT=false`. delay_level: `DELAY`, 0 for none. half: a half message.
     """
@@ -21,10 +21,11 @@ class Stored(NamedTuple):
 
 
 def store_form(text: str, cluster: str, keep_wait: bool = False) -> Stored:
-    """Add CLUSTER and take WAIT out; pairs without a name or value are left out.
+    """Add CLUSTER, remove WAIT, and drop pairs without a name or a value.
 
-    keep_wait: a batch keeps WAIT in its text. So do a delayed and a half message: RocketMQ writes
-    their text anew, from all properties. Raises BodyError when DELAY is no number.
+    keep_wait: keep WAIT in the text, as a batch does. Delayed and half messages keep WAIT too,
+    because RocketMQ writes their text again from all properties. Raises BodyError if DELAY is not
+    a number.
     """
     wait, delay, half = True, 0, False
     taken_out: list[Pair] = []
@@ -51,4 +52,4 @@ def _level(value: str) -> int:
     try:
         return int(value)
     except ValueError:
-        raise BodyError(f"property DELAY={value!r} is no number") from None
+        raise BodyError(f"property DELAY={value!r} is not a number") from None

@@ -1,4 +1,4 @@
-"""A broker's metrics, under RocketMQ 5's names where it has them (v5.md section 5)."""
+"""A broker's metrics, with the names of RocketMQ 5 (`BrokerMetricsConstant`) where it has them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 class BrokerMetrics:
-    """What `/metrics` shows of one broker, read when asked."""
+    """The metrics of one broker, read at each request to `/metrics`."""
 
     def __init__(self, broker: BrokerContext) -> None:
         self._broker = broker
@@ -39,10 +39,12 @@ class BrokerMetrics:
         }
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric of the moment."""
+        """Yield every metric with its present value."""
         figures, counters = self._broker.store.runtime(), self._broker.counters()
         yield self._gauge(
-            "broker_permission", "Bits: 4 read, 2 write", self._broker.settings.broker_permission
+            "broker_permission",
+            "Permission bits: 4 read, 2 write",
+            self._broker.settings.broker_permission,
         )
         yield from self._tables()
         yield from self._storage(figures)
@@ -68,7 +70,7 @@ class BrokerMetrics:
         yield self._gauge("storage_size_bytes", "Bytes of the commit log", size, labels)
         behind = int(figures["dispatchBehindBytes"])
         yield self._gauge(
-            "storage_dispatch_behind_bytes", "Bytes not yet in queues", behind, labels
+            "storage_dispatch_behind_bytes", "Bytes of the log not yet dispatched", behind, labels
         )
         unflushed = _bytes(figures["remainHowManyDataToFlush"])
         yield self._gauge("storage_flush_behind_bytes", "Bytes not yet flushed", unflushed, labels)
@@ -79,10 +81,10 @@ class BrokerMetrics:
             "storage_message_reserve_time_milliseconds", help_text, reserve_ms, labels
         )
         damaged = int(figures["damagedRecordsSkipped"])
-        help_text = "Damaged records left out of answers"
+        help_text = "Damaged records left out of replies"
         yield self._counter("storage_damaged_records_skipped", help_text, damaged)
         refused = int(store.refusal() is not None)
-        yield self._gauge("storage_refuses_messages", "1 while nothing is stored", refused, labels)
+        yield self._gauge("storage_refuses_messages", "1 while sends are refused", refused, labels)
 
     def _traffic(self, figures: Mapping[str, str], counters: Mapping[str, int]) -> Iterator[Metric]:
         yield self._counter(
@@ -91,11 +93,11 @@ class BrokerMetrics:
         yield self._counter("network_in_bytes", "Bytes read", counters.get("bytes_in", 0))
         yield self._counter("network_out_bytes", "Bytes written", counters.get("bytes_out", 0))
         yield self._counter(
-            "requests_overloaded", "Requests answered busy", counters.get("overloaded", 0)
+            "requests_overloaded", "Requests answered system busy", counters.get("overloaded", 0)
         )
         requests = CounterMetricFamily(
             "rocketmq_requests",
-            "Requests by code and plane",
+            "Requests by code and data plane",
             labels=self._labels("code plane"),
         )
         for name, count in counters.items():
@@ -105,18 +107,18 @@ class BrokerMetrics:
         yield requests
         yield self._bounds(counters)
         waiting = GaugeMetricFamily(
-            "rocketmq_processor_watermark", "Requests that wait", labels=self._labels("processor")
+            "rocketmq_processor_watermark", "Requests waiting", labels=self._labels("processor")
         )
         for family in _WATERMARKS:
             waiting.add_metric(self._values(family), counters.get(f"waiting.{family}", 0))
         yield waiting
-        yield self._gauge("pulls_held", "Long polls that wait", counters.get("held", 0))
+        yield self._gauge("pulls_held", "Pulls held by long polling", counters.get("held", 0))
         yield self._gauge("connections", "Open connections", counters.get("connections", 0))
         refused = counters.get("connections_refused", 0)
         yield self._counter("connections_refused", CONNECTIONS_REFUSED_HELP, refused)
 
     def _bounds(self, counters: Mapping[str, int]) -> Metric:
-        """What the broker refused to make or remember for clients, by the setting that says so."""
+        """Requests that the broker refused at a limit, by the setting of the limit."""
         found = CounterMetricFamily(
             "rocketmq_bounds_reached",
             refusals.HELP,
@@ -173,7 +175,7 @@ class BrokerMetrics:
         return found
 
     def _topics_in(self) -> Metric:
-        """Messages that entered each topic's queues: their offsets never fall."""
+        """Messages that entered each topic's queues, counted by offsets, which never fall."""
         found = CounterMetricFamily(
             "rocketmq_messages_in",
             "Messages stored",
@@ -189,7 +191,7 @@ class BrokerMetrics:
         return found
 
     def _groups_out(self, name: str, help_text: str, item: str) -> Metric:
-        """What each group read of each topic."""
+        """A counter of what each group read of each topic."""
         found = CounterMetricFamily(
             f"rocketmq_{name}",
             help_text,
@@ -212,7 +214,7 @@ class BrokerMetrics:
         for key, row in store.committed_all().items():
             topic, _, group = key.partition("@")
             if groups.get(group) is None or topics.get(topic) is None:
-                continue  # a name that anybody made up
+                continue  # the offset of an unknown group or topic, which any client can commit
             lag = sum(max(0, store.max_offset(topic, queue) - at) for queue, at in row.items())
             is_retry = _word(topic.startswith(names.RETRY_PREFIX))
             lags.add_metric(self._values(group, topic, is_retry, _is_system(group)), lag)
@@ -239,7 +241,7 @@ class BrokerMetrics:
 
 
 def _bytes(readable: str) -> int:
-    """Bytes of "0 B" or "5.6 KiB", as runtime info has them."""
+    """Parse sizes such as "0 B" or "5.6 KiB", which the runtime information has."""
     number, unit = readable.split()
     return int(float(number) * 1024 ** _UNITS.index(unit))
 

@@ -1,4 +1,4 @@
-"""One NameServer and what it was told of this broker."""
+"""The link to one NameServer, which registers the broker's topics there and keeps them current."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from mqserver.config.settings import BrokerSettings
 log = logging.getLogger("mqserver.broker")
 
 RETRY_S = 1.0
-"""A NameServer that did not answer is asked again after this, doubling up to the period."""
+"""First pause before a NameServer that did not answer is asked again; it doubles up to the
+period."""
 LOST_S = 0.05
-"""A NameServer that closed the connection is called again after this."""
+"""Pause before the broker connects again to a NameServer that closed the connection."""
 PERIOD_MIN_S, PERIOD_MAX_S = 10.0, 60.0
 
 
@@ -30,9 +31,9 @@ PERIOD_MIN_S, PERIOD_MAX_S = 10.0, 60.0
 class LinkContext:
     """What all links share.
 
-    settings: asked each time, because it may change online. collect: tells every link which topics
-    changed, up to the version that it returns. ordered: takes the key-values that a NameServer
-    answered.
+    settings: called each time, because settings may change online. collect: tells every link which
+    topics changed, up to the version that it returns. ordered: gets the key-values that a
+    NameServer answered.
     """
 
     transport: Transport
@@ -50,20 +51,21 @@ class LinkContext:
 
     @property
     def timeout(self) -> float:
-        """Seconds that a NameServer has to answer."""
+        """Longest wait for a NameServer's answer, in seconds."""
         return self.settings().register_broker_timeout_mills / 1000
 
 
 class Link:
     """Registers with one NameServer, one registration at a time.
 
-    A NameServer takes no rows of a version that it has. So each registration holds all that
-    changed up to its version, and the next one waits for its answer: the whole table at first,
-    after a failure and in each period, else the rows that changed. After such parts the whole
-    table has a version of its own: it undoes what was changed at the NameServer alone (205, 327).
+    A NameServer ignores the rows of a version that it already has. So each registration holds all
+    changes up to its version, and the next registration waits for its answer. The link sends the
+    whole table at first, after a failure and once in each period, and otherwise the rows that
+    changed. After such partial registrations the whole table gets a version of its own, so that it
+    replaces what was changed at the NameServer alone (205, 327).
 
-    trouble: why the NameServer did not answer the last time, None if it did. is_late: it has not
-    answered yet when somebody stopped waiting for it.
+    trouble: why the NameServer did not answer the last request, None if it did. is_late: a request
+    gave up waiting for the NameServer, which has not answered since.
     """
 
     def __init__(self, address: str, context: LinkContext) -> None:
@@ -82,30 +84,30 @@ class Link:
 
     @property
     def first(self) -> asyncio.Future[None]:
-        """Done once the NameServer has answered for the first time, or has failed to."""
+        """Done when the NameServer has answered the first request, or has failed to."""
         return self._first
 
     @property
     def is_prompt(self) -> bool:
-        """Whether the NameServer has answered everything so far: it is worth waiting for."""
+        """Whether the NameServer has answered everything so far, so that waiting is worth it."""
         return self._knows_all and self.trouble is None and not self.is_late
 
     def changed(self, topics: Iterable[str]) -> None:
-        """These topics are new, or others than they were."""
+        """Note topics that are new or have changed."""
         self._changed.update(topics)
 
     def register_soon(self) -> asyncio.Future[None]:
-        """Have what changed registered; done once the NameServer has answered, or has failed to."""
+        """Ask for a registration of the changes; done when the NameServer answered or failed to."""
         self._wake.set()
         return self._turn
 
     def register_all(self) -> None:
-        """Have the whole table registered now."""
+        """Ask for a registration of the whole table, now."""
         self._due_at = 0.0
         self._wake.set()
 
     def lost(self) -> None:
-        """The connection is gone: the NameServer may be back soon, and know nothing."""
+        """The connection closed: the NameServer may have restarted and know nothing."""
         self._knows_all = False
         asyncio.get_running_loop().call_later(LOST_S, self._return)
 
@@ -114,7 +116,7 @@ class Link:
             self._wake.set()
 
     def stop(self) -> None:
-        """Register no more, and let nobody wait."""
+        """Stop registering, and release the callers that wait."""
         self._task.cancel()
         if not self._turn.done():
             self._turn.set_result(None)
@@ -137,12 +139,16 @@ class Link:
                 await asyncio.wait_for(self._wake.wait(), max(delay, 0.0))
 
     async def _take_turn(self) -> None:
-        """Register what there is; log when the NameServer stops and when it starts answering."""
+        """Register; log when the NameServer stops answering and when it answers again."""
         try:
             await self._register()
         except Exception as error:
             if self.trouble is None:
-                log.warning("NameServer %s: %s; will try again", self.address, error)
+                log.warning(
+                    "NameServer %s did not take the registration: %s; the broker tries again",
+                    self.address,
+                    error,
+                )
             self.trouble = str(error)
             self._knows_all = False
             return
@@ -158,9 +164,9 @@ class Link:
         if now >= self._due_at or not self._knows_all:
             forced = not self._knows_all or context.settings().force_register
             if self._has_parts:
-                context.topics.bump()  # or the NameServer, which has the version, takes no row
+                context.topics.bump()  # the NameServer ignores the rows of a version that it has
             whole = context.topics.wrapper()
-            self._changed.clear()  # the whole table has them
+            self._changed.clear()  # the whole table includes them
             self._due_at = now + context.period
             if forced or await self._is_changed(whole):
                 await self._send(whole)
@@ -176,20 +182,20 @@ class Link:
     async def _send(self, topics: TopicConfigSerializeWrapper) -> None:
         reply = await self._call(self._context.requests.register(topics))
         if reply.code:
-            raise ConnectionError(f"it answered code {reply.code}: {reply.remark}")
+            raise ConnectionError(f"the NameServer answered code {reply.code}: {reply.remark}")
         if reply.body:
             self._context.ordered(self, KVTable.from_json(reply.body).table)
 
     async def _is_changed(self, whole: TopicConfigSerializeWrapper) -> bool:
-        """Ask whether the NameServer has this version already (code 322)."""
+        """Ask whether the NameServer has another version of the table (code 322)."""
         reply = await self._call(self._context.requests.ask_version(whole.data_version))
         return reply.code != 0 or QueryDataVersionResponseHeader.from_fields(reply.fields).changed
 
     async def unregister(self, timeout: float) -> None:
-        """Take the broker back, if the NameServer answers; raises nothing."""
+        """Unregister the broker, if the NameServer answers. Raises nothing."""
         self.stop()
         if self.trouble is None:
-            with suppress(Exception):  # it forgets the broker with the connection
+            with suppress(Exception):  # the NameServer also forgets it when the connection closes
                 request = self._context.requests.unregister()
                 await self._context.transport.call(self.address, request, timeout)
 

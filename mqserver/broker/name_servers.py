@@ -1,4 +1,4 @@
-"""Finds the NameServers: by the setting, or from an address server."""
+"""Finds the NameServers in the settings, or through an address server."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ log = logging.getLogger("mqserver.broker")
 
 
 class NameServerList:
-    """The NameServers of the moment. settings: asked each time, because it may change online.
+    """The current list of NameServers.
 
-    `namesrvAddr` wins; without it the address server is asked, if it may be.
+    settings: called each time, because settings may change online. `namesrvAddr` wins; if it is
+    empty, the list comes from the address server that the settings may name.
     """
 
     def __init__(self, settings: Callable[[], BrokerSettings]) -> None:
@@ -24,18 +25,18 @@ class NameServerList:
 
     @property
     def addresses(self) -> list[str]:
-        """Each as "host:port"."""
+        """The NameServers, each as "host:port"."""
         return self._settings().namesrv_addresses or self._said
 
     @property
     def is_asked_for(self) -> bool:
-        """Whether an address server says where they are."""
+        """Whether the list comes from an address server."""
         settings = self._settings()
         asks = settings.fetch_namesrv_addr_by_address_server
         return asks and not settings.namesrv_addresses
 
     def refresh(self) -> None:
-        """Ask the address server, blocking; without a good answer the list stays as it is."""
+        """Ask the address server, blocking; the list stays as it is if the answer is bad."""
         settings = self._settings()
         url = address_server_url(
             settings.rmq_address_server_domain, settings.rmq_address_server_sub_group
@@ -47,11 +48,13 @@ class NameServerList:
             return
         self._complain("")
         if found != self._said:
-            log.warning("address server %s: the NameServers are %s", url, ";".join(found))
+            log.warning(
+                "the address server %s lists these NameServers now: %s", url, ";".join(found)
+            )
             self._said = found
 
     def _complain(self, trouble: str) -> None:
-        """One line when it begins or changes, not one for each time."""
+        """Log trouble when it begins or changes, not at every attempt."""
         if trouble and trouble != self._trouble:
             kept = ";".join(self._said)
             log.warning("%s; %s", trouble, f"keeping {kept}" if kept else "no NameServer is known")

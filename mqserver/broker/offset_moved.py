@@ -1,4 +1,4 @@
-"""The event that a group pulled a missing offset (`PullMessageProcessor`, OFFSET_MOVED_EVENT)."""
+"""The event for a pull at an offset that does not exist (`PullMessageProcessor`)."""
 
 from __future__ import annotations
 

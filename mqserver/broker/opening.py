@@ -1,4 +1,4 @@
-"""Opens the store of a broker and logs what was found: how the last run ended, what is there."""
+"""Opens the store of a broker, and logs how the last run ended and what the log holds."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from mqstore import Settings, Store
 
 log = logging.getLogger("mqserver.broker")
 ABORT = "abort"
-"""The file that stands in a store from its opening to its orderly end."""
+"""The file that exists in a store from its opening to its clean stop."""
 
 
 def open_store(settings: BrokerSettings, store_settings: Settings) -> Store:
-    """The store of `storePathRootDir`; what is raised is `Store`'s."""
+    """Open the store at `storePathRootDir`. Raises what `Store` raises."""
     root = settings.store_path_root_dir
     crashed = os.path.exists(os.path.join(root, ABORT))
     began = time.monotonic()
     store = Store(root, store_settings, create=True)
     low, high = store.min_physical_offset(), store.max_physical_offset()
-    what = "recovered, the last run did not stop cleanly" if crashed else "opened"
+    what = "recovered from a crash of the last run" if crashed else "opened"
     log.info(
-        "store %s %s in %.3f s: log from byte %d to %d",
+        "store %s %s in %.3f s: the log has bytes %d to %d",
         root,
         what,
         time.monotonic() - began,

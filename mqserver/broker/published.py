@@ -1,4 +1,4 @@
-"""The facts a broker publishes to the Rust data plane: at its start, and at every change."""
+"""The facts that a broker publishes to the Rust data plane at its start and at every change."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from mqserver.tls import plane_tls
 def plane_settings(
     settings: BrokerSettings, store_host: str, servers: int = 1
 ) -> dict[str, object]:
-    """What the listener is started with.
+    """The settings of the listener.
 
-    store_host: "ip:port" told to clients. servers: listening servers in this process.
+    store_host: the "ip:port" that clients connect to. servers: number of listening servers in this
+    process.
     """
     port = settings.listen_port
     fast = port - 2 if port > 2 else 0

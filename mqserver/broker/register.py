@@ -1,8 +1,8 @@
 """Registers the broker with every NameServer (`BrokerController.registerBrokerAll`).
 
 One thread runs an event loop with the client's transport and a link to each NameServer. A link
-registers at start, then periodically, before the answer to what created a topic, and again as soon
-as a NameServer that was away may be back. Import this late: asyncio is heavy.
+registers at start, then periodically, before the broker answers a request that created a topic, and
+again when a lost NameServer may be back.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ __all__ = ["Identity", "Registrar"]
 log = logging.getLogger("mqserver.broker")
 
 CREATED_WAIT_S = 0.1
-"""A request that creates a topic waits this long at most for a NameServer, and once: one that is
-late is not waited for again until it has answered."""
+"""Longest time that a request that creates a topic waits for the NameServers. Requests do not wait
+for a NameServer that was late, until it has answered."""
 UNREGISTER_TIMEOUT_S = 3.0
 RESTART_S = 1.0
-"""A registrar that failed as a whole begins anew after this."""
+"""Pause before a registrar that failed as a whole starts again."""
 
 
 class Registrar:
-    """Keeps the NameServers' view of this broker fresh.
+    """Keeps the registrations of this broker at the NameServers up to date.
 
-    settings: asked each time, because it may change online. ordered: told the topics that the
-    NameServers' key-values call ordered. services: notes what failed.
+    settings: called each time, because settings may change online. ordered: called with the topics
+    that the NameServers' key-values mark as ordered. services: records failures.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Registrar:
 
     @property
     def away(self) -> dict[str, str]:
-        """NameServers that did not answer the last time, and why."""
+        """NameServers that did not answer the last request, with the reason."""
         links = tuple(self._links.values())
         return {link.address: link.trouble for link in links if link.trouble is not None}
 
@@ -80,14 +80,14 @@ class Registrar:
             self._first.wait(timeout + address_server.TIMEOUT_S + 1.0)
 
     def _begun(self) -> bool:
-        """Start the thread unless there is nobody to register with."""
+        """Start the thread if there is a NameServer to register with; returns whether there is."""
         if self._namesrvs.addresses or self._namesrvs.is_asked_for:
             self._thread.start()
             return True
         return False
 
     def look_again(self) -> None:
-        """The NameServers were set online: register with those of now."""
+        """Register with the NameServers of the present settings, after an online change."""
         loop = self._loop
         if loop is not None:
             loop.call_soon_threadsafe(self._look)
@@ -101,11 +101,11 @@ class Registrar:
             loop.call_soon_threadsafe(self._announce)
 
     def announce_created(self) -> None:
-        """Register the topics made since the last time, before the request is answered.
+        """Register the topics created since the last call, before the request is answered.
 
-        A client that has our answer asks a NameServer next, on another connection. It finds the
-        topic for certain only if the NameServer has taken the registration, so the answers of the
-        NameServers that are prompt are waited for.
+        A client that gets our answer asks a NameServer next, on another connection. The client
+        finds the topic for certain only if the NameServer has accepted the registration. So this
+        waits for the answers of the NameServers that have been prompt so far.
         """
         self._wait(self._created, 2 * CREATED_WAIT_S)
 
@@ -121,14 +121,14 @@ class Registrar:
         coroutine = act()
         try:
             done = asyncio.run_coroutine_threadsafe(coroutine, loop)
-        except RuntimeError:  # it stopped meanwhile
+        except RuntimeError:  # the loop stopped meanwhile
             coroutine.close()
             return
         with suppress(TimeoutError, CancelledError):
             done.result(timeout)
 
     def stop(self) -> None:
-        """Unregister everywhere, close the connections, end the thread."""
+        """Unregister at all NameServers, close the connections, end the thread."""
         self._stopping.set()
         loop, stop = self._loop, self._stop
         if loop is not None and stop is not None:
@@ -140,7 +140,7 @@ class Registrar:
     # --- on the registrar's thread
 
     def _run(self) -> None:
-        """Whatever ends the loop but a stop begins it anew: nobody else registers the broker."""
+        """Run the loop until `stop`; restart it after a failure, as nothing else registers."""
         while not self._stopping.is_set():
             with self._services.round(self._thread.name):
                 asyncio.run(self._main())
@@ -179,13 +179,13 @@ class Registrar:
             await self._transport.aclose()
 
     def _renew(self, tls: Mapping[str, object]) -> None:
-        """Files of `tls.client.*` are new: NameServers that refused the old may take them."""
+        """Use new files of `tls.client.*`; a NameServer that refused the old may accept them."""
         assert self._transport is not None
         self._transport.renew_tls(tls)
         self.look_again()
 
     async def _readdress(self) -> None:
-        """Ask the address server now and then; who is new there is registered with at once."""
+        """Poll the address server, and register with new NameServers at once."""
         await self._ask_where()
         self._look()
         links = self._links.values()
@@ -206,7 +206,7 @@ class Registrar:
             await asyncio.to_thread(self._namesrvs.refresh)
 
     def _follow_list(self) -> None:
-        """Have a link to each NameServer of the list, and to no other."""
+        """Keep one link to each NameServer of the list, and stop the others."""
         assert self._context is not None
         addresses = self._namesrvs.addresses
         for gone in self._links.keys() - set(addresses):
@@ -224,13 +224,13 @@ class Registrar:
             link.register_all()
 
     def _lost(self, address: str) -> None:
-        """A NameServer's connection is gone."""
+        """A connection to a NameServer has closed."""
         link = self._links.get(address)
         if link is not None:
             link.lost()
 
     def _collect(self) -> DataVersion:
-        """Tell the links which topics changed since the last time."""
+        """Tell the links which topics changed since the last call."""
         changed, version = self._topics.take_changes()
         if changed:
             for link in self._links.values():
@@ -244,7 +244,7 @@ class Registrar:
             self._ordered(table)
 
     async def _created(self) -> None:
-        """Register with all that are well; wait a little, and for those that are prompt."""
+        """Register with all healthy NameServers; wait a short time for those that are prompt."""
         turns = {link: link.register_soon() for link in self._well()}
         prompt = {link: turn for link, turn in turns.items() if link.is_prompt}
         if not prompt:
@@ -259,5 +259,5 @@ class Registrar:
             await asyncio.wait(turns)
 
     def _well(self) -> list[Link]:
-        """Links to NameServers that answered the last time, or have not been asked yet."""
+        """Links to NameServers that answered the last request, or have not had one yet."""
         return [link for link in self._links.values() if link.trouble is None]

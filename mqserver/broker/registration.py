@@ -1,4 +1,4 @@
-"""The requests that a broker makes of NameServers, signed where `registrationSecret` is set."""
+"""The requests that a broker sends to NameServers, signed if `registrationSecret` is set."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from mqserver.config.settings import BrokerSettings
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """How the broker is known: what registrations and unregistrations say.
+    """The identity that registrations and unregistrations carry.
 
-    address, ha_address: "host:port" told to clients and slaves.
+    address, ha_address: the "host:port" that clients and slaves connect to.
     """
 
     cluster: str
@@ -32,14 +32,14 @@ class Identity:
 
 
 class Requests:
-    """Makes the requests. settings: asked each time, because it may change online."""
+    """Makes the requests. settings: called each time, because settings may change online."""
 
     def __init__(self, identity: Identity, settings: Callable[[], BrokerSettings]) -> None:
         self._identity = identity
         self._settings = settings
 
     def register(self, topics: TopicConfigSerializeWrapper) -> Frame:
-        """REGISTER_BROKER (103) of all topics, or of those that changed up to a version."""
+        """REGISTER_BROKER (103) with all topics, or with those that changed up to a version."""
         settings, me = self._settings(), self._identity
         body = RegisterBrokerBody(_permitted(topics, settings)).encode(settings.compressed_register)
         header = RegisterBrokerRequestHeader(
@@ -82,7 +82,7 @@ class Requests:
 def _permitted(
     topics: TopicConfigSerializeWrapper, settings: BrokerSettings
 ) -> TopicConfigSerializeWrapper:
-    """A broker that may not read or write says so of every topic."""
+    """Give every topic the broker's permission, if the broker may not read or not write."""
     perm = settings.broker_permission
     if perm & READ_WRITE == READ_WRITE:
         return topics

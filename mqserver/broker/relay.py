@@ -1,4 +1,4 @@
-"""Requests to clients, and answers that wait for theirs."""
+"""Requests to clients, and replies that wait for a client's answer."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Call = Callable[[int, bytes, float], bytes]
 
 THREADS = 4
 WAITING_MAX = 256
-"""Requests that may wait for a client's answer at once; more are refused."""
+"""Most requests that wait for a client's answer at a time; the broker refuses more."""
 
 
 class Relay:
-    """The broker's way to its clients.
+    """Sends the broker's requests to its clients.
 
-    send: one-way, False if the connection is gone. call: waits for the reply frame; raises
-    ConnectionError or TimeoutError. Requests to clients are JSON, as RocketMQ's are.
+    send: sends a frame one-way; False if the connection is gone. call: waits for the reply frame;
+    raises ConnectionError or TimeoutError. Requests to clients are JSON, as RocketMQ's are.
     """
 
     def __init__(self, send: Send, call: Call) -> None:
@@ -33,15 +33,15 @@ class Relay:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="relay")
 
     def tell(self, connection: int, request: Frame) -> bool:
-        """Send a request that wants no reply; False if the client is gone."""
+        """Send a one-way request; False if the client is gone."""
         return self._send(connection, encode(replace(request, flag=int(FrameFlag.ONEWAY))))
 
     def ask(self, connection: int, request: Frame, timeout: float) -> Frame:
-        """Send a request and return its reply; ConnectionError or TimeoutError without one."""
+        """Send a request and return the reply. Raises ConnectionError or TimeoutError."""
         return decode(self._call(connection, encode(request), timeout))
 
     def later(self, request: Request, answer: Callable[[], Response]) -> Reply:
-        """Answer on a thread that may wait for clients: no hand-off thread does."""
+        """Answer on a thread that may wait for clients, as a hand-off thread must not wait."""
         if not self._places.acquire(blocking=False):
             remark = f"[OVERLOAD]{WAITING_MAX} requests wait for answers of clients"
             return Response(ResponseCode.SYSTEM_BUSY, remark)
@@ -64,5 +64,5 @@ class Relay:
         request.respond(reply.code, reply.remark, reply.fields, reply.body)
 
     def close(self) -> None:
-        """Take no more; what waits is not waited for."""
+        """Accept no more requests; requests that wait are not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Shared by all sends: checks, topic and fields of the reply (`SendMessageProcessor`)."""
+"""What all sends share: checks, topic creation and reply fields (`SendMessageProcessor`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def region_and_trace(broker: BrokerContext) -> dict[str, str]:
 
 
 def check_time_and_name(broker: BrokerContext, topic: str | None) -> None:
-    """Refused for a topic that nobody may send to, or not now."""
+    """Raises Refused if nobody may send to the topic, or the broker accepts no sends now."""
     settings = broker.settings
     start_ms = settings.start_accept_send_request_time_stamp
     if broker.now_ms() < start_ms:
@@ -45,7 +45,7 @@ def check_time_and_name(broker: BrokerContext, topic: str | None) -> None:
 
 
 def check_queue(request: Request, header: SendMessageRequestHeader, config: TopicConfig) -> None:
-    """Refused for a queue that the topic does not have."""
+    """Raises Refused if the topic does not have the queue."""
     limit = max(config.read_queue_nums, config.write_queue_nums)
     if header.queue_id >= limit:
         remark = f"request queueId[{header.queue_id}] is illegal, {shown(config)}"
@@ -53,7 +53,7 @@ def check_queue(request: Request, header: SendMessageRequestHeader, config: Topi
 
 
 def create_topic(broker: BrokerContext, header: SendMessageRequestHeader, by: str) -> TopicConfig:
-    """The unknown topic of a send, created, announced and saved; Refused if it may not be.
+    """Create, announce and save the unknown topic of a send. Raises Refused if that is not allowed.
 
     by: the sender, "ip:port".
     """
@@ -66,10 +66,10 @@ def create_topic(broker: BrokerContext, header: SendMessageRequestHeader, by: st
 def create_topic_unsaved(
     broker: BrokerContext, header: SendMessageRequestHeader, by: str
 ) -> TopicConfig:
-    """As `create_topic`, but neither announced nor saved yet.
+    """Create the unknown topic of a send, but neither announce nor save it.
 
-    It has to be saved before the first message is acknowledged: without its topic nobody would
-    find it after a crash.
+    The topic has to be saved before its first message is acknowledged: after a crash no consumer
+    would find a message whose topic is unknown.
     """
     wanted = NewTopic(header.default_topic, header.default_topic_queue_nums, header.unit_mode)
     auto = broker.settings.auto_create_topic_enable
@@ -88,7 +88,7 @@ def create_topic_unsaved(
 
 
 def stored_place(broker: BrokerContext, result: PutResult, queue_id: int) -> dict[str, str]:
-    """Where a message went, as the fields of a reply."""
+    """The place of a stored message, as reply fields."""
     host, _, port = broker.store_host.rpartition(":")
     ids = (offset_msg_id(host.strip("[]"), int(port), at) for at in result.record_offsets)
     return {
@@ -111,9 +111,9 @@ def put_again(
     prepared_transaction_offset: int = 0,
     delay_level: int = 0,
 ) -> PutResult:
-    """Store a message of the log once more, elsewhere: its body, times and hosts stay.
+    """Store a message of the log again in another place, with the same body, times and hosts.
 
-    properties, sys_flag: None keeps them. Nobody waits for the flush.
+    properties, sys_flag: None keeps those of the message. The call does not wait for the flush.
     """
     return broker.store.put(
         topic,

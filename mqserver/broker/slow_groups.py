@@ -1,4 +1,7 @@
-"""RocketMQ's protectBroker: a group that reads too slowly makes the broker read from the disk."""
+"""Stops groups that read too slowly (`BrokerController.protectBroker`).
+
+A slow group makes the broker read from the disk, which slows all other clients.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ log = logging.getLogger("mqserver.broker")
 
 
 def stop_slow_groups(broker: BrokerContext) -> None:
-    """Forbid groups to consume that are too far behind, until somebody allows them again (200).
+    """Stop groups with a long backlog from consuming, until an administrator allows them (200).
 
     Does nothing unless `disableConsumeIfConsumerReadSlowly` is set. Call it every three minutes.
     """
@@ -21,8 +24,8 @@ def stop_slow_groups(broker: BrokerContext) -> None:
     for group, behind in slow.items():
         if broker.groups.stop_consuming(group):
             log.warning(
-                "group %s was %d bytes of the log behind, more than consumerFallbehindThreshold: "
-                "it may not consume until its consumeEnable is set again",
+                "group %s may not consume any more: its backlog is %d bytes of the log, more than "
+                "consumerFallbehindThreshold; set consumeEnable of the group to allow it again",
                 group,
                 behind,
             )

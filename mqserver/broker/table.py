@@ -1,6 +1,6 @@
-"""Request code to processor and family: everything the broker answers in Python.
+"""Maps each request code that the broker answers in Python to its family and processor.
 
-A code that is not here gets code 3, as does a pull at the VIP port.
+The broker answers other codes with code 3 (not supported), and pulls on the VIP port too.
 """
 
 from __future__ import annotations
@@ -118,14 +118,16 @@ def _main_port_only(processor: Processor, request: Request) -> Reply:
 
 
 def not_supported(request: Request) -> Reply:
-    """What any other code gets."""
+    """The answer to a code that has no processor."""
     remark = f" request type {request.code} not supported"
     return Response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
 
 
 def patience_of(settings: BrokerSettings) -> dict[str, int] | None:
-    """Milliseconds that requests of a family may wait; the others may wait for as long as it
-    takes, as in RocketMQ. None: nothing is refused for having waited."""
+    """Longest wait of requests of a family, in ms; as in RocketMQ, other families have no limit.
+
+    None: no request is refused because it waited.
+    """
     if not settings.broker_fast_failure_enable:
         return None
     return {
@@ -138,7 +140,7 @@ def patience_of(settings: BrokerSettings) -> dict[str, int] | None:
 
 
 def families_of(settings: BrokerSettings) -> dict[str, Family]:
-    """Queues and threads of each family."""
+    """The queue capacity and the threads of each family."""
     waiting = {
         "send": settings.send_thread_pool_queue_capacity,
         "reply": settings.reply_thread_pool_queue_capacity,
@@ -152,5 +154,5 @@ def families_of(settings: BrokerSettings) -> dict[str, Family]:
     }
     threads = settings.handoff_threads
     families = {name: Family(name, capacity, threads) for name, capacity in waiting.items()}
-    # Requests of over 128 KiB that store no message, whatever their code: one at a time.
+    # Requests over 128 KiB that store no message run one at a time, whatever their code.
     return {**families, "large": Family("large", _LONG_WAITING_MAX, threads=1, rests=True)}

@@ -1,4 +1,4 @@
-"""The types of a subscription's expression, and what is wrong with one in SQL92."""
+"""The types of subscription expressions, and the check of SQL92 expressions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 from mqstore import check_sql
 
 SQL_BYTES_MAX = 64 * 1024
-"""Bytes of the longest SQL92 expression that the core compiles."""
+"""Length of the longest SQL92 expression that the core compiles, in bytes."""
 
 
 def is_tag_type(kind: str | None) -> bool:
@@ -16,21 +16,24 @@ def is_tag_type(kind: str | None) -> bool:
 
 
 def is_too_long(text: str) -> bool:
-    """Whether an expression has more bytes than any broker compiles."""
+    """Whether an expression is longer than the core compiles."""
     return len(text) > SQL_BYTES_MAX or len(text.encode(errors="replace")) > SQL_BYTES_MAX
 
 
 def sql_error(kind: str | None, text: str) -> str | None:
-    """Why an expression that is no tags cannot be used; None if it can."""
+    """Why an expression of a type other than TAG cannot be used; None if it can."""
     if kind != "SQL92":
-        return f"expression type {kind} is none of TAG and SQL92"
-    # A long one is refused before it is kept.
+        return f"the expression type {kind} is unknown: use TAG or SQL92"
+    # The cache below must not keep long expressions.
     return _check(text) if is_too_long(text) else _sql_error(text)
 
 
 @lru_cache(maxsize=100)
 def _sql_error(text: str) -> str | None:
-    """Kept for as many as RocketMQ's parser keeps: clients send theirs with every heartbeat."""
+    """Cache the result, as clients repeat their expressions in every heartbeat.
+
+    RocketMQ's parser caches as many.
+    """
     return _check(text)
 
 

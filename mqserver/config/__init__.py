@@ -1,7 +1,8 @@
-"""Settings tables in, frozen settings out.
+"""The settings of broker and NameServer: their tables, their files, and the objects in use.
 
-`table.py` says what a setting is. Each is declared once, as a field of a group in `*_table.py`;
-`BROKER` and `NAMESRV` collect the groups of a server and RocketMQ's keys without effect here.
-`load.py` applies RocketMQ's order of precedence, `settings.py` makes and checks the frozen objects
-that the servers use, `online.py` changes them while running, `page.py` writes docs/settings.md.
+`table.py` defines what a setting is. Each setting is declared once, as a field of a group in
+`*_table.py`; `BROKER` and `NAMESRV` collect the groups of a server and RocketMQ's keys without
+effect. `load.py` applies RocketMQ's order of precedence, `settings.py` makes and checks the frozen
+objects that the servers use, `online.py` changes settings while a server runs, and `page.py`
+writes docs/settings.md.
 """

@@ -1,4 +1,4 @@
-"""RocketMQ's order of precedence: defaults, environment, file, saved online changes, flags."""
+"""Loads settings in RocketMQ's order: defaults, environment, file, online changes, flags."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def load(
     """Collect the settings of one server.
 
     file: the operator's properties file. environment, flags: (key, value, origin) in order.
-    override: tells where online changes are saved, given what is known so far.
+    override: returns the file of online changes; it gets the values of all other sources.
     Raises SettingsError for a file that cannot be read or a value that cannot be used.
     """
     loaded = Loaded(table)
@@ -42,9 +42,9 @@ def load(
 
 
 def _apply_tls_file(ahead: Loaded, loaded: Loaded) -> None:
-    """The file of RocketMQ's TLS properties; one that is named must be there.
+    """Apply the file of RocketMQ's TLS properties; a file that is set explicitly must exist.
 
-    Servers and clients may share it: what has no effect here is passed over.
+    Servers and clients may share the file, so keys without effect cause no warning here.
     """
     key = "tls.config.file"
     path = str(ahead.values.get(key, ""))
@@ -57,7 +57,7 @@ def _apply_tls_file(ahead: Loaded, loaded: Loaded) -> None:
 
 
 def _with_flags(loaded: Loaded, flags: Iterable[tuple[str, str, str]]) -> Loaded:
-    """What the settings would be without online changes: the store's place is never one."""
+    """The settings without online changes. They say where the file of online changes is."""
     ahead = Loaded(loaded.table, dict(loaded.values), dict(loaded.origins))
     for key, text, origin in flags:
         ahead.apply(key, text, origin)
@@ -71,7 +71,7 @@ def apply_file(loaded: Loaded, path: AnyPath) -> None:
 
 
 def read_text(path: AnyPath) -> str:
-    """A properties file as text: UTF-8, else Latin-1 as Java reads it."""
+    """Read a properties file as UTF-8, or as Latin-1, which Java uses, if it is not UTF-8."""
     try:
         with open(path, "rb") as file:
             raw = file.read()
@@ -84,5 +84,5 @@ def read_text(path: AnyPath) -> str:
 
 
 def pairs(items: Mapping[str, str], origin: str) -> list[tuple[str, str, str]]:
-    """Key-value pairs of one origin, in the shape `load` takes."""
+    """Key-value pairs of one origin, in the form that `load` expects."""
     return [(key, text, origin) for key, text in items.items()]

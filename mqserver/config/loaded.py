@@ -1,4 +1,4 @@
-"""The value of every setting of one server, and what is wrong with one."""
+"""The value of every setting of one server, with its origin; errors and warnings about values."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ AnyPath = str | os.PathLike[str]
 
 
 class SettingsError(ValueError):
-    """A setting that cannot be used; the text says where, which, and what is allowed."""
+    """A setting cannot be used; the text names its origin, the setting and the allowed values."""
 
 
 @dataclass(slots=True)
 class Loaded:
-    """The value of every setting, and where it came from.
+    """The value of every setting, and its origin.
 
-    warnings: what the operator should know but need not stop for.
+    warnings: problems that the operator should know but that do not stop the start.
     """
 
     table: Table
@@ -28,11 +28,11 @@ class Loaded:
     warnings: list[str] = field(default_factory=list)
 
     def is_set(self, key: str) -> bool:
-        """Somebody chose the value; it is not the default."""
+        """Whether the value was set somewhere, even to the default."""
         return self.origins[key] != DEFAULT
 
     def lines(self, important_only: bool = False) -> list[str]:
-        """`key=value` and its origin, for `-p` and `-m`."""
+        """`key=value` and the origin of each setting, for `-p` and `-m`."""
         return [
             f"{key}={shown_of(setting, self.values[key])}  # {self.origins[key]}"
             for key, setting in self.table.items()
@@ -40,7 +40,7 @@ class Loaded:
         ]
 
     def apply(self, key: str, text: str, origin: str) -> None:
-        """Take one value; a bad one raises SettingsError, an unknown key only warns."""
+        """Set one value. Raises SettingsError for a bad value; an unknown key only warns."""
         if key not in self.table:
             nearest = self.table.nearest(key)
             hint = f"; did you mean {nearest}?" if nearest else ""

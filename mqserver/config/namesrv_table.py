@@ -7,47 +7,51 @@ from mqserver.config.log_table import LogSettings
 from mqserver.config.table import LATER, ROCKETMQ_5, Table, inert, ours, setting
 from mqserver.config.tls_table import ClientTlsSettings, ServerTlsSettings
 
-_NETTY = "the compiled plane has no such knob"
-_NO_CLIENT = "a NameServer connects to nobody, but in plain for clusterTest"
+_NETTY = "the Rust data plane does not use Netty"
+_NO_CLIENT = "a NameServer opens no connections, except plain ones for clusterTest"
 
 
 class NamesrvSettings(ListenerSettings):
-    """What the NameServer is told."""
+    """All settings of the NameServer, except those for log files and TLS."""
 
     # fmt: off
     listen_port: int = setting("listenPort", 9876,
-        "port of the listener; 0 picks a free one", ceiling=65535, important=True)
+        "port that the NameServer listens on; 0: a free port", ceiling=65535, important=True)
     kv_config_path: str = setting("kvConfigPath", "~/namesrv/kvConfig.json",
-        "file of the key-value tables", important=True)
-    config_store_path: str = setting("configStorePath", "", "the configuration file, only shown")
-    rocketmq_home: str = setting("rocketmqHome", "", "RocketMQ's home, only shown")
+        "file that stores the key-value tables", important=True)
+    config_store_path: str = setting("configStorePath", "",
+        "path of the configuration file; shown to administrators, has no other effect")
+    rocketmq_home: str = setting("rocketmqHome", "",
+        "RocketMQ's home directory; shown to administrators, has no other effect")
     order_message_enable: bool = setting("orderMessageEnable", False,
-        "attach ordered-topic configuration to routes", online=True)
+        "add the configuration of ordered topics to routes", online=True)
     broker_allow_addresses: str = ours("brokerAllowAddresses", "",
-        "networks, CIDR, besides this machine, that may register; empty: loopback and private "
-        "networks, or any with registrationSecret", online=True)
+        "networks (CIDR) that may register brokers, besides this machine; empty: loopback and "
+        "private networks, or any network if registrationSecret is set", online=True)
     registration_secret: str = ours("registrationSecret", "",
-        "take registrations only from brokers with this secret, of 16 characters or more; a Java "
-        "broker has none", secret=True)
+        "accept registrations only from brokers that sign with this secret, of 16 characters or "
+        "more; RocketMQ's brokers cannot sign; empty: accept unsigned registrations", secret=True)
     scan_not_active_broker_interval: int = setting("scanNotActiveBrokerInterval", 5000,
-        "look for dead brokers", unit="ms", floor=10, known_to=ROCKETMQ_5)
+        "interval between checks for dead brokers", unit="ms", floor=10, known_to=ROCKETMQ_5)
     broker_expiry: int = ours("brokerExpiry", 120_000,
-        "a silent broker is dead after this", unit="ms", floor=100)
+        "remove a broker that did not register for this long", unit="ms", floor=100)
     broker_registration_max: int = ours("brokerRegistrationMax", 10_000,
-        "broker addresses, and brokers in clusters, from which on no new one is registered; those "
-        "that are known register again", floor=1, online=True)
+        "refuse new brokers when this many broker addresses, or members of clusters, are "
+        "registered; known brokers can still register", floor=1, online=True)
     broker_id_max: int = ours("brokerIdMax", 100,
-        "addresses of one broker name, master and slaves", floor=1, online=True)
+        "most addresses, master and slaves, under one broker name", floor=1, online=True)
     broker_topic_max: int = ours("brokerTopicMax", 200_000,
-        "topics of one broker name; more are left out of its registrations", floor=1, online=True)
+        "most topics of one broker name; the NameServer leaves more out of the broker's "
+        "registrations", floor=1, online=True)
     topic_route_max: int = ours("topicRouteMax", 2_000_000,
-        "topics of all broker names, where a topic on two brokers counts twice; more are left out "
-        "of registrations", floor=1, online=True)
+        "most topics of all broker names, where a topic on two brokers counts twice; the "
+        "NameServer leaves more out of registrations", floor=1, online=True)
     cluster_test: bool = setting("clusterTest", False,
-        "ask the product environment for routes that are not known here, over plain connections; "
-        "ordered-topic configuration is always attached")
+        "ask the NameServers of the product environment, over plain connections, for routes that "
+        "are not known here; routes then always have the configuration of ordered topics")
     product_env_name: str = setting("productEnvName", "center",
-        "the product environment: the unit whose NameServers an address server lists")
+        "name of the product environment for clusterTest: the unit whose NameServers an address "
+        "server lists")
     # fmt: on
 
 
@@ -55,7 +59,7 @@ _INERT = (
     inert(
         "configBlackList",
         "configBlackList;configStorePath;kvConfigPath",
-        "only listed keys change online",
+        "only keys marked online can change while the server runs",
         known_to=LATER,
     ),
     inert("serverWorkerThreads", 8, _NETTY),

@@ -1,7 +1,8 @@
-"""Online update (codes 25 and 318): an allow-list of typed keys, saved beside the state files.
+"""Online updates of settings (codes 25 and 318), limited to the keys that may change.
 
-The operator's own file is never written. Unknown and inert keys are ignored, as RocketMQ does;
-a known key that cannot change while running is refused with code 16, a bad value with code 1.
+Changes are saved in a file of their own; the operator's file is never written. As in RocketMQ,
+unknown keys and keys without effect are ignored. A key that cannot change while the server runs is
+refused with code 16, a bad value with code 1.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from mqstore.java_properties import parse, render
 SYSTEM_ERROR = 1
 NO_PERMISSION = 16
 PATHS = frozenset({"kvConfigPath", "configStorePath"})
-"""RocketMQ's words for these two are checked by clients' tests."""
+"""Tests of clients expect RocketMQ's remark for these two keys."""
 
 
 class OnlineSettings:
-    """The loaded values of a running server, and the file its changes are saved in.
+    """The loaded values of a running server, and the file that saves its changes.
 
-    changed: called with the new values once an accepted update is saved. check_all: raises
-    SettingsError where values do not fit together. version: counts the updates (code 26).
+    changed: called with the new values after an accepted update is saved. check_all: raises
+    SettingsError if two values contradict each other. version: counts the updates (code 26).
     now_ms: wall clock.
     """
 
@@ -54,10 +55,10 @@ class OnlineSettings:
         return render({key: shown_of(row, values[key]) for key, row in rows})
 
     def update(self, text: str) -> bool:
-        """Apply properties text to the keys that may change; whether any did.
+        """Apply properties text to the keys that may change; returns whether the text has any.
 
-        The version rises whatever the text says, unless there is none, as RocketMQ's does.
-        Raises Refused: 16 for a key that needs a restart, 1 for a value out of range.
+        As in RocketMQ, each update with a text raises the version, whatever the text says.
+        Raises Refused with code 16 for a key that needs a restart, and with code 1 for a bad value.
         """
         with self._lock:
             accepted: dict[str, str] = {}
@@ -89,7 +90,7 @@ class OnlineSettings:
             )
 
     def _accept(self, accepted: dict[str, str]) -> None:
-        """Check, save, and only then change what is in memory."""
+        """Check the changes, save them, and only then change the values in memory."""
         ahead = replace(
             self._loaded,
             values=dict(self._loaded.values),

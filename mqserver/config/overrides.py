@@ -1,4 +1,4 @@
-"""The file in which a server keeps what was changed online: read after the operator's own file."""
+"""The file that saves the online changes of a server; it is read after the operator's own file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mqstore.java_properties import Entry, parse, render
 
 
 class Overrides:
-    """The saved changes of one server. path: the file, in a folder `config`."""
+    """The saved changes of one server. path: the file, which is in a folder `config`."""
 
     def __init__(self, path: AnyPath) -> None:
         self.path = os.fspath(path)
@@ -19,7 +19,7 @@ class Overrides:
         self._file = StateFile(self.path, os.path.join(home, "mqstack"))
 
     def entries(self) -> list[Entry]:
-        """What is saved. Raises SettingsError where the file and its previous copy are damaged."""
+        """The saved changes. Raises SettingsError if the file and its backup are damaged."""
         try:
             return self._file.load(_read) or []
         except StoreError as error:
@@ -28,15 +28,15 @@ class Overrides:
             raise SettingsError(f"cannot read {self.path}: {error}") from error
 
     def save(self, changes: dict[str, str]) -> None:
-        """Merge changes into the file, durably. Raises OSError, SettingsError."""
+        """Merge changes into the file and sync it to the disk. Raises OSError, SettingsError."""
         saved = {entry.key: entry.value for entry in self.entries()}
         self._file.save(render({**saved, **changes}).encode())
 
 
 def apply_overrides(loaded: Loaded, path: AnyPath) -> None:
-    """Take the saved changes; one that cannot be used is named in a warning, the others count.
+    """Apply the saved changes. A change that cannot be used causes a warning; the others apply.
 
-    It stays in the file: the next update of its key replaces it.
+    The bad change stays in the file until the next update of its key replaces it.
     """
     path = os.fspath(path)
     if not os.path.lexists(path) and not os.path.lexists(path + ".bak"):
@@ -52,4 +52,4 @@ def _read(text: bytes) -> list[Entry]:
     try:
         return parse(text.decode())
     except UnicodeDecodeError as error:
-        raise ValueError(f"no UTF-8 text at byte {error.start}") from error
+        raise ValueError(f"not UTF-8 at byte {error.start}") from error

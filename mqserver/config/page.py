@@ -1,6 +1,7 @@
-"""The settings page of the documentation, written from the tables.
+"""Writes the settings page of the documentation from the tables.
 
-`python -m mqserver.config.page > docs/settings.md` renews it; a test holds it to the tables.
+`python -m mqserver.config.page > docs/settings.md` renews the page; a test compares the page with
+the tables.
 """
 
 from __future__ import annotations
@@ -14,14 +15,21 @@ from mqserver.config.table import LONG_MAX, ROCKETMQ, Setting, Table, shown
 
 HEAD = """# Settings
 
-Written by `python -m mqserver.config.page` from the tables that the servers read.
+`python -m mqserver.config.page` writes this page from the tables that the servers read.
 
-A configuration file is Java-properties text with RocketMQ's names. Where a value comes from, the
-last one wins: default, environment (`NAMESRV_ADDR`), file (`-c`), online changes
-(`broker.override.properties` beside the store's state), flags (`-n`, `--set KEY=VALUE`).
-`mqserver broker start -p` prints every value with its origin; `mqserver broker check -c FILE` says
-which line does not work. *online*: may be changed while running (request codes 25 and 318).
-Below each table are the keys that RocketMQ 4.9.7 does not list, and those without effect here.
+A configuration file is a Java properties file with RocketMQ's keys. A value may come from several
+places; the last of this list wins:
+
+1. the default
+2. the environment (`NAMESRV_ADDR`, `ROCKETMQ_HOME`)
+3. the configuration file (`-c FILE`)
+4. changes made while the server ran (`config/broker.override.properties` in the store)
+5. flags (`-n`, `--set KEY=VALUE`)
+
+`mqserver broker start -p` prints every value with its origin. `mqserver broker check -c FILE` names
+the lines that have errors or no effect. *online* marks a setting that may change while the server
+runs, for example with `mqadmin updateBrokerConfig`. The lists below each table name the keys that
+RocketMQ 4.9.7 does not have, and the keys without effect.
 """
 
 
@@ -33,7 +41,7 @@ def page() -> str:
 
 def _section(title: str, table: Table) -> Iterator[str]:
     yield f"## {title}\n"
-    yield "| key | default | allowed | |"
+    yield "| key | default | allowed | meaning |"
     yield "|---|---|---|---|"
     for setting in table.values():
         if not setting.inert:
@@ -41,12 +49,15 @@ def _section(title: str, table: Table) -> Iterator[str]:
             cells = (f"`{setting.key}`", _default(setting), _allowed(setting), about)
             yield f"| {' | '.join(cells)} |"
     yield ""
-    yield "Not in the configuration of RocketMQ 4.9.7; known to:\n"
+    yield "Keys that RocketMQ 4.9.7 does not have, by the product that defines them:\n"
     foreign = sorted((s for s in table.values() if s.known_to != ROCKETMQ), key=_known_to)
     for owner, rows in groupby(foreign, key=_known_to):
         yield f"- {owner}: " + ", ".join(f"`{row.key}`" for row in rows)
     yield ""
-    yield "Known to RocketMQ, taken without effect (said once when a file sets them):\n"
+    yield (
+        "Keys of RocketMQ that are accepted for compatibility and have no effect, with the reason. "
+        "The server logs a warning if a file sets one to another value than the default.\n"
+    )
     inert = sorted((s for s in table.values() if s.inert), key=lambda s: s.inert)
     for why, rows in groupby(inert, key=lambda s: s.inert):
         yield f"- {why}: " + ", ".join(f"`{row.key}`" for row in rows)

@@ -1,4 +1,4 @@
-"""Where online changes are saved: never in the operator's own file."""
+"""The files that save online changes; the servers never write to the operator's own file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mqserver.config.loaded import Loaded
 
 
 def broker_override(loaded: Loaded) -> str:
-    """A broker's file of online changes, in its store."""
+    """A broker's file of online changes, in its store directory."""
     root = os.path.expanduser(str(loaded.values["storePathRootDir"]))
     return os.path.join(root, "config", "broker.override.properties")
 

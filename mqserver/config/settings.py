@@ -1,7 +1,7 @@
-"""The frozen objects the servers use, made from loaded values and checked as a whole.
+"""Makes the frozen objects that the servers use from loaded values, and checks them as a whole.
 
 A field is named after its key, in snake_case: `brokerIP1` is `broker_ip1`, `storePathRootDir` is
-`store_path_root_dir`. Keys that change nothing here have no field.
+`store_path_root_dir`. Keys without effect have no field.
 """
 
 import os
@@ -32,14 +32,14 @@ __all__ = [
 ]
 
 SECRET_LENGTH_MIN = 16
-"""Characters of `registrationSecret`."""
+"""Fewest characters of `registrationSecret`."""
 
 
 G = TypeVar("G", bound=Group)
 
 
 def broker_settings(loaded: Loaded) -> BrokerSettings:
-    """Freeze loaded values; SettingsError if they do not fit together."""
+    """Freeze loaded values. Raises SettingsError if two of them contradict each other."""
     values = _values(BrokerSettings, loaded)
     values["broker_name"] = values["broker_name"] or _host_name() or "DEFAULT_BROKER"
     values["store_path_root_dir"] = os.path.expanduser(values["store_path_root_dir"])
@@ -53,7 +53,7 @@ def broker_settings(loaded: Loaded) -> BrokerSettings:
 
 
 def namesrv_settings(loaded: Loaded) -> NamesrvSettings:
-    """Freeze loaded values; SettingsError if they do not fit together."""
+    """Freeze loaded values. Raises SettingsError if two of them contradict each other."""
     values = _values(NamesrvSettings, loaded)
     values["kv_config_path"] = os.path.expanduser(values["kv_config_path"])
     for key in ("adminAllowAddresses", "brokerAllowAddresses"):
@@ -64,7 +64,8 @@ def namesrv_settings(loaded: Loaded) -> NamesrvSettings:
 
 
 def store_settings(loaded: Loaded) -> Settings:
-    """What the store is told; a file size only if somebody chose it, else it is adopted."""
+    """The store's settings. A file size that is not set stays None, so that the store adopts the
+    size of its existing files."""
     values: dict[str, Any] = {
         "sync_flush": loaded.values["flushDiskType"] == "SYNC_FLUSH",
         "heal_damage": loaded.values["damagePolicy"] == "heal",
@@ -80,7 +81,7 @@ def store_settings(loaded: Loaded) -> Settings:
 
 
 def changed_online(store: Settings, loaded: Loaded) -> Settings:
-    """The store's settings with what somebody chose for the keys that may change online."""
+    """The store's settings with the loaded values of the keys that may change online."""
     chosen: dict[str, Any] = {}
     for field in fields(Settings):
         key = field.metadata["key"]
@@ -91,7 +92,7 @@ def changed_online(store: Settings, loaded: Loaded) -> Settings:
 
 
 def networks(text: str) -> list[IPv4Network | IPv6Network]:
-    """The networks of a list of CIDRs or addresses; ValueError names a bad one."""
+    """Parse a list of networks (CIDR) or addresses. Raises ValueError that names a bad one."""
     if not text:
         return []
     return [
@@ -102,7 +103,7 @@ def networks(text: str) -> list[IPv4Network | IPv6Network]:
 
 
 def _commit_log_path(loaded: Loaded) -> str | None:
-    """Where the log is; None for its usual place."""
+    """The directory of the commit log; None for `commitlog` in the store's directory."""
     root, log = (
         os.path.abspath(os.path.expanduser(str(loaded.values[key])))
         for key in ("storePathRootDir", "storePathCommitLog")
@@ -116,7 +117,7 @@ def _host_name() -> str:
 
 
 def frozen(kind: type[G], loaded: Loaded, **other: object) -> G:
-    """The values of a group. other: what takes the place of a loaded value, and other groups."""
+    """The values of a group. other: values that replace loaded ones, and nested groups."""
     return kind(**{**_values(kind, loaded), **other})
 
 
@@ -125,15 +126,15 @@ def _values(kind: type[Group], loaded: Loaded) -> dict[str, Any]:
 
 
 def _check_broker(loaded: Loaded, values: Mapping[str, Any]) -> None:
-    """Relations between settings that RocketMQ checks at start, or should."""
+    """Check relations between settings at start: those that RocketMQ checks, and a few more."""
     _check_networks(loaded, "adminAllowAddresses")
     _check_secret(loaded)
     if loaded.values["brokerRole"] != "ASYNC_MASTER":
         raise _refusal(loaded, "brokerRole", "replication is not built yet; use ASYNC_MASTER")
     if values["broker_id"] != 0:
-        raise _refusal(loaded, "brokerId", "a master has id 0, and slaves are not built yet")
+        raise _refusal(loaded, "brokerId", "slaves are not built yet; a master has id 0")
     if "," in str(loaded.values["storePathCommitLog"]):
-        raise _refusal(loaded, "storePathCommitLog", "must be one path; move all files there")
+        raise _refusal(loaded, "storePathCommitLog", "must be one path; move all log files there")
     if int(loaded.values["mappedFileSizeConsumeQueue"]) % 20:
         raise _refusal(loaded, "mappedFileSizeConsumeQueue", "must be a multiple of 20 bytes")
     hours = [part.strip() for part in str(loaded.values["deleteWhen"]).split(";") if part.strip()]
@@ -146,9 +147,10 @@ def _check_broker(loaded: Loaded, values: Mapping[str, Any]) -> None:
 
 
 def _server_tls(loaded: Loaded) -> ServerTlsSettings:
-    """A certificate that is given is shown, unless test mode is asked for.
+    """The TLS settings of a server; the server shows its own certificate unless test mode is set.
 
-    A server that enforces TLS must ask for test mode: no client trusts its self-signed certificate.
+    A server that enforces TLS without a certificate must set test mode explicitly, because no
+    client trusts the self-signed certificate.
     """
     _check_tls_files(loaded, "tls.server")
     given = bool(loaded.values["tls.server.certPath"])
@@ -172,7 +174,7 @@ def _check_tls_files(loaded: Loaded, side: str) -> None:
             raise _refusal(loaded, f"{side}.{name}", problem)
     cert, key = f"{side}.certPath", f"{side}.keyPath"
     if bool(loaded.values[cert]) != bool(loaded.values[key]):
-        raise _refusal(loaded, cert, f"goes together with {key}: give both")
+        raise _refusal(loaded, cert, f"needs {key} as well: set both or neither")
 
 
 def _check_networks(loaded: Loaded, key: str) -> None:

@@ -1,7 +1,7 @@
-"""What a setting is: its key, default, unit and range, what it does, and who knows it.
+"""The definition of a setting: key, default, unit, range, help text, and origin.
 
-A setting is said once: as a field of a `Group`, with `setting` or `ours`. The tables, the frozen
-objects of the servers, `docs/settings.md` and the comparison with RocketMQ are made from that.
+Each setting is declared once, as a field of a `Group`, with `setting` or `ours`. The tables, the
+frozen objects of the servers, `docs/settings.md` and the comparison with RocketMQ derive from it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Value = bool | int | float | str
 
 
 class Secret(str):
-    """A value that is not shown where what holds it is shown."""
+    """A value that does not appear when the object that holds it is printed."""
 
     __slots__ = ()
 
@@ -38,12 +38,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One row of a settings table. The kind of value is that of the default.
+    """One row of a settings table. The value has the type of the default.
 
-    unit: what a number counts ("ms", "bytes", "%"). floor, ceiling: allowed range, inclusive.
-    choices: the words allowed. inert: why a key known to Java has no effect here. online: may be
-    changed while running. important: shown by `-m`. aliases: older spellings of the key.
-    secret: its value is never shown. known_to: whose key it is.
+    about: the help text. unit: what a number counts ("ms", "bytes", "%"). floor, ceiling: the
+    allowed range, inclusive. choices: the allowed words. inert: why a key of RocketMQ has no
+    effect here. online: the setting may change while the server runs. important: `-m` shows the
+    setting. aliases: older spellings of the key. secret: the value is never shown. known_to: the
+    product that defines the key.
     """
 
     key: str
@@ -61,7 +62,7 @@ class Setting:
     known_to: str = ROCKETMQ
 
     def read(self, text: str) -> Value:
-        """Turn text into a value of this setting; ValueError says what is allowed."""
+        """Convert text to a value of this setting; ValueError says which values are allowed."""
         if isinstance(self.default, bool):
             return self._read_bool(text)
         if isinstance(self.default, int):
@@ -98,19 +99,20 @@ def setting(key: str, default: T, about: str, **options: Any) -> T:
 
 
 def ours(key: str, default: T, about: str, **options: Any) -> T:
-    """Declare a field whose key is of mqstack alone: no RocketMQ knows it."""
+    """Declare a field whose key only mqstack has; no version of RocketMQ knows the key."""
     return setting(key, default, about, known_to=OURS, **options)
 
 
 def inert(key: str, default: Value, why: str, **options: Any) -> Setting:
-    """A key an existing file may hold, which changes nothing here; any number is taken."""
+    """Declare a key that existing files may set and that has no effect; any number is accepted."""
     return Setting(key, default, inert=why, floor=-LONG_MAX, ceiling=LONG_MAX, **options)
 
 
 class Group:
     """Frozen values of settings, each declared once as a field: `port: int = setting(...)`.
 
-    The class holds the rows, an object the values. Fields without a row hold other groups.
+    The class holds the rows, and an object holds the values. A field without a row holds another
+    group.
     """
 
     def __init__(self, **values: object) -> None:
@@ -124,7 +126,7 @@ class Group:
     @classmethod
     @cache
     def rows(cls) -> Mapping[str, Setting]:
-        """The rows by field, those of a base class after the class's own."""
+        """The rows by field name; the rows of a base class come after the class's own."""
         found: dict[str, Setting] = {}
         for kind in cls.__mro__:
             for name, value in vars(kind).items():
@@ -134,12 +136,12 @@ class Group:
 
 
 def shown_of(setting: Setting, value: Value) -> str:
-    """A setting's value as it may be shown: a secret's only says that there is one."""
+    """A setting's value as it may be shown; a secret appears as asterisks."""
     return "******" if setting.secret and value else shown(value)
 
 
 def shown(value: Value) -> str:
-    """A value as RocketMQ's properties text shows it."""
+    """A value in the form of RocketMQ's properties text."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -160,7 +162,7 @@ class Table(Mapping[str, Setting]):
         return len(self._rows)
 
     def nearest(self, key: str) -> str | None:
-        """The known key that looks most like an unknown one."""
+        """The known key that is spelled most like an unknown key."""
         lower = {known.lower(): known for known in self._rows}
         close = get_close_matches(key.lower(), lower, n=1, cutoff=0.75)
         return lower[close[0]] if close else None

@@ -1,7 +1,7 @@
-"""TLS settings: RocketMQ's system properties as keys, and our own. Rules: `TlsSystemConfig`.
+"""TLS settings: RocketMQ's system properties as keys (`TlsSystemConfig`), and our own.
 
-They may stand in the configuration file, in the file that `tls.config.file` names (whose values
-win, as in RocketMQ) and in `--set`.
+A TLS key may be set in the configuration file, in the file that `tls.config.file` names and with
+`--set`. As in RocketMQ, the file that `tls.config.file` names wins over the configuration file.
 """
 
 from __future__ import annotations
@@ -14,50 +14,60 @@ TLS_FILE = "/etc/rocketmq/tls.properties"
 
 
 class ServerTlsSettings(Group):
-    """`tls.server.*`, and `tls.test.mode.enable`: what a server shows and asks for."""
+    """`tls.server.*` and `tls.test.mode.enable`: a server's certificate, and checks of clients."""
 
     # fmt: off
     mode: str = setting("tls.server.mode", "permissive",
-        "plain connections, TLS, or both: docs/tls.md",
+        "connections that the server accepts: disabled plain only, permissive plain and TLS, "
+        "enforcing TLS only: docs/tls.md",
         choices=("disabled", "permissive", "enforcing"), important=True)
     tls_config_file: str = setting("tls.config.file", TLS_FILE,
-        "properties file of the tls keys, read if it is there")
+        "properties file with the tls keys; it is read if it exists")
     tls_test_mode_enable: bool = setting("tls.test.mode.enable", True,
-        "without tls.server.certPath show a self-signed certificate; set to true: even with one")
-    cert_path: str = setting("tls.server.certPath", "", "certificate chain, PEM")
-    key_path: str = setting("tls.server.keyPath", "", "its private key, PEM")
-    key_password: str = setting("tls.server.keyPassword", "", "of an encrypted key", secret=True)
+        "show a self-signed certificate when tls.server.certPath is empty; set to true "
+        "explicitly: even with a certificate. For tests only")
+    cert_path: str = setting("tls.server.certPath", "",
+        "certificate chain of the server, PEM")
+    key_path: str = setting("tls.server.keyPath", "",
+        "private key of tls.server.certPath, PEM")
+    key_password: str = setting("tls.server.keyPassword", "",
+        "password of an encrypted tls.server.keyPath", secret=True)
     need_client_auth: str = setting("tls.server.need.client.auth", "none",
-        "ask clients for certificates", choices=("none", "optional", "require"))
+        "whether clients must show a certificate: none, optional or require",
+        choices=("none", "optional", "require"))
     auth_client: bool = setting("tls.server.authClient", True,
-        "look whose certificates clients show (false, RocketMQ's default, takes any)")
+        "verify the certificates of clients against tls.server.trustCertPath; false, RocketMQ's "
+        "default, accepts any certificate")
     trust_cert_path: str = setting("tls.server.trustCertPath", "",
-        "authorities of clients' certificates, PEM")
+        "certificate authorities of clients, PEM")
     handshake_timeout_millis: int = ours("tls.server.handshakeTimeoutMillis", 10_000,
-        "close a connection whose handshake takes longer",
+        "close a connection whose TLS handshake takes longer",
         unit="ms", floor=100, ceiling=120_000)
     max_handshakes: int = ours("tls.server.maxHandshakes", 1024,
-        "handshakes at once, at most a quarter of maxConnections; one more closes the one whose "
-        "client has been silent for longest", floor=1)
+        "most TLS handshakes at a time, limited to a quarter of maxConnections; one more closes "
+        "the connection that has been silent for longest", floor=1)
     max_handshakes_per_address: int = ours("tls.server.maxHandshakesPerAddress", 512,
-        "the same for one address (IPv6: one network of 64 bits)", floor=1)
+        "most TLS handshakes at a time from one address (IPv6: from one /64 network)", floor=1)
     # fmt: on
 
 
 class ClientTlsSettings(Group):
-    """`tls.client.*`: what a broker shows NameServers, and whom it believes."""
+    """`tls.client.*`: the broker's certificate for NameServers, and the check of theirs."""
 
     # fmt: off
     cert_path: str = setting("tls.client.certPath", "",
-        "certificate chain to show NameServers, PEM")
-    key_path: str = setting("tls.client.keyPath", "", "its private key, PEM")
-    key_password: str = setting("tls.client.keyPassword", "", "of an encrypted key", secret=True)
+        "certificate chain that the broker shows to NameServers, PEM")
+    key_path: str = setting("tls.client.keyPath", "",
+        "private key of tls.client.certPath, PEM")
+    key_password: str = setting("tls.client.keyPassword", "",
+        "password of an encrypted tls.client.keyPath", secret=True)
     auth_server: bool = setting("tls.client.authServer", True,
-        "look whose certificates NameServers show (false, RocketMQ's default, takes any)")
+        "verify the certificates of NameServers; false, RocketMQ's default, accepts any "
+        "certificate")
     verify_host: bool = ours("tls.client.verifyHost", True,
-        "they must be made out to the NameServer's host")
+        "require that a NameServer's certificate names its host")
     trust_cert_path: str = setting("tls.client.trustCertPath", "",
-        "authorities of NameServers' certificates, PEM; empty: the system's")
+        "certificate authorities of NameServers, PEM; empty: the system's")
     # fmt: on
 
 
@@ -65,5 +75,5 @@ FILES = ("certPath", "keyPath", "trustCertPath")
 
 
 def missing_file(value: str) -> str | None:
-    """Why a file cannot be read; None if it is none, or there."""
+    """Why a file cannot be read; None if the file exists or no file is named."""
     return None if not value or os.path.isfile(value) else "there is no such file"

@@ -1,1 +1,1 @@
-"""The NameServer: which broker has which topic."""
+"""The NameServer, which knows the brokers of each topic."""

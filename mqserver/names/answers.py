@@ -1,11 +1,11 @@
-"""Route bodies in the two JSON dialects, ready to be cached by the compiled plane.
+"""Renders route bodies in two JSON dialects; the Rust data plane caches them (`RouteInfoManager`).
 
-`std`: what a request of version 401 or later gets, or one that asks for standard JSON: quoted
-numeric keys, sorted, non-ASCII escaped. `legacy`: fastjson's own style, bare numeric keys.
-Rules: `RouteInfoManager`. Each broker also says `enableActingMaster`: RocketMQ 5's clients
-cannot read a route without it, those of 4.9 ignore it.
+`std` is for clients of version 401 or later, and for requests that ask for standard JSON: numeric
+keys are quoted, keys are sorted, non-ASCII characters are escaped. `legacy` is fastjson's own style
+with bare numeric keys. Each broker also has `enableActingMaster`: clients of RocketMQ 5 cannot read
+a route without it, and clients of 4.9 ignore it.
 
-A route is put together of pieces that are kept: a hundred brokers have few shapes of queues.
+A route is joined from cached pieces, because a hundred brokers have few distinct rows of queues.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ STANDARD = "std"
 LEGACY = "legacy"
 _VERSION_4_9_4 = 401
 _PIECES_MAX = 16_384
-"""Kept of each kind; each has some 100 characters."""
+"""Most cached pieces of each kind; a piece has about 100 characters."""
 _LISTS_MAX = 256
 _lists: dict[tuple[str | int, ...], tuple[list[BrokerData], str]] = {}
 _ESCAPE = re.compile(r"\\u[0-9a-f]{4}")
 
 
 def style_of(version: int, accept_standard_json_only: bool) -> str:
-    """The dialect a route request gets."""
+    """The dialect of the answer to a route request."""
     return STANDARD if version >= _VERSION_4_9_4 or accept_standard_json_only else LEGACY
 
 
 def answer_key(style: str, topic: str) -> str:
-    """The key under which the compiled plane finds a ready route body."""
+    """The key under which the Rust data plane caches a route body."""
     return f"105|{style}|{topic}"
 
 
@@ -49,7 +49,8 @@ def route_body(
 ) -> bytes:
     """A route as JSON of one dialect.
 
-    brokers: never changed in place. queues: by broker name. order: for ordered topics.
+    brokers: objects that never change in place. queues: rows by broker name. order: the
+    configuration of an ordered topic, None for other topics.
     """
     queue_datas = ",".join([_queues(name, row, style) for name, row in queues.items()])
     ordered = "" if order is None else f'"orderTopicConf":{_written(order, style)},'
@@ -61,7 +62,7 @@ def route_body(
 
 
 def _brokers(brokers: list[BrokerData], style: str) -> str:
-    """Most topics have the brokers of another topic: the same objects, which are kept as well."""
+    """The brokers as JSON, cached by identity, as most topics share the brokers of others."""
     key: tuple[str | int, ...] = (style, *map(id, brokers))
     known = _lists.get(key)
     if known is None:
@@ -86,7 +87,7 @@ def _queues(name: str, row: Row, style: str) -> str:
 
 
 def cluster_body(info: ClusterInfo) -> bytes:
-    """All clusters; always in fastjson's own style."""
+    """All clusters as JSON, always in fastjson's own style."""
     return _written(info.to_plain(), LEGACY).encode()
 
 
@@ -98,7 +99,7 @@ def _written(plain: Any, style: str) -> str:
 
 
 def _bare_keys(plain: Any) -> Any:
-    """Integer keys without quotes, as fastjson writes them."""
+    """A copy with integer keys that are written without quotes, as fastjson does."""
     if isinstance(plain, dict):
         return {
             fastjson.RawKey(str(key)) if isinstance(key, int) else key: _bare_keys(value)

@@ -1,6 +1,6 @@
-"""How much a NameServer remembers of what registrations make up: brokers, clusters, topics.
+"""Limits on what registrations can add to a NameServer: brokers, clusters and topics.
 
-What is registered stays: a broker that is known registers again, whatever the bounds.
+A known broker can always register again, whatever the limits.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from mqserver.replies import Refused
 log = logging.getLogger("mqserver.names")
 
 NAME_CHARS_MAX = 255
-"""Of a cluster, a broker or an address; the decoder bounds names of topics."""
+"""Most characters of a cluster, broker or address; the decoder limits topic names."""
 FILTER_SERVERS_MAX = 64
-"""Of one broker."""
+"""Most filter servers of one broker."""
 
 
 class Limits(Protocol):
-    """The settings of the same names; see `namesrv_table.py`."""
+    """The settings of the same names; `namesrv_table.py` explains them."""
 
     @property
     def broker_registration_max(self) -> int:
-        """Addresses of brokers, and brokers in clusters."""
+        """Most broker addresses, and most brokers in clusters."""
         ...
 
     @property
     def broker_id_max(self) -> int:
-        """Addresses of one broker name."""
+        """Most addresses of one broker name."""
         ...
 
     @property
     def broker_topic_max(self) -> int:
-        """Topics of one broker name."""
+        """Most topics of one broker name."""
         ...
 
     @property
     def topic_route_max(self) -> int:
-        """Topics of all broker names."""
+        """Most topics of all broker names."""
         ...
 
 
 class DefaultLimits(NamedTuple):
-    """Limits without a NameServer, for tests."""
+    """The default limits, for tests without a NameServer."""
 
     broker_registration_max: int = 10_000
     broker_id_max: int = 100
@@ -55,7 +55,7 @@ class DefaultLimits(NamedTuple):
 
 
 class Bounds(Refusals):
-    """Says what a registration may add. limits: the present settings."""
+    """Checks what a registration may add. limits: returns the present settings."""
 
     def __init__(self, limits: Callable[[], Limits] = DefaultLimits) -> None:
         super().__init__(log)
@@ -63,22 +63,22 @@ class Bounds(Refusals):
 
     @property
     def brokers(self) -> int:
-        """Addresses that may be registered, and memberships of clusters."""
+        """Most broker addresses, and most brokers in clusters."""
         return self._limits().broker_registration_max
 
     def check_ids(self, broker_name: str, count: int) -> None:
-        """Whether a broker name with `count` addresses may get one more. Raises Refused."""
+        """Raises Refused if a broker name with `count` addresses may not get another one."""
         limit = self._limits().broker_id_max
         if count >= limit:
-            what = f"broker {broker_name} has {count} ids, and no more than {limit} are taken"
+            what = f"broker {broker_name} has {count} ids, and the limit is {limit}"
             raise self._full("brokerIdMax", what)
 
     def too_many_brokers(self, what: str) -> Refused:
-        """What to raise when `brokers` is reached."""
-        return self._full("brokerRegistrationMax", f"no more than {self.brokers} {what} are taken")
+        """The refusal to raise when `brokers` is reached."""
+        return self._full("brokerRegistrationMax", f"the limit is {self.brokers} {what}")
 
     def room_for_topics(self, own: int, all_brokers: int) -> tuple[int, str, int]:
-        """How many topics a broker may add: their number, and setting and value that say so."""
+        """The number of topics that a broker may add, with the setting and value of the limit."""
         limits = self._limits()
         return min(
             (max(0, limits.broker_topic_max - own), "brokerTopicMax", limits.broker_topic_max),
@@ -86,19 +86,19 @@ class Bounds(Refusals):
         )
 
     def topics_left_out(self, broker_name: str, count: int, setting: str, limit: int) -> Refused:
-        """What to raise when topics of a registration were not taken."""
-        what = f"{count} topics of broker {broker_name} are left out, as there are {limit} already"
+        """The refusal to raise when topics of a registration were left out."""
+        what = f"left out {count} topics of broker {broker_name}, as there are {limit} already"
         return self._full(setting, what)
 
     def check_texts(self, texts: Iterable[str], filter_servers: list[str] | None) -> None:
-        """Refuse what no broker says. Raises Refused."""
+        """Raises Refused for texts that are longer than those of any broker."""
         servers = filter_servers or []
         if len(servers) > FILTER_SERVERS_MAX:
-            remark = f"no more than {FILTER_SERVERS_MAX} filter servers of a broker are taken"
+            remark = f"a broker may have at most {FILTER_SERVERS_MAX} filter servers"
             raise Refused(ResponseCode.SYSTEM_ERROR, remark)
         for text in (*texts, *servers):
             if len(text) > NAME_CHARS_MAX:
-                remark = f"{text[:64]!r} and so on has more than {NAME_CHARS_MAX} characters"
+                remark = f"{text[:64]!r}... has more than {NAME_CHARS_MAX} characters"
                 raise Refused(ResponseCode.SYSTEM_ERROR, remark)
 
     def _full(self, setting: str, what: str) -> Refused:

@@ -1,4 +1,4 @@
-"""`mqserver namesrv start`: load, start, say so, wait for a signal, stop."""
+"""The command `mqserver namesrv start`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ from mqserver.running import (
 
 
 def run_namesrv(file: str | None, settings: Mapping[str, str], show: str = "") -> None:
-    """`mqserver namesrv start`."""
+    """`mqserver namesrv start`: load the settings, run until a signal, stop.
+
+    show: print the settings instead.
+    """
     loaded = load_namesrv(file, settings)
     if show:
         return print_settings(loaded, show)

@@ -1,4 +1,4 @@
-"""The key-value tables of the NameServer, by namespace, kept in one JSON file."""
+"""The key-value tables of the NameServer, by namespace, stored in one JSON file."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mqstore import StoreError, fastjson
 from mqstore.files import StateFile
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
-"""Its entries say on which brokers an ordered topic lives."""
+"""The namespace whose entries name the brokers of each ordered topic."""
 
 
 class KeyValues:
-    """Namespace to key to value; every change is on disk before it is answered."""
+    """Values by namespace and key; every change is on the disk before it is answered."""
 
     def __init__(self, path: AnyPath) -> None:
         self._file = StateFile(path)
@@ -22,7 +22,7 @@ class KeyValues:
         self._tables = _loaded(self._file)
 
     def get(self, namespace: str | None, key: str | None) -> str | None:
-        """One value, None if there is none."""
+        """One value, None if it does not exist."""
         if namespace is None or key is None:
             return None
         with self._lock:
@@ -35,7 +35,7 @@ class KeyValues:
             return None if table is None else dict(table)
 
     def put(self, namespace: str, key: str, value: str | None) -> None:
-        """Set a value and save; None leaves the key without one, as RocketMQ's null does."""
+        """Set a value and save; as in RocketMQ, None removes the value."""
         with self._lock:
             table = dict(self._tables.get(namespace, {}))
             if value is None:
@@ -54,13 +54,16 @@ class KeyValues:
             self._save(tables)
 
     def _save(self, tables: dict[str, dict[str, str]]) -> None:
-        """Memory changes only once the file did."""
+        """Save the file, and change the tables in memory only afterwards."""
         self._file.save(fastjson.dumps({"configTable": tables}).encode())
         self._tables = tables
 
 
 def _loaded(file: StateFile) -> dict[str, dict[str, str]]:
-    """No file is an empty table; one that is damaged, as its previous copy is, stops the start."""
+    """Load the tables; no file means no tables.
+
+    Raises SettingsError, which stops the start, if the file and its previous copy are damaged.
+    """
     try:
         found = file.load(read_tables)
     except StoreError as error:
@@ -76,17 +79,17 @@ def _loaded(file: StateFile) -> dict[str, dict[str, str]]:
 
 
 def read_tables(text: bytes) -> tuple[dict[str, dict[str, str]], list[tuple[str, str, str]]]:
-    """The tables of the file's text, and the entries of it that cannot be used.
+    """Parse the text of the file: its tables, and the entries that cannot be used.
 
-    Raises ValueError where nothing of it can be used.
+    Raises ValueError if nothing in the text can be used.
     """
     try:
         plain = fastjson.loads(text.decode())
     except UnicodeDecodeError as error:
-        raise ValueError(f"no UTF-8 text at byte {error.start}") from error
+        raise ValueError(f"not UTF-8 at byte {error.start}") from error
     table: Any = plain.get("configTable", {}) if isinstance(plain, dict) else None
     if not isinstance(table, dict):
-        raise ValueError("configTable is no table of tables")
+        raise ValueError("configTable is not a table of tables")
     tables: dict[str, dict[str, str]] = {}
     aside = []
     for namespace, rows in table.items():
@@ -107,7 +110,7 @@ def _is_no_text(value: object) -> bool:
 
 
 def _text(value: object) -> str | None:
-    """A value as RocketMQ reads it into its table of text; None for a list or an object."""
+    """A value as text, as RocketMQ reads it; None for a list or an object."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, (str, int, float)) else None

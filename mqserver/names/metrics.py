@@ -1,4 +1,4 @@
-"""A NameServer's metrics. RocketMQ has none; the names are ours."""
+"""A NameServer's metrics. RocketMQ's NameServer has none, so the names are our own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NamesMetrics:
-    """What `/metrics` shows of one NameServer, read when asked."""
+    """The metrics of one NameServer, read at each request to `/metrics`."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class NamesMetrics:
         self._failures = failures
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric of the moment."""
+        """Yield every metric with its present value."""
         routes, counters = self._names.routes, self._counters()
         topics = len(routes.topics())
         yield GaugeMetricFamily("rocketmq_namesrv_topics", "Topics with a route", topics)
@@ -45,7 +45,7 @@ class NamesMetrics:
         )
         requests = CounterMetricFamily(
             "rocketmq_namesrv_requests",
-            "Requests by code and plane",
+            "Requests by code and data plane",
             labels=["code", "plane"],
         )
         for name, count in counters.items():

@@ -1,6 +1,6 @@
 """Processors of the NameServer, one function per request code (`DefaultRequestProcessor`).
 
-A code that is not in `PROCESSORS` gets no answer at all, as in RocketMQ 4.9.
+As in RocketMQ 4.9, a request whose code is not in `PROCESSORS` gets no answer.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ _FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
 @dataclass(slots=True)
 class Names:
-    """Everything the processors ask. publish: gives the compiled plane a topic's ready route.
+    """The parts of one NameServer that its processors use.
 
-    is_open: whether a connection still is. product: of a test cluster, the route of a topic that
-    is not known here, None if the product environment does not know it either.
+    publish: gives the Rust data plane the rendered route of a topic. is_open: whether a connection
+    is open. product: in a test cluster, asks the product environment for the route of a topic; None
+    in other clusters.
     """
 
     settings: NamesrvSettings
@@ -83,7 +84,7 @@ def get_kv(names: Names, request: Request) -> Reply:
 
 
 def delete_kv(names: Names, request: Request) -> Reply:
-    """DELETE_KV_CONFIG (102): always a success."""
+    """DELETE_KV_CONFIG (102): always answers success."""
     names.kv.delete(request.fields.get("namespace"), request.fields.get("key"))
     return Response()
 
@@ -99,7 +100,7 @@ def list_kv(names: Names, request: Request) -> Reply:
 
 
 def _shown(text: str | None) -> str:
-    """A field that is missing, in Java's words."""
+    """A field in Java's form, which shows a missing field as null."""
     return "null" if text is None else text
 
 
@@ -132,7 +133,7 @@ def register_broker(names: Names, request: Request) -> Reply:
     except AddressTaken as taken:
         return _refused(taken)
     finally:
-        if not names.is_open(request.connection):  # its end was handled before this registration
+        if not names.is_open(request.connection):  # it closed before this registration was handled
             names.routes.close(request.connection, request.remote)
     orders = names.kv.table(ORDER_NAMESPACE)
     answer = RegisterBrokerResponseHeader(
@@ -145,12 +146,12 @@ def register_broker(names: Names, request: Request) -> Reply:
 
 
 def _refused(taken: AddressTaken) -> Response:
-    log.error("refused a broker's request: %s", taken)
+    log.error("refused the request of a broker: %s", taken)
     return Response(ResponseCode.NO_PERMISSION, str(taken), {})
 
 
 def _registered(request: Request, compressed: bool) -> Registered:
-    """The topics and filter servers of a registration; older brokers send topics alone."""
+    """The topics and filter servers of a registration; old brokers send only topics."""
     if not request.body:
         return Registered({}, DataVersion(), None)
     if request.version < _VERSION_3_0_11:
@@ -163,7 +164,7 @@ def _registered(request: Request, compressed: bool) -> Registered:
 
 
 def _taken(wrapper: TopicConfigSerializeWrapper, filters: list[str] | None) -> Registered:
-    shapes: dict[Row, Row] = {}  # equal rows are one tuple: topics have few shapes
+    shapes: dict[Row, Row] = {}  # equal rows share one tuple, which saves memory
     rows = {name: _row(config) for name, config in wrapper.topic_config_table.items()}
     shared = {name: shapes.setdefault(row, row) for name, row in rows.items()}
     return Registered(shared, wrapper.data_version, filters)
@@ -206,10 +207,10 @@ def query_data_version(names: Names, request: Request) -> Reply:
 
 
 def get_route(names: Names, request: Request) -> Reply:
-    """GET_ROUTEINFO_BY_TOPIC (105). A test cluster's own routes come before the product's."""
+    """GET_ROUTEINFO_BY_TOPIC (105). A test cluster's own routes win over the product's."""
     topic = request.fields.get("topic")
     standard = request.fields.get("acceptStandardJsonOnly", "").lower() == "true"
-    # As in RocketMQ, a test cluster's answers know one dialect.
+    # As in RocketMQ, a test cluster answers in one dialect only.
     style = LEGACY if names.product else style_of(request.version, standard)
     body = _route(names, topic or "", style)
     if body is None and names.product:
@@ -221,7 +222,7 @@ def get_route(names: Names, request: Request) -> Reply:
 
 
 def _route(names: Names, topic: str, style: str) -> bytes | None:
-    """A topic's route, published before the lock is given up; None if nobody has the topic."""
+    """Render and publish a topic's route under the lock; None if no broker has the topic."""
     with names.routes.lock:
         found = names.routes.route(topic)
         if found is None:
@@ -241,7 +242,7 @@ def get_clusters(names: Names, request: Request) -> Reply:
 
 
 def wipe_write(names: Names, request: Request) -> Reply:
-    """WIPE_WRITE_PERM_OF_BROKER (205): in memory, until the broker registers a change."""
+    """WIPE_WRITE_PERM_OF_BROKER (205): changes memory, until the broker registers a change."""
     header = BrokerNameRequestHeader.from_fields(request.fields)
     count = names.routes.wipe_write(header.broker_name)
     return Response(fields=WipeWritePermResponseHeader(wipe_topic_count=count).to_fields())
@@ -272,7 +273,8 @@ def get_system_topics(names: Names, request: Request) -> Reply:
 
 
 def get_unit_topics(names: Names, request: Request) -> Reply:
-    """GET_UNIT_TOPIC_LIST (311), GET_HAS_UNIT_SUB_... (312), and that but not unit (313)."""
+    """GET_UNIT_TOPIC_LIST (311), GET_HAS_UNIT_SUB_TOPIC_LIST (312) and
+    GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST (313)."""
     wanted: dict[int, Callable[[int], bool]] = {
         RequestCode.GET_UNIT_TOPIC_LIST: lambda flag: bool(flag & 1),
         RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: lambda flag: bool(flag & 2),
@@ -300,19 +302,23 @@ def get_config(names: Names, request: Request) -> Reply:
 
 
 def silence(request: Request) -> Reply:
-    """Any other code: the caller times out, as with RocketMQ 4.9."""
-    log.warning("request %d from %s is unknown here; no answer", request.code, request.remote)
+    """Answer no other code, so that the client times out, as in RocketMQ 4.9."""
+    log.warning(
+        "ignored request %d from %s, as a NameServer does not know this code",
+        request.code,
+        request.remote,
+    )
     return NO_REPLY
 
 
 def _check_source(names: Names, request: Request) -> None:
-    """Raises Refused if the address or the signature does not identify a broker."""
+    """Raises Refused if the address or the signature is not that of a broker."""
     try:
         _check_address(names, request.remote)
         names.signatures.check(request)
     except Refused as refused:
         why = refused.response.remark
-        log.error("refused request %d of %s: %s", request.code, request.remote, why)
+        log.error("refused request %d from %s: %s", request.code, request.remote, why)
         raise
 
 
@@ -320,7 +326,7 @@ def _check_address(names: Names, remote: str) -> None:
     brokers = names.brokers
     if not brokers.is_open:
         is_known = brokers.trusts(remote)
-    else:  # a signature says more than an address
+    else:  # with a secret the signature decides, and not the address
         is_known = names.signatures.is_on or is_private(remote)
     if not is_known:
         raise Refused(
@@ -353,7 +359,7 @@ PROCESSORS: Mapping[int, Callable[[Names, Request], Reply]] = {
     RequestCode.UPDATE_NAMESRV_CONFIG: update_config,
     RequestCode.GET_NAMESRV_CONFIG: get_config,
 }
-"""Request code to the function that answers it: the codes of RocketMQ 4.9's NameServer."""
+"""The function that answers each request code of RocketMQ 4.9's NameServer."""
 
 
 def processors_of(names: Names) -> dict[int, Processor]:

@@ -1,7 +1,7 @@
-"""The product environment behind a test cluster: the routes of topics that only it has.
+"""Asks the product environment of a test cluster for the routes of topics that only it has.
 
-RocketMQ's `ClusterTestRequestProcessor`: its NameServers are those that an address
-server lists for the unit of that name.
+As in RocketMQ's `ClusterTestRequestProcessor`, an address server lists the NameServers of the
+product environment under its unit name.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from mqserver.names.answers import LEGACY, route_body
 
 log = logging.getLogger("mqserver.names")
 TIMEOUT_S = 5.0
-"""For one answer, as RocketMQ's admin client waits."""
+"""Longest wait for one answer, as in RocketMQ's admin client."""
 
 
 class ProductEnvironment:
-    """Asks the NameServers of another environment. name: its unit at the address server.
+    """Asks the NameServers of another environment.
 
-    domain: host or host:port of the address server. subgroup: of its lists.
+    name: its unit at the address server. domain: host or host:port of the address server.
+    subgroup: the address server's group of lists.
     """
 
     def __init__(self, name: str, domain: str, subgroup: str) -> None:
@@ -32,13 +33,15 @@ class ProductEnvironment:
         self._admin: Admin | None = None
 
     def route(self, topic: str) -> bytes | None:
-        """The body of a topic's route, blocking; None if it has none or does not answer."""
+        """The route of a topic as a body, blocking; None if there is no route or no answer."""
         try:
             found = self._client().topics.route(topic)
         except NoRouteError:
             return None
         except RocketMQError as error:
-            log.warning("no route of %s from environment %s: %s", topic, self._name, error)
+            log.warning(
+                "cannot get the route of topic %s from environment %s: %s", topic, self._name, error
+            )
             return None
         rows = {
             queue.broker_name: (

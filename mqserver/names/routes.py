@@ -1,7 +1,7 @@
 """The route tables of the NameServer (`RouteInfoManager`), without sockets or clocks.
 
-Every public method takes the one lock. Whoever caches what the tables say is told which topics
-changed while that lock is held (`changed`), so that nothing older can be cached afterwards.
+Every public method takes the lock. A change calls `changed` with its topics while the lock is held,
+so that no cache can store an older route afterwards.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class LiveBroker:
-    """A broker that is heard of. seen: monotonic seconds of its last sign of life."""
+    """A live broker. seen: monotonic seconds of its last registration or version query."""
 
     broker_name: str
     version: DataVersion
@@ -52,14 +52,14 @@ class LiveBroker:
 
 
 class AddressTaken(Exception):
-    """A request from elsewhere would change or remove what a live broker registered."""
+    """A request from another host would change or remove the registration of a live broker."""
 
 
 class Routes:
     """Topics, brokers and clusters.
 
     now: a monotonic clock in seconds. expiry: seconds after which a silent broker is dead.
-    changed: called with topic names, under the lock. bounds: how much registrations may add.
+    changed: called with topic names under the lock. bounds: limits on registrations.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class Routes:
         self._topic_counts: Counter[str] = Counter()
 
     def register(self, new: Registration) -> LiveBroker | None:
-        """Take a registration; returns the live master if this is its slave.
+        """Apply a registration; returns the live master if the broker is its slave.
 
-        Raises AddressTaken, or Refused for a broker beyond a bound; then nothing has changed.
-        Raises Refused too if there is no room for all topics; then the rest is taken, and the
-        broker's next registration is read again, whatever its version.
+        Raises AddressTaken, or Refused for a broker beyond a limit; then nothing has changed.
+        Raises Refused too if there is no room for all topics; then the other topics are registered,
+        and the broker's next registration is read again, whatever its version.
         """
         with self.lock:
             self._refuse_takeover(new)
@@ -111,7 +111,7 @@ class Routes:
             return self._master_of(new)
 
     def _refuse_excess(self, new: Registration) -> None:
-        """Refuse a broker id, address or membership of a cluster that is new and one too many."""
+        """Raises Refused for a new broker id, address or cluster member beyond a limit."""
         texts = (new.cluster, new.broker_name, new.address, new.ha_address)
         self.bounds.check_texts(texts, new.filter_servers)
         known = self._brokers.get(new.broker_name)
@@ -130,14 +130,14 @@ class Routes:
                 raise self.bounds.too_many_brokers("brokers in clusters")
 
     def _forget_unplaced(self) -> None:
-        """Forget addresses whose broker has registered with another one since."""
+        """Forget addresses whose broker has registered another address since."""
         placed = {a for broker in self._brokers.values() for a in broker.broker_addrs.values()}
         for address in self._live.keys() - placed:
             del self._live[address]
             self._filters.pop(address, None)
 
     def _forget_empty(self) -> None:
-        """Forget that brokers are in clusters that are not registered any more."""
+        """Forget the cluster members that are not registered any more."""
         for cluster, members in list(self._clusters.items()):
             for name in members.keys() - self._brokers.keys():
                 del members[name]
@@ -158,7 +158,7 @@ class Routes:
         return broker.broker_addrs.get(broker_id) if broker else None
 
     def _may_change(self, address: str, source: str) -> bool:
-        """Whether an entry is this source's own, or belongs to nobody that lives."""
+        """Whether a source may change an entry: its own, or that of a dead broker."""
         live = self._live.get(address)
         return live is None or live.source == source or self._now() - live.seen > self._expiry
 
@@ -171,7 +171,7 @@ class Routes:
             )
 
     def _place(self, new: Registration, touched: set[str]) -> bool:
-        """Put the address under its id; returns whether that broker or id is new."""
+        """Record the address under its id; returns whether the broker or the id is new."""
         broker = self._brokers.get(new.broker_name)
         first = broker is None
         if broker is None:
@@ -196,7 +196,7 @@ class Routes:
         return new.broker_id == MASTER and is_news
 
     def _take_topics(self, new: Registration, touched: set[str]) -> Refused | None:
-        """Take the topics that are new or changed; says so if there is no room for all of them."""
+        """Apply new and changed topics; returns a refusal if there is no room for all of them."""
         name, known, counts = new.broker_name, self._topics, self._topic_counts
         room, setting, limit = self.bounds.room_for_topics(counts[name], counts.total())
         added = left_out = 0
@@ -233,7 +233,7 @@ class Routes:
         return self._live.get(address) if address else None
 
     def master_address(self, broker_name: str) -> str | None:
-        """Address of the master of a broker name, None if it has none."""
+        """The address of a broker name's master, None if it has no master."""
         with self.lock:
             broker = self._brokers.get(broker_name)
             return broker.master if broker else None
@@ -241,9 +241,10 @@ class Routes:
     def query_version(
         self, address: str, version: DataVersion, source: str
     ) -> tuple[bool, DataVersion | None]:
-        """Whether a broker's topics changed, and the version known; an unchanged one lives on.
+        """Whether a broker's topics changed, and the known version.
 
-        Raises AddressTaken when another host asks: it would keep a dead broker alive.
+        If they did not change, the query counts as a sign of life. Raises AddressTaken if another
+        host asks, because the query would keep a dead broker alive.
         """
         with self.lock:
             self._refuse_stranger(address, source)
@@ -257,16 +258,16 @@ class Routes:
     def unregister_from(
         self, source: str, broker_name: str, broker_id: int, address: str, cluster: str
     ) -> None:
-        """What `unregister` does, for a peer. Raises AddressTaken; then nothing has changed."""
+        """Call `unregister` for a peer. Raises AddressTaken; then nothing has changed."""
         with self.lock:
             self._refuse_stranger(address, source)
             holder = self._holder(broker_name, broker_id)
-            if holder is not None:  # it goes by its id, whatever the address
+            if holder is not None:  # `unregister` removes by id, whatever the address
                 self._refuse_stranger(holder, source)
             self.unregister(broker_name, broker_id, address, cluster)
 
     def unregister(self, broker_name: str, broker_id: int, address: str, cluster: str) -> None:
-        """Forget one broker address and everything that only this broker held."""
+        """Forget a broker address, and everything that only this broker had."""
         with self.lock:
             self._live.pop(address, None)
             self._filters.pop(address, None)
@@ -298,7 +299,7 @@ class Routes:
                 del self._topics[topic]
 
     def close(self, connection: int, remote: str) -> None:
-        """A connection ended: its broker is gone; else the peer's address may be a broker's."""
+        """Forget the broker of a closed connection, or the broker whose address is the peer's."""
         with self.lock:
             gone = [a for a, live in self._live.items() if live.connection == connection]
             for address in gone or [remote]:
@@ -308,13 +309,18 @@ class Routes:
         for broker in list(self._brokers.values()):
             for broker_id, known in list(broker.broker_addrs.items()):
                 if known == address:
-                    log.warning("%s id %d at %s is gone", broker.broker_name, broker_id, address)
+                    log.warning(
+                        "removed broker %s id %d at %s, as its connection closed or it was silent",
+                        broker.broker_name,
+                        broker_id,
+                        address,
+                    )
                     self.unregister(broker.broker_name, broker_id, address, broker.cluster or "")
         self._live.pop(address, None)
         self._filters.pop(address, None)
 
     def expire(self) -> list[int]:
-        """Forget the brokers that were silent too long; returns their connections to close."""
+        """Forget brokers that were silent for too long; returns their connections, to close."""
         with self.lock:
             limit = self._now() - self._expiry
             dead = [(a, live) for a, live in self._live.items() if live.seen < limit]
@@ -325,9 +331,9 @@ class Routes:
     def route(
         self, topic: str
     ) -> tuple[list[BrokerData], Mapping[str, Row], dict[str, list[str]]] | None:
-        """Brokers, rows by broker name, and filter servers; None unless it has both.
+        """A topic's brokers, rows by broker name, and filter servers; None if it has no brokers.
 
-        Hold the lock while the rows are read: they are the table's own.
+        The caller holds the lock while it reads the rows, because they belong to the table.
         """
         with self.lock:
             queues = self._topics.get(topic, {})
@@ -343,12 +349,12 @@ class Routes:
             return brokers, queues, filters
 
     def wipe_write(self, broker_name: str) -> int:
-        """Take the write permission from all queues of a broker; returns how many topics."""
+        """Remove the write permission from a broker's queues; returns the number of topics."""
         with self.lock:
             return self._set_perm(broker_name, lambda perm: perm & ~PERM_WRITE)
 
     def add_write(self, broker_name: str) -> int:
-        """Set read and write, and nothing else, on all queues of a broker; how many topics."""
+        """Set only read and write permission on a broker's queues; returns the number of topics."""
         with self.lock:
             return self._set_perm(broker_name, lambda _: 6)
 
@@ -362,7 +368,7 @@ class Routes:
         return len(topics)
 
     def delete_topic(self, topic: str, cluster: str | None) -> None:
-        """Forget a topic, everywhere or only on a cluster's brokers."""
+        """Forget a topic on all brokers, or only on the brokers of a cluster."""
         with self.lock:
             queues = self._topics.pop(topic, {})
             members = self._clusters.get(cluster, {}) if cluster else queues
@@ -381,13 +387,13 @@ class Routes:
             return list(self._topics)
 
     def topics_of_cluster(self, cluster: str) -> list[str]:
-        """Topics with a queue on a broker of the cluster; a topic appears once."""
+        """The topics with a queue on a broker of the cluster, without duplicates."""
         with self.lock:
             members = self._clusters.get(cluster, {})
             return [t for t, queues in self._topics.items() if members.keys() & queues.keys()]
 
     def unit_topics(self, wanted: Callable[[int], bool]) -> list[str]:
-        """Topics whose first queue row has a system flag that is wanted (311 to 313)."""
+        """The topics whose first row has a wanted system flag (311 to 313)."""
         with self.lock:
             return [
                 topic
@@ -396,7 +402,7 @@ class Routes:
             ]
 
     def system_topics(self) -> tuple[list[str], str | None]:
-        """Cluster and broker names, which are topics too, and some broker's address (304)."""
+        """The names of clusters and brokers, which are topics too, and a broker's address (304)."""
         with self.lock:
             names = dict.fromkeys(name for m in self._clusters.values() for name in m)
             names.update(dict.fromkeys(self._clusters))

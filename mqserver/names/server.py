@@ -41,8 +41,8 @@ _REQUESTS_WAITING_MAX = 50_000
 class NameServer:
     """A NameServer in this process.
 
-    servers: listening servers in this process, which share its file descriptors. Raises OSError
-    when it cannot listen, SettingsError when its key-value file is broken.
+    servers: number of listening servers in this process, which share its file descriptors. Raises
+    SettingsError if the key-value file is damaged; `start` raises OSError if it cannot listen.
     """
 
     def __init__(self, loaded: Loaded, servers: int = 1) -> None:
@@ -102,13 +102,13 @@ class NameServer:
 
     @property
     def address(self) -> str:
-        """Where clients on this machine reach it, "host:port"."""
+        """The address for clients on this machine, "host:port"."""
         host = self.settings.bind_address
         return f"{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{self.port}"
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the operator should know of how it is set up."""
+        """Warnings for the operator about the settings."""
         names = self.names
         is_open = names.brokers.is_open and not names.signatures.is_on
         if not is_open or self.settings.bind_address in LOOPBACK:
@@ -119,11 +119,11 @@ class NameServer:
         )
 
     def counters(self) -> dict[str, int]:
-        """What the compiled plane counted, by "native.CODE", "python.CODE" and more."""
+        """The counters of the Rust data plane, such as "native.CODE" and "python.CODE"."""
         return self._listener.counters()
 
     def start(self) -> None:
-        """Listen. Raises OSError when a port is taken; then nothing is left open."""
+        """Listen. Raises OSError if a port is in use; then nothing is left open."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         self.port, _ = self._listener.start(accept=False)
         try:
@@ -149,23 +149,23 @@ class NameServer:
             self._product.close()
 
     def _scan(self) -> None:
-        """Forget silent brokers and close what is left of their connections."""
+        """Forget silent brokers, and close their connections."""
         while not self._stopping.wait(self.settings.scan_not_active_broker_interval / 1000):
             with self.services.round(self._scanner.name):
                 for connection in self.names.routes.expire():
                     self._listener.close_connection(connection)
 
     def _on_event(self, event: Event) -> None:
-        """A connection ended: the broker behind it is gone."""
+        """Forget the broker of a closed connection."""
         self.names.routes.close(event.connection, event.remote)
 
     def _keep_answer(self, style: str, topic: str, body: bytes) -> None:
-        """Give the plane a ready route. Under the lock of the routes, as is the next."""
+        """Publish a rendered route to the data plane; the caller holds the lock of the routes."""
         self._answered.add(topic)
         self._tables.publish("answers", {answer_key(style, topic): body})
 
     def _forget_answers(self, topics: Iterable[str]) -> None:
-        """Take back the routes of topics that changed; few of many were ever asked for."""
+        """Withdraw the published routes of changed topics; the caller holds the routes' lock."""
         known = self._answered.intersection(topics)
         if known:
             self._answered -= known
@@ -173,7 +173,7 @@ class NameServer:
             self._tables.publish("answers", dict.fromkeys(keys))
 
     def _changed(self, loaded: Loaded) -> None:
-        """Take an online update: permissions, and whether routes carry order configuration."""
+        """Apply an online update, which may change permissions and the content of routes."""
         settings = namesrv_settings(loaded)
         self._admin.allow(settings.admin_allow_addresses)
         self.names.brokers.allow(settings.broker_allow_addresses)
@@ -183,7 +183,7 @@ class NameServer:
 
 
 def _health(names: Names, listener: Listener, services: Services) -> Health:
-    """`/metrics`, `/live` and `/ready` of a NameServer."""
+    """Make the server of `/metrics`, `/live` and `/ready` of a NameServer."""
     from mqserver.health import Health, require
 
     require()
@@ -194,7 +194,7 @@ def _health(names: Names, listener: Listener, services: Services) -> Health:
 
 
 def _product(settings: NamesrvSettings) -> ProductEnvironment:
-    """What a test cluster asks."""
+    """The product environment of a test cluster."""
     from mqserver.names.product import ProductEnvironment
 
     return ProductEnvironment(

@@ -106,5 +106,5 @@ def test_what_is_no_pattern(text: str) -> None:
 
 def test_a_list_has_an_end() -> None:
     text = ",".join(["10.0.0.1"] * (LIST_MAX + 1))
-    with pytest.raises(AclError, match="at most 1000"):
+    with pytest.raises(AclError, match="the limit is 1000"):
         patterns(text)

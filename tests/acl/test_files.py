@@ -15,7 +15,7 @@ from mqserver.broker.acl.files import FILE_BYTES_MAX, AclPaths, Version, read, w
 GOLDEN = Path(__file__).parent.parent / "golden" / "wire" / "acl-plain_acl-after.yml"
 """What RocketMQ 4.9.7 made of a file after its admin commands."""
 SECRET = "s3cret-words"
-TOO_DEEP = "nested over 32 deep|exceeded maximum nesting depth"
+TOO_DEEP = "nested deeper than 32 levels|exceeded maximum nesting depth"
 """Our words, or those of a libyaml that has a limit of its own."""
 
 
@@ -112,22 +112,25 @@ ACCOUNT = f"accounts:\n- accessKey: someuser\n  secretKey: {SECRET}\n"
     [
         ("accounts: {a: 1}", "accounts must be a list, not a dict"),
         ("accounts: [text]", "account 1: an account must be a mapping"),
-        ("- 1", "a mapping is expected, not a list"),
+        ("- 1", "the file must be a mapping, not a list"),
         ("accounts:\n- accessKey: short\n  secretKey: 12345678", "account 1: The accessKey=short"),
         ("accounts:\n- accessKey: someuser", "secretKey=null cannot be null"),
         (f"accounts:\n- secretKey: {SECRET}", "accessKey=null and secretKey=\\*\\*\\*\\*\\*\\*"),
-        ("accounts:\n- accessKey: someuser\n  secretKey: 2020-01-01", "is a date to YAML; put it"),
+        (
+            "accounts:\n- accessKey: someuser\n  secretKey: 2020-01-01",
+            "YAML reads secretKey as a date; put",
+        ),
         (ACCOUNT + "  topicPerms: [T]", "Parse resource permission failed for topic:T"),
         (ACCOUNT + "  groupPerms: T=SUB", "groupPerms must be a list, not str"),
         (ACCOUNT + "  whiteRemoteAddress: 300.1.1.1", "account 1: Netaddress examine Exception"),
         ("globalWhiteRemoteAddresses: [nonsense]", "Netaddress examine Exception netaddress is no"),
         (ACCOUNT + "dataVersion: [7]", "dataVersion must be a list of mappings"),
         (ACCOUNT + "dataVersion: [{counter: x}]", "needs a whole counter"),
-        (ACCOUNT + "  broken: [", "no YAML: line"),
-        (ACCOUNT + f"  {SECRET}: !!python/object:os.system x", "no YAML: line"),
+        (ACCOUNT + "  broken: [", "the file is not YAML: line"),
+        (ACCOUNT + f"  {SECRET}: !!python/object:os.system x", "the file is not YAML: line"),
         ("a: &x [1]\nb: [*x, *x]", "aliases"),
-        ("\0", "no YAML"),
-        ("[" * 30, "no YAML"),
+        ("\0", "the file is not YAML"),
+        ("[" * 30, "the file is not YAML"),
         ("[" * 5_000, TOO_DEEP),
     ],
 )
@@ -141,7 +144,7 @@ def test_bad_files_are_named_with_what_is_wrong(tmp_path: Path, text: str, wante
 
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     path = at(tmp_path / "plain_acl.yml", "#" * (FILE_BYTES_MAX + 1))
-    with pytest.raises(AclError, match="over 1048576 bytes"):
+    with pytest.raises(AclError, match="larger than 1048576 bytes"):
         read(path, 1)
 
 

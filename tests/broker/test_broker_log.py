@@ -29,18 +29,18 @@ def test_start_recovery_and_stop_are_logged(
     with Standalone(tmp_path) as mq:
         name = mq.broker_settings["brokerName"]
         address = mq.broker_address
-    assert lines(caplog, f"broker {name} starts, process ")
-    assert lines(caplog, f"broker {name} takes requests at {address}")
-    assert lines(caplog, f"broker {name} stops")
-    assert lines(caplog, f"broker {name} stopped, its store is closed")
+    assert lines(caplog, f"broker {name} starts in process ")
+    assert lines(caplog, f"broker {name} accepts requests at {address}")
+    assert lines(caplog, f"broker {name} is stopping")
+    assert lines(caplog, f"broker {name} stopped and closed its store")
     (opened,) = lines(caplog, "store ")
-    assert re.search(r" opened in [\d.]+ s: log from byte 0 to \d+$", opened)
+    assert re.search(r" opened in [\d.]+ s: the log has bytes 0 to \d+$", opened)
     caplog.clear()
     Path(next(tmp_path.rglob("commitlog")).parent, "abort").touch()
     with Standalone(tmp_path):
         pass
     (opened,) = lines(caplog, "store ")
-    assert "recovered, the last run did not stop cleanly in" in opened
+    assert "recovered from a crash of the last run in" in opened
 
 
 def test_who_made_changed_and_deleted_topics_and_groups_is_logged(
@@ -61,13 +61,13 @@ def test_who_made_changed_and_deleted_topics_and_groups_is_logged(
             assert probe.call(frame).code == 0
     by = r"127\.0\.0\.1:\d+"
     wanted = [
-        rf"topic Sent created by a send of {by}: TopicConfig \[.*perm=RW-",
-        rf"topic Made created by {by}: TopicConfig \[.*perm=RW-",
-        rf"topic Made changed by {by}: TopicConfig \[.*perm=R--",
-        rf"topic Made deleted by {by}$",
-        rf"group 'g' created by {by}: .*retry_max_times=16",
-        rf"group 'g' changed by {by}: ",
-        rf"group 'g' deleted by {by}$",
+        rf"topic Sent was created for a send from {by}: TopicConfig \[.*perm=RW-",
+        rf"topic Made was created by {by}: TopicConfig \[.*perm=RW-",
+        rf"topic Made was changed by {by}: TopicConfig \[.*perm=R--",
+        rf"topic Made was deleted by {by}$",
+        rf"group 'g' was created by {by}: .*retry_max_times=16",
+        rf"group 'g' was changed by {by}: ",
+        rf"group 'g' was deleted by {by}$",
     ]
     found = [line for line in caplog.messages if re.match(r"topic (Sent|Made)|group 'g'", line)]
     assert len(found) == len(wanted)

@@ -11,7 +11,7 @@ from mqserver.commands import cli
 
 IGNORED = {
     "brokerNam=a": "1: unknown key brokerNam, ignored; did you mean brokerName?",
-    "highSpeedMode=true": "1: highSpeedMode has no effect here: unused by RocketMQ too",
+    "highSpeedMode=true": "1: highSpeedMode has no effect here: RocketMQ does not use it either",
 }
 
 

@@ -122,7 +122,7 @@ def test_topics_that_no_file_tells_are_made_of_their_queues(
     assert (topics["Other"].write_queue_nums, topics["Other"].perm) == (2, 6)
     assert topics["%RETRY%readers"].write_queue_nums == 1
     assert topics["SCHEDULE_TOPIC_XXXX"].write_queue_nums == 18, "a built-in topic stays as it is"
-    assert "3 topics are made anew from the store" in caplog.text
+    assert "rebuilt 3 topics from the store" in caplog.text
     assert "%RETRY%readers, Orders, Other" in caplog.text
     saved = TopicConfigSerializeWrapper.from_json((root / "config/topics.json").read_bytes())
     assert saved.topic_config_table["Orders"].write_queue_nums == 4
@@ -135,21 +135,21 @@ def test_groups_that_no_file_tells_are_made_of_offsets_and_retry_topics(
     lose(root, "subscriptionGroup.json", damage)
     _, groups = tables(root, autoCreateSubscriptionGroup="false")
     assert {"readers", "committers"} <= groups.keys()
-    assert "2 groups are made anew from the store" in caplog.text
+    assert "rebuilt 2 groups from the store" in caplog.text
     saved = (root / "config/subscriptionGroup.json").read_bytes()
     assert "readers" in SubscriptionGroupWrapper.from_json(saved).subscription_group_table
 
 
 def test_a_new_store_warns_of_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tables(tmp_path / "new")
-    assert "made anew" not in caplog.text
+    assert "rebuilt" not in caplog.text
 
 
 def test_damaged_filters_are_dropped(root: Path, caplog: pytest.LogCaptureFixture) -> None:
     (root / "config/consumerFilter.json").write_bytes(b"{")
     topics, _ = tables(root)
     assert "Orders" in topics
-    assert "consumers bring their filters again" in caplog.text
+    assert "consumers send their filters again" in caplog.text
 
 
 def lose(root: Path, name: str, damage: bytes | None) -> None:

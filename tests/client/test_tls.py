@@ -218,7 +218,7 @@ def test_arguments_that_do_not_fit(tmp_path: Path):
 def test_settings_of_servers(authority: Authority, tmp_path: Path):
     pair = authority.issue("server")
     refused = [
-        ({"tls.server.certPath": pair.cert}, "goes together with tls.server.keyPath"),
+        ({"tls.server.certPath": pair.cert}, "needs tls.server.keyPath as well"),
         (keys(Pair(str(tmp_path / "no"), pair.key)), "there is no such file"),
         ({"tls.server.mode": "maybe"}, "one of disabled, permissive, enforcing"),
         (

@@ -67,8 +67,8 @@ def test_unknown_groups_commit_up_to_a_number_and_known_ones_go_on(
     reply = commit(broker, "nobody-3")
     assert reply.code == 26
     assert reply.remark == (
-        "subscription group not exist, nobody-3; the broker has unknownGroupOffsetMax=3 committed "
-        "offsets"
+        "subscription group not exist, nobody-3; the broker stores unknownGroupOffsetMax=3 "
+        "committed offsets"
     )
     assert commit(broker, "nobody-0", offset=9).code == 0, "where it has one, it goes on"
     reply = commit(broker, topic="Nowhere")
@@ -245,8 +245,8 @@ def test_a_new_group_has_a_retry_topic_that_fits_a_folder(
 ) -> None:
     name, longest = "g" * length, "h" * 248
     reason = (
-        f"the group has {length} characters, so that its retry topic would have {length + 7} bytes "
-        "and fit no folder: new groups have at most 248 characters"
+        f"the group has {length} characters, and its retry topic would have {length + 7} bytes, "
+        "which is too long for a folder: use at most 248 characters"
     )
     refused = (26, f"subscription group not exist, {name}; {reason}")
     reply = beat(broker, name, GROUP)
@@ -282,6 +282,6 @@ def test_a_group_of_a_long_name_that_is_there_goes_on(mq: Standalone, broker: Pr
         reply = send_back(broker, name, level)
         assert (reply.code, reply.remark) == (
             1,
-            f"MESSAGE_ILLEGAL: topic {topic} has {len(topic)} bytes, and the topic of a message "
-            "at most 127",
+            f"MESSAGE_ILLEGAL: topic {topic} has {len(topic)} bytes; the topic of a message may "
+            "have at most 127",
         )

@@ -44,7 +44,7 @@ def test_brokers_are_registered_up_to_a_number_and_known_ones_go_on(
         code, remark = register(names, f"b{number}", port=number)
         assert (code, remark) == (
             1,
-            "no more than 3 addresses of brokers are taken (brokerRegistrationMax)",
+            "the limit is 3 addresses of brokers (brokerRegistrationMax)",
         )
     assert counts(names) == {"brokerRegistrationMax": 3}
     told = [one for one in caplog.records if one.getMessage().startswith("brokerRegistrationMax")]
@@ -75,7 +75,7 @@ def test_ids_of_a_broker(names: SocketlessNames) -> None:
     assert register(names, "b0", port=1)[0] == 0
     assert register(names, "b0", port=2, broker_id=7)[0] == 0
     code, remark = register(names, "b0", port=3, broker_id=8)
-    assert (code, remark) == (1, "broker b0 has 2 ids, and no more than 2 are taken (brokerIdMax)")
+    assert (code, remark) == (1, "broker b0 has 2 ids, and the limit is 2 (brokerIdMax)")
     assert register(names, "b0", port=2, broker_id=7)[0] == 0
 
 
@@ -86,7 +86,7 @@ def test_clusters_that_one_broker_makes_up(names: SocketlessNames) -> None:
     code, remark = register(names, "b0", cluster="D")
     assert (code, remark) == (
         1,
-        "no more than 3 brokers in clusters are taken (brokerRegistrationMax)",
+        "the limit is 3 brokers in clusters (brokerRegistrationMax)",
     )
     assert register(names, "b0", cluster="B")[0] == 0
     names.names.routes.unregister("b0", 0, "127.0.0.1:1", "A")
@@ -99,7 +99,7 @@ def test_topics_of_a_broker_beyond_its_number_are_left_out(names: SocketlessName
     code, remark = register(names, "b0", topics=("A", "B", "C", "D", "E", "F"))
     assert (code, remark) == (
         1,
-        "2 topics of broker b0 are left out, as there are 4 already (brokerTopicMax)",
+        "left out 2 topics of broker b0, as there are 4 already (brokerTopicMax)",
     )
     assert sorted(names.names.routes.topics()) == ["A", "B", "C", "D"]
     changed = register(names, "b0", topics=("A", "B", "C", "D"), counter=2, queues=8)
@@ -128,7 +128,7 @@ def test_topics_of_all_brokers(names: SocketlessNames) -> None:
     code, remark = register(names, "b1", port=2, topics=("A", "B", "E"))
     assert (code, remark) == (
         1,
-        "1 topics of broker b1 are left out, as there are 6 already (topicRouteMax)",
+        "left out 1 topics of broker b1, as there are 6 already (topicRouteMax)",
     )
     names.names.routes.unregister("b0", 0, "127.0.0.1:1", "C")
     assert register(names, "b1", port=2, topics=("A", "B", "E"))[0] == 0

@@ -99,7 +99,7 @@ def test_an_environment_that_does_not_answer_is_a_line_in_the_log(
     product.stop()
     with caplog.at_level(logging.WARNING):
         assert route(tested, "Far").code == 17
-    assert "no route of Far from environment shop" in caplog.text
+    assert "cannot get the route of topic Far from environment shop" in caplog.text
 
 
 def test_without_the_switch_nobody_is_asked(tmp_path: Path, listed: AddressList) -> None:

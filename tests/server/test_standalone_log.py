@@ -28,7 +28,12 @@ def test_the_log_has_start_and_stop_of_both(chosen: bool, tmp_path: Path) -> Non
     assert f"log: {folder}/standalone.log" in output
     assert "--set: unknown key listenPrt, ignored; did you mean listenPort?" in output
     text = (folder / "standalone.log").read_text()
-    for line in (" starts, process ", "boot success", " takes requests at ", " stopped, its store"):
+    for line in (
+        " starts in process ",
+        "boot success",
+        " accepts requests at ",
+        " stopped and closed its store",
+    ):
         assert line in text, text
     assert "unknown key listenPrt" in text
 

@@ -1,1 +1,1 @@
-"""Access control: RocketMQ's account files, read, watched, published to the plane, changed."""
+"""Access control with RocketMQ's account files: read, watch, publish and change them."""

@@ -1,7 +1,7 @@
-"""One account of an access file: read, checked, and as the plane takes it.
+"""One account of an access file: how it is read, checked and published to the data plane.
 
-Rules: RocketMQ 4.9's `PlainPermissionManager`, `Permission`. Secrets are kept out of `repr`, of
-errors and of logs.
+The rules are those of RocketMQ 4.9's `PlainPermissionManager` and `Permission`. Secrets never
+appear in `repr`, errors or logs.
 """
 
 from __future__ import annotations
@@ -14,25 +14,28 @@ from mqserver.broker.acl.errors import AclError
 from mqstore.names import RETRY_PREFIX
 
 KEY_LENGTH_MIN = 7
-"""Characters an access key and a secret key must have."""
+"""Fewest characters of an access key and of a secret key."""
 TEXT_LENGTH_MAX = 64 << 10
-"""Characters of one value that an administrator may give."""
+"""Most characters of a value in an administrator's request."""
 MASK = "******"
-"""What is shown instead of a secret."""
+"""The text that replaces a secret."""
 DENY, PUB, SUB = 1, 4, 8
-"""Permission bits; a DENY bit always loses."""
+"""Permission bits; DENY refuses whatever the other bits say."""
 
 _WORDS = {"PUB": PUB, "SUB": SUB, "PUB|SUB": PUB | SUB, "SUB|PUB": PUB | SUB, "DENY": DENY}
 
 
 def bits(word: object) -> int:
-    """The bits of a permission word; anything unknown, None too, is DENY."""
+    """The bits of a permission word; any other value, even None, is DENY."""
     return _WORDS.get(word.strip(), DENY) if isinstance(word, str) else DENY
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account. topics, groups: name to bits. white: addresses excused from permissions."""
+    """An account.
+
+    topics, groups: permission bits by name. white: addresses that need no permissions.
+    """
 
     access_key: str
     secret_key: str = field(repr=False)
@@ -44,7 +47,7 @@ class Account:
     groups: Mapping[str, int] = field(default_factory=dict)
 
     def row(self) -> tuple[object, ...]:
-        """The account as the table "acl" takes it."""
+        """The account in the form of the published table "acl"."""
         return (
             self.secret_key,
             self.admin,
@@ -57,7 +60,7 @@ class Account:
 
 
 def read_account(entry: object) -> Account:
-    """Read one entry of `accounts`; AclError says what is wrong with it."""
+    """Read one entry of `accounts`. Raises AclError that says what is wrong with the entry."""
     if not isinstance(entry, Mapping):
         raise AclError(f"an account must be a mapping, not {type(entry).__name__}")
     access, secret = scalar(entry, "accessKey"), scalar(entry, "secretKey")
@@ -65,7 +68,7 @@ def read_account(entry: object) -> Account:
     assert access is not None and secret is not None
     topics, groups = _permissions(entry, "topicPerms"), _permissions(entry, "groupPerms")
     for name in [name for name in topics if name.startswith(RETRY_PREFIX)]:
-        # To RocketMQ a retry topic is its group.
+        # RocketMQ treats the permission for a retry topic as one for its group.
         groups[name.removeprefix(RETRY_PREFIX)] = topics.pop(name)
     return Account(
         access,
@@ -80,7 +83,10 @@ def read_account(entry: object) -> Account:
 
 
 def check_keys(access: str | None, secret: str | None) -> None:
-    """Both keys must be there and long enough; AclError in RocketMQ's words, but no secret."""
+    """Check that both keys exist and are long enough.
+
+    Raises AclError in RocketMQ's words, without the secret.
+    """
     if not all(key is not None and len(key) >= KEY_LENGTH_MIN for key in (access, secret)):
         shown = "null" if secret is None else MASK
         raise AclError(
@@ -90,14 +96,14 @@ def check_keys(access: str | None, secret: str | None) -> None:
 
 
 def check_lengths(values: Iterable[str | None]) -> None:
-    """What an administrator gives must be of sane length; AclError."""
+    """Check the lengths of the values in an administrator's request. Raises AclError."""
     longest = max((len(value) for value in values if value is not None), default=0)
     if longest > TEXT_LENGTH_MAX:
-        raise AclError(f"a value of {longest} characters, at most {TEXT_LENGTH_MAX} are taken")
+        raise AclError(f"a value has {longest} characters; the limit is {TEXT_LENGTH_MAX}")
 
 
 def check_permissions(entries: Iterable[str]) -> None:
-    """What an administrator gives must be `NAME=WORD`; AclError in RocketMQ's words."""
+    """Check that each entry has the form `NAME=WORD`. Raises AclError in RocketMQ's words."""
     for entry in entries:
         parts = [part for part in entry.split("=") if part]
         if len(parts) != 2:
@@ -113,22 +119,22 @@ def check_permissions(entries: Iterable[str]) -> None:
 
 
 def scalar(entry: Mapping[object, object], name: str) -> str | None:
-    """A text value; a number that YAML made of unquoted digits is its digits again."""
+    """A text value; unquoted digits, which YAML reads as a number, become text again."""
     value = entry.get(name)
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise AclError(f"{name} is a {type(value).__name__} to YAML; put it in quotes")
+    raise AclError(f"YAML reads {name} as a {type(value).__name__}; put the value in quotes")
 
 
 def truth(value: object) -> bool:
-    """A boolean, or its text."""
+    """Whether a value is True or the text "true"."""
     return value is True or (isinstance(value, str) and value.strip().lower() == "true")
 
 
 def _permissions(entry: Mapping[object, object], name: str) -> dict[str, int]:
-    """`topicPerms` or `groupPerms`: a list of NAME=WORD."""
+    """Read `topicPerms` or `groupPerms`, a list of NAME=WORD, to permission bits by name."""
     listed = entry.get(name)
     if listed is None:
         return {}

@@ -1,9 +1,14 @@
-"""RocketMQ's address patterns of white lists, turned into ranges that the plane compares.
+"""Converts RocketMQ's address patterns of white lists to ranges that the data plane compares.
 
-`*`, an address, a comma list of addresses, `10.0.0.{1,2}` in the last part, and `a-b` or `*` in
-parts after the first; IPv6 alike, its numbers hexadecimal and `::` allowed (RocketMQ's
-`RemoteAddressStrategyFactory`). Stricter than there: a part after a range is compared too, so
-that `192.168.1-5.7` does not let in `192.168.3.99`.
+A pattern (`RemoteAddressStrategyFactory`) is one of these, for IPv4 and for IPv6:
+
+- `*`
+- an address, or a list of addresses separated by commas
+- an address with braces in the last part: `10.0.0.{1,2}`
+- an address with `a-b` or `*` in any part after the first
+
+IPv6 patterns have hexadecimal numbers and may have `::`. Unlike RocketMQ, the broker also compares
+the parts after a range: `192.168.1-5.7` does not let `192.168.3.99` in.
 """
 
 from __future__ import annotations
@@ -14,17 +19,17 @@ from mqserver.broker.acl.errors import AclError
 
 Part = tuple[int, int]
 Pattern = tuple[Part, ...]
-"""Lowest and highest value of each part of an address; no parts match any address."""
+"""The lowest and highest value of each part of an address; an empty tuple matches any address."""
 
 _ANY = frozenset({"*", "*.*.*.*", "*:*:*:*:*:*:*:*"})
 LIST_MAX = 1_000
-"""Addresses one pattern may list."""
+"""Most addresses that one pattern may list."""
 
 
 def patterns(text: str | None) -> list[Pattern]:
-    """Read one entry of a white list; a blank one matches nothing.
+    """Read one entry of a white list; a blank entry matches no address.
 
-    Raises AclError for text that is no pattern, in RocketMQ's words.
+    Raises AclError in RocketMQ's words if the text is not a pattern.
     """
     text = (text or "").strip()
     if not text:
@@ -33,7 +38,7 @@ def patterns(text: str | None) -> list[Pattern]:
         return [()]
     listed = _listed(text)
     if len(listed) > LIST_MAX:
-        raise AclError(f"a white list entry has {len(listed)} addresses, at most {LIST_MAX}")
+        raise AclError(f"a white list entry has {len(listed)} addresses; the limit is {LIST_MAX}")
     if len(listed) > 1 or text.endswith("}"):
         return [_exact(address) for address in listed]
     return [_ranges(text) if "*" in text or "-" in text else _exact(text)]
@@ -70,7 +75,7 @@ def _ranges(text: str) -> Pattern:
             raise _bad(text)
     read = [_part(part.strip(), highest, base, text) for part in parts]
     if read[0][0] != read[0][1]:
-        raise _bad(text)  # RocketMQ takes no range in the first part
+        raise _bad(text)  # RocketMQ accepts no range in the first part
     return tuple(read)
 
 

@@ -1,7 +1,8 @@
-"""The accounts of a running broker: loaded, watched, published, changed by administrators.
+"""The accounts of a running broker: load, watch, publish and change them.
 
-A file that cannot be read at start stops the start; one that turns bad later is said once and the
-rules in force stay. Changes are written to the files first and published before the answer.
+A bad file stops the start of the broker. If a file turns bad later, the broker logs that once and
+keeps the rules in force. An administrator's change is written to the file first, and published
+before the broker answers.
 """
 
 from __future__ import annotations
@@ -26,25 +27,26 @@ from mqserver.watch import Stamp, Watch
 
 log = logging.getLogger("mqserver.broker.acl")
 WATCH_S = 5.0
-"""The files are looked at so often, as RocketMQ does."""
+"""Interval between checks of the files, as in RocketMQ."""
 TABLE = "acl"
 
 Denials = Callable[[], tuple[int, tuple[str, str] | None]]
-"""Takes what the plane refused since the last call: how many, and the newest's peer and reason."""
+"""Returns the number of requests that the data plane refused since the last call, and the peer and
+reason of the newest one."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessFiles:
-    """One reading of all files. accounts: by access key, the first of a key counts."""
+    """The content of all files. accounts: by access key; the first account of a key counts."""
 
     files: tuple[AclFile, ...] = ()
     accounts: dict[str, tuple[Account, Path]] = field(default_factory=dict)
 
 
 def access_control(settings: BrokerSettings, tables: Tables) -> AccessControl:
-    """The access control that a broker's settings ask for, loaded and published.
+    """Make, load and publish the access control of a broker.
 
-    Raises SettingsError for a missing home or a bad file, naming it.
+    Raises SettingsError that names a missing home directory or a bad file.
     """
     made = AccessControl(
         _acl_paths(settings),
@@ -60,7 +62,7 @@ def access_control(settings: BrokerSettings, tables: Tables) -> AccessControl:
 
 
 def check_files(settings: BrokerSettings) -> None:
-    """Read every access file and change nothing; SettingsError names a bad one."""
+    """Read every access file without publishing it. Raises SettingsError that names a bad file."""
     try:
         for path in _acl_paths(settings).paths():
             read(path, 0)
@@ -78,9 +80,9 @@ def _acl_paths(settings: BrokerSettings) -> AclPaths:
 
 
 class AccessControl:
-    """Accounts and white lists of one broker.
+    """The accounts and white lists of one broker.
 
-    paths: where the files are. tables: where the rules are published. white_skips_signature:
+    paths: the access files. tables: the tables that publish the rules. white_skips_signature:
     `aclWhiteListSkipsSignature`. now_ms: wall clock.
     """
 
@@ -106,14 +108,14 @@ class AccessControl:
     # --- life
 
     def load(self) -> None:
-        """Read and publish everything. Raises AclError, OSError; then nothing was published."""
+        """Read and publish all files. Raises AclError, OSError before it publishes anything."""
         with self._lock:
             self.paths.ensure()
             self._reload()
-        log.info("access control: %d accounts", len(self._loaded.accounts))
+        log.info("access control is on, with %d accounts", len(self._loaded.accounts))
 
     def start(self, denials: Denials, services: Services | None = None) -> None:
-        """Watch the files, and tell of refusals. denials: what the plane refused."""
+        """Start to watch the files and to log refusals. denials: returns the refusals."""
         self._denials = denials
         self._watch.start(services)
 
@@ -122,21 +124,22 @@ class AccessControl:
         self._watch.stop()
 
     def look(self) -> None:
-        """Reload if a file changed; log what was refused since the last look, as one line."""
+        """Reload the files if one changed; log the refusals since the last call as one line."""
         count, last = self._denials()
         if last is not None:
-            log.warning("access control refused %d requests, the last of %s: %r", count, *last)
+            log.warning("access control refused %d requests, the last from %s: %r", count, *last)
         try:
             with self._lock:
                 stamps = self.paths.stamps()
                 if stamps == self._stamps:
                     return
-                self._stamps = stamps  # also of a bad file: it is said once
+                self._stamps = stamps  # set for a bad file too, so that it is logged only once
                 self._reload()
         except (AclError, OSError) as error:
-            log.error("access files changed but cannot be taken, the old rules stay: %s", error)
+            log.error("the access files changed but have an error, so the old rules stay in "
+                      "force: %s", error)  # fmt: skip
         else:
-            log.info("access files changed: %d accounts", len(self._loaded.accounts))
+            log.info("the access files changed and have %d accounts", len(self._loaded.accounts))
 
     def _reload(self) -> None:
         stamps = self.paths.stamps()
@@ -145,37 +148,37 @@ class AccessControl:
         for file in loaded.files:
             for account in file.accounts:
                 if account.access_key in loaded.accounts:
-                    log.warning("accessKey %r is defined twice, again in %s: the first counts",
-                                account.access_key, file.path)  # fmt: skip
+                    log.warning("ignored a second account with accessKey %r in %s; remove one of "
+                                "the two", account.access_key, file.path)  # fmt: skip
                 else:
                     loaded.accounts[account.access_key] = account, file.path
         rows = {key: account.row() for key, (account, _) in loaded.accounts.items()}
         white = [list(pattern) for file in loaded.files for pattern in file.white]
         if rows and not any(account.admin for account, _ in loaded.accounts.values()):
-            log.warning("no account is an admin: every administration request is refused until "
-                        "an access file has an account with admin: true")  # fmt: skip
+            log.warning("no account is an admin, so the broker refuses every administration "
+                        "request; set admin: true for an account in an access file")  # fmt: skip
         rules = rows, white, self._white_skips_signature, ACCOUNT_CODES
         self._tables.publish(TABLE, {"": rules})
         self._loaded, self._stamps = loaded, stamps
 
-    # --- what is in force
+    # --- rules in force
 
     def files(self) -> tuple[AclFile, ...]:
-        """The files that say something."""
+        """The access files that are not empty."""
         return self._loaded.files
 
     def version(self) -> Version:
-        """The main file's version."""
+        """The version of the main file."""
         versions = {file.path: file.version for file in self._loaded.files}
         return versions.get(self.paths.plain, Version())
 
     # --- changes
 
     def put_account(self, changes: dict[str, Any]) -> None:
-        """Create an account, in the main file, or change one where it is.
+        """Create an account in the main file, or change an account in the file that has it.
 
-        changes: RocketMQ's keys, among them accessKey. Raises AclError and writes nothing if the
-        account would be bad, OSError if it cannot be written.
+        changes: values by RocketMQ's keys, among them accessKey. Raises AclError if the account
+        would be bad, and OSError if the file cannot be written; the file stays as it was.
         """
         with self._lock:
             _, path = self._loaded.accounts.get(changes["accessKey"], (None, self.paths.plain))
@@ -186,7 +189,7 @@ class AccessControl:
             self._write(path, {**data, "accounts": accounts})
 
     def delete_account(self, access_key: str) -> bool:
-        """Delete an account; False if there is none. Raises AclError, OSError."""
+        """Delete an account; False if it does not exist. Raises AclError, OSError."""
         with self._lock:
             found = self._loaded.accounts.get(access_key)
             if found is None:
@@ -199,9 +202,9 @@ class AccessControl:
             return True
 
     def set_white(self, addresses: list[str], path: Path) -> bool:
-        """Replace the global white list of a file; False if it is no access file of this broker.
+        """Replace the global white list of a file.
 
-        Raises AclError, OSError.
+        Returns False if the path is not an access file of this broker. Raises AclError, OSError.
         """
         with self._lock:
             if not self.paths.owns(path):
@@ -213,7 +216,7 @@ class AccessControl:
             return True
 
     def _write(self, path: Path, data: dict[str, Any]) -> None:
-        """Check, write with the next version, read again, publish."""
+        """Check the data, write it with the next version, read all files again and publish."""
         checked = parse(path, data, self._now_ms())
         following = Version(checked.version.counter + 1, self._now_ms())
         write(path, {**data, "dataVersion": [following.plain()]})
@@ -221,7 +224,7 @@ class AccessControl:
 
 
 def _take(accounts: list[Any], access_key: str) -> dict[str, Any] | None:
-    """Take an account out of a file's list."""
+    """Remove an account from a file's list and return it; None if the list does not have it."""
     for index, entry in enumerate(accounts):
         if isinstance(entry, dict) and str(entry.get("accessKey")) == access_key:
             del accounts[index]

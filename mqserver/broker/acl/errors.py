@@ -1,7 +1,7 @@
-"""What goes wrong in access files and their changes."""
+"""The error for bad access files and bad changes of them."""
 
 from __future__ import annotations
 
 
 class AclError(ValueError):
-    """An access file or a change of one that cannot be taken; the text never has a secret."""
+    """An access file, or a change of one, is not valid. The text never contains a secret."""

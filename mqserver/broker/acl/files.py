@@ -1,8 +1,8 @@
-"""The access files on the disk: which they are, how they are read, how they are written.
+"""The access files on the disk: finds, reads and writes them.
 
-RocketMQ's layout: `conf/plain_acl.yml` under its home, and every `.yml` and `.yaml` below
-`conf/acl`. Reading is a safe load of a bounded file; writing is atomic, and in the form that
-RocketMQ's own YAML writer has.
+As in RocketMQ, the access files are `conf/plain_acl.yml` in its home directory, and every `.yml`
+and `.yaml` file below `conf/acl`. A file is read with YAML's safe loader up to a limit of its size.
+A file is replaced atomically, in the form of RocketMQ's own YAML writer.
 """
 
 from __future__ import annotations
@@ -21,32 +21,33 @@ from mqserver.watch import Stamp, stamp
 from mqstore import files
 
 FILE_BYTES_MAX = 1 << 20
-"""A larger access file is refused."""
+"""Largest access file."""
 FILES_MAX = 256
-"""More access files than this are refused."""
+"""Most access files."""
 _DEPTH_MAX = 8
 _NESTING_MAX = 32
-"""Lists and mappings within each other; libyaml's loader recurses and ends the process."""
+"""Deepest nesting of lists and mappings. libyaml's loader recurses, and a deep file would overflow
+its stack and end the process."""
 _SECRET_MODE = 0o600
 _TOOLS = "tools.yml"
-"""The administrator's own credentials, which RocketMQ passes over."""
+"""The file with an administrator's own credentials, which RocketMQ ignores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """RocketMQ's DataVersion of a file. timestamp: ms since the epoch."""
+    """The version of a file (RocketMQ's `DataVersion`). timestamp: ms since the epoch."""
 
     counter: int = 0
     timestamp: int = 0
 
     def plain(self) -> dict[str, int]:
-        """As it is written into the file and into replies."""
+        """The version in the form of the file and of replies."""
         return {"counter": self.counter, "timestamp": self.timestamp}
 
 
 @dataclass(frozen=True, slots=True)
 class AclFile:
-    """What one file says. data: its whole content, for rewriting."""
+    """The content of one file. data: the whole content, for writing the file again."""
 
     path: Path
     accounts: tuple[Account, ...] = ()
@@ -56,9 +57,9 @@ class AclFile:
 
 
 class AclPaths:
-    """Where the access files of a broker are.
+    """The paths of a broker's access files.
 
-    home: RocketMQ's home directory. plain: path of the main file, from there.
+    home: RocketMQ's home directory. plain: path of the main file, relative to the home.
     """
 
     def __init__(self, home: Path, plain: str) -> None:
@@ -67,27 +68,27 @@ class AclPaths:
         self.folder = self.home / "conf" / "acl"
 
     def paths(self) -> list[Path]:
-        """Every access file, those of the folder first, as RocketMQ reads them."""
+        """Every access file, in RocketMQ's order: the files of the folder come first."""
         found = sorted(self._below(self.folder, 0))
         if self.plain.exists() and self.plain not in found:
             found.append(self.plain)
         if len(found) > FILES_MAX:
-            raise AclError(f"{len(found)} access files in {self.folder}, at most {FILES_MAX}")
+            raise AclError(f"{self.folder} has {len(found)} access files; the limit is {FILES_MAX}")
         return found
 
     def stamps(self) -> dict[Path, Stamp]:
-        """Each file's stamp: equal as long as nothing changed."""
+        """The stamp of each file, which stays equal as long as the file does not change."""
         found = ((path, stamp(path)) for path in self.paths())
         return {path: at for path, at in found if at is not None}
 
     def ensure(self) -> None:
-        """Create the main file, empty, if it is missing, as RocketMQ does."""
+        """Create an empty main file if it is missing, as RocketMQ does."""
         if not self.plain.exists():
             files.make_folders(self.plain.parent)
             self.plain.touch(_SECRET_MODE)
 
     def owns(self, path: Path) -> bool:
-        """Whether a path, however it is spelled, is one of these files."""
+        """Whether a path leads to one of these files, however the path is spelled."""
         try:
             resolved = path.resolve()
         except (OSError, RuntimeError, ValueError):  # a loop of links, a NUL in the name
@@ -106,9 +107,9 @@ class AclPaths:
 
 
 def read(path: Path, now_ms: int) -> AclFile:
-    """Read one file; AclError names the file and what is wrong. An empty one says nothing.
+    """Read one file. Raises AclError that names the file and the error.
 
-    now_ms: the version's time of a file that has none.
+    now_ms: time for the version of a file that has no version.
     """
     try:
         return parse(path, _loaded(path), now_ms)
@@ -117,16 +118,16 @@ def read(path: Path, now_ms: int) -> AclFile:
 
 
 def write(path: Path, data: dict[str, Any]) -> None:
-    """Replace a file as a whole: nobody ever reads half of it. Raises AclError, OSError."""
+    """Replace a file atomically, so that no reader sees half of it. Raises AclError, OSError."""
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     try:
         text = yaml.dump(data, None, dumper, default_flow_style=False, sort_keys=False,
                          allow_unicode=True)  # fmt: skip
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # Values that RocketMQ does not know are kept, but not every one can be written.
+        # Unknown keys of a file are kept, but YAML cannot write every value.
         raise AclError(f"{path} cannot be written: {type(error).__name__}") from None
     if len(text.encode()) > FILE_BYTES_MAX:
-        raise AclError(f"{path} would be over {FILE_BYTES_MAX} bytes")
+        raise AclError(f"{path} would be larger than {FILE_BYTES_MAX} bytes")
     path = path.resolve()  # a link stays a link
     files.replace(path, text.encode(), mode=_SECRET_MODE)
 
@@ -136,21 +137,21 @@ def _loaded(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         text = file.read(FILE_BYTES_MAX + 1)
     if len(text) > FILE_BYTES_MAX:
-        raise AclError(f"over {FILE_BYTES_MAX} bytes")
+        raise AclError(f"the file is larger than {FILE_BYTES_MAX} bytes")
     _check_shape(text)
     try:
         data = yaml.load(text, _loader())
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise AclError(f"no YAML: {_where(error)}") from None
+        raise AclError(f"the file is not YAML: {_where(error)}") from None
     if data is None:
         return {}
     if not isinstance(data, dict):
-        raise AclError(f"a mapping is expected, not a {type(data).__name__}")
+        raise AclError(f"the file must be a mapping, not a {type(data).__name__}")
     return data
 
 
 def _check_shape(text: bytes) -> None:
-    """Refuse what is small in the file and huge or deep once it is loaded."""
+    """Refuse small files that would become huge or very deep when they are loaded."""
 
     starts = (
         yaml.BlockSequenceStartToken,
@@ -162,14 +163,15 @@ def _check_shape(text: bytes) -> None:
     depth = 0
     for token in _tokens(text):
         if isinstance(token, yaml.AliasToken):
-            raise AclError("YAML aliases (*name) are not taken: a few of them make gigabytes")
+            raise AclError("the file has a YAML alias (*name), which is not allowed: a few of them "
+                           "make gigabytes")  # fmt: skip
         depth += isinstance(token, starts) - isinstance(token, ends)
         if depth > _NESTING_MAX:
-            raise AclError(f"lists and mappings are nested over {_NESTING_MAX} deep")
+            raise AclError(f"lists and mappings are nested deeper than {_NESTING_MAX} levels")
 
 
 def _loader() -> type[yaml.SafeLoader]:
-    """libyaml's safe loader, many times faster, where PyYAML was built with it."""
+    """libyaml's safe loader, which is many times faster, if PyYAML was built with it."""
     found: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return found
 
@@ -179,11 +181,11 @@ def _tokens(text: bytes) -> Iterator[object]:
     try:
         yield from yaml.scan(text, Loader=_loader())
     except (yaml.YAMLError, UnicodeDecodeError, ValueError):
-        return  # safe_load says it better
+        return  # the loader reports the error better
 
 
 def _where(error: BaseException) -> str:
-    """Where YAML went wrong; never the text there, which may be a secret."""
+    """The place of a YAML error, without the text there, which may be a secret."""
     mark = getattr(error, "problem_mark", None)
     place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else type(error).__name__
     problem = getattr(error, "problem", None)
@@ -192,7 +194,7 @@ def _where(error: BaseException) -> str:
 
 
 def parse(path: Path, data: dict[str, Any], now_ms: int) -> AclFile:
-    """What a file with this data says; AclError if RocketMQ or we could not take it."""
+    """Parse the data of a file. Raises AclError if RocketMQ or this broker could not use it."""
     white = [pattern for entry in _list(data, "globalWhiteRemoteAddresses")
              for pattern in patterns(scalar({"address": entry}, "address"))]  # fmt: skip
     accounts = []

@@ -1,1 +1,1 @@
-"""What the broker answers, one family a file, one function a request code."""
+"""The broker's processors: one file for each family, one function for each request code."""

@@ -1,4 +1,4 @@
-"""Access control: 50 to 54 (`AdminBrokerProcessor`). Secrets are masked in every answer."""
+"""Codes 50 to 54, access control (`AdminBrokerProcessor`). Every answer masks secrets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OFF = "access control is off: set aclEnable=true in broker.conf and start the br
 
 
 def update_account(broker: BrokerContext, request: Request) -> Reply:
-    """UPDATE_AND_CREATE_ACL_CONFIG (50): what the request leaves out stays, but `admin`."""
+    """UPDATE_AND_CREATE_ACL_CONFIG (50): keeps what the request leaves out, except `admin`."""
     header = CreateAccessConfigRequestHeader.from_fields(request.fields)
 
     def change(acl: AccessControl) -> bool:
@@ -80,7 +80,7 @@ def delete_account(broker: BrokerContext, request: Request) -> Reply:
 
 
 def update_white(broker: BrokerContext, request: Request) -> Reply:
-    """UPDATE_GLOBAL_WHITE_ADDRS_CONFIG (53): of one of the access files, else of the main one."""
+    """UPDATE_GLOBAL_WHITE_ADDRS_CONFIG (53): changes the named access file, or the main file."""
     header = UpdateGlobalWhiteAddrsConfigRequestHeader.from_fields(request.fields)
     addresses = _split(header.global_white_addrs) or []
 
@@ -99,7 +99,7 @@ def update_white(broker: BrokerContext, request: Request) -> Reply:
 
 
 def versions(broker: BrokerContext, request: Request) -> Reply:
-    """GET_BROKER_CLUSTER_ACL_INFO (52); silence while access control is off, as RocketMQ."""
+    """GET_BROKER_CLUSTER_ACL_INFO (52); as in RocketMQ, no answer while access control is off."""
     acl, settings = broker.acl, broker.settings
     if acl is None:
         return NO_REPLY
@@ -115,7 +115,7 @@ def versions(broker: BrokerContext, request: Request) -> Reply:
 
 
 def config(broker: BrokerContext, request: Request) -> Reply:
-    """GET_BROKER_CLUSTER_ACL_CONFIG (54); silence while access control is off."""
+    """GET_BROKER_CLUSTER_ACL_CONFIG (54); no answer while access control is off."""
     if broker.acl is None:
         return NO_REPLY
     white: list[str] = []
@@ -152,7 +152,7 @@ def _changed(
     failure: int,
     refusal: str,
 ) -> Reply:
-    """Make a change and answer as RocketMQ does."""
+    """Make a change, and answer as RocketMQ does."""
     if broker.acl is None:
         return Response(failure, OFF)
     try:
@@ -161,14 +161,14 @@ def _changed(
     except AclError as error:
         return Response(failure, str(error))
     except OSError as error:
-        log.error("the access file cannot be written: %s", error)
+        log.error("cannot write the access file, so nothing changed: %s", error)
         return Response(failure, "the access file cannot be written; the broker's log says why")
-    log.warning("access control changed by request %d of %s", request.code, request.remote)
+    log.warning("access control was changed by request %d from %s", request.code, request.remote)
     return Response()
 
 
 def _split(text: str | None) -> list[str] | None:
-    """A comma list as RocketMQ splits it; None stays None."""
+    """Split a list at commas as RocketMQ does; None stays None."""
     if text is None:
         return None
     return [part for part in text.split(",") if part] if text else []

@@ -1,4 +1,4 @@
-"""The broker itself: 25, 26, 28 and 315 (`AdminBrokerProcessor`)."""
+"""Codes 25, 26, 28 and 315: settings, runtime information, statistics (`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIXED = {
 
 
 def update_config(broker: BrokerContext, request: Request) -> Reply:
-    """UPDATE_BROKER_CONFIG (25): an allow-list of keys; unknown ones are ignored."""
+    """UPDATE_BROKER_CONFIG (25): changes the allowed keys, and ignores unknown keys."""
     broker.online.update(request.body.decode())
     return Response()
 
@@ -58,7 +58,7 @@ def view_stats(broker: BrokerContext, request: Request) -> Reply:
 
 
 def _queues(broker: BrokerContext) -> dict[str, str]:
-    """What waits in RocketMQ's pools, of those that it shows."""
+    """The number of waiting requests in each pool that RocketMQ shows."""
     counters, settings = broker.counters(), broker.settings
     pools = {
         "send": settings.send_thread_pool_queue_capacity,
@@ -78,7 +78,7 @@ def _queues(broker: BrokerContext) -> dict[str, str]:
 
 
 def _capacity(path: str) -> str:
-    """The size of a partition in RocketMQ's words: "Total : 252.0 GiB, Free : 70.7 GiB."."""
+    """The size of a partition in RocketMQ's form: "Total : 252.0 GiB, Free : 70.7 GiB."."""
     found = shutil.disk_usage(path)
     return f"Total : {_readable(found.total)}, Free : {_readable(found.free)}."
 
@@ -93,7 +93,7 @@ def _readable(size_bytes: int) -> str:
 
 
 def _elapsed(milliseconds: int) -> str:
-    """A duration in RocketMQ's words."""
+    """A duration in RocketMQ's form."""
     seconds = max(0, milliseconds) // 1000
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     return f"[ {days} days, {hours % 24} hours, {minutes % 60} minutes, {seconds % 60} seconds ]"

@@ -1,4 +1,4 @@
-"""Deletions on an operator's request: 306, 316 and 329 (`AdminBrokerProcessor`)."""
+"""Codes 306, 316 and 329, deletions that an operator asks for (`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from mqserver.replies import Reply, Request, Response
 def clean_expired_queues(broker: BrokerContext, request: Request) -> Reply:
     """CLEAN_EXPIRED_CONSUMEQUEUE (306).
 
-    RocketMQ removes queues whose messages are all gone, so that they restart at offset 0 under
-    consumers that are further; ours lose their files but the last, and go on counting.
+    RocketMQ removes queues whose messages are all deleted. Such a queue starts again at offset 0,
+    while its consumers have committed higher offsets. This broker keeps the last file of such a
+    queue, so that its offsets go on.
     """
     broker.store.clean_expired_queues()
     return Response()
 
 
 def clean_unused_topics(broker: BrokerContext, request: Request) -> Reply:
-    """CLEAN_UNUSED_TOPIC (316): empties the queues of topics that do not exist any more."""
+    """CLEAN_UNUSED_TOPIC (316): empties the queues of deleted topics."""
     broker.store.clean_unused_topics(set(broker.topics.wrapper().topic_config_table))
     return Response()
 
 
 def delete_expired_files(broker: BrokerContext, request: Request) -> Reply:
-    """DELETE_EXPIRED_COMMITLOG (329): the next cleanings do not wait for the hour."""
+    """DELETE_EXPIRED_COMMITLOG (329): deletes expired files soon, whatever the hour."""
     broker.store.clean_soon()
     return Response()

@@ -1,4 +1,4 @@
-"""Connected clients: 34, 35, 38 and 46 (`ClientManageProcessor`)."""
+"""Codes 34, 35, 38 and 46: connected clients (`ClientManageProcessor`)."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _ENUMS = {
         "CONSUME_FROM_TIMESTAMP",
     ),
 }
-"""Java's enums, in the order of their ordinals."""
+"""The constants of Java's enums, in the order of their ordinals."""
 
 
 def heartbeat(broker: BrokerContext, request: Request) -> Reply:
-    """HEART_BEAT (34): a success, and a group of an illegal name is skipped.
+    """HEART_BEAT (34): succeeds, and skips groups with illegal names.
 
-    Where a bound is reached, the groups there is room for are taken, and the answer names the
-    setting.
+    At a limit, the broker registers the groups that it has room for, and the answer names the
+    setting of the limit.
     """
     data = _read(broker, request)
     member = Member(
@@ -57,7 +57,7 @@ def heartbeat(broker: BrokerContext, request: Request) -> Reply:
                 broker.producers.register(producer.group_name, member)
         except Refused as error:
             refused = error
-    if not broker.is_open(request.connection):  # its end was handled before this heartbeat
+    if not broker.is_open(request.connection):  # it closed before this heartbeat was handled
         broker.forget(request.connection)
     if refused is not None:
         raise refused
@@ -65,17 +65,17 @@ def heartbeat(broker: BrokerContext, request: Request) -> Reply:
 
 
 def _read(broker: BrokerContext, request: Request) -> HeartbeatData:
-    """The body; Refused for one that brings more than any client needs."""
+    """Decode the body. Raises Refused if it is larger than any client needs."""
     limits, size = broker.settings, len(request.body)
     if size > limits.max_heartbeat_bytes:
         remark = (
-            f"a heartbeat of {size} bytes is over maxHeartbeatBytes={limits.max_heartbeat_bytes}"
+            f"a heartbeat of {size} bytes exceeds maxHeartbeatBytes={limits.max_heartbeat_bytes}"
         )
         raise broker.bounds.refused(ResponseCode.SYSTEM_ERROR, "maxHeartbeatBytes", remark)
     data = HeartbeatData.from_json(request.body)
     groups = len(data.consumer_data_set) + len(data.producer_data_set)
     if groups > limits.client_group_max:
-        remark = f"a heartbeat of {groups} groups is over clientGroupMax={limits.client_group_max}"
+        remark = f"a heartbeat of {groups} groups exceeds clientGroupMax={limits.client_group_max}"
         raise broker.bounds.refused(ResponseCode.SYSTEM_ERROR, "clientGroupMax", remark)
     return data
 
@@ -83,7 +83,7 @@ def _read(broker: BrokerContext, request: Request) -> HeartbeatData:
 def _take_consumers(
     broker: BrokerContext, consumers: list[ConsumerData], member: Member
 ) -> Refused | None:
-    """Take the consumer groups there is room for; why not all of them."""
+    """Register the consumer groups that there is room for; returns the refusal of the others."""
     refused, taken, is_new = None, [], False
     for data in consumers:
         try:
@@ -95,7 +95,7 @@ def _take_consumers(
             topic = names.retry_topic(data.group_name)
             flag = unit_flag(topic, data.unit_mode)
             is_new |= broker.topics.ensured(topic, group.retry_queue_nums, flag, member.remote)[1]
-        # One that may not be created: RocketMQ knows its members nevertheless.
+        # RocketMQ registers the members of a group that may not be created, too.
         if group is not None or names.is_legal_group(data.group_name):
             taken.append(data)
     if is_new:
@@ -115,14 +115,14 @@ def _register(broker: BrokerContext, data: ConsumerData, member: Member) -> None
 
 
 def _constant(text: str | None, known: tuple[str, ...]) -> str | None:
-    """The enum's constant by name or ordinal, None for any other text, as fastjson reads it."""
+    """An enum's constant by name or ordinal; None for any other text, as in fastjson."""
     if text is not None and text.isdecimal() and int(text) < len(known):
         return known[int(text)]
     return text if text in known else None
 
 
 def unregister(broker: BrokerContext, request: Request) -> Reply:
-    """UNREGISTER_CLIENT (35): leave the groups that the request names."""
+    """UNREGISTER_CLIENT (35): removes the client from the groups that the request names."""
     header = UnregisterClientRequestHeader.from_fields(request.fields)
     if header.producer_group:
         broker.producers.unregister(header.producer_group, request.connection)
@@ -143,7 +143,7 @@ def consumer_list(broker: BrokerContext, request: Request) -> Reply:
 
 
 def check_client(broker: BrokerContext, request: Request) -> Reply:
-    """CHECK_CLIENT_CONFIG (46): whether a subscription's expression can be used."""
+    """CHECK_CLIENT_CONFIG (46): checks the expression of a subscription."""
     subscription = CheckClientRequestBody.from_json(request.body).subscription_data
     kind = subscription.expression_type
     if is_tag_type(kind):

@@ -1,4 +1,4 @@
-"""Groups: 200, 201, 203, 204, 207, 208, 300, 317 and 328 (`AdminBrokerProcessor`)."""
+"""Codes 200, 201, 203, 204, 207, 208, 300, 317 and 328: groups (`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
@@ -30,14 +30,17 @@ from mqstore import MessageQueue, names
 
 
 def create_group(broker: BrokerContext, request: Request) -> Reply:
-    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200): saved before the answer.
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200): saves the group before the answer.
 
-    RocketMQ takes any name. A group that is there may be changed whatever its name is.
+    RocketMQ accepts any name. This broker checks the names of new groups only, so that an existing
+    group can be changed whatever its name is.
     """
     config = SubscriptionGroupConfig.from_json(request.body)
     name = config.group_name
     if broker.groups.get(name) is None and not names.is_legal_group(name):
-        raise system_error(f"group {name!r}: only ^[%|a-zA-Z0-9_-]+$ of up to 248 characters")
+        raise system_error(
+            f"group {name!r}: a name must match ^[%|a-zA-Z0-9_-]+$ and have at most 248 characters"
+        )
     if broker.groups.get(name) is None and (reason := why_too_long(name)):
         raise system_error(reason)
     if not 0 <= config.retry_queue_nums <= QUEUES_MAX:
@@ -53,7 +56,7 @@ def all_groups(broker: BrokerContext, request: Request) -> Reply:
 
 
 def delete_group(broker: BrokerContext, request: Request) -> Reply:
-    """DELETE_SUBSCRIPTIONGROUP (207): its offsets too, if the request says so."""
+    """DELETE_SUBSCRIPTIONGROUP (207): deletes the group's offsets too, if the request asks."""
     header = DeleteSubscriptionGroupRequestHeader.from_fields(request.fields)
     broker.groups.remove(header.group_name, request.remote)
     broker.saver.save_now(FILE)
@@ -103,9 +106,9 @@ def consumer_connections(broker: BrokerContext, request: Request) -> Reply:
 
 
 def consume_stats(broker: BrokerContext, request: Request) -> Reply:
-    """GET_CONSUME_STATS (208): how far a group is in each read queue of its topics.
+    """GET_CONSUME_STATS (208): a group's position in each read queue of its topics.
 
-    A topic that is gone, or that an online group no longer subscribes to, is left out.
+    The answer leaves out deleted topics, and topics that an online group does not subscribe to.
     """
     header = GetConsumeStatsRequestHeader.from_fields(request.fields)
     group = header.consumer_group
@@ -124,7 +127,7 @@ def consume_stats(broker: BrokerContext, request: Request) -> Reply:
 
 
 def all_consume_stats(broker: BrokerContext, request: Request) -> Reply:
-    """GET_BROKER_CONSUME_STATS (317): every group in every write queue of its topics."""
+    """GET_BROKER_CONSUME_STATS (317): every group's position in each write queue of its topics."""
     is_order = GetConsumeStatsInBrokerHeader.from_fields(request.fields).is_order
     body = ConsumeStatsList(broker_addr=broker.store_host)
     for group in broker.groups.all().subscription_group_table:
@@ -157,7 +160,7 @@ def _position(broker: BrokerContext, group: str, topic: str, queue_id: int) -> O
 
 
 def groups_of_topic(broker: BrokerContext, request: Request) -> Reply:
-    """QUERY_TOPIC_CONSUME_BY_WHO (300): groups online, and groups with offsets."""
+    """QUERY_TOPIC_CONSUME_BY_WHO (300): online groups of a topic, and groups with offsets in it."""
     topic = TopicRequestHeader.from_fields(request.fields).topic
     groups = dict.fromkeys(broker.consumers.groups_of_topic(topic))
     for key in broker.store.committed_all():

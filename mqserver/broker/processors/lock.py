@@ -1,4 +1,4 @@
-"""Queue locks: 41 and 42. The locks live in the compiled plane."""
+"""Codes 41 and 42, queue locks (`AdminBrokerProcessor`). The Rust data plane owns the locks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from mqstore import MessageQueue
 
 
 def lock(broker: BrokerContext, request: Request) -> Reply:
-    """LOCK_BATCH_MQ (41): the queues that the client holds now; the remark names a bound that was
-    reached."""
+    """LOCK_BATCH_MQ (41): locks queues for a client, and answers those that the client now holds.
+
+    At a limit, the remark names the setting of the limit.
+    """
     body = LockBatchRequestBody.from_json(request.body)
     held, remark = broker.lock(body.consumer_group, body.client_id, _queues(body))
     if remark is not None and not held:

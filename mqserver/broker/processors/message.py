@@ -1,6 +1,6 @@
-"""Sends: 10, 310 and 320, with the steps of `SendMessageProcessor` in its order.
+"""Codes 10, 310 and 320, sends, in the order of the steps of `SendMessageProcessor`.
 
-Native code serves ordinary sends; what comes here is unusual, or everything with
+The Rust data plane serves ordinary sends. This module serves unusual sends, and all sends with
 `dataPlane=python`. The replies are the same.
 """
 
@@ -81,7 +81,7 @@ def _retry_or_dead(
     config: TopicConfig,
     queue_id: int,
 ) -> tuple[TopicConfig, int]:
-    """A message that failed too often goes to its group's dead letters."""
+    """The topic and queue of a retry: the dead-letter topic for a message that failed too often."""
     group_name = header.topic.removeprefix(names.RETRY_PREFIX)
     group = broker.groups.find(group_name, request.remote)
     if group is None:

@@ -1,4 +1,5 @@
-"""Offsets: 14, 15, 29, 30, 31, 32, 43, 45 and 303 (`ConsumerManageProcessor`)."""
+"""Codes 14, 15, 29 to 32, 43, 45 and 303: offsets (`ConsumerManageProcessor`,
+`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _DELAY_KEY = "scheduleMessageOffset_"
 
 
 def query_offset(broker: BrokerContext, request: Request) -> Reply:
-    """QUERY_CONSUMER_OFFSET (14): a new group on a young queue starts at 0."""
+    """QUERY_CONSUMER_OFFSET (14): a new group starts at 0 if the whole queue is in memory."""
     header = QueryConsumerOffsetRequestHeader.from_fields(request.fields)
     topic, queue_id, store = header.topic, header.queue_id, broker.store
     offset = store.committed(header.consumer_group, topic, queue_id)
@@ -44,10 +45,10 @@ def query_offset(broker: BrokerContext, request: Request) -> Reply:
 
 
 def update_offset(broker: BrokerContext, request: Request) -> Reply:
-    """UPDATE_CONSUMER_OFFSET (15): may go backwards.
+    """UPDATE_CONSUMER_OFFSET (15): commits an offset, which may be lower than the last one.
 
-    RocketMQ takes any names. Here the first commit of a group in a queue is refused where the
-    broker remembers enough; a later one is not.
+    RocketMQ accepts any names. This broker refuses the first commit of a group in a queue when it
+    stores too many offsets; it never refuses a later commit.
     """
     header = UpdateConsumerOffsetRequestHeader.from_fields(request.fields)
     place = (header.consumer_group, header.topic, header.queue_id)
@@ -60,13 +61,13 @@ def update_offset(broker: BrokerContext, request: Request) -> Reply:
         setting, limit = "unknownGroupOffsetMax", broker.settings.unknown_group_offset_max
     if broker.store.commit(*place, header.commit_offset, entries_max=limit):
         return Response(fields={})
-    code, what = unknown or (ResponseCode.SYSTEM_ERROR, "no more offsets are taken")
-    remark = f"{what}; the broker has {setting}={limit} committed offsets"
+    code, what = unknown or (ResponseCode.SYSTEM_ERROR, "the broker accepts no new offsets")
+    remark = f"{what}; the broker stores {setting}={limit} committed offsets"
     raise broker.bounds.refused(code, setting, remark)
 
 
 def _check_names(broker: BrokerContext, group: str, topic: str) -> None:
-    """Refused for a name that nothing could be created under; one that is there may be any."""
+    """Raises Refused for a name that no group or topic could have, unless one has that name."""
     if broker.groups.get(group) is None:
         if not names.is_legal_group(group):
             raise no_group(group)
@@ -80,7 +81,7 @@ def _check_names(broker: BrokerContext, group: str, topic: str) -> None:
 def _unknown(
     broker: BrokerContext, group: str, topic: str, queue_id: int
 ) -> tuple[ResponseCode, str] | None:
-    """Which of a commit's names the broker does not know: the code and its words."""
+    """The code and remark for a commit to a group, topic or queue that does not exist, or None."""
     if broker.groups.get(group) is None:
         code = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
         return code, f"subscription group not exist, {group}"
@@ -112,7 +113,7 @@ def min_offset(broker: BrokerContext, request: Request) -> Reply:
 
 
 def earliest_time(broker: BrokerContext, request: Request) -> Reply:
-    """GET_EARLIEST_MSG_STORETIME (32): -1 when the queue is empty."""
+    """GET_EARLIEST_MSG_STORETIME (32): answers -1 if the queue is empty."""
     header = QueueRequestHeader.from_fields(request.fields)
     first = broker.store.min_offset(header.topic, header.queue_id)
     time_ms = broker.store.store_time_at(header.topic, header.queue_id, first)
@@ -125,7 +126,7 @@ def all_offsets(broker: BrokerContext, request: Request) -> Reply:
 
 
 def all_delay_offsets(broker: BrokerContext, request: Request) -> Reply:
-    """GET_ALL_DELAY_OFFSET (45): the levels that delivered something."""
+    """GET_ALL_DELAY_OFFSET (45): the offsets of the levels that have delivered messages."""
     rows = {
         int(key.removeprefix(_DELAY_KEY)): int(value.partition(",")[0])
         for key, value in broker.store.runtime().items()
@@ -136,7 +137,7 @@ def all_delay_offsets(broker: BrokerContext, request: Request) -> Reply:
 
 
 def consume_time_span(broker: BrokerContext, request: Request) -> Reply:
-    """QUERY_CONSUME_TIME_SPAN (303): per queue its first, last and last consumed message."""
+    """QUERY_CONSUME_TIME_SPAN (303): when each queue's first, last and consumed message came."""
     header = QueryConsumeTimeSpanRequestHeader.from_fields(request.fields)
     config = broker.topics.get(header.topic)
     if config is None:
@@ -170,7 +171,7 @@ def _time_span(
 
 
 def _time_text(time_ms: int) -> str:
-    """RocketMQ's "2026-11-21#07:38:13:389", local time."""
+    """A local time in RocketMQ's form, such as "2026-11-21#07:38:13:389"."""
     text = datetime.fromtimestamp(time_ms // 1000).strftime("%Y-%m-%d#%H:%M:%S")
     return f"{text}:{time_ms % 1000:03d}"
 

@@ -1,7 +1,7 @@
-"""PULL_MESSAGE (11), with the steps of `PullMessageProcessor` in its order.
+"""Code 11, pulls, in the order of the steps of `PullMessageProcessor`.
 
-Native code serves pulls that pass every check; what fails one is worded here, and everything
-is served here with `dataPlane=python`.
+The Rust data plane serves pulls that pass every check. This module answers pulls that fail a
+check, and all pulls with `dataPlane=python`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _EMPTY = ("NO_MATCHED_LOGIC_QUEUE", "NO_MESSAGE_IN_QUEUE")
 
 
 def pull(broker: BrokerContext, request: Request) -> Reply:
-    """Check, read, then answer or hold; every refusal carries an empty header."""
+    """Check and read, then answer or hold the pull; every refusal has an empty header."""
     try:
         return _pull(broker, request)
     except Refused as refused:
@@ -80,11 +80,11 @@ def _pull(broker: BrokerContext, request: Request) -> Reply:
 
 
 def _commit(broker: BrokerContext, header: PullMessageRequestHeader) -> None:
-    """Commit on the way. A pull that comes at the bound is answered all the same."""
+    """Commit the offset of a pull. The broker answers the pull even if it refuses the offset."""
     limit = broker.settings.consumer_offset_max
     place = (header.consumer_group, header.topic, header.queue_id)
     if not broker.store.commit(*place, header.commit_offset, entries_max=limit):
-        remark = f"the offset of a pull of {place} is not taken: the broker has {limit} of them"
+        remark = f"the offset in a pull of {place} is refused: the broker stores {limit} offsets"
         broker.bounds.refused(ResponseCode.SYSTEM_ERROR, "consumerOffsetMax", remark)
 
 
@@ -105,9 +105,10 @@ def _check_queue(broker: BrokerContext, request: Request, header: PullMessageReq
 
 
 class _Filter(NamedTuple):
-    """Messages with one of these tag codes, or that satisfy an expression; all None: all.
+    """Selects messages with one of the tag codes, or that satisfy an expression.
 
-    retried: the expression by the topic that a message which comes again first came from.
+    All fields None: selects all messages. retried: for redelivered messages, the expressions by
+    the original topic.
     """
 
     tag_codes: list[int] | None = None
@@ -118,7 +119,7 @@ class _Filter(NamedTuple):
 def _filter(
     broker: BrokerContext, header: PullMessageRequestHeader, group: SubscriptionGroupConfig
 ) -> _Filter:
-    """What is wanted: from the request, or from the group's heartbeats."""
+    """The filter of a pull, from the request or from the group's heartbeats."""
     is_inline = bool(header.sys_flag & PullSysFlag.SUBSCRIPTION)
     if is_inline:
         kind, text = header.expression_type, header.subscription or SUBSCRIBE_ALL
@@ -140,7 +141,7 @@ def _filter(
     if is_inline and is_too_long(text):
         raise Refused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, wrong)
     if is_inline:
-        # RocketMQ answers unfiltered what came with an expression it cannot compile.
+        # RocketMQ does not filter a pull whose expression it cannot compile.
         return _Filter()
     raise Refused(ResponseCode.FILTER_DATA_NOT_EXIST, NO_FILTER_DATA)
 

@@ -1,4 +1,5 @@
-"""Messages by key and by offset: 12, 33 and 321 (`QueryMessageProcessor`)."""
+"""Codes 12, 33 and 321: messages by key and by offset (`QueryMessageProcessor`,
+`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _UNSET = "not set any response code"
 
 
 def query_message(broker: BrokerContext, request: Request) -> Reply:
-    """QUERY_MESSAGE (12): a query by unique id has its own limit."""
+    """QUERY_MESSAGE (12): finds messages by key; a query by unique id has its own limit."""
     header = QueryMessageRequestHeader.from_fields(request.fields)
     settings = broker.settings
     count = settings.default_query_max_num if header.unique_key else header.max_num
@@ -45,7 +46,7 @@ def query_message(broker: BrokerContext, request: Request) -> Reply:
 
 
 def view_message(broker: BrokerContext, request: Request) -> Reply:
-    """VIEW_MESSAGE_BY_ID (33); offset 0 is the first record that is still there."""
+    """VIEW_MESSAGE_BY_ID (33): reads a record; offset 0 is the first record that still exists."""
     offset = ViewMessageRequestHeader.from_fields(request.fields).offset
     record = broker.store.get_at(offset or broker.store.min_physical_offset())
     if record is None:
@@ -55,7 +56,7 @@ def view_message(broker: BrokerContext, request: Request) -> Reply:
 
 
 def consume_queue(broker: BrokerContext, request: Request) -> Reply:
-    """QUERY_CONSUME_QUEUE (321): units of a queue; RocketMQ 4.9.7 leaves `eval` false."""
+    """QUERY_CONSUME_QUEUE (321): entries of a queue; as in RocketMQ 4.9.7, `eval` stays false."""
     header = QueryConsumeQueueRequestHeader.from_fields(request.fields)
     topic, queue_id = header.topic or "", header.queue_id or 0
     first, end = broker.store.min_offset(topic, queue_id), broker.store.max_offset(topic, queue_id)
@@ -81,7 +82,7 @@ def consume_queue(broker: BrokerContext, request: Request) -> Reply:
 def _units(
     broker: BrokerContext, topic: str, queue_id: int, index: int, count: int
 ) -> list[ConsumeQueueData]:
-    """What the queue's units say, read from their messages."""
+    """The entries of a queue, made from their messages."""
     units: list[ConsumeQueueData] = []
     while len(units) < count:
         found = broker.store.get(topic, queue_id, index, count - len(units))

@@ -1,4 +1,4 @@
-"""Requests that the broker relays to a consumer: 307, 309 (`AdminBrokerProcessor.callConsumer`)."""
+"""Codes 307 and 309, relayed to a consumer (`AdminBrokerProcessor.callConsumer`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mqserver.replies import Refused, Reply, Request, Response
 from mqstore import DecodeError, parse_offset_msg_id
 
 _SINCE = 62
-"""V3_1_8_SNAPSHOT: older clients have no answer."""
+"""V3_1_8_SNAPSHOT: older clients cannot answer these requests."""
 _TIMEOUT_S = 10.0
 
 
@@ -27,7 +27,7 @@ def running_info(broker: BrokerContext, request: Request) -> Reply:
 
 
 def consume_directly(broker: BrokerContext, request: Request) -> Reply:
-    """CONSUME_MESSAGE_DIRECTLY (309): the message goes along, and the broker's name."""
+    """CONSUME_MESSAGE_DIRECTLY (309): the request carries the message and the broker's name."""
     header = ConsumeMessageDirectlyResultRequestHeader.from_fields(request.fields)
     if not header.msg_id:
         raise system_error("msgId is missing")

@@ -1,4 +1,4 @@
-"""SEND_REPLY_MESSAGE (324, 325): passes a reply to the requester (`ReplyMessageProcessor`)."""
+"""Codes 324 and 325: relay a reply message to the client that asked (`ReplyMessageProcessor`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ASKER = "REPLY_TO_CLIENT"
 
 
 def reply(broker: BrokerContext, request: Request) -> Reply:
-    """Push the answer to the client that waits for it, then store it if that is set."""
+    """Push the reply to the client that waits for it; store it if the settings say so."""
     common = region_and_trace(broker)
     is_short = request.code == RequestCode.SEND_REPLY_MESSAGE_V2
     kind = SendMessageRequestHeaderV2 if is_short else SendMessageRequestHeader
@@ -60,7 +60,7 @@ def reply(broker: BrokerContext, request: Request) -> Reply:
 
 
 def _push(broker: BrokerContext, request: Request, header: SendMessageRequestHeader) -> None:
-    """PUSH_REPLY_MESSAGE_TO_CLIENT (326); Refused says why it did not arrive."""
+    """Send PUSH_REPLY_MESSAGE_TO_CLIENT (326). Raises Refused if the reply did not arrive."""
     text = header.properties or ""
     asker = dict(pairs_of(text)).get(_ASKER)
     if not asker:
@@ -88,18 +88,18 @@ def _push(broker: BrokerContext, request: Request, header: SendMessageRequestHea
     pushed = request_frame(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, push, request.body)
     try:
         given = broker.relay.ask(connection, pushed, _TIMEOUT_S)
-        why = None if given.code == 0 else f"it answered {given.code}: {given.remark}"
+        why = None if given.code == 0 else f"the client answered {given.code}: {given.remark}"
     except (ConnectionError, TimeoutError) as error:
         why = str(error)
     if why is not None:
-        log.warning("a reply did not reach %s: %s", asker, why)
+        log.warning("a reply message did not reach client %s: %s", asker, why)
         raise system_error(f"push reply message to {asker}fail.")
 
 
 def _stored(
     broker: BrokerContext, request: Request, header: SendMessageRequestHeader
 ) -> dict[str, str]:
-    """Store the answer, its properties as they came; its place, or nothing if it was not stored."""
+    """Store the reply with unchanged properties; returns its place, empty if storing failed."""
     text = header.properties or ""
     result = broker.store.put(
         header.topic,

@@ -1,4 +1,4 @@
-"""Resets offsets through the clients that hold them: 222, 223, 308 and 314 (`Broker2Client`)."""
+"""Codes 222, 223, 308 and 314: offset resets through clients, and copies (`Broker2Client`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNSET = "not set any response code"
 
 
 def reset_offset(broker: BrokerContext, request: Request) -> Reply:
-    """INVOKE_BROKER_TO_RESET_OFFSET (222): tells the members (220); they commit, not the broker."""
+    """INVOKE_BROKER_TO_RESET_OFFSET (222): tells the members (220), which commit the offsets."""
     header = ResetOffsetRequestHeader.from_fields(request.fields)
     offsets = _new_offsets(broker, header)
     group = broker.consumers.get(header.group)
@@ -55,7 +55,7 @@ def reset_offset(broker: BrokerContext, request: Request) -> Reply:
 def _new_offsets(
     broker: BrokerContext, header: ResetOffsetRequestHeader
 ) -> dict[MessageQueue, int]:
-    """Where the group goes in each queue; without `is_force` never forward."""
+    """The new offset of the group in each queue; without `is_force` never a higher one."""
     topic, group, store = header.topic, header.group, broker.store
     config = broker.topics.get(topic)
     if config is None:
@@ -83,7 +83,8 @@ def _for_c(offsets: dict[MessageQueue, int]) -> bytes:
 
 
 def consumer_status(broker: BrokerContext, request: Request) -> Reply:
-    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223): asks members (221); the silent are left out."""
+    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223): asks members (221), and leaves out those that
+    do not answer."""
     header = GetConsumerStatusRequestHeader.from_fields(request.fields)
     group = broker.consumers.get(header.group)
     if group is None:
@@ -122,7 +123,8 @@ def _status_of(
 def correction_offset(broker: BrokerContext, request: Request) -> Reply:
     """QUERY_CORRECTION_OFFSET (308): the smallest committed offset of each queue.
 
-    RocketMQ also deletes the offsets of the groups in `filterGroups`; here they only do not count.
+    RocketMQ also deletes the offsets of the groups in `filterGroups`; this broker only ignores
+    those groups.
     """
     header = QueryCorrectionOffsetHeader.from_fields(request.fields)
     left_out = {name.strip() for name in (header.filter_groups or "").split(",")}
@@ -137,9 +139,10 @@ def correction_offset(broker: BrokerContext, request: Request) -> Reply:
 
 
 def clone_offset(broker: BrokerContext, request: Request) -> Reply:
-    """CLONE_GROUP_OFFSET (314): always a success; without a topic nothing happens, as in RocketMQ.
+    """CLONE_GROUP_OFFSET (314): copies the offsets of a group; always answers success.
 
-    A source that is online and does not subscribe to the topic is skipped, unless `offline`.
+    As in RocketMQ, a request without a topic does nothing. The broker skips an online source group
+    that does not subscribe to the topic, unless `offline` is set.
     """
     header = CloneGroupOffsetRequestHeader.from_fields(request.fields)
     source = broker.consumers.get(header.src_group)

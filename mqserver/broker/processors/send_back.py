@@ -1,4 +1,4 @@
-"""CONSUMER_SEND_MSG_BACK (36): a message that was not consumed comes again, or dies."""
+"""Code 36: a message that a consumer sends back is redelivered, or becomes a dead letter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _FIRST_DELAY_LEVEL = 3
 
 
 def send_back(broker: BrokerContext, request: Request) -> Reply:
-    """The steps of `SendMessageProcessor.asyncConsumerSendMsgBack`. Only a clean put answers 0."""
+    """CONSUMER_SEND_MSG_BACK (36), as in `SendMessageProcessor.asyncConsumerSendMsgBack`.
+
+    Only the put result PUT_OK answers success.
+    """
     header = ConsumerSendMsgBackRequestHeader.from_fields(request.fields)
     group = broker.groups.find(header.group, request.remote)
     if group is None:
@@ -46,12 +49,12 @@ def send_back(broker: BrokerContext, request: Request) -> Reply:
 
 
 def _why(status: str, topic: str) -> str:
-    """RocketMQ's word for a put that failed; the usual reason, where the message itself is fine."""
+    """The remark for a failed put: RocketMQ's word, and the reason if the topic is too long."""
     size = len(topic.encode())
     if status != "MESSAGE_ILLEGAL" or size <= names.TOPIC_LENGTH_MAX:
         return status
     return (
-        f"{status}: topic {topic} has {size} bytes, and the topic of a message at most "
+        f"{status}: topic {topic} has {size} bytes; the topic of a message may have at most "
         f"{names.TOPIC_LENGTH_MAX}"
     )
 
@@ -71,7 +74,7 @@ def _destination(
     message: ReceivedMessage,
     retry: TopicConfig,
 ) -> tuple[TopicConfig, int, int]:
-    """Topic, queue and delay level: the retry topic, or the dead letters."""
+    """The topic, queue and delay level for the message: the retry or the dead-letter topic."""
     limit = group.retry_max_times
     if request.version >= _VERSION_3_4_9 and header.max_reconsume_times is not None:
         limit = header.max_reconsume_times

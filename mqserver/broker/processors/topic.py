@@ -1,4 +1,4 @@
-"""Topics: 17, 21, 202, 215 and 305 (`AdminBrokerProcessor`)."""
+"""Codes 17, 21, 202, 215 and 305: topics (`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _PERM_MAX = READ | WRITE | INHERIT
 
 
 def create_topic(broker: BrokerContext, request: Request) -> Reply:
-    """UPDATE_AND_CREATE_TOPIC (17): replaces the topic, saves, registers, then answers.
+    """UPDATE_AND_CREATE_TOPIC (17): replaces, saves and registers the topic before the answer.
 
-    RocketMQ ignores the request's `order`; only the NameServer's key-values set it.
+    As in RocketMQ, `order` of the request has no effect: only key-values of the NameServer mark a
+    topic as ordered.
     """
     _check_name(broker, request)
     header = CreateTopicRequestHeader.from_fields(request.fields)
@@ -47,7 +48,10 @@ def create_topic(broker: BrokerContext, request: Request) -> Reply:
 
 
 def delete_topic(broker: BrokerContext, request: Request) -> Reply:
-    """DELETE_TOPIC_IN_BROKER (215): its queues are emptied; an unknown topic is a success."""
+    """DELETE_TOPIC_IN_BROKER (215): deletes a topic and empties its queues.
+
+    Deleting an unknown topic succeeds.
+    """
     _check_name(broker, request)
     topic = TopicRequestHeader.from_fields(request.fields).topic
     broker.topics.remove(topic, request.remote)
@@ -59,7 +63,7 @@ def delete_topic(broker: BrokerContext, request: Request) -> Reply:
 
 
 def _check_name(broker: BrokerContext, request: Request) -> None:
-    """Refused for names that are illegal or the system's."""
+    """Raises Refused for an illegal name and for the name of a system topic."""
     topic = request.fields.get("topic")
     illegal = names.illegal_topic(topic)
     if illegal:

@@ -1,4 +1,4 @@
-"""Ends of transactions (37, `EndTransactionProcessor`) and resumed checks (323)."""
+"""Codes 37 and 323: ends of transactions (`EndTransactionProcessor`), and resumed checks."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _REMARKS = {
 
 
 def end_transaction(broker: BrokerContext, request: Request) -> Reply:
-    """END_TRANSACTION (37): an undecided end gets no answer."""
+    """END_TRANSACTION (37): commits or rolls back; an undecided end gets no answer."""
     header = EndTransactionRequestHeader.from_fields(request.fields)
     state = header.commit_or_rollback
     if state not in (writing.COMMIT, writing.ROLLBACK, writing.UNKNOWN):
-        raise system_error(f"commitOrRollback {state} is none of 0, 8 and 12")
+        raise system_error(f"commitOrRollback={state}: must be 0, 8 or 12")
     if state == writing.UNKNOWN:
         return NO_REPLY
     half = _half(broker, header)
@@ -43,13 +43,18 @@ def end_transaction(broker: BrokerContext, request: Request) -> Reply:
     done = writing.put_done(broker, half, wait=not request.oneway)
     if done.status not in writing.STORED:
         # The half message will be checked again; ending it twice does no harm.
-        log.error("half message %d was ended, but not marked: %s", half.queue_offset, done.status)
-    # RocketMQ overwrites its preset remark for a commit alone.
+        log.error(
+            "half message %d was ended but could not be marked (%s); the broker will ask its "
+            "producer again",
+            half.queue_offset,
+            done.status,
+        )
+    # RocketMQ overwrites its default remark for a commit only.
     return Response(remark=None if state == writing.COMMIT else "not set any response code")
 
 
 def _half(broker: BrokerContext, header: EndTransactionRequestHeader) -> ReceivedMessage:
-    """The half message of an end; Refused if there is none or it is another one's."""
+    """The half message of an end. Raises Refused if it does not exist or does not match."""
     record = broker.store.get_at(header.commit_log_offset)
     if record is None:
         raise system_error(NO_HALF_MESSAGE)
@@ -69,7 +74,7 @@ def _half(broker: BrokerContext, header: EndTransactionRequestHeader) -> Receive
 
 
 def resume_check(broker: BrokerContext, request: Request) -> Reply:
-    """RESUME_CHECK_HALF_MESSAGE (323): a half message is checked anew, as often as at first."""
+    """RESUME_CHECK_HALF_MESSAGE (323): checks a half message again, with a new count of checks."""
     header = ResumeCheckHalfMessageRequestHeader.from_fields(request.fields)
     failed = f"Exception was thrown when putting message back to {names.HALF_TOPIC}."
     try:

@@ -1,1 +1,1 @@
-"""What the broker knows: topics, groups, members. No sockets, no store, no processors."""
+"""The broker's state: topics, groups and members. It uses no sockets, store or processors."""

@@ -1,6 +1,6 @@
-"""How much a broker remembers of what clients invent: topics, groups, offsets and memberships.
+"""Limits on what clients can create at a broker: topics, groups, offsets and memberships.
 
-Everything here is for names that a client made up. What an administrator makes is not refused.
+The limits hold for names that a client makes up. They do not stop an administrator.
 """
 
 from __future__ import annotations
@@ -18,49 +18,49 @@ from mqserver.replies import Refused
 log = logging.getLogger("mqserver.broker")
 
 BURST_SECONDS = 10
-"""A bucket that was not used for this long is full."""
+"""Time in which an unused bucket fills up, in seconds."""
 MEMBERSHIP_BYTES = 256
-"""What a membership or a subscription counts for, beside its texts."""
+"""Assumed size of a membership or a subscription without its texts."""
 CLIENT_HEARTBEATS = 2
-"""What is remembered of a client is no more than this many of the longest heartbeats."""
+"""Limit for the memberships of one client, as a multiple of `maxHeartbeatBytes`."""
 
 
 class Limits(Protocol):
-    """The settings of the same names; see `broker_table.py`."""
+    """The settings of the same names; `broker_table.py` explains them."""
 
     @property
     def auto_create_topic_max(self) -> int:
-        """Topics, from which on sends create none."""
+        """Number of topics at which sends stop creating topics."""
         ...
 
     @property
     def auto_create_topic_per_second(self) -> int:
-        """Topics that sends may create in a second."""
+        """Topics that sends may create per second."""
         ...
 
     @property
     def auto_create_group_max(self) -> int:
-        """Groups, from which on clients create none."""
+        """Number of groups at which clients stop creating groups."""
         ...
 
     @property
     def client_group_max(self) -> int:
-        """Groups of one connection."""
+        """Most groups of one connection."""
         ...
 
     @property
     def max_heartbeat_bytes(self) -> int:
-        """Of one heartbeat, and of what is remembered of one connection's."""
+        """Largest heartbeat; half of the limit for the memberships of one connection."""
         ...
 
     @property
     def max_subscription_bytes(self) -> int:
-        """What is remembered of the heartbeats of all connections."""
+        """Limit for the memberships of all connections."""
         ...
 
 
 class DefaultLimits(NamedTuple):
-    """Limits without a broker, for tests."""
+    """The default limits, for tests without a broker."""
 
     auto_create_topic_max: int = 10_000
     auto_create_topic_per_second: int = 100
@@ -71,9 +71,9 @@ class DefaultLimits(NamedTuple):
 
 
 class Bounds(Refusals):
-    """The bounds of one broker, and what was refused because of them.
+    """The limits of one broker, with counts of the refusals.
 
-    limits: the present settings. clock: monotonic seconds.
+    limits: returns the present settings. clock: monotonic seconds.
     """
 
     def __init__(
@@ -87,12 +87,12 @@ class Bounds(Refusals):
 
     @property
     def limits(self) -> Limits:
-        """The settings as they are now."""
+        """The present settings."""
         return self._limits()
 
 
 class Bucket:
-    """A rate with room for a burst. per_second: the present rate. clock: monotonic seconds."""
+    """A token bucket. per_second: returns the present rate. clock: monotonic seconds."""
 
     def __init__(self, per_second: Callable[[], int], clock: Callable[[], float]) -> None:
         self._per_second = per_second
@@ -102,7 +102,7 @@ class Bucket:
         self._tokens: float | None = None
 
     def take(self) -> bool:
-        """Take one, if there is one."""
+        """Take one token; False if there is none."""
         rate = self._per_second()
         with self._lock:
             now, full = self._clock(), float(rate * BURST_SECONDS)
@@ -114,7 +114,7 @@ class Bucket:
 
 
 class _Own:
-    """What one connection takes: bytes by kind and group, and their sum."""
+    """The memberships of one connection: bytes by kind and group, and their sum."""
 
     __slots__ = ("bytes", "groups")
 
@@ -124,9 +124,9 @@ class _Own:
 
 
 class Footprints:
-    """What each connection has the broker remember: its groups, and about how many bytes.
+    """The groups of each connection, and the approximate bytes that the broker keeps for them.
 
-    One for consumers and producers together: `kind` tells their groups apart.
+    Consumers and producers share one object; `kind` tells their groups apart.
     """
 
     def __init__(self, bounds: Bounds) -> None:
@@ -136,7 +136,7 @@ class Footprints:
         self._total = 0
 
     def take(self, connection: int, kind: str, group: str, text_bytes: int = 0) -> None:
-        """Remember a membership, or change what it takes. Raises Refused at a bound."""
+        """Record a membership, or change its size. Raises Refused at a limit."""
         size, key = text_bytes + len(group) + MEMBERSHIP_BYTES, (kind, group)
         with self._lock:
             own = self._of.get(connection) or _Own()
@@ -162,7 +162,7 @@ class Footprints:
             raise self._full("maxSubscriptionBytes", limits.max_subscription_bytes, what)
 
     def give_back(self, connection: int, kind: str, group: str) -> None:
-        """A membership ended."""
+        """Remove a membership."""
         with self._lock:
             own = self._of.get(connection)
             if own is None:
@@ -174,16 +174,16 @@ class Footprints:
                 del self._of[connection]
 
     def groups(self, connection: int, kind: str) -> list[str]:
-        """The groups that a connection is a member of."""
+        """The groups of a connection."""
         with self._lock:
             own = self._of.get(connection)
             return [group for one, group in own.groups if one == kind] if own else []
 
     def total(self) -> int:
-        """Bytes of all."""
+        """The bytes of all memberships."""
         with self._lock:
             return self._total
 
     def _full(self, setting: str, limit: int, what: str) -> Refused:
-        remark = f"no more than {limit} {what} are taken ({setting})"
+        remark = f"the broker accepts at most {limit} {what} ({setting})"
         return self._bounds.refused(ResponseCode.SYSTEM_ERROR, setting, remark)

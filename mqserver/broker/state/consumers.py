@@ -1,7 +1,7 @@
 """Consumer groups, their members and subscriptions (`ConsumerManager`).
 
-Each change is published: "subscriptions" for the pull path, and the ready answer to code 38.
-`changed` tells which connections must be told (code 40); it is called outside the lock.
+Each change publishes two tables: "subscriptions" for the pull path, and the ready answer to
+code 38. `notify`, which tells the members of a change (code 40), is called outside the lock.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from mqserver.plane import Tables
 BROADCASTING = "BROADCASTING"
 _KIND = "consumer"
 _SQL_BYTES = 8
-"""Of a compiled expression, for each byte of its text."""
+"""Assumed bytes of a compiled expression for each byte of its text."""
 
 
 @dataclass(slots=True)
 class ConsumerGroup:
     """The members and subscriptions of a group; the latest heartbeat decides type and model.
 
-    held: topic to connection to the newest that this member subscribed with. A version counts
-    only while somebody holds it: one that is never exceeded ends with the client that sent it.
+    held: by topic and connection, the newest subscription that this member sent. A subscription
+    counts only while a member holds it. So a very high version ends with the client that sent it.
     """
 
     consume_type: str | None = None
@@ -43,17 +43,17 @@ class ConsumerGroup:
     held: dict[str, dict[int, SubscriptionData]] = field(default_factory=dict)
 
     def client_ids(self) -> list[str]:
-        """The members' ids, each once."""
+        """The client ids of the members, without duplicates."""
         return list(dict.fromkeys(member.client_id for member in self.members.values()))
 
 
 class Consumers:
     """The table of consumer groups.
 
-    notify: told a group and the connections of its members after a change of membership or
-    subscriptions; `always` is set when a connection was lost. follow: told the subscriptions of a
-    group that count, none when its last member left; after each change and under the lock.
-    footprints: what each connection may have remembered.
+    notify: called with a group, the connections of its members and whether a connection was lost,
+    after a change of members or topics. follow: called under the lock after each change, with the
+    group's present subscriptions, or none when its last member left. footprints: limits on the
+    memberships of each connection.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class Consumers:
         self._notify = notify
 
     def register(self, data: ConsumerData, member: Member) -> bool:
-        """Take one group of a heartbeat; whether members or topics changed.
+        """Register one group of a heartbeat; returns whether members or topics changed.
 
-        Raises Refused at a bound.
+        Raises Refused at a limit.
         """
         with self._lock:
             self._footprints.take(member.connection, _KIND, data.group_name, _text_bytes(data))
@@ -97,11 +97,11 @@ class Consumers:
         return joined or topics
 
     def unregister(self, name: str, connection: int) -> None:
-        """A client leaves a group (code 35)."""
+        """Remove a client that leaves a group (code 35)."""
         self._remove([name], connection, lost=False)
 
     def close(self, connection: int) -> None:
-        """A connection ended: its member leaves every group."""
+        """Remove the member of a closed connection from every group."""
         self._remove(self._footprints.groups(connection, _KIND), connection, lost=True)
 
     def _remove(self, names: Iterable[str], connection: int, lost: bool) -> None:
@@ -121,7 +121,7 @@ class Consumers:
             self._notify(name, connections, lost)
 
     def get(self, name: str) -> ConsumerGroup | None:
-        """A copy of a group with members, None if nobody is there."""
+        """A copy of a group, None if the group has no members."""
         with self._lock:
             group = self._groups.get(name)
             return _copy(group) if group else None
@@ -132,7 +132,7 @@ class Consumers:
             return name in self._groups
 
     def connection(self, name: str) -> ConsumerConnection | None:
-        """A group as administration shows it (code 203), None if nobody is there."""
+        """A group in the form of code 203, None if the group has no members."""
         group = self.get(name)
         if group is None:
             return None
@@ -145,12 +145,12 @@ class Consumers:
         )
 
     def groups_of_topic(self, topic: str) -> list[str]:
-        """Groups whose members subscribe to a topic."""
+        """The groups whose members subscribe to a topic."""
         with self._lock:
             return [name for name, group in self._groups.items() if topic in group.subscriptions]
 
     def silent_since(self, limit: float) -> list[int]:
-        """Connections of members not heard of since a monotonic time."""
+        """The connections of members whose last heartbeat is older than a monotonic time."""
         with self._lock:
             return [
                 member.connection
@@ -160,7 +160,7 @@ class Consumers:
             ]
 
     def _publish(self, name: str, group: ConsumerGroup) -> None:
-        """Under the lock, so that rows arrive in the order of the changes."""
+        """Publish a group. The caller holds the lock, so that rows arrive in order."""
         online = bool(group.members)
         self._follow(name, group.subscriptions.values() if online else ())
         self._tables.publish("subscriptions", {name: _row(group) if online else None})
@@ -169,7 +169,7 @@ class Consumers:
 
 
 def _text_bytes(data: ConsumerData) -> int:
-    """About what the subscriptions of a group take."""
+    """The approximate bytes of a group's subscriptions."""
     total = 0
     for row in data.subscription_data_set:
         text = len(row.sub_string) * (1 if is_tag_type(row.expression_type) else _SQL_BYTES)
@@ -181,7 +181,8 @@ def _text_bytes(data: ConsumerData) -> int:
 def _subscribe(
     group: ConsumerGroup, connection: int, data: list[SubscriptionData]
 ) -> tuple[bool, bool]:
-    """Take a heartbeat's subscriptions; whether topics came or went, whether any is newer."""
+    """Apply a heartbeat's subscriptions; returns whether the topics changed, and whether a
+    subscription is newer."""
     topics = newer = False
     for subscription in data:
         holders = group.held.setdefault(subscription.topic, {})
@@ -207,13 +208,13 @@ def _subscribe(
 
 
 def _withdraw(group: ConsumerGroup, connection: int) -> bool:
-    """A member left: whether a subscription went back to an older version with it."""
+    """Drop the subscriptions of a member; returns whether one went back to an older version."""
     changed = False
     for topic in list(group.held):
         holders = _let_go(group, topic, connection)
         known = group.subscriptions.get(topic)
         newest = max(holders.values(), key=lambda held: held.sub_version, default=None)
-        # As in RocketMQ, a topic that nobody holds stays until the next heartbeat of the group.
+        # As in RocketMQ, a topic that no member holds stays until the group's next heartbeat.
         if known is None or newest is None or newest.sub_version >= known.sub_version:
             continue
         changed = True
@@ -222,7 +223,7 @@ def _withdraw(group: ConsumerGroup, connection: int) -> bool:
 
 
 def _let_go(group: ConsumerGroup, topic: str, connection: int) -> dict[int, SubscriptionData]:
-    """A member holds a topic no more; who still does."""
+    """Drop a member's subscription to a topic; returns the members that still have one."""
     holders = group.held[topic]
     holders.pop(connection, None)
     if not holders:

@@ -1,4 +1,4 @@
-"""Message totals at the last two midnights, for "today" and "yesterday" of runtime info."""
+"""Message totals at the last two midnights, for today and yesterday in the runtime information."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ PUT, GET = "msgPutTotal", "msgGetTotal"
 
 
 class Days:
-    """Remembers the totals of puts and gets when the local day changed; zeros before that.
+    """Records the totals of puts and gets when the local day changes; they are 0 before that.
 
-    today: the present local date, injected; only compared.
+    today: returns the present local date, which is only compared.
     """
 
     def __init__(self, today: Callable[[], Hashable]) -> None:
@@ -20,7 +20,7 @@ class Days:
         self._yesterday_morning = {PUT: "0", GET: "0"}
 
     def look(self, figures: Mapping[str, str]) -> None:
-        """Take note of the store's figures; call it every so often."""
+        """Record the store's figures if the day has changed; call it every few seconds."""
         if (day := self._today()) != self._day:
             self._day = day
             self._yesterday_morning = self._today_morning

@@ -1,6 +1,7 @@
-"""The SQL92 filters of consumer groups, kept over a restart (`ConsumerFilterManager`).
+"""The SQL92 filters of consumer groups, which survive a restart (`ConsumerFilterManager`).
 
-A filter is dead while its group has no member; a filter that is dead for a day is deleted.
+A filter is dead while no member of its group subscribes with it. A filter that was dead for
+`filterDataCleanTimeSpan` is deleted.
 """
 
 from __future__ import annotations
@@ -26,13 +27,17 @@ _log = logging.getLogger(__name__)
 FILE = "consumerFilter.json"
 KEPT_BYTES_MAX = 16 << 20
 FILTER_BYTES = 256
-"""What a filter takes beside its texts."""
+"""Assumed size of a filter without its texts."""
 DEAD_BEFORE_LOAD_MS = 30_000
-"""A filter that was alive when its broker died counts as dead since so long before the start."""
+"""A filter that was alive when the broker stopped counts as dead since this time before the
+start."""
 
 
 class BloomShape(NamedTuple):
-    """error_percent: `maxErrorRateOfBloomFilter`. groups: `expectConsumerNumUseFilter`."""
+    """The size of the bloom filters.
+
+    error_percent: `maxErrorRateOfBloomFilter`. groups: `expectConsumerNumUseFilter`.
+    """
 
     error_percent: int
     groups: int
@@ -47,17 +52,17 @@ Publish = Callable[[Mapping[str, object | None]], None]
 
 
 def _size(row: ConsumerFilterData) -> int:
-    """About what a filter takes, bytes."""
+    """The approximate size of a filter, in bytes."""
     return FILTER_BYTES + len(row.consumer_group) + len(row.topic) + len(row.expression)
 
 
 class Filters:
-    """The table of filters by group and topic; every change marks the file.
+    """The table of filters by group and topic; every change marks the file for saving.
 
-    keep_ms: how long a dead one is kept (`filterDataCleanTimeSpan`). publish: told the filters of
-    each topic where they changed, for the bits of its messages; None if nobody wants those
-    (`enableCalcFilterBitMap`). bytes_max: of the names and expressions of all filters
-    (`maxFilterBytes`); where more come, the filters that are dead for longest make room.
+    keep_ms: how long a dead filter is kept (`filterDataCleanTimeSpan`). publish: called with the
+    filters of each topic whose filters changed, for the filter bits of messages; None if messages
+    carry no bits (`enableCalcFilterBitMap`). bytes_max: limit for the size of all filters
+    (`maxFilterBytes`); at the limit, the filters that were dead for longest make room.
     """
 
     def __init__(
@@ -80,9 +85,9 @@ class Filters:
         self._bytes = 0
 
     def load(self, rows: list[ConsumerFilterData] | None) -> None:
-        """Take what the file says, but filters whose bits have another shape.
+        """Load the filters of the file, except those whose bits have another shape.
 
-        RocketMQ drops the whole file then. Consumers bring such filters again.
+        RocketMQ drops the whole file in that case. Heartbeats of consumers restore such filters.
         """
         groups: dict[str, dict[str, ConsumerFilterData]] = {}
         dropped = 0
@@ -95,14 +100,19 @@ class Filters:
             row.dead = True
             groups.setdefault(row.consumer_group, {})[row.topic] = row
         if dropped:
-            _log.warning("%s: %d filters with bits of another shape are dropped", FILE, dropped)
+            _log.warning(
+                "dropped %d filters of %s, as the settings of the bloom filter changed; consumers "
+                "send them again",
+                dropped,
+                FILE,
+            )
         with self._lock:
             self._groups = groups
             self._bytes = sum(_size(row) for kept in groups.values() for row in kept.values())
             self._tell({topic for of_group in groups.values() for topic in of_group})
 
     def render(self) -> bytes:
-        """The file's text, as RocketMQ writes it; long dead filters are left out for good."""
+        """The text of the file in RocketMQ's form; filters dead for too long are deleted first."""
         wrapper = ConsumerFilterWrapper()
         with self._lock:
             self._clean()
@@ -115,12 +125,12 @@ class Filters:
         return fastjson.dumps(wrapper.to_plain(), pretty=True).encode()
 
     def follow(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
-        """Take what a group subscribes to now; its filters of other topics are dead from now on.
+        """Apply the present subscriptions of a group; its filters of other topics become dead.
 
-        A group that nobody is online of subscribes to nothing.
+        A group without members subscribes to nothing.
 
-        The table of consumers decides which member's expression counts. A version kept here would
-        outlive the client that sent it, and one that is never exceeded would lock the others out.
+        The table of consumers decides which member's expression counts. If this table compared
+        versions too, a very high version would outlive its client and lock all others out.
         """
         wanted = {
             subscription.topic: subscription
@@ -130,7 +140,7 @@ class Filters:
             and sql_error(subscription.expression_type, subscription.sub_string) is None
         }
         if not wanted and group not in self._groups:
-            return  # what most heartbeats are
+            return  # most heartbeats have no SQL92 expression
         with self._lock:
             rows = self._groups.setdefault(group, {})
             changed = [self._take(group, rows, wanted[topic]) for topic in wanted]
@@ -163,14 +173,14 @@ class Filters:
         return True
 
     def _has_room(self, new: ConsumerFilterData) -> bool:
-        """Whether a filter may be added; those that are dead for longest go for it."""
+        """Whether there is room for a filter; deletes the filters that were dead for longest."""
         limit, more = self._bytes_max(), _size(new)
         if self._bytes + more <= limit:
             return True
         dead = [row for rows in self._groups.values() for row in rows.values() if row.dead]
         gone: set[str] = set()
         for row in sorted(dead, key=lambda row: row.dead_time):
-            if self._bytes + more <= limit - limit // 8:  # so that the next ones find room too
+            if self._bytes + more <= limit - limit // 8:  # leave room for the next filters too
                 break
             self._drop(row)
             gone.add(row.topic)
@@ -206,7 +216,7 @@ class Filters:
         self._tell(changed)
 
     def _tell(self, topics: set[str]) -> None:
-        """Publish the filters of these topics: of dead ones too, whose consumers may come back."""
+        """Publish the filters of these topics, also dead ones, as their consumers may return."""
         if self._publish is None or not topics:
             return
         found: dict[str, list[tuple[str, str, list[int]]]] = {topic: [] for topic in topics}

@@ -20,23 +20,26 @@ log = logging.getLogger("mqserver.broker")
 
 FILE = "subscriptionGroup.json"
 FOLDER_BYTES_MAX = 255
-"""Of a folder's name; each topic has one."""
+"""Longest name of a folder; each topic has a folder."""
 
 
 def why_too_long(group: str) -> str | None:
-    """Why a group cannot be new, if its retry topic would fit no folder; None if it would fit."""
+    """Why a new group cannot have this name: its retry topic would be too long for a folder.
+
+    None if the name is short enough.
+    """
     size = len(names.retry_topic(group).encode())
     if size <= FOLDER_BYTES_MAX:
         return None
     return (
-        f"the group has {len(group)} characters, so that its retry topic would have {size} bytes "
-        f"and fit no folder: new groups have at most "
+        f"the group has {len(group)} characters, and its retry topic would have {size} bytes, "
+        f"which is too long for a folder: use at most "
         f"{FOLDER_BYTES_MAX - len(names.RETRY_PREFIX)} characters"
     )
 
 
 def no_new_group(group: str, reason: str) -> Refused:
-    """The answer about a group that is not there and may not be created."""
+    """The refusal for a group that does not exist and may not be created."""
     remark = f"subscription group not exist, {group}; {reason}"
     return Refused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
 
@@ -44,9 +47,10 @@ def no_new_group(group: str, reason: str) -> Refused:
 class Groups:
     """The table of groups; every change is published and marked for saving.
 
-    auto_create: whether an unknown group is created when it is first met. light: the group of
-    every light queue is there and in no list (`enableLmq`, LmqSubscriptionGroupManager).
-    by: who asks for a change, "ip:port", for the log. bounds: how many groups clients may create.
+    auto_create: whether a client's first request with an unknown group creates the group. light:
+    the group of a light queue always exists and is in no list (`enableLmq`,
+    `LmqSubscriptionGroupManager`). by: the client that asks for a change, "ip:port", for the log.
+    bounds: limits on the groups that clients may create.
     """
 
     def __init__(
@@ -69,7 +73,7 @@ class Groups:
         self.version = DataVersion(0, now_ms())
 
     def load(self, wrapper: SubscriptionGroupWrapper | None) -> None:
-        """Take what the file says on top of the system's groups, and publish all."""
+        """Add the groups of the file to the system's groups, and publish all."""
         with self._lock:
             if wrapper is not None:
                 self._rows.update(wrapper.subscription_group_table)
@@ -77,7 +81,7 @@ class Groups:
             self._publish(self._rows, replace_all=True)
 
     def render(self) -> bytes:
-        """The file's text, as RocketMQ writes it."""
+        """The text of the file in RocketMQ's form."""
         return fastjson.dumps(self.all().to_plain(), pretty=True).encode()
 
     def get(self, group: str) -> SubscriptionGroupConfig | None:
@@ -89,8 +93,8 @@ class Groups:
     def find(self, group: str, by: str = OURSELVES) -> SubscriptionGroupConfig | None:
         """A group, created with defaults if that is allowed; None if it is not.
 
-        Raises Refused when clients have created enough, or when the name is too long for a new
-        group.
+        Raises Refused if clients have created too many groups, or if the name is too long for a
+        new group.
         """
         found = self.get(group)
         if found is not None:
@@ -105,18 +109,18 @@ class Groups:
             if group not in self._rows:
                 self._check_room(group)
                 self._change(SubscriptionGroupConfig(group))
-                log.info("group %r created for %s", group, by)
+                log.info("group %r was created for %s", group, by)
                 self._save(FILE)
             return self._rows[group]
 
     def _check_room(self, group: str) -> None:
-        """Groups count whoever made them: the file does not tell."""
+        """Check the limit. All groups count, as the file does not say who created a group."""
         limit = self._bounds.limits.auto_create_group_max
         if len(self._rows) < limit:
             return
         remark = (
-            f"subscription group not exist, {group}; clients create no more groups: the broker has "
-            f"{len(self._rows)} of autoCreateGroupMax={limit}"
+            f"subscription group not exist, {group}; clients cannot create more groups, as the "
+            f"broker has {len(self._rows)} of autoCreateGroupMax={limit}"
         )
         code = ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
         raise self._bounds.refused(code, "autoCreateGroupMax", remark)
@@ -128,17 +132,17 @@ class Groups:
         with self._lock:
             what = "changed" if config.group_name in self._rows else "created"
             self._change(config)
-        log.info("group %r %s by %s: %s", config.group_name, what, by, config)
+        log.info("group %r was %s by %s: %s", config.group_name, what, by, config)
         self._tables.forget_heartbeats()
 
     def all(self) -> SubscriptionGroupWrapper:
-        """Every group and the table's version."""
+        """All groups, with the version of the table."""
         with self._lock:
             return SubscriptionGroupWrapper(dict(self._rows), replace(self.version))
 
     def stop_consuming(self, group: str) -> bool:
-        """Clear `consumeEnable` of a group until somebody sets it; False if it was clear, or there
-        is no such group. Not saved, as in RocketMQ."""
+        """Clear `consumeEnable` of a group, until an administrator sets it; as in RocketMQ, this is
+        not saved. Returns False if it was clear, or the group does not exist."""
         with self._lock:
             config = self._rows.get(group)
             if config is None or not config.consume_enable:
@@ -150,7 +154,7 @@ class Groups:
         """Delete a group (code 207); the caller saves."""
         with self._lock:
             if self._rows.pop(group, None) is not None:
-                log.info("group %r deleted by %s", group, by)
+                log.info("group %r was deleted by %s", group, by)
                 self.version = DataVersion(self.version.counter + 1, self._now_ms())
                 self._tables.publish("groups", {group: None})
                 self._tables.forget_heartbeats()

@@ -1,7 +1,7 @@
 """Loads a broker's tables from its state files.
 
-A table that no file tells any more is made anew from what the store shows: its consume queues and
-its committed offsets.
+A table whose file is missing or damaged is rebuilt from the store: topics from consume queues, and
+groups from committed offsets.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ log = logging.getLogger("mqserver.broker")
 
 T = TypeVar("T")
 SHOWN_MAX = 20
-"""Names that a warning shows."""
+"""Most names that a warning shows."""
 
 
 class StateStore(Protocol):
-    """What loading uses of `mqstore.Store`; see there."""
+    """The methods of `mqstore.Store` that loading uses; documented there."""
 
     @overload
     def load_state(self, name: str, check: None = None) -> bytes | None: ...
@@ -33,23 +33,23 @@ class StateStore(Protocol):
     def load_state(self, name: str, check: Callable[[bytes], T]) -> T | None: ...
 
     def set_state_aside(self, name: str, entries: list[reading.Aside]) -> None:
-        """Keep entries that cannot be used, and log them."""
+        """Keep entries that cannot be used in a file of their own, and log them."""
         ...
 
     def queues(self) -> Mapping[str, list[int]]:
-        """Consume queues by topic."""
+        """The ids of the consume queues, by topic."""
         ...
 
     def committed_all(self) -> Mapping[str, Mapping[int, int]]:
-        """Committed offsets by topic@group."""
+        """The committed offsets, by topic@group and queue id."""
         ...
 
 
 class Loading:
     """Reads the state files of one store.
 
-    heals: make a damaged table anew (`damagePolicy=heal`); else StoreDamaged is raised. built_in:
-    topics that every broker has.
+    heals: rebuild a damaged table (`damagePolicy=heal`) instead of raising StoreDamaged. built_in:
+    the topics that every broker has.
     """
 
     def __init__(
@@ -61,21 +61,21 @@ class Loading:
         self._now_ms = now_ms
 
     def topics(self) -> TopicConfigSerializeWrapper | None:
-        """The table of topics; None if there is nothing to tell."""
+        """The table of topics; None if neither file nor store has topics."""
         found = self._read(topics.FILE, reading.read_topics)
         return found or self._topics_of_queues()
 
     def groups(self) -> SubscriptionGroupWrapper | None:
-        """The table of groups; None if there is nothing to tell."""
+        """The table of groups; None if neither file nor store has groups."""
         found = self._read(groups.FILE, reading.read_groups)
         return found or self._groups_of_offsets()
 
     def filters(self) -> list[ConsumerFilterData] | None:
-        """The filters; None without any, also where they are damaged: heartbeats bring them."""
+        """The filters; None if the file is missing or damaged, as heartbeats restore them."""
         try:
             return self._load(filters.FILE, reading.read_filters)
         except StoreDamaged as error:
-            log.warning("%s; consumers bring their filters again", error)
+            log.warning("%s; consumers send their filters again with their heartbeats", error)
             return None
 
     def _read(self, file: str, read: Callable[[bytes], reading.Read[T]]) -> T | None:
@@ -126,8 +126,8 @@ def _warn(file: str, what: str, rows: Mapping[str, object]) -> None:
     shown = ", ".join(sorted(rows)[:SHOWN_MAX])
     more = f" and {len(rows) - SHOWN_MAX} more" if len(rows) > SHOWN_MAX else ""
     log.warning(
-        "%s is not there or cannot be used: %d %s are made anew from the store, with default "
-        "settings: %s%s",
+        "%s is missing or damaged; rebuilt %d %s from the store with default settings (check "
+        "queues and permissions): %s%s",
         file,
         len(rows),
         what,

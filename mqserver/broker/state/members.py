@@ -20,12 +20,12 @@ class Member:
     seen: float
 
     def as_connection(self) -> Connection:
-        """The member as administration shows it (codes 203, 204)."""
+        """The member in the form of codes 203 and 204."""
         return Connection(self.client_id, self.remote, language_name(self.language), self.version)
 
 
 def language_name(language: int) -> str:
-    """RocketMQ's word for a language ordinal."""
+    """RocketMQ's name for a language ordinal."""
     try:
         return LanguageCode(language).name
     except ValueError:

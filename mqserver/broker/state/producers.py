@@ -1,7 +1,7 @@
 """Producer groups and their members (`ProducerManager`).
 
-A group goes when its last member says that it leaves; when a connection ends, it stays, unless too
-many such groups are there.
+A group ends when its last member unregisters. A group whose last connection closes stays, unless
+there are too many groups without members.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from mqserver.broker.state.bounds import Bounds, Footprints
 from mqserver.broker.state.members import Member
 
 EMPTY_GROUPS_MAX = 10_000
-"""Groups without members that are still told apart from unknown ones; the oldest are forgotten."""
+"""Most groups without members that the broker remembers; it forgets the oldest."""
 _KIND = "producer"
 
 
 class Producers:
-    """The table of producer groups. footprints: what each connection may have remembered."""
+    """The table of producer groups. footprints: limits on the memberships of each connection."""
 
     def __init__(self, footprints: Footprints | None = None) -> None:
         self._lock = threading.Lock()
@@ -26,14 +26,14 @@ class Producers:
         self._empty: dict[str, None] = {}
 
     def register(self, group: str, member: Member) -> None:
-        """Add a member or refresh it. Raises Refused at a bound."""
+        """Add a member or refresh it. Raises Refused at a limit."""
         with self._lock:
             self._footprints.take(member.connection, _KIND, group)
             self._groups.setdefault(group, {})[member.connection] = member
             self._empty.pop(group, None)
 
     def unregister(self, group: str, connection: int) -> None:
-        """Remove a member that leaves, and the group with its last one."""
+        """Remove a member that unregisters, and with the last member the group."""
         with self._lock:
             self._footprints.give_back(connection, _KIND, group)
             members = self._groups.get(group, {})
@@ -43,7 +43,7 @@ class Producers:
                 self._empty.pop(group, None)
 
     def close(self, connection: int) -> None:
-        """A connection ended: its member leaves every group."""
+        """Remove the member of a closed connection from every group."""
         with self._lock:
             for group in self._footprints.groups(connection, _KIND):
                 self._footprints.give_back(connection, _KIND, group)
@@ -57,22 +57,22 @@ class Producers:
                 self._groups.pop(oldest, None)
 
     def members(self, group: str) -> list[Member]:
-        """The members of a group; none for an unknown one."""
+        """The members of a group; an empty list for an unknown group."""
         with self._lock:
             return list(self._groups.get(group, {}).values())
 
     def knows(self, group: str) -> bool:
-        """Whether the group has a member, or had one that did not say that it leaves."""
+        """Whether the group has members, or had members that never unregistered."""
         with self._lock:
             return group in self._groups
 
     def all(self) -> dict[str, list[Member]]:
-        """Members by group, groups without any left out."""
+        """The members by group, without groups that have no members."""
         with self._lock:
             return {name: list(rows.values()) for name, rows in self._groups.items() if rows}
 
     def connection_of(self, client_id: str) -> int | None:
-        """The newest connection of a client that produces, by its id."""
+        """The connection of the newest heartbeat of a producer, by its client id."""
         with self._lock:
             found = [
                 member
@@ -83,7 +83,7 @@ class Producers:
         return max(found, key=lambda member: member.seen).connection if found else None
 
     def silent_since(self, limit: float) -> list[int]:
-        """Connections of members not heard of since a monotonic time."""
+        """The connections of members whose last heartbeat is older than a monotonic time."""
         with self._lock:
             return [
                 member.connection

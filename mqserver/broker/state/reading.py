@@ -1,4 +1,4 @@
-"""State files of rows by name: a row that cannot be used is set aside, the others are kept."""
+"""Parses state files of rows by name; rows that cannot be used are set aside, the others kept."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ Content = TypeVar("Content")
 Row = TypeVar("Row", bound=Body)
 
 QUEUES_MAX = 65_536
-"""Of one topic."""
+"""Most queues of one topic."""
 PERM_MAX = 15
-"""All bits that RocketMQ knows: priority, read, write, inherit."""
+"""All permission bits that RocketMQ knows: priority, read, write, inherit."""
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 
 Aside = tuple[str, str, str]
-"""An entry that cannot be used: its name, what is wrong with it, its text."""
+"""An entry that cannot be used: its name, the error, its text."""
 
 
 class Read(NamedTuple, Generic[Content]):
-    """What can be used of a file, and what cannot."""
+    """The usable content of a file, and the entries that cannot be used."""
 
     content: Content
     aside: list[Aside]
 
 
 def read_topics(text: bytes) -> Read[TopicConfigSerializeWrapper]:
-    """`topics.json`. Raises BodyError where nothing of it can be used."""
+    """Parse `topics.json`. Raises BodyError if nothing in it can be used."""
     plain = _object(text)
     found = _rows(plain, "topicConfigTable", TopicConfig, _topic_flaw)
     version = _version(plain, found.aside)
@@ -42,7 +42,7 @@ def read_topics(text: bytes) -> Read[TopicConfigSerializeWrapper]:
 
 
 def read_groups(text: bytes) -> Read[SubscriptionGroupWrapper]:
-    """`subscriptionGroup.json`. Raises BodyError where nothing of it can be used."""
+    """Parse `subscriptionGroup.json`. Raises BodyError if nothing in it can be used."""
     plain = _object(text)
     found = _rows(plain, "subscriptionGroupTable", SubscriptionGroupConfig, _group_flaw)
     version = _version(plain, found.aside)
@@ -50,7 +50,7 @@ def read_groups(text: bytes) -> Read[SubscriptionGroupWrapper]:
 
 
 def read_filters(text: bytes) -> Read[list[ConsumerFilterData]]:
-    """`consumerFilter.json`. Raises BodyError where nothing of it can be used."""
+    """Parse `consumerFilter.json`. Raises BodyError if nothing in it can be used."""
     kept: list[ConsumerFilterData] = []
     aside: list[Aside] = []
     for topic, of_topic in _table(_object(text), "filterDataByTopic").items():
@@ -74,17 +74,17 @@ def read_filters(text: bytes) -> Read[list[ConsumerFilterData]]:
 def bad_name(name: str) -> str | None:
     """Why a topic or a group cannot have this name, None if it can.
 
-    RocketMQ takes any group from a heartbeat, and makes a topic and its folder of it: what it may
-    have made is kept, however odd.
+    RocketMQ accepts any group from a heartbeat, and creates a retry topic with a folder for it. So
+    every name that RocketMQ may have created is accepted, however odd.
     """
     try:
         named(name)
     except ValueError as error:
         return str(error)
     if not name:
-        return "an empty name"
+        return "the name is empty"
     if "/" in name or name in (".", ".."):
-        return "a name that is no folder's"
+        return "the name cannot be the name of a folder"
     return None
 
 
@@ -116,13 +116,13 @@ def _filter_flaw(group: str, row: ConsumerFilterData) -> str | None:
 
 
 def _object(text: bytes) -> dict[str, Any]:
-    """Raises BodyError with the byte at which the text ends to be JSON."""
+    """Parse a JSON object. Raises BodyError that names the byte of the error."""
     try:
         plain = fastjson.loads(text.decode())
     except UnicodeDecodeError as error:
-        raise BodyError(f"no UTF-8 text at byte {error.start}") from error
+        raise BodyError(f"not UTF-8 at byte {error.start}") from error
     except ValueError as error:
-        raise BodyError(f"no JSON: {error}") from error
+        raise BodyError(f"not JSON: {error}") from error
     if not isinstance(plain, dict):
         raise BodyError("not an object at byte 0")
     return plain
@@ -162,7 +162,7 @@ def _take(
 
 
 def _unless_all_are_bad(read: Read[Content]) -> Read[Content]:
-    """A file of which no entry can be used is damaged as a whole."""
+    """Raise BodyError if no entry can be used: then the whole file is damaged."""
     if read.aside and not read.content:
         name, wrong, _ = read.aside[0]
         raise BodyError(f"{name}: {wrong}")
@@ -170,7 +170,7 @@ def _unless_all_are_bad(read: Read[Content]) -> Read[Content]:
 
 
 def _version(plain: dict[str, Any], aside: list[Aside]) -> DataVersion:
-    """The table's version; one that cannot be used begins anew."""
+    """The version of the table; a new version if the file's cannot be used."""
     entry = plain.get("dataVersion")
     if entry is None:
         return DataVersion()

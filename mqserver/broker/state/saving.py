@@ -1,4 +1,4 @@
-"""Writes state files: at once when a reply depends on it, else soon, many changes as one."""
+"""Writes state files: at once if a reply depends on it, otherwise several changes together."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from mqserver.services import Services
 
 log = logging.getLogger("mqserver.broker")
 DELAY_S = 0.1
-"""A change is on the disk this long after it was made, at the latest."""
+"""Longest time from a change until it is written."""
 
 
 THREAD = "state-saver"
 RETRY_MAX_S = 10.0
-"""A save that fails is tried again after a pause that doubles from DELAY_S up to this."""
+"""Longest pause before a failed save is tried again; the pause doubles from DELAY_S up to this."""
 
 
 class Saver:
     """Renders and saves named state files.
 
-    save: writes one file atomically and durably (`Store.save_state`). services: told whether all
-    that changed is saved.
+    save: writes one file atomically and durably (`Store.save_state`). services: records whether
+    saves succeed.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class Saver:
         self._wake.set()
 
     def save_now(self, name: str) -> None:
-        """Save this file before returning; callers that wait at once share one write.
+        """Save this file before returning; callers that wait at the same time share one write.
 
-        Raises OSError; then the file is saved later, as one that was marked.
+        Raises OSError; the save is then tried again later.
         """
         with self._lock:
             self._dirty.discard(name)
@@ -82,9 +82,9 @@ class Saver:
                 self._services.succeeded(THREAD)
 
     def when_saved(self, name: str, done: Callable[[Exception | None], None]) -> None:
-        """Save this file at once, without waiting: `done` is called when it is, or why it is not.
+        """Save this file at once without waiting; `done` is called with None or with the error.
 
-        What is asked for during a write shares the next one.
+        Calls that come during a write share the next write.
         """
         with self._lock:
             self._waiting.setdefault(name, []).append(done)
@@ -92,11 +92,11 @@ class Saver:
         self._wake.set()
 
     def start(self) -> None:
-        """Start the thread that saves what was marked."""
+        """Start the thread that saves marked files."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Save what is marked and end the thread."""
+        """Save the marked files and end the thread."""
         self._stopping.set()
         self._hurry.set()
         self._wake.set()
@@ -126,21 +126,21 @@ class Saver:
                 try:
                     done(failure)
                 except Exception:
-                    log.exception("after saving %s", name)
+                    log.exception("a callback failed after %s was saved", name)
 
     def _saved(self, name: str) -> Exception | None:
         try:
             self.save_now(name)
         except OSError as error:
-            log.error("cannot save %s, tried again in %.1f s: %s", name, self._pause_s, error)
+            log.error("cannot save %s; next try in %.1f s: %s", name, self._pause_s, error)
             return error
-        except Exception as error:  # whoever waits must hear of it, and the thread must go on
-            log.exception("cannot save %s, tried again in %.1f s", name, self._pause_s)
+        except Exception as error:  # callers that wait get the error, and the thread must go on
+            log.exception("cannot save %s; next try in %.1f s", name, self._pause_s)
             return error
         return None
 
     def _put_off(self, name: str, error: Exception) -> None:
-        """Keep what could not be saved, for another try."""
+        """Note a file that could not be saved, for another try."""
         self._failed.add(name)
         self._services.failed(THREAD, f"{name} cannot be saved: {error}")
         self._pause_s = min(self._pause_s * 2, RETRY_MAX_S)

@@ -1,4 +1,5 @@
-"""The topics of a broker: built-in and created ones, automatic creation (`TopicConfigManager`)."""
+"""The topics of a broker: built-in topics, created topics, creation by sends
+(`TopicConfigManager`)."""
 
 from __future__ import annotations
 
@@ -27,14 +28,14 @@ CLUSTER_QUEUES = 16
 UNIT, UNIT_SUB = 1, 2
 DEAD_LETTER_QUEUES = 1
 OURSELVES = "the broker"
-"""Who changed a topic or a group when no client asked for it."""
+"""The name in the log for a change that no client asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """What a send says about a topic that does not exist yet.
+    """The parts of a send that describe a topic to create.
 
-    topic: the topic to copy. queues: how many the client wants. unit: unit mode.
+    topic: the template topic. queues: number of queues that the client wants. unit: unit mode.
     """
 
     topic: str
@@ -43,7 +44,7 @@ class NewTopic:
 
 
 def built_in(settings: BrokerSettings) -> dict[str, TopicConfig]:
-    """The topics every broker has."""
+    """The topics that every broker has."""
     template = settings.default_topic_queue_nums
     inherited = READ_WRITE | INHERIT
     rows = [
@@ -73,11 +74,11 @@ def _config(name: str, queues: int, perm: int = READ_WRITE) -> TopicConfig:
 class Topics:
     """The table of topics; every change is published, saved and announced.
 
-    system: the built-in topics. now_ms: wall clock. save: marks the file. announce: tells the
-    registrar that a topic was created, without the lock; returns when the NameServers know it,
-    or soon. light: every light queue is a topic that is in no list
-    (`enableLmq`, LmqTopicConfigManager). by: who asks for a change, "ip:port", for the log.
-    bounds: how many topics sends may create.
+    system: the built-in topics. now_ms: wall clock. save: marks the file for saving. announce:
+    tells the NameServers that a topic was created; called without the lock, and waits for a short
+    time. light: every light queue is a topic that is in no list (`enableLmq`,
+    `LmqTopicConfigManager`). by: the client that asks for a change, "ip:port", for the log.
+    bounds: limits on the topics that sends may create.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class Topics:
         self.version = DataVersion(0, now_ms())
 
     def load(self, wrapper: TopicConfigSerializeWrapper | None) -> None:
-        """Take what the file says on top of the built-in topics, and publish all."""
+        """Add the topics of the file to the built-in topics, and publish all."""
         with self._lock:
             if wrapper is not None:
                 self._rows.update(wrapper.topic_config_table)
@@ -115,9 +116,10 @@ class Topics:
             self._publish(self._rows, replace_all=True)
 
     def render(self) -> bytes:
-        """The file's text, as RocketMQ writes it.
+        """The text of the file in RocketMQ's form.
 
-        Each row's text is kept: ten thousand topics made by sends are written hundreds of times.
+        The text of each row is cached, because sends that create thousands of topics have the file
+        written hundreds of times.
         """
         wrapper = self.wrapper()
         rows = wrapper.topic_config_table
@@ -142,7 +144,7 @@ class Topics:
             return TopicConfigSerializeWrapper(dict(self._rows), version)
 
     def take_changes(self) -> tuple[set[str], DataVersion]:
-        """The topics that changed since the last call, and the version that has them all."""
+        """The topics that changed since the last call, and the version that includes them."""
         with self._lock:
             changed, self._unregistered = self._unregistered, set()
             return changed, DataVersion(self.version.counter, self.version.timestamp)
@@ -164,36 +166,36 @@ class Topics:
         with self._lock:
             what = "changed" if config.topic_name in self._rows else "created"
             self._change({config.topic_name: config})
-        log.info("topic %s %s by %s: %s", config.topic_name, what, by, shown(config))
+        log.info("topic %s was %s by %s: %s", config.topic_name, what, by, shown(config))
 
     def remove(self, topic: str, by: str = OURSELVES) -> None:
         """Delete a topic (code 215); the caller saves."""
         with self._lock:
             if self._rows.pop(topic, None) is not None:
-                log.info("topic %s deleted by %s", topic, by)
+                log.info("topic %s was deleted by %s", topic, by)
                 self._retry_topics -= _is_retry(topic)
                 self._next_version()
                 self._tables.publish("topics", {topic: None})
-                self._tables.forget_heartbeats()  # which make the retry topics
+                self._tables.forget_heartbeats()  # a group's next heartbeat makes its retry topic
 
     def system_names(self) -> list[str]:
-        """The topics that are the system's (code 305)."""
+        """The topics of the system (code 305)."""
         return sorted(self._system)
 
     def create_for_send(
         self, topic: str, wanted: NewTopic, auto_create: bool, by: str = OURSELVES
     ) -> TopicConfig | None:
-        """Create a topic at its first send from the client's template, if that is inheritable.
+        """Create a topic at its first send from the client's template topic.
 
-        The caller announces it.
-        Raises Refused when sends have created enough, in all or lately.
+        Returns None if the template does not allow that. The caller announces the new topic.
+        Raises Refused if sends have created too many topics, in total or recently.
         """
         with self._lock:
             if topic in self._rows:
                 return self._rows[topic]
             created = self._inherited(topic, wanted, auto_create)
         if created is not None:
-            log.info("topic %s created by a send of %s: %s", topic, by, shown(created))
+            log.info("topic %s was created for a send from %s: %s", topic, by, shown(created))
         return created
 
     def _inherited(self, topic: str, wanted: NewTopic, auto_create: bool) -> TopicConfig | None:
@@ -220,8 +222,8 @@ class Topics:
         )
 
     def _check_room(self, topic: str) -> None:
-        """Topics count whoever made them, as the file does not tell; retry topics belong to their
-        groups, which have a bound of their own."""
+        """Check the limits. All topics count, as the file does not say who created a topic. Retry
+        topics do not count, as their groups have a limit of their own."""
         if topic.startswith(names.RETRY_PREFIX):
             return
         limits = self._bounds.limits
@@ -229,21 +231,22 @@ class Topics:
         made = len(self._rows) - self._retry_topics - system
         if made >= limits.auto_create_topic_max:
             remark = (
-                f"topic[{topic}] not exist, apply first please! Sends create no more topics: the "
-                f"broker has {made} of autoCreateTopicMax={limits.auto_create_topic_max}"
+                f"topic[{topic}] not exist, apply first please! Sends cannot create more topics, "
+                f"as the broker has {made} of autoCreateTopicMax={limits.auto_create_topic_max}"
             )
             raise self._bounds.refused(ResponseCode.TOPIC_NOT_EXIST, "autoCreateTopicMax", remark)
         if not self._bounds.creations.take():
             remark = (
-                f"[FLOW CONTROL]topic[{topic}] is not created now, try again later: sends create "
-                f"autoCreateTopicPerSecond={limits.auto_create_topic_per_second} topics a second"
+                f"[FLOW CONTROL]topic[{topic}] is not created now, try again later: sends may "
+                f"create autoCreateTopicPerSecond={limits.auto_create_topic_per_second} topics a "
+                "second"
             )
             raise self._bounds.refused(ResponseCode.SYSTEM_BUSY, "autoCreateTopicPerSecond", remark)
 
     def ensure(
         self, topic: str, queues: int, sys_flag: int = 0, by: str = OURSELVES
     ) -> TopicConfig:
-        """A retry or dead-letter topic, created if missing, and announced."""
+        """A retry or dead-letter topic; a missing one is created and announced."""
         found, is_new = self.ensured(topic, queues, sys_flag, by)
         if is_new:
             self._announce()
@@ -252,7 +255,10 @@ class Topics:
     def ensured(
         self, topic: str, queues: int, sys_flag: int = 0, by: str = OURSELVES
     ) -> tuple[TopicConfig, bool]:
-        """As `ensure`, and whether it is new; who makes many announces them with one `announce`."""
+        """Like `ensure` without the announcement; also returns whether the topic is new.
+
+        A caller that creates several topics announces them with one call of `announce`.
+        """
         found = self._rows.get(topic)
         if found is not None:
             return found, False
@@ -262,11 +268,11 @@ class Topics:
             created = self._create(
                 TopicConfig(topic, queues, queues, READ_WRITE, topic_sys_flag=sys_flag)
             )
-        log.info("topic %s created for %s: %s", topic, by, shown(created))
+        log.info("topic %s was created for %s: %s", topic, by, shown(created))
         return created, True
 
     def announce(self) -> None:
-        """Tell the NameServers of the topics that `ensured` made."""
+        """Tell the NameServers of the topics that `ensured` created."""
         self._announce()
 
     def set_ordered(self, topics: Iterable[str]) -> None:
@@ -283,7 +289,7 @@ class Topics:
                 self._save(FILE)
 
     def bump(self) -> None:
-        """A new version without a change of rows: NameServers take the whole table again."""
+        """Raise the version without a change, so that NameServers accept the whole table again."""
         with self._lock:
             self._next_version()
 
@@ -313,14 +319,14 @@ def _is_retry(topic: str) -> bool:
 
 
 def unit_flag(topic: str, unit: bool) -> int:
-    """The system flag of a topic made in unit mode."""
+    """The system flag of a topic that is created in unit mode."""
     if not unit:
         return 0
     return UNIT_SUB if topic.startswith(names.RETRY_PREFIX) else UNIT
 
 
 def shown(config: TopicConfig) -> str:
-    """A topic as RocketMQ writes it into remarks."""
+    """A topic in the form of RocketMQ's remarks."""
     letters = ((READ, "R"), (WRITE, "W"), (INHERIT, "X"))
     perm = "".join(letter if config.perm & bit else "-" for bit, letter in letters)
     return (
@@ -332,7 +338,7 @@ def shown(config: TopicConfig) -> str:
 
 
 def _row_text(name: str, config: TopicConfig) -> str:
-    """A row as it stands in the file, indented."""
+    """A row of the file, indented."""
     lines = fastjson.dumps({name: config.to_plain()}, pretty=True).split("\n")[1:-1]
     return "\n".join("\t" + line for line in lines)
 

@@ -1,1 +1,1 @@
-"""RocketMQ's statistics of a broker: counted items, and what they were in the last periods."""
+"""RocketMQ's statistics of a broker: counters, and their sums over the last periods."""

@@ -1,4 +1,4 @@
-"""Two columns of numbers, of which copies share what has not changed."""
+"""Two columns of numbers, whose copies share the chunks that have not changed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from array import array
 from collections.abc import Iterable, Iterator
 
 _CHUNK = 1_024
-"""Numbers that are copied, or shared, together."""
+"""Numbers per chunk; copies share a chunk or copy it as a whole."""
 
 
 class Counts:
     """A value and a number of times for each row, from row 0.
 
-    A broker keeps up to 39 copies of tens of thousands of rows (`items.Window`), of which few
-    change between two of them.
+    A broker keeps up to 39 copies of tens of thousands of rows (`items.Window`), and few rows
+    change between two copies.
     """
 
     __slots__ = ("_chunks", "_rows")
@@ -23,18 +23,18 @@ class Counts:
         self._rows = 0
 
     def __len__(self) -> int:
-        """Rows."""
+        """The number of rows."""
         return self._rows
 
     def append(self, value: int, times: int) -> None:
-        """Begin a row."""
+        """Add a row at the end."""
         if self._rows * 2 % _CHUNK == 0:
             self._chunks.append(array("q"))
         self._chunks[-1].extend((value, times))
         self._rows += 1
 
     def add(self, row: int, value: int, times: int) -> None:
-        """Add to a row."""
+        """Add to the value and times of a row."""
         chunk, place = divmod(row * 2, _CHUNK)
         numbers = self._chunks[chunk]
         numbers[place] += value
@@ -47,7 +47,7 @@ class Counts:
         return numbers[place], numbers[place + 1]
 
     def copy(self, like: Counts) -> Counts:
-        """A copy that shares with `like`, which must not change any more, what is equal."""
+        """A copy that shares equal chunks with `like`, which must not change any more."""
         copied, known = Counts(), like._chunks
         copied._rows = self._rows
         for place, numbers in enumerate(self._chunks):
@@ -56,7 +56,7 @@ class Counts:
         return copied
 
     def picked(self, rows: Iterable[int]) -> Counts:
-        """Those of `rows` that are there, in their order."""
+        """A copy of those of `rows` that exist, in the given order."""
         found = Counts()
         for row in rows:
             if row < self._rows:
@@ -64,7 +64,7 @@ class Counts:
         return found
 
     def grown_since(self, base: Counts) -> Iterator[int]:
-        """Rows whose value is not that of `base`, a row that is not there counts as 0."""
+        """Rows whose value differs from `base`; a row that `base` lacks counts as 0 there."""
         known = base._chunks
         for chunk, numbers in enumerate(self._chunks):
             before = known[chunk] if chunk < len(known) else array("q")

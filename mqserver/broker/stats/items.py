@@ -1,8 +1,9 @@
 """Counters by name and key, and their sums over the last minute, hour and day.
 
-As RocketMQ's StatsItem: a minute is 7 samples taken every 10 s, an hour 7 every 10 minutes, a day
-25 every hour, and a sum is the last sample less the first. An item that appeared between two
-samples counts as 0 one period before its first one. Times are monotonic.
+The periods are those of RocketMQ's `StatsItem`. A minute has 7 samples, taken every 10 s; an hour
+has 7 samples, taken every 10 minutes; a day has 25 samples, taken every hour. A sum is the last
+sample minus the first. An item that is new counts as 0 one period before its first sample. Times
+are monotonic.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from mqclient.wire.bodies.groups import BrokerStatsData, BrokerStatsItem
 from mqserver.broker.stats.counts import Counts
 
 MINUTE, HOUR, DAY = (10_000, 7), (600_000, 7), (3_600_000, 25)
-"""Milliseconds between two samples, and samples kept."""
+"""The milliseconds between two samples, and the number of samples kept."""
 _DEAD_ROWS_MAX = 1_000
 ITEMS_MAX = 100_000
 
 
 class _Sample(NamedTuple):
-    """All items at one moment; those with a higher row did not exist yet."""
+    """All items at one moment; items with a higher row did not exist then."""
 
     at_ms: int
     counts: Counts
@@ -37,7 +38,7 @@ class Window:
         self._due_ms: int | None = None
 
     def take(self, now_ms: int, counts: Counts) -> None:
-        """Keep the items as they are, if it is time. `counts` must not change any more."""
+        """Keep a sample if one is due. `counts` must not change any more."""
         due_ms = now_ms if self._due_ms is None else self._due_ms
         if now_ms < due_ms:
             return
@@ -45,7 +46,7 @@ class Window:
         self._due_ms = due_ms + ((now_ms - due_ms) // self._period_ms + 1) * self._period_ms
 
     def of(self, row: int) -> BrokerStatsItem:
-        """What an item was over these samples."""
+        """The sum, rate and average of an item over the samples."""
         samples = [sample for sample in self._samples if row < len(sample.counts)]
         if not samples:
             return BrokerStatsItem()
@@ -59,7 +60,7 @@ class Window:
         return BrokerStatsItem(total, per_second, total / count if count > 0 else 0.0)
 
     def moved(self) -> set[int]:
-        """The rows whose sum, as `of` has it, is not 0."""
+        """The rows whose sum over the samples is not 0."""
         if not self._samples:
             return set()
         is_full = len(self._samples) == self._samples.maxlen
@@ -79,7 +80,7 @@ class Window:
 class Items:
     """The table of items. Methods may be called from any thread.
 
-    now_ms: monotonic. items_max: items, and moments; those that come after them are left out.
+    now_ms: monotonic. items_max: most items, and most gauges; later ones are not counted.
     """
 
     def __init__(self, now_ms: Callable[[], int], items_max: int = ITEMS_MAX) -> None:
@@ -93,7 +94,7 @@ class Items:
         self._moments: dict[str, dict[str, int]] = {}
 
     def add(self, name: str, key: str, value: int, times: int = 1) -> None:
-        """Count `value` in `times` requests; the first time makes the item."""
+        """Add `value` for `times` requests to an item; the first call creates the item."""
         with self._lock:
             rows = self._rows.setdefault(name, {})
             row = rows.get(key)
@@ -104,14 +105,14 @@ class Items:
                 self._counts.append(value, times)
 
     def set(self, name: str, key: str, value: int) -> None:
-        """Note a moment: only its last value counts, and it is no item."""
+        """Set a gauge: only its last value counts, and it has no samples."""
         with self._lock:
             moments = self._moments.setdefault(name, {})
             if key in moments or len(moments) < self._items_max:
                 moments[key] = value
 
     def moments(self, name: str) -> dict[str, int]:
-        """The moments of a name, by key."""
+        """The gauges of a name, by key."""
         with self._lock:
             return dict(self._moments.get(name, {}))
 
@@ -124,7 +125,7 @@ class Items:
                 window.take(now_ms, self._last)
 
     def view(self, name: str, key: str) -> BrokerStatsData | None:
-        """An item over its three periods, None if there is none."""
+        """An item over its three periods, None if the item does not exist."""
         with self._lock:
             row = self._rows.get(name, {}).get(key)
             if row is None:
@@ -132,7 +133,7 @@ class Items:
             return BrokerStatsData(self._minute.of(row), self._hour.of(row), self._day.of(row))
 
     def moved(self, period: str) -> list[tuple[str, str, BrokerStatsItem]]:
-        """The items that moved in the last "minute", "hour" or "day": name, key, sums."""
+        """The items that changed in the last "minute", "hour" or "day": name, key, sums."""
         with self._lock:
             window = {"minute": self._minute, "hour": self._hour, "day": self._day}[period]
             rows = window.moved()
@@ -144,26 +145,26 @@ class Items:
             ]
 
     def tps(self, name: str, key: str) -> float:
-        """An item per second over the last minute, 0 if there is none."""
+        """The rate of an item over the last minute, per second; 0 if the item does not exist."""
         with self._lock:
             row = self._rows.get(name, {}).get(key)
             return 0.0 if row is None else self._minute.of(row).tps
 
     def totals(self, name: str) -> dict[str, int]:
-        """The items of a name since the broker's start, by key."""
+        """The totals of the items of a name since the broker's start, by key."""
         with self._lock:
             rows = self._rows.get(name, {})
             return {key: self._counts.of(row)[0] for key, row in rows.items()}
 
     def forget(self, is_over: Callable[[str, str], bool]) -> None:
-        """Drop the items and moments whose name and key `is_over` says so of."""
+        """Drop the items and gauges for whose name and key `is_over` returns True."""
         with self._lock:
             for table in (self._moments, self._rows):
                 for name, known in table.items():
                     for key in [key for key in known if is_over(name, key)]:
                         del known[key]
             kept = sum(map(len, self._rows.values()))
-            # Renumbering costs a pass over all samples.
+            # Renumbering reads all samples, so it waits until many rows are unused.
             if len(self._counts) - kept > max(_DEAD_ROWS_MAX, kept):
                 self._renumber()
 

@@ -1,4 +1,4 @@
-"""`stats.log`: the items that moved, each minute, hour and day, in RocketMQ's words."""
+"""Writes `stats.log`: each minute, hour and day the items that changed, in RocketMQ's words."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _PERIODS = (("Minute", 60), ("Hour", 3600), ("Day", 86_400))
 
 
 class StatsLog:
-    """Writes when a minute, an hour or a day of the wall clock ends. now: its seconds.
+    """Writes when a minute, an hour or a day of the wall clock ends. now: wall clock, seconds.
 
-    RocketMQ also writes a line for each item that did not move; here there is none.
+    RocketMQ also writes lines for items that did not change; this log has none.
     """
 
     def __init__(self, statistics: Statistics, now: Callable[[], float]) -> None:
@@ -26,7 +26,7 @@ class StatsLog:
         return int(self._now() // seconds)
 
     def look(self) -> None:
-        """Write what is due; call it every 10 s, after the sample."""
+        """Write the lines that are due; call it every 10 s, after the sample."""
         for place, (name, seconds) in enumerate(_PERIODS):
             turn = self._turn(seconds)
             if turn == self._turns[place]:

@@ -1,10 +1,11 @@
-"""The statistics of RocketMQ's broker, under its names and keys (`BrokerStatsManager`).
+"""The statistics of RocketMQ's broker, with its names and keys (`BrokerStatsManager`).
 
-The plane counts what it serves natively and is asked for it before every sample and every look;
-processors count here what they serve themselves. RocketMQ also has items that nothing in its open
-source counts (COMMERCIAL_*, *_FROM_DISK_*), and moments (GROUP_GET_FALL_SIZE, _TIME) that nobody
-can ask for: both are answered "not exist", as by RocketMQ. The first of the moments is kept, to
-stop groups that read too slowly.
+The Rust data plane counts the requests that it serves, and hands the counts over before every
+sample and every query. Processors count here what they serve themselves.
+
+RocketMQ also has items that its open source never counts (COMMERCIAL_*, *_FROM_DISK_*) and gauges
+that no request can read (GROUP_GET_FALL_SIZE, GROUP_GET_FALL_TIME). As in RocketMQ, the answer for
+both is "not exist". GROUP_GET_FALL_SIZE is kept nevertheless, to stop groups that read too slowly.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ GROUP_GET_FALL_SIZE = "GROUP_GET_FALL_SIZE"
 BROKER_PUT_NUMS, BROKER_GET_NUMS = "BROKER_PUT_NUMS", "BROKER_GET_NUMS"
 
 _QUEUE_FIRST = frozenset({GROUP_GET_LATENCY, GROUP_GET_FALL_SIZE})
-"""Items whose key begins with the queue."""
+"""Items whose key begins with the queue id."""
 
 
 class Counted(NamedTuple):
-    """What is counted besides the plain items.
+    """The items that are counted besides the plain ones.
 
-    cluster: the key of BROKER_*. queues: `enableDetailStat`. deliveries: what the delay service
-    delivers (`enableScheduleMessageStats`). delay_levels: how many there are. light: light queues
-    and their groups count as one each (`enableLmq`).
+    cluster: the key of BROKER_*. queues: count per queue (`enableDetailStat`). deliveries: count
+    what the delay service delivers (`enableScheduleMessageStats`). delay_levels: number of delay
+    levels. light: count all light queues as one, and their groups as one (`enableLmq`).
     """
 
     cluster: str
@@ -60,13 +61,13 @@ class Statistics:
         self._take: Callable[[], list[Traffic]] | None = None
 
     def follow(self, take: Callable[[], list[Traffic]]) -> None:
-        """Count what the plane serves; `take` gives what is new since its last call."""
+        """Count what the data plane serves; `take` returns the counts since its last call."""
         self._take = take
 
     # --- counting
 
     def put(self, topic: str, messages: int, size: int, delay_level: int = 0) -> None:
-        """A send was stored. messages: how many; size: bytes of their records."""
+        """Count a stored send. messages: number of messages; size: bytes of their records."""
         if delay_level > 0:
             queue_id = min(delay_level, self._counted.delay_levels) - 1
             self._put(names.SCHEDULE_TOPIC, queue_id, (1, messages, size))
@@ -82,15 +83,15 @@ class Statistics:
         queue_id: int = -1,
         behind_bytes: int = 0,
     ) -> None:
-        """A read found messages.
+        """Count a read that found messages.
 
-        queue_id: of a pull; -1 when no client waited for it. behind_bytes: of the log, behind the
-        last message read.
+        queue_id: the queue of a pull; -1 if no client waited for the read. behind_bytes: bytes of
+        the log after the last message read.
         """
         self._get(topic, group, queue_id, (1, messages, size, 0, behind_bytes))
 
     def sent_back(self, group: str, topic: str, size: int, delay_level: int) -> None:
-        """A consumer sent a message of a topic back; size: bytes of its new record."""
+        """Count a message that a consumer sent back; size: bytes of its new record."""
         if delay_level > 0:
             queue_id = min(delay_level, self._counted.delay_levels) - 1
             self._put_topic(names.SCHEDULE_TOPIC, queue_id, (1, 1, size))
@@ -104,26 +105,26 @@ class Statistics:
         self._items.sample()
 
     def view(self, name: str, key: str) -> BrokerStatsData | None:
-        """An item over the last minute, hour and day; None if there is none."""
+        """An item over the last minute, hour and day; None if the item does not exist."""
         self._collect()
         return self._items.view(name, key)
 
     def moved(self, period: str) -> list[tuple[str, str, BrokerStatsItem]]:
-        """The items that moved in the last "minute", "hour" or "day": name, key, sums."""
+        """The items that changed in the last "minute", "hour" or "day": name, key, sums."""
         return self._items.moved(period)
 
     def totals(self, name: str) -> dict[str, int]:
-        """The items of a name since the broker's start, by key."""
+        """The totals of the items of a name since the broker's start, by key."""
         self._collect()
         return self._items.totals(name)
 
     def consume_tps(self, group: str, topic: str) -> float:
-        """Messages a second that a group read of a topic in the last minute."""
+        """Messages per second that a group read of a topic in the last minute."""
         return self._items.tps(GROUP_GET_NUMS, self._key(topic, group))
 
     def slow_groups(self, threshold: int) -> dict[str, int]:
-        """Groups whose last pull of some queue left more than so many bytes of the log behind it,
-        and how many."""
+        """The backlog of each group whose last pull of a queue left more than `threshold` bytes
+        of the log unread, in bytes."""
         found: dict[str, int] = {}
         self._collect()
         for key, behind in self._items.moments(GROUP_GET_FALL_SIZE).items():
@@ -133,7 +134,7 @@ class Statistics:
         return found
 
     def forget_topic(self, topic: str) -> None:
-        """Drop the items of a topic that is gone (`autoDeleteUnusedStats`)."""
+        """Drop the items of a deleted topic (`autoDeleteUnusedStats`)."""
 
         def is_over(name: str, key: str) -> bool:
             if name in (BROKER_PUT_NUMS, BROKER_GET_NUMS):
@@ -143,7 +144,7 @@ class Statistics:
         self._items.forget(is_over)
 
     def forget_group(self, group: str) -> None:
-        """Drop the items of a group that is gone (`autoDeleteUnusedStats`)."""
+        """Drop the items of a deleted group (`autoDeleteUnusedStats`)."""
         self._items.forget(lambda _name, key: "@" in key and key.rpartition("@")[2] == group)
 
     # --- items
@@ -166,7 +167,7 @@ class Statistics:
 
     def _put(self, topic: str, queue_id: int, sums: tuple[int, int, int]) -> None:
         self._put_topic(topic, queue_id, sums)
-        # RocketMQ counts no requests here: the average stays 0.
+        # RocketMQ counts no requests here, so the average stays 0.
         self._items.add(BROKER_PUT_NUMS, self._counted.cluster, sums[1], 0)
 
     def _put_topic(self, topic: str, queue_id: int, sums: tuple[int, int, int]) -> None:
@@ -210,7 +211,7 @@ class Statistics:
 
 
 def statistics_of(settings: BrokerSettings) -> Statistics:
-    """Empty statistics as the settings want them."""
+    """Empty statistics for a broker with these settings."""
     counted = Counted(
         settings.broker_cluster_name,
         settings.enable_detail_stat,

@@ -1,1 +1,1 @@
-"""Transactional messages: their records, and the checks of transactions without an end."""
+"""Transactional messages: their records, and the checks of unfinished transactions."""

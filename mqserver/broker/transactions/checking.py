@@ -1,8 +1,11 @@
-"""Asks producers about open half messages (`TransactionalMessageServiceImpl.check`).
+"""Asks producers about unfinished half messages (`TransactionalMessageServiceImpl.check`).
 
-Progress is kept as the committed offsets of one group in the half and op topics, where Java looks
-for it too. A pass walks the half messages from there: those an op message ends are done, those
-too young end the pass, the rest go back to the end of their queue and their producer is asked.
+The progress is stored as committed offsets of one group in the half and op topics, where RocketMQ
+looks for it too. A pass reads the half messages from that offset:
+
+- a half message that an op message ends is done
+- a half message that is too young ends the pass
+- any other half message is stored again at the end of its queue, and its producer is asked
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ _TIMES = "TRANSACTION_CHECK_TIMES"
 
 
 class Checks:
-    """The thread that makes a pass every transactionCheckInterval."""
+    """The thread that makes a pass every `transactionCheckInterval`."""
 
     def __init__(self, broker: BrokerContext) -> None:
         self._broker = broker
@@ -43,23 +46,23 @@ class Checks:
         self._turn = itertools.count()
 
     def start(self) -> None:
-        """Begin; the first pass comes after one interval."""
+        """Start the thread; the first pass comes after one interval."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the message in hand."""
+        """End the thread after the message that it is checking."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def _run(self) -> None:
         while not self._stopping.wait(self._broker.settings.transaction_check_interval / 1000):
-            # After a failure the next pass begins where this one did.
+            # After a failure the next pass starts where this one started.
             with self._broker.services.round(self._thread.name):
                 self.run_once()
 
     def run_once(self) -> None:
-        """One pass over the half messages."""
+        """Make one pass over the half messages."""
         broker = self._broker
         broker.topics.ensure(names.HALF_TOPIC, 1)
         walk = _Pass(
@@ -75,7 +78,7 @@ class Checks:
         walk.save()
 
     def _ask(self, offset: int) -> None:
-        """CHECK_TRANSACTION_STATE (39) to one producer of the half message's group."""
+        """Send CHECK_TRANSACTION_STATE (39) to one producer of the half message's group."""
         broker = self._broker
         record = broker.store.get_at(offset)
         if record is None:
@@ -97,11 +100,16 @@ class Checks:
             member = members[next(self._turn) % len(members)]
             if broker.relay.tell(member.connection, request):
                 return
-        log.warning("no producer of group %s is online to be asked about %d", group, offset)
+        log.warning(
+            "no producer of group %s is online, so the half message at log offset %d stays "
+            "unchecked until the next pass",
+            group,
+            offset,
+        )
 
 
 def _progress(broker: BrokerContext, topic: str) -> int:
-    """Where the last pass ended, within what the queue still has."""
+    """The offset at which the last pass ended, limited to the offsets that the queue has."""
     store = broker.store
     first, end = store.min_offset(topic, QUEUE), store.max_offset(topic, QUEUE)
     committed = store.committed(GROUP, topic, QUEUE)
@@ -110,11 +118,12 @@ def _progress(broker: BrokerContext, topic: str) -> int:
 
 @dataclass(slots=True)
 class _Pass:
-    """One walk over the half messages.
+    """One pass over the half messages.
 
-    started_ms: wall clock; messages stored later wait for the next pass. ended: queue offset of
-    each half message with an op message ahead of the walk, to the op message's. done: op
-    messages that are used up. to_ask: physical offset of the half message just put back.
+    started_ms: wall clock; messages stored later wait for the next pass. ended: maps the queue
+    offset of each half message that the pass has not reached to that of the op message that ends
+    it. done: queue offsets of op messages that are not needed any more. to_ask: physical offset of
+    the half message that was just stored again.
     """
 
     broker: BrokerContext
@@ -134,7 +143,7 @@ class _Pass:
         self._next_op = self.op_start
 
     def read_ops(self) -> None:
-        """Take in the next op messages."""
+        """Read the next op messages."""
         found = self._get(names.OP_HALF_TOPIC, self._next_op, OPS_AT_ONCE)
         self._last_op_born_ms = None
         self._next_op = found.next_begin_offset
@@ -142,7 +151,11 @@ class _Pass:
             self._last_op_born_ms = op.born_timestamp_ms
             offset = op.body.decode("utf-8", "replace")
             if op.tags != writing.DONE_TAG or not offset.isdecimal():
-                log.error("op message %d is none: %r", op.queue_offset, offset)
+                log.error(
+                    "skipped op message %d: its body %r is not the offset of a half message",
+                    op.queue_offset,
+                    offset,
+                )
                 self.done.add(op.queue_offset)
             elif int(offset) < self.half_start:
                 self.done.add(op.queue_offset)
@@ -150,7 +163,7 @@ class _Pass:
                 self.ended[int(offset)] = op.queue_offset
 
     def step(self) -> bool:
-        """Look at the next half message; False at the end of the pass."""
+        """Process the next half message; False at the end of the pass."""
         self.to_ask = None
         broker = self.broker
         if broker.now_ms() - self.started_ms > PASS_MS_MAX:
@@ -165,7 +178,7 @@ class _Pass:
         return self._look_at(decode_messages(found.body)[0])
 
     def save(self) -> None:
-        """Keep how far the pass came."""
+        """Commit the offsets that the pass has reached."""
         commit = self.broker.store.commit
         if self._at != self.half_start:
             commit(GROUP, names.HALF_TOPIC, QUEUE, self._at)
@@ -182,7 +195,7 @@ class _Pass:
         return found
 
     def _jump(self, found: GetResult) -> bool:
-        """Over half messages that are gone, once."""
+        """Skip half messages that are deleted, once per pass."""
         is_end = found.status in ("OFFSET_OVERFLOW_ONE", "NO_MESSAGE_IN_QUEUE")
         if self._was_empty or is_end or found.next_begin_offset <= self._at:
             return False
@@ -196,12 +209,13 @@ class _Pass:
         age_ms = broker.now_ms() - half.born_timestamp_ms
         times = _number(half, _TIMES, 0)
         is_asked_enough = times >= settings.transaction_check_max
-        # RocketMQ counts whenever it looks: also at one that is too old, or spared below.
+        # RocketMQ counts every look, also at a message that is too old or spared below.
         counted = {} if is_asked_enough else {_TIMES: str(times + 1)}
         if is_asked_enough or age_ms > settings.file_reserved_time * 3_600_000:
             writing.put_given_up(broker, half, counted)
-            log.warning("half message %d was never ended; kept in %s", half.queue_offset,
-                        names.CHECK_MAX_TIME_TOPIC)  # fmt: skip
+            log.warning("gave up on half message %d, which its producer never committed or rolled "
+                        "back; the message is kept in %s",
+                        half.queue_offset, names.CHECK_MAX_TIME_TOPIC)  # fmt: skip
             self._at += 1
             return True
         if half.store_timestamp_ms >= self.started_ms:
@@ -220,8 +234,8 @@ class _Pass:
         )  # fmt: skip
         if not is_due and age_ms > -1:
             if last_op_ms is None:
-                return False  # RocketMQ would spin until it is old enough
-            self.read_ops()  # one further on may end it; without any, its age decides
+                return False  # RocketMQ would spin until the message is old enough
+            self.read_ops()  # a later op message may end it; if there is none, its age decides
             return True
         result = writing.put_back(broker, half, counted)
         if result.status != "PUT_OK":
@@ -231,10 +245,11 @@ class _Pass:
         return True
 
     def _spare(self, half: ReceivedMessage, counted: Mapping[str, str]) -> bool:
-        """A half message too young by its own word goes to the end of the queue.
+        """Move a half message that is younger than its own immunity to the end of the queue.
 
-        It remembers its first offset there: that is what its op message names. So one that wants
-        to be spared for longer than all its checks take is given up unasked, as in RocketMQ.
+        The moved message keeps its first offset in a property, because its op message names that
+        offset. Each move counts as a check. So the broker gives up on a message with a very long
+        immunity without asking its producer, as RocketMQ does.
         """
         first = _number(half, _FIRST_OFFSET, half.queue_offset)
         if _FIRST_OFFSET in half.properties and first == -1:

@@ -1,7 +1,7 @@
-"""The messages of a transaction: half, final, op, and those that nobody ended in time.
+"""Writes the messages of a transaction: half, final and op messages, and half messages given up.
 
-A half message waits in a topic of the broker's own and names its real topic in its properties.
-An op message says that a half message is done with: its body is the half message's queue offset.
+A half message waits in an internal topic and names its real topic in its properties. An op message
+marks a half message as ended: its body is the half message's queue offset.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ COMMIT = 8
 ROLLBACK = 12
 UNKNOWN = 0
 TYPE_BITS = 0xC
-"""Bits of the system flag: 0 none, 4 prepared, 8 commit, 12 rollback."""
+"""The bits of the system flag for transactions: 0 none, 4 prepared, 8 commit, 12 rollback."""
 DONE_TAG = "d"
 STORED = frozenset({"PUT_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE"})
-"""Outcomes that leave the message in the log."""
+"""The results of a put after which the message is in the log."""
 
 _RECORD_HEAD = struct.Struct(">iiii")
 _BORN_HOST_V6, _STORE_HOST_V6 = 0x10, 0x20
 
 
 def half_text(text: bytes, topic: str, queue_id: int) -> bytes:
-    """The properties text of a half message for a queue of a topic."""
+    """The properties text of a half message whose real place is a queue of a topic."""
     real = text_of([Pair("REAL_TOPIC", topic), Pair("REAL_QID", str(queue_id))])
     return text + PAIR_END.encode() + real.encode()
 
 
 def put_final(broker: BrokerContext, half: ReceivedMessage) -> PutResult:
-    """Store the committed message where it was meant to go; nobody waits for its flush.
+    """Store the committed message in its real topic; the call does not wait for the flush.
 
-    REAL_TOPIC, REAL_QID and TRAN_MSG stay in its properties, as in RocketMQ.
+    REAL_TOPIC, REAL_QID and TRAN_MSG stay in the properties, as in RocketMQ.
     """
     properties = half.properties
     return put_again(
@@ -67,9 +67,9 @@ def put_done(broker: BrokerContext, half: ReceivedMessage, wait: bool = True) ->
 
 
 def put_back(broker: BrokerContext, half: ReceivedMessage, changes: Mapping[str, str]) -> PutResult:
-    """Store a half message again, at the end of its queue, with some properties changed.
+    """Store a half message again at the end of its queue, with changed properties.
 
-    Its flag and reconsume times are lost, as in RocketMQ.
+    As in RocketMQ, the new message has neither flag nor reconsume times.
     """
     text = encode_properties({**half.properties, **changes})
     return put_again(broker, half, names.HALF_TOPIC, half.queue_id, properties=text)
@@ -78,7 +78,7 @@ def put_back(broker: BrokerContext, half: ReceivedMessage, changes: Mapping[str,
 def put_given_up(
     broker: BrokerContext, half: ReceivedMessage, changes: Mapping[str, str]
 ) -> PutResult:
-    """Keep a half message that nobody ended where an operator finds it, some properties changed."""
+    """Keep an unfinished half message in a topic for operators, with changed properties."""
     return put_again(
         broker,
         half,
@@ -91,7 +91,7 @@ def put_given_up(
 
 
 def real_record(half: bytes, message: ReceivedMessage) -> bytes:
-    """The record of a half message as its producer knows it: with its real topic and queue."""
+    """The record of a half message with its real topic and queue, as its producer knows it."""
     properties = {**message.properties, "WAIT": "false"}
     topic = properties["REAL_TOPIC"].encode()
     text = encode_properties(properties)
