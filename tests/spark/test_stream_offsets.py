@@ -5,9 +5,9 @@ import pytest
 pytest.importorskip("pyspark")
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from mqclient import retries
 from mqclient.errors import UnreachableError
 from mqclient.mock import MockTransport
-from mqclient.spark import cluster as cluster_module
 from mqclient.spark import reader as reader_module
 from mqclient.spark.cluster import Cluster, DataLossError
 from mqclient.spark.options import Options
@@ -21,14 +21,10 @@ A, B = "broker-a|T|0", "broker-a|T|1"
 
 @pytest.fixture
 def broker(monkeypatch):
-    """Both queues of topic T hold [100, 200)."""
-
-    async def at_once(_):
-        return None
-
+    """Both queues of topic T hold [100, 200); retries do not pause."""
     broker = Broker(100, 200)
     broker.changes = {}
-    monkeypatch.setattr(cluster_module.asyncio, "sleep", at_once)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_S", 0)
     monkeypatch.setattr(
         reader_module,
         "Cluster",
