@@ -17,7 +17,7 @@ PURPOSE = "read a topic as a member of a consumer group"
 def consume(context: click.Context) -> None:
     """Say what reads meanwhile."""
     click.echo(
-        f"mqclient consume is not built yet (it will {PURPOSE}); "
+        f"{context.command_path} is not built yet (it will {PURPOSE}); "
         f"mqclient tail reads without a group, mqclient.PushConsumer with one.",
         err=True,
     )

@@ -28,8 +28,8 @@ places; the last of this list wins:
 
 `mqserver broker start -p` prints every value with its origin. `mqserver broker check -c FILE` names
 the lines that have errors or no effect. *online* marks a setting that may change while the server
-runs, for example with `mqadmin updateBrokerConfig`. The lists below each table name the keys that
-RocketMQ 4.9.7 does not have, and the keys without effect.
+runs, for example with `updateBrokerConfig` of RocketMQ's `mqadmin`. The lists below each table name
+the keys that RocketMQ 4.9.7 does not have, and the keys without effect.
 """
 
 
