@@ -73,7 +73,7 @@ def test_a_new_secret_counts_at_once(probe: Probe) -> None:
         ({"accessKey": "someaccount", "secretKey": NEW[1], "whiteRemoteAddress": "300.1.1.1"}, 209,
          "Netaddress examine Exception netaddress is 300.1.1.1"),
         ({"accessKey": "someaccount", "secretKey": "s" * 200_000}, 209,
-         "a value of 200000 characters"),
+         "a value has 200000 characters"),
     ],
 )  # fmt: skip
 def test_bad_accounts_change_nothing(

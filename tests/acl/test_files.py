@@ -128,7 +128,7 @@ ACCOUNT = f"accounts:\n- accessKey: someuser\n  secretKey: {SECRET}\n"
         (ACCOUNT + "dataVersion: [{counter: x}]", "needs a whole counter"),
         (ACCOUNT + "  broken: [", "the file is not YAML: line"),
         (ACCOUNT + f"  {SECRET}: !!python/object:os.system x", "the file is not YAML: line"),
-        ("a: &x [1]\nb: [*x, *x]", "aliases"),
+        ("a: &x [1]\nb: [*x, *x]", "YAML alias"),
         ("\0", "the file is not YAML"),
         ("[" * 30, "the file is not YAML"),
         ("[" * 5_000, TOO_DEEP),
