@@ -30,8 +30,10 @@ const WORD: u64 = SLOT_BYTES as u64;
 
 /// `maxHashSlotNum` and `maxIndexNum` as far as they are set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct SetSizes {
+pub struct SetSizes {
+    /// Hash slots.
     pub slots: Option<u32>,
+    /// Entries.
     pub entries: Option<u32>,
 }
 
@@ -125,7 +127,7 @@ pub(super) fn any_layout(bytes: u64) -> Option<IndexLayout> {
 }
 
 /// The length that most files have, of two equally frequent ones the larger.
-fn usual_bytes(paths: &[(IndexName, PathBuf)]) -> Result<Option<u64>, StoreError> {
+pub(super) fn usual_bytes(paths: &[(IndexName, PathBuf)]) -> Result<Option<u64>, StoreError> {
     let mut counts = BTreeMap::new();
     for (_, path) in paths {
         let metadata = crate::log::fs::metadata(path).map_err(io_error(path))?;
