@@ -233,6 +233,8 @@ def rebuild(
     *,
     repairs: bool,
     delay_levels: str | None = None,
+    index_slots: int | None = None,
+    index_entries: int | None = None,
 ) -> RepairReport:
     """Rebuild consume queues, their extension if there is one, index and checkpoint from the
     log. to: None does it in place, under the store's lock; else a directory that does not exist
@@ -245,7 +247,8 @@ def rebuild(
     queue's end are set back to it.
     progress: called with a step ("copy", "check", "build"), bytes done and total bytes; Ctrl-C
     and its exceptions stop the work; `root` is then unchanged, or (in place) a store that the next
-    open completes. delay_levels: messageDelayLevel, if it is not RocketMQ's default.
+    open completes. delay_levels: messageDelayLevel, if it is not RocketMQ's default. index_slots,
+    index_entries: maxHashSlotNum and maxIndexNum, where the index files do not tell them.
     Raises StoreLocked in place while a broker runs, FileExistsError for a `to` with content.
     """
 

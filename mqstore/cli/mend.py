@@ -17,6 +17,7 @@ from mqstore.offline import repair as repair_store
 __all__ = ["rebuild", "repair"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+_COUNT = click.IntRange(1, 2**31 - 1)
 GROUP_COLUMNS = (
     "group", "topic", "queueId", "committedBefore", "committed", "remaining", "replayed", "skipped",
 )  # fmt: skip
@@ -28,6 +29,18 @@ def _target_options(command: F) -> F:
         click.option("--to", type=click.Path(), help="a new directory for the result"),
         click.option("--in-place", is_flag=True, help="change DIRECTORY itself, under its lock"),
         click.option("--delay-levels", help="the broker's messageDelayLevel, if it was set"),
+        click.option(
+            "--max-hash-slots",
+            "index_slots",
+            type=_COUNT,
+            help="the broker's maxHashSlotNum; needed where the index files do not tell it",
+        ),
+        click.option(
+            "--max-index-num",
+            "index_entries",
+            type=_COUNT,
+            help="the broker's maxIndexNum; needed where the index files do not tell it",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -44,7 +57,7 @@ def repair(directory: str, output: str | None, **target: Any) -> None:
     Damaged ranges between good records are saved to mqstack/quarantine and overwritten with
     records that no consumer sees; a torn tail is cut. Says what each group will replay or skip.
     """
-    _mend(repair_store, directory, target, output)
+    _mend(repair_store, directory, output, **target)
 
 
 @click.command()
@@ -56,13 +69,18 @@ def rebuild(directory: str, output: str | None, **target: Any) -> None:
 
     Says what each group will replay or skip.
     """
-    _mend(rebuild_store, directory, target, output)
+    _mend(rebuild_store, directory, output, **target)
 
 
 def _mend(
-    work: Callable[..., RepairReport], directory: str, target: dict[str, Any], output: str | None
+    work: Callable[..., RepairReport],
+    directory: str,
+    output: str | None,
+    *,
+    to: str | None,
+    in_place: bool,
+    **made_with: Any,
 ) -> None:
-    to, in_place = target["to"], target["in_place"]
     if (to is None) != in_place:
         raise click.UsageError(
             "say where the result goes: --to NEW_DIRECTORY leaves the store as it is, "
@@ -70,13 +88,7 @@ def _mend(
         )
     try:
         with progress() as bar:
-            report = work(
-                directory,
-                to,
-                in_place=in_place,
-                progress=bar,
-                delay_levels=target["delay_levels"],
-            )
+            report = work(directory, to, in_place=in_place, progress=bar, **made_with)
     except FileExistsError:
         raise click.ClickException(
             f"{to} holds files already; --to takes a directory that does not exist yet"

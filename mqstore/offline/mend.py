@@ -21,18 +21,25 @@ def rebuild(
     in_place: bool = False,
     progress: Progress | None = None,
     delay_levels: str | None = None,
+    index_slots: int | None = None,
+    index_entries: int | None = None,
 ) -> RepairReport:
     """Rebuild consume queues, index and checkpoint from the log, which is not changed.
 
     to: a directory that does not exist yet or is empty; it gets a complete store, `path` stays as
     it is. in_place: change `path` itself, under its lock. One of the two must be given.
     progress: called with a step ("copy", "check", "build"), bytes done and bytes in all.
-    delay_levels: messageDelayLevel, if it is not RocketMQ's default.
+    delay_levels: messageDelayLevel, if it is not RocketMQ's default. index_slots, index_entries:
+    maxHashSlotNum and maxIndexNum; needed only where the index files do not tell them.
     Raises StoreLocked in place while a broker runs, StoreDamaged for a damaged log (see
     `repair`), FileExistsError for a `to` with content.
     """
     _check_target(to, in_place)
-    return _report(_core.rebuild(path, to, progress, repairs=False, delay_levels=delay_levels))
+    found = _core.rebuild(
+        path, to, progress, repairs=False, delay_levels=delay_levels,
+        index_slots=index_slots, index_entries=index_entries,
+    )  # fmt: skip
+    return _report(found)
 
 
 def repair(
@@ -42,6 +49,8 @@ def repair(
     in_place: bool = False,
     progress: Progress | None = None,
     delay_levels: str | None = None,
+    index_slots: int | None = None,
+    index_entries: int | None = None,
 ) -> RepairReport:
     """Repair a damaged log, then rebuild like `rebuild`; the arguments are the same.
 
@@ -50,7 +59,11 @@ def repair(
     their .bak, committed offsets beyond a queue's end are set back to it.
     """
     _check_target(to, in_place)
-    return _report(_core.rebuild(path, to, progress, repairs=True, delay_levels=delay_levels))
+    found = _core.rebuild(
+        path, to, progress, repairs=True, delay_levels=delay_levels,
+        index_slots=index_slots, index_entries=index_entries,
+    )  # fmt: skip
+    return _report(found)
 
 
 def _check_target(to: Path | None, in_place: bool) -> None:

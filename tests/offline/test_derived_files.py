@@ -91,6 +91,50 @@ def test_sizes_that_the_index_contradicts_are_refused(tmp_path: Path) -> None:
         Store(root, Settings(min_free_bytes=0, index_slots=200, index_entries=280))
 
 
+SIZES = ["--max-hash-slots", "100", "--max-index-num", "300"]
+
+
+@pytest.mark.parametrize("command", ["rebuild", "repair"])
+def test_sizes_that_the_index_does_not_tell_are_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    root, to = tmp_path / "store", tmp_path / "new"
+    store_of(root, 100, 300)
+    (index,) = (root / "index").iterdir()
+    content = index.read_bytes()
+    index.write_bytes(content[:36] + b"\x07" * (len(content) - 36))
+    words = [command, str(root), "--to", str(to)]
+    assert main(words) == 1
+    assert "--max-hash-slots and --max-index-num" in capsys.readouterr().err
+    assert main([*words, "--max-hash-slots", "0"]) == 2
+    assert not to.exists()
+    assert main([*words, *SIZES]) == 0
+    layout = mqstore.open(to).layout
+    assert (layout.index_slots, layout.index_entries) == (100, 300)
+    assert [m.keys for m in mqstore.open(to).find("Orders", "k7")] == ["k7"]
+    assert main(["verify", str(to)]) == 0
+
+
+def test_sizes_are_given_where_there_is_no_index(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    store_of(root, 100, 300)
+    shutil.rmtree(root / "index")
+    assert main(["rebuild", str(root), "--in-place", *SIZES]) == 0
+    layout = mqstore.open(root).layout
+    assert (layout.index_slots, layout.index_entries) == (100, 300)
+
+
+def test_sizes_that_the_index_contradicts_do_not_rebuild_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / "store"
+    store_of(root, 100, 300)
+    words = ["--max-hash-slots", "200", "--max-index-num", "280"]
+    assert main(["rebuild", str(root), "--in-place", *words]) == 1
+    assert "maxHashSlotNum=100 and maxIndexNum=300" in capsys.readouterr().err
+    assert main(["verify", str(root)]) == 0
+
+
 @pytest.mark.parametrize("folder", ["commitlog", "consumequeue", "index"])
 def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path, folder: str) -> None:
     root = tmp_path / "store"

@@ -14,12 +14,13 @@ use super::{BenchError, Consume};
 use mq_base::clock::SystemClock;
 
 /// What each bad count of a run's totals means.
-pub(super) const MEANINGS: [(&str, &str); 2] = [
+pub(super) const MEANINGS: [(&str, &str); 3] = [
     (
         "missing",
         "messages are missing: the offsets of their queue jump over them",
     ),
     ("repeated", "messages came again"),
+    ("damaged", "messages came damaged and were left out"),
 ];
 
 pub(super) fn run(settings: &Consume, stop: &AtomicBool) -> Result<Report, BenchError> {
@@ -59,7 +60,7 @@ pub(super) fn run(settings: &Consume, stop: &AtomicBool) -> Result<Report, Bench
 
 /// The time from a message's birth, on the clock of who sent it, to its arrival here.
 fn note_ages(meter: &mut Meter, arrival: &Arrival<'_>, now_ms: i64) {
-    for view in records(arrival.body).filter_map(|record| record.view()) {
+    for view in records(arrival.body).filter_map(|record| record.ok()?.view()) {
         let age_ms = now_ms.saturating_sub(view.born_timestamp_ms);
         meter.took(Duration::from_millis(u64::try_from(age_ms).unwrap_or(0)));
     }

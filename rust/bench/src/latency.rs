@@ -15,11 +15,12 @@ use super::stamp::{Seen, Stamp};
 use super::{BenchError, Latency};
 
 /// What each bad count of a run's totals means.
-const MEANINGS: [(&str, &str); 4] = [
+const MEANINGS: [(&str, &str); 5] = [
     produce::MEANINGS[0],
     produce::MEANINGS[1],
     ("lost", "messages are lost: acknowledged and not received"),
     ("duplicates", "messages were received twice"),
+    consume::MEANINGS[2],
 ];
 
 pub(super) fn run(settings: &Latency, stop: &AtomicBool) -> Result<Report, BenchError> {
@@ -147,7 +148,7 @@ impl Catch {
             is_over
         };
         let mut take = |meter: &mut Meter, arrival: &Arrival<'_>| {
-            let views = records(arrival.body).filter_map(|record| record.view());
+            let views = records(arrival.body).filter_map(|record| record.ok()?.view());
             let mut ours = 0;
             for (stamp, bytes) in views.filter_map(|v| Some((Stamp::read(v.body)?, v.body.len()))) {
                 let Some(seen) = seen.get_mut(stamp.worker as usize) else {

@@ -57,6 +57,7 @@ pub(super) struct Reader<'a> {
     received: u64,
     missing: u64,
     repeated: u64,
+    damaged: u64,
 }
 
 impl<'a> Reader<'a> {
@@ -94,6 +95,7 @@ impl<'a> Reader<'a> {
             received: 0,
             missing: 0,
             repeated: 0,
+            damaged: 0,
         })
     }
 
@@ -109,6 +111,7 @@ impl<'a> Reader<'a> {
         meter.total("received", self.received);
         meter.total("missing", self.missing);
         meter.total("repeated", self.repeated);
+        meter.total("damaged", self.damaged);
         let outcome = outcome.and_then(|()| self.commit());
         if let Err(failure) = &outcome {
             meter.fail(failure);
@@ -226,6 +229,7 @@ impl<'a> Reader<'a> {
             if frame.code == FOUND {
                 let counts = queue.count(frame.body);
                 self.received += counts.messages;
+                self.damaged += counts.damaged;
                 if self.settings.takes_all() {
                     self.missing += counts.missing;
                     self.repeated += counts.repeated;
@@ -277,6 +281,7 @@ struct Counts {
     messages: u64,
     missing: u64,
     repeated: u64,
+    damaged: u64,
 }
 
 impl Queue {
@@ -286,9 +291,15 @@ impl Queue {
             messages: 0,
             missing: 0,
             repeated: 0,
+            damaged: 0,
         };
         let mut expected = self.position;
         for record in records(body) {
+            let Ok(record) = record else {
+                counts.damaged += 1;
+                expected += 1;
+                continue;
+            };
             counts.messages += 1;
             let Some(offset) = record.queue_offset() else {
                 continue;

@@ -1,11 +1,12 @@
 //! The stored messages of a pull's reply, one after another.
 
 use mq_format::message::{CheckCrc, RecordView};
+use mq_format::reply_records::{self, Damaged};
 
 /// Where a record's queue offset is.
 const QUEUE_OFFSET_AT: usize = 20;
 
-/// One stored message, read no further than asked for.
+/// One whole message, read no further than asked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Record<'a>(&'a [u8]);
 
@@ -22,12 +23,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The records of a reply's body. Each begins with its size; a wrong one ends them.
-pub(super) fn records(mut body: &[u8]) -> impl Iterator<Item = Record<'_>> {
-    std::iter::from_fn(move || {
-        let size = u32::from_be_bytes(*body.first_chunk::<4>()?) as usize;
-        let (record, rest) = body.split_at_checked(size.max(4))?;
-        body = rest;
-        Some(Record(record))
-    })
+/// The records of a reply's body, checked as a client does.
+pub(super) fn records(body: &[u8]) -> impl Iterator<Item = Result<Record<'_>, Damaged>> {
+    reply_records::records(body).map(|record| record.map(Record))
 }

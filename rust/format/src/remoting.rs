@@ -85,6 +85,14 @@ pub enum FrameError {
         /// The largest number of fields taken.
         limit: usize,
     },
+    /// The header is not UTF-8, and too long for that.
+    #[error("header of {header} bytes that is not UTF-8; only one of up to {limit} may not be")]
+    HeaderText {
+        /// Header length as received.
+        header: usize,
+        /// The longest header that need not be UTF-8.
+        limit: usize,
+    },
     /// The serialisation is neither JSON nor ROCKETMQ.
     #[error("unknown header serialisation {0} (0 is JSON, 1 is ROCKETMQ)")]
     Serialize(u8),
@@ -271,8 +279,22 @@ fn split(frame: &[u8]) -> Result<(Serialize, &[u8], &[u8]), FrameError> {
 fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
-        Err(_) => String::from_utf8_lossy(bytes),
+        Err(_) => Cow::Owned(replaced(bytes)),
     }
+}
+
+/// Text with what is not UTF-8 replaced, in memory taken at once: text that grows takes twice as
+/// much.
+fn replaced(bytes: &[u8]) -> String {
+    let pieces = || {
+        bytes.utf8_chunks().flat_map(|chunk| {
+            let is_cut = !chunk.invalid().is_empty();
+            [chunk.valid(), if is_cut { "\u{FFFD}" } else { "" }]
+        })
+    };
+    let mut text = String::with_capacity(pieces().map(str::len).sum());
+    text.extend(pieces());
+    text
 }
 
 fn word_at(frame: &[u8], at: usize) -> Option<i32> {

@@ -1,4 +1,4 @@
-//! Records one behind the other, as the reply to a pull has them: which of them are damaged.
+//! Records one after another, as the reply to a pull has them: which are whole, which damaged.
 
 use super::message::{BLANK_BYTES, Head, Outline, RecordError};
 
@@ -13,25 +13,29 @@ pub struct Damaged {
     pub error: RecordError,
 }
 
-/// The damaged records of a reply, in order. Nothing behind one without a size can be read.
-pub fn damaged(body: &[u8]) -> Vec<Damaged> {
-    let mut found = Vec::new();
+/// The records of a reply, in order: the bytes of each, or what is wrong with it. Nothing after one
+/// without a size can be read.
+pub fn records(body: &[u8]) -> impl Iterator<Item = Result<&[u8], Damaged>> {
     let mut at = 0;
-    while at < body.len() {
-        let rest = &body[at..];
-        let size = match (Outline::parse_checked(rest), Head::parse(rest)) {
-            (Ok(_), Head::Record(size)) => size,
-            (checked, _) => {
-                let size = credible_size(rest);
-                let error = checked.err().unwrap_or(RecordError::Blank);
-                found.push(Damaged { at, size, error });
-                let Some(size) = size else { break };
-                size
-            }
-        };
-        at += size;
-    }
-    found
+    std::iter::from_fn(move || {
+        let start = at;
+        let rest = body.get(start..).filter(|rest| !rest.is_empty())?;
+        let checked = Outline::parse_checked(rest);
+        if let (Ok(_), Head::Record(size)) = (&checked, Head::parse(rest)) {
+            at += size;
+            return Some(Ok(&rest[..size]));
+        }
+        let size = credible_size(rest);
+        at = size.map_or(body.len(), |size| start + size);
+        let error = checked.err().unwrap_or(RecordError::Blank);
+        let at = start;
+        Some(Err(Damaged { at, size, error }))
+    })
+}
+
+/// The damaged records of a reply.
+pub fn damaged(body: &[u8]) -> Vec<Damaged> {
+    records(body).filter_map(Result::err).collect()
 }
 
 /// The stated size, if the reply ends there or another record starts.

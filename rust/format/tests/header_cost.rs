@@ -17,6 +17,9 @@ const LIMITS: HeaderLimits = HeaderLimits {
 /// Bytes of the longest properties text of a message: RocketMQ counts them in 16 bits.
 const PROPERTIES_BYTES: usize = 32_764;
 
+/// The list of a header's fields, however short the header is.
+const FIELDS_BYTES: usize = 1_024;
+
 /// One test counts at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 static BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -169,6 +172,42 @@ fn the_longest_headers_cost_at_most_twice_their_size() {
             "{what}: {bytes} for {}",
             frame.len()
         );
+    }
+}
+
+/// Java replaces each byte that is not UTF-8 with three.
+#[test]
+fn text_that_is_not_utf_8_is_replaced_up_to_a_length_and_refused_beyond() {
+    let _alone = ALONE.lock().unwrap();
+    let texts = |size: usize| {
+        let one_bad_byte = ["x".repeat(size - 1).into_bytes(), vec![0xFF]].concat();
+        [one_bad_byte, vec![0xFF; size]]
+    };
+    let frames = |size: usize| {
+        texts(size).into_iter().flat_map(|text| {
+            let start = br#"{"code":10,"opaque":1,"extFields":{"i":""#;
+            let header = [&start[..], &text, b"\"}}"].concat();
+            [frame(0, &header), binary(&[("i".into(), text)])]
+        })
+    };
+    for frame in frames(HEADER_BYTES - 200) {
+        let (bytes, read) = cost(&frame);
+        assert!(
+            matches!(read, Err(FrameError::HeaderText { .. })),
+            "{read:?}"
+        );
+        assert!(bytes <= 2 * frame.len(), "{bytes} for {}", frame.len());
+    }
+    for (number, frame) in frames((64 << 10) - 200).enumerate() {
+        let (bytes, read) = cost(&frame);
+        assert_eq!(read, Ok(()));
+        let has_one_bad_byte = number < 2;
+        let bound = if has_one_bad_byte {
+            2 * frame.len() + FIELDS_BYTES
+        } else {
+            2 * HEADER_BYTES
+        };
+        assert!(bytes <= bound, "{bytes} for {}", frame.len());
     }
 }
 

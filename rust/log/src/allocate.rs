@@ -1,7 +1,6 @@
 //! The allocation thread: blocks, warm pages and the next file, ready before the writer comes.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -14,7 +13,10 @@ use super::segment::Segment;
 use super::segments::Segments;
 use super::stall::Stall;
 use super::writer::Writer;
-use mq_base::services;
+use mq_base::services::Services;
+
+/// What the thread is called.
+const THREAD: &str = "mq-allocate";
 
 /// Bytes kept warm ahead of the writer: 10 ms at the speed of memory. They cost memory and, with
 /// SYNC_FLUSH, a write of zeros, so an idle log should not have more of them.
@@ -169,8 +171,8 @@ pub struct Allocator<F: Files> {
 }
 
 impl<F: Files> Allocator<F> {
-    /// Starts the thread that works ahead of `writer`.
-    pub fn start(writer: &Writer<F>) -> io::Result<Self> {
+    /// Starts the thread that works ahead of `writer`. A round that panics is noted in `services`.
+    pub fn start(writer: &Writer<F>, services: &Arc<Services>) -> io::Result<Self> {
         let segments = Arc::clone(writer.segments());
         let ahead = Arc::clone(writer.ahead());
         // An empty log gets its first file prepared before the first append; any other log waits
@@ -182,8 +184,9 @@ impl<F: Files> Allocator<F> {
             segments: Arc::clone(&segments),
             ahead: Arc::clone(&ahead),
             step: writer.step(),
+            services: Arc::clone(services),
         };
-        let thread = thread::Builder::new().name("mq-allocate".into());
+        let thread = thread::Builder::new().name(THREAD.into());
         let thread = Some(thread.spawn(move || worker.run())?);
         Ok(Self {
             segments,
@@ -216,6 +219,7 @@ struct Worker<F: Files> {
     ahead: Arc<Ahead<F::Disk>>,
     /// Blocks are reserved so many bytes at a time.
     step: u64,
+    services: Arc<Services>,
 }
 
 impl<F: Files> Worker<F> {
@@ -232,11 +236,8 @@ impl<F: Files> Worker<F> {
 
     /// A panic is an error like others: the thread goes on, and the writer hears of it.
     fn work_or_say_why(&self) -> io::Result<()> {
-        catch_unwind(AssertUnwindSafe(|| self.work())).unwrap_or_else(|panic| {
-            let reason = format!("panicked: {}", services::words(&*panic));
-            tracing::error!(reason, "the thread that prepares log files failed");
-            Err(io::Error::other(reason))
-        })
+        let round = self.services.round(THREAD, || self.work());
+        round.unwrap_or_else(|reason| Err(io::Error::other(reason)))
     }
 
     /// Waits for the writer; false when stopped.
@@ -333,7 +334,7 @@ mod tests {
         let gates = Arc::clone(&files.gates);
         let segments = Arc::new(Segments::open(files, SIZE).unwrap());
         let mut writer = Writer::new(segments, 16 << 10);
-        let allocator = Allocator::start(&writer).unwrap();
+        let allocator = Allocator::start(&writer, &Arc::default()).unwrap();
         write(&mut writer, SIZE / 2 - 1_000);
         Rig {
             writer,
@@ -434,7 +435,7 @@ mod tests {
         let mut writer = Writer::new(Arc::clone(&segments), 16 << 10);
         writer.write(&[b"first"]).unwrap();
         gates.prepare.close();
-        let allocator = Allocator::start(&writer).unwrap();
+        let allocator = Allocator::start(&writer, &Arc::default()).unwrap();
         let last = segments.last().unwrap();
         let warming = last.hold_still();
         let record = vec![7; last.ready() as usize];
@@ -470,7 +471,7 @@ mod tests {
         let segments = Arc::new(Segments::open(files, SIZE).unwrap());
         let mut writer = Writer::new(segments, 16 << 10);
         gates.prepare.close();
-        let allocator = Allocator::start(&writer).unwrap();
+        let allocator = Allocator::start(&writer, &Arc::default()).unwrap();
         let error = writer.write(&[b"first"]).unwrap_err();
         assert!(matches!(error, WriteError::NotReady), "{error}");
         faulting.set(Faults {

@@ -134,7 +134,7 @@ mod tests {
             let open = || Directory::open(&path, &workshop, mode).unwrap();
             let segments = Arc::new(Segments::open(open(), SIZE).unwrap());
             let mut writer = Writer::new(Arc::clone(&segments), 16 << 10);
-            let allocator = Allocator::start(&writer).unwrap();
+            let allocator = Allocator::start(&writer, &Arc::default()).unwrap();
             let mut written = Vec::new();
             for record in 0..40_u8 {
                 if writer.remaining() < 5_000 {

@@ -427,6 +427,53 @@ mod tests {
         assert_eq!((&read, &out[..]), (b"record", &b"record"[..]));
     }
 
+    const FULL_DISK: &str = "MQSTACK_FULL_DISK";
+
+    /// The body of a child process, for which a small file system is mounted.
+    #[test]
+    #[ignore = "needs a small file system"]
+    fn child_that_fills_its_disk() {
+        let path = Path::new(&std::env::var_os(FULL_DISK).unwrap()).join("file");
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(1 << 20).unwrap();
+        let disk = appending(&path, WriteMode::Map);
+        disk.write_at(0, &[b"record"]).unwrap();
+        disk.sync(0, 6).unwrap();
+        let error = disk.write_at(4_096, &[&vec![7; 512 << 10]]).unwrap_err();
+        assert!(error.to_string().contains("mapped page is gone"), "{error}");
+        assert!(disk.sync(0, 6).is_err());
+        let mut read = [0; 6];
+        assert_eq!(disk.read_at(0, &mut read).unwrap(), 6);
+        assert_eq!(&read, b"record");
+    }
+
+    /// No length tells of it: only the signal does.
+    #[test]
+    fn an_append_to_pages_that_the_disk_cannot_take_fails() {
+        let (_, room) = module_path!().split_once("::").unwrap();
+        const FAILED: i32 = 101;
+        let script = format!(
+            "mount -t tmpfs -o size=64k mqstack-test \"${FULL_DISK}\" || exit 77; \
+             exec \"$0\" --ignored --exact {room}::child_that_fills_its_disk"
+        );
+        let root = tempfile::tempdir().unwrap();
+        let child = std::process::Command::new("unshare")
+            .args(["-Urm", "sh", "-c", &script])
+            .arg(std::env::current_exe().unwrap())
+            .env(FULL_DISK, root.path())
+            .output();
+        let code = child.as_ref().map(|child| child.status.code());
+        if let Ok(Some(0 | FAILED) | None) = code {
+            let child = child.unwrap();
+            let said = String::from_utf8_lossy(&child.stdout);
+            assert!(said.contains("1 passed"), "{child:?}");
+        } else {
+            eprintln!(
+                "no mount of our own here: the tests that truncate a file stand for this one"
+            );
+        }
+    }
+
     #[test]
     fn bytes_that_were_lent_and_lost_are_noticed() {
         let (_root, file, disk) = truncated_while_open();

@@ -276,6 +276,8 @@ fn pass_on(is_fault: bool) {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
+    use std::os::fd::{FromRawFd, OwnedFd};
+    use std::os::unix::fs::FileExt;
 
     use memmap2::MmapOptions;
 
@@ -334,6 +336,50 @@ mod tests {
         for (at, (_file, map)) in maps.iter().enumerate() {
             assert_eq!(map.is_whole(), at % 2 == 1);
         }
+    }
+
+    /// Has an access to a page that is not in memory raise SIGBUS, as where a disk cannot read the
+    /// page. None where the kernel does not do so.
+    fn failing_reads(map: &Guarded<MmapRaw>) -> Option<OwnedFd> {
+        const USER_MODE_ONLY: c_int = 1;
+        const API: u64 = 0xAA;
+        const FEATURES: u64 = 1 << 5 | 1 << 7; // missing pages of shared memory; SIGBUS for them
+        const MISSING: u64 = 1;
+        const API_CALL: u64 = 0xC018_AA3F;
+        const REGISTER_CALL: u64 = 0xC020_AA00;
+        let flags = libc::O_CLOEXEC | USER_MODE_ONLY;
+        // SAFETY: a call without memory of ours.
+        let made = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
+        let made = c_int::try_from(made).ok().filter(|made| *made >= 0)?;
+        // SAFETY: it was just made, and nobody else knows it.
+        let failing = unsafe { OwnedFd::from_raw_fd(made) };
+        let mut api = [API, FEATURES, 0];
+        let mut range = [map.as_ptr() as u64, map.len() as u64, MISSING, 0];
+        // SAFETY: the kernel's structures are three and four numbers of 64 bits.
+        let is_set = unsafe {
+            libc::ioctl(made, API_CALL as _, api.as_mut_ptr()) == 0
+                && libc::ioctl(made, REGISTER_CALL as _, range.as_mut_ptr()) == 0
+        };
+        is_set.then_some(failing)
+    }
+
+    #[test]
+    fn a_page_that_cannot_be_read_is_lost_too() {
+        let page = rustix::param::page_size();
+        let memory = rustix::fs::memfd_create("lost-pages", rustix::fs::MemfdFlags::CLOEXEC);
+        let file = File::from(memory.unwrap());
+        file.set_len((PAGES * page) as u64).unwrap();
+        file.write_all_at(&[7], 0).unwrap();
+        let map: Guarded<MmapRaw> = MmapOptions::new().map_raw(&file).unwrap().into();
+        let Some(_failing) = failing_reads(&map) else {
+            eprintln!("no userfaultfd here: the tests that truncate a file stand for this one");
+            return;
+        };
+        assert_eq!(byte_at(&map, 0), 7);
+        map.check().unwrap();
+        assert_eq!(byte_at(&map, 3 * page), 0);
+        assert!(map.check().is_err());
+        assert_eq!(byte_at(&map, 0), 7, "the others are still there");
     }
 
     /// The body of a child process: faults outside of every guarded map.

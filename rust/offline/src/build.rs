@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::copy::copy_tree;
 use super::progress::{Step, Told, Watched};
-use super::{Layout, Scan};
+use super::{Layout, Scan, Wish};
 use mq_base::clock::{Clock, SystemClock};
 use mq_format::consume_queue::QueueEntry;
 use mq_format::delay_levels::DelayLevels;
@@ -15,8 +15,8 @@ use mq_store::inspect::Checkpoint;
 use mq_store::inspect::ConsumeQueue;
 use mq_store::inspect::ConsumeQueues;
 use mq_store::inspect::Derived;
-use mq_store::inspect::IndexFiles;
 use mq_store::inspect::IndexWriter;
+use mq_store::inspect::{IndexFiles, sizes_of_new_files};
 use mq_store::inspect::{LogRead, Walk};
 use mq_store::{MultiDispatch, QueueExt, Settings};
 
@@ -39,19 +39,18 @@ pub(super) struct Site<'a, 't> {
     pub told: &'a Told<'t>,
 }
 
-/// The settings of a store as its files tell them.
-pub(super) fn settings_of(scan: &Scan, delay_levels: Option<&str>) -> Result<Settings, StoreError> {
+/// The settings of a store as its files tell them, and as they are set.
+pub(super) fn settings_of(scan: &Scan, wish: &Wish<'_>) -> Result<Settings, StoreError> {
     let Layout {
         consume_queue_file_bytes,
-        index_slots,
-        index_entries,
         ..
     } = scan.layout;
+    let index = sizes_of_new_files(&scan.root, wish.index)?;
     let defaults = Settings::default();
     let settings = Settings {
         consume_queue_file_bytes,
-        index_slots,
-        index_entries,
+        index_slots: index.slots,
+        index_entries: index.entries,
         queue_ext: QueueExt {
             enabled: scan.root.join("consumequeue_ext").is_dir(),
             file_bytes: scan.ext_file_bytes()?,
@@ -63,7 +62,9 @@ pub(super) fn settings_of(scan: &Scan, delay_levels: Option<&str>) -> Result<Set
             lmq_enabled: true,
             ..defaults.multi_dispatch
         },
-        delay_levels: delay_levels.map_or(defaults.delay_levels.clone(), str::to_owned),
+        delay_levels: wish
+            .delay_levels
+            .map_or(defaults.delay_levels.clone(), str::to_owned),
         ..defaults
     };
     levels(&settings)?;

@@ -53,9 +53,10 @@ pub use self::view::{QueueChunk, QueueRange, QueueSummary};
 use mq_format::consume_queue::ENTRY_BYTES;
 use mq_format::message::{CheckCrc, RecordView};
 use mq_store::StoreError;
+pub use mq_store::inspect::SetSizes;
 use mq_store::inspect::index_paths;
 use mq_store::inspect::io_error;
-use mq_store::inspect::{Geometry, SetSizes, geometry};
+use mq_store::inspect::{Geometry, geometry};
 use mq_store::inspect::{LogRead, Step, Walk};
 use mq_store::inspect::{adopted_file_bytes, queue_directories};
 

@@ -15,6 +15,7 @@ use mq_log::fs;
 use mq_store::StoreError;
 use mq_store::inspect::LogFacts;
 use mq_store::inspect::LogRead;
+use mq_store::inspect::SetSizes;
 use mq_store::inspect::StoreLock;
 use mq_store::inspect::layout;
 use mq_store::inspect::log_files;
@@ -27,7 +28,7 @@ const SITE: &str = "mqstack/rebuild";
 const DERIVED: [&str; 3] = ["consumequeue", "consumequeue_ext", "index"];
 
 /// What is wanted.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Wish<'a> {
     /// Mend the log and the state files, too.
     pub repairs: bool,
@@ -35,6 +36,8 @@ pub struct Wish<'a> {
     pub to: Option<&'a Path>,
     /// `messageDelayLevel`; None for RocketMQ's.
     pub delay_levels: Option<&'a str>,
+    /// `maxHashSlotNum` and `maxIndexNum` of the new index files; None where the old ones tell.
+    pub index: SetSizes,
 }
 
 /// What was done.
@@ -87,7 +90,7 @@ pub fn rebuild(
 /// Works on the store itself. A crash leaves one that the next open completes.
 fn in_place(scan: &Scan, wish: &Wish<'_>, told: &Told<'_>) -> Result<Rebuilt, StoreError> {
     let root = scan.root.as_path();
-    let settings = settings_of(scan, wish.delay_levels)?;
+    let settings = settings_of(scan, wish)?;
     let state = scan.state()?;
     let before = bounds_on_disk(scan)?;
     let plan = plan(scan, wish, told)?;
@@ -156,7 +159,7 @@ fn copy_and_build(
     wish: &Wish<'_>,
     told: &Told<'_>,
 ) -> Result<Rebuilt, StoreError> {
-    let settings = settings_of(scan, wish.delay_levels)?;
+    let settings = settings_of(scan, wish)?;
     let state = scan.state()?;
     let plan = plan(scan, wish, told)?;
     let end = plan

@@ -19,7 +19,7 @@ pub(super) fn run(root: &Path, to: Option<&Path>, repairs: bool) -> Result<Rebui
     let wish = Wish {
         repairs,
         to,
-        delay_levels: None,
+        ..Wish::default()
     };
     rebuild(root, &wish, &mut |_, _, _| true)
 }
@@ -307,7 +307,7 @@ fn what_was_stopped_leaves_no_trace() {
         let wish = Wish {
             repairs: true,
             to: Some(&to),
-            delay_levels: None,
+            ..Wish::default()
         };
         let mut left = steps;
         let stopped = rebuild(root.path(), &wish, &mut |_, _, _| {
@@ -337,6 +337,7 @@ fn a_bad_delay_table_is_refused_before_anything_happens() {
         repairs: false,
         to: None,
         delay_levels: Some("1x"),
+        ..Wish::default()
     };
     let refused = rebuild(root.path(), &wish, &mut |_, _, _| true).unwrap_err();
     assert!(

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 
 use super::errors::raise;
-use mq_offline::{self as scan, GroupOutlook, Rebuilt, Wish, WorkStep};
+use mq_offline::{self as scan, GroupOutlook, Rebuilt, SetSizes, Wish, WorkStep};
 
 /// How often long work looks for Ctrl-C and reports where it is.
 const POLL: Duration = Duration::from_millis(50);
@@ -78,7 +78,9 @@ fn group_row(row: GroupOutlook) -> Group {
 
 /// Makes anew what is derived from the log; `repairs` mends the log and the state files first.
 #[pyfunction]
-#[pyo3(signature = (root, to, progress=None, *, repairs, delay_levels=None))]
+#[pyo3(signature = (root, to, progress=None, *, repairs, delay_levels=None,
+    index_slots=None, index_entries=None))]
+#[expect(clippy::too_many_arguments, reason = "keywords of Python")]
 pub fn rebuild(
     py: Python<'_>,
     root: PathBuf,
@@ -86,11 +88,17 @@ pub fn rebuild(
     progress: Option<Py<PyAny>>,
     repairs: bool,
     delay_levels: Option<&str>,
+    index_slots: Option<u32>,
+    index_entries: Option<u32>,
 ) -> PyResult<RepairReport> {
     let wish = Wish {
         repairs,
         to: to.as_deref(),
         delay_levels,
+        index: SetSizes {
+            slots: index_slots,
+            entries: index_entries,
+        },
     };
     run(py, &root, &wish, progress.as_ref())
 }

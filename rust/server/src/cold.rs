@@ -60,3 +60,7 @@ pub(super) fn refuse(core: &Core, task: &PullTask, remark: &str) {
     Head::reply(task.to, SYSTEM_BUSY, Some(remark)).encode(&[], &[], &mut out);
     write(core, &task.peer, &out);
 }
+
+#[cfg(test)]
+#[path = "cold_tests.rs"]
+mod tests;

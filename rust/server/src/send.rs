@@ -275,4 +275,4 @@ fn letter_of(name: &str) -> &str {
 
 #[cfg(test)]
 #[path = "slow_disk_tests.rs"]
-mod slow_disk_tests;
+pub(super) mod slow_disk_tests;

@@ -30,16 +30,26 @@ const AT_ONCE: Duration = Duration::from_secs(2);
 const FILE_BYTES: u64 = 64 << 10;
 
 /// A broker of topic T without threads: what the native side does is done here.
-struct Fixture {
-    core: Arc<Core>,
-    store: Arc<Store>,
-    peer: Arc<Peer>,
-    _far: TcpStream,
+pub(crate) struct Fixture {
+    pub(crate) core: Arc<Core>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) peer: Arc<Peer>,
+    /// The client's end.
+    pub(crate) far: TcpStream,
     sent: i32,
 }
 
+async fn connection() -> (Arc<Peer>, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
+    let connection = Connection::new(near.unwrap(), UNREAD_BYTES_MAX).unwrap();
+    let peer = Peer::new(1, address, false, connection.0, 0);
+    (Arc::new(peer), far.unwrap().0)
+}
+
 impl Fixture {
-    async fn new(root: &Path) -> Self {
+    pub(crate) async fn new(root: &Path) -> Self {
         let settings = StoreSettings {
             commit_log_file_bytes: Some(FILE_BYTES),
             allocate_step_bytes: FILE_BYTES,
@@ -60,19 +70,19 @@ impl Fixture {
         tables.topics.publish(1, topics, true).unwrap();
         let groups = vec![("G".to_owned(), Some(GroupRow::default()))];
         tables.groups.publish(1, groups, true).unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
-        let connection = Connection::new(near.unwrap(), UNREAD_BYTES_MAX).unwrap();
-        let peer = Arc::new(Peer::new(1, address, false, connection.0, 0));
-        let _far = far.unwrap().0;
+        let (peer, far) = connection().await;
         Self {
             core,
             store,
             peer,
-            _far,
+            far,
             sent: 0,
         }
+    }
+
+    /// Another client.
+    pub(crate) async fn reconnect(&mut self) {
+        (self.peer, self.far) = connection().await;
     }
 
     /// The reply's code if the native side has one at once.
@@ -93,13 +103,13 @@ impl Fixture {
         (!out.is_empty()).then(|| Frame::decode(&out).unwrap().code)
     }
 
-    fn send(&mut self, body: &[u8]) -> Option<i32> {
+    pub(crate) fn send(&mut self, body: &[u8]) -> Option<i32> {
         let fields = r#""a":"P","b":"T","c":"TBW102","d":"4","e":"1","f":"0","g":"1","h":"0",
             "i":"","j":"0","k":"false","m":"false""#;
         self.ask(route::SEND_V2, fields, body)
     }
 
-    fn pull(&mut self) -> Option<i32> {
+    pub(crate) fn pull(&mut self) -> Option<i32> {
         let fields = r#""consumerGroup":"G","topic":"T","queueId":"1","queueOffset":"0",
             "maxMsgNums":"1","sysFlag":"4","commitOffset":"0","subVersion":"0",
             "suspendTimeoutMillis":"0","subscription":"*""#;
@@ -107,7 +117,7 @@ impl Fixture {
     }
 }
 
-fn until(what: &str, holds: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < until, "still not: {what}");

@@ -8,7 +8,7 @@ use parking_lot::{Mutex, RwLock};
 use super::checkpoint::Checkpoint;
 use super::files::{create_directory, create_sparse, io_error, list, sync_directory, write_error};
 use super::index_file::{ALLOCATE_BYTES, IndexFile, Wanted};
-use super::index_geometry::{Geometry, SetSizes, geometry};
+use super::index_geometry::{Geometry, SetSizes, geometry, usual_bytes};
 use super::index_name::IndexName;
 use super::types::StoreError;
 use mq_format::index::{IndexHeader, IndexLayout, key_hash};
@@ -319,6 +319,33 @@ pub fn index_paths(root: &Path) -> Result<Vec<(IndexName, PathBuf)>, StoreError>
     }
     found.sort();
     Ok(found)
+}
+
+/// The sizes of index files that are to be made in the place of those at `root`: what these say, or
+/// what is set. RocketMQ's sizes are taken where there are no files, or files of that length.
+pub fn sizes_of_new_files(root: &Path, set: SetSizes) -> Result<SetSizes, StoreError> {
+    let paths = index_paths(root)?;
+    match geometry(&paths, set)? {
+        Geometry::Known(layout) | Geometry::Set(layout) => Ok(SetSizes {
+            slots: Some(layout.slots),
+            entries: Some(layout.entries),
+        }),
+        Geometry::Contradicted(path, has) => Err(contradicted(root, &path, has)),
+        Geometry::Unwritten | Geometry::Unknown(_) => match usual_bytes(&paths)? {
+            Some(bytes) if bytes != DEFAULT_LAYOUT.file_bytes() => Err(untold(root, bytes)),
+            _ => Ok(set),
+        },
+    }
+}
+
+fn untold(root: &Path, bytes: u64) -> StoreError {
+    StoreError::UnknownLayout {
+        root: root.display().to_string(),
+        what: format!(
+            "the index files of {bytes} bytes do not say how many slots and entries they have; \
+             give the broker's maxHashSlotNum and maxIndexNum: --max-hash-slots and --max-index-num"
+        ),
+    }
 }
 
 /// The settings say something else than the files.

@@ -124,7 +124,7 @@ pub fn any_layout(bytes: u64) -> Option<IndexLayout> {
 }
 
 /// The length that most files have, of two equally frequent ones the larger.
-fn usual_bytes(paths: &[(IndexName, PathBuf)]) -> Result<Option<u64>, StoreError> {
+pub(super) fn usual_bytes(paths: &[(IndexName, PathBuf)]) -> Result<Option<u64>, StoreError> {
     let mut counts = BTreeMap::new();
     for (_, path) in paths {
         let metadata = mq_log::fs::metadata(path).map_err(io_error(path))?;

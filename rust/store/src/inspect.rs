@@ -8,7 +8,7 @@ pub use crate::dispatch::Derived;
 pub use crate::files::{
     OffsetFile, create_directory, io_error, list, offset_files, offset_name, sync_directory,
 };
-pub use crate::index::{IndexFiles, index_paths};
+pub use crate::index::{IndexFiles, index_paths, sizes_of_new_files};
 pub use crate::index_file::IndexFile;
 pub use crate::index_geometry::{Geometry, SetSizes, any_layout, geometry};
 pub use crate::index_writer::IndexWriter;

@@ -124,7 +124,8 @@ impl Parts<'_> {
         let delay = self.delay(&queues, &state, &damaged)?;
         self.mark_open()?;
         let flusher = self.flusher(&acks, &space, recovered.last_store_timestamp_ms);
-        let (puts, allocator) = self.puts(flusher, &queues)?;
+        let services = Arc::<Services>::default();
+        let (puts, allocator) = self.puts(flusher, &queues, &services)?;
         let reader = Reader::new(
             Arc::clone(&self.log),
             Arc::clone(&queues),
@@ -151,7 +152,6 @@ impl Parts<'_> {
         let room = Room::new(&upkeep.space, &puts.flusher.appended);
         let dispatcher = self.dispatcher(derived, log_end, room, acks)?;
         let (puts, reader, upkeep) = (Arc::new(puts), Arc::new(reader), Arc::new(upkeep));
-        let services = Arc::<Services>::default();
         let (cleaner, cleaning) = self.cleaning(&reader, &upkeep, &services)?;
         let running = self.running(&puts, &upkeep, &services, (cleaning, allocator, lock))?;
         let store = Store {
@@ -220,13 +220,14 @@ impl Parts<'_> {
         &self,
         flusher: Arc<Flusher<Directory>>,
         queues: &ConsumeQueues,
+        services: &Arc<Services>,
     ) -> Result<(Puts<Directory>, Allocator<Directory>), StoreError> {
         let settings = &self.settings;
         let mut writer = Writer::new(Arc::clone(&self.log), settings.allocate_step_bytes);
         if settings.sync_flush {
             writer = writer.writing_later();
         }
-        let allocator = Allocator::start(&writer).map_err(thread_error)?;
+        let allocator = Allocator::start(&writer, services).map_err(thread_error)?;
         let encoder = Encoder {
             max_message_bytes: settings.max_message_bytes,
             levels: self.levels.clone(),

@@ -13,7 +13,11 @@ use super::store_rig::{PATIENCE, settings};
 use super::test_rig::request;
 use super::types::{PutRequest, PutStatus};
 use mq_base::clock::SystemClock;
+use mq_base::services::Failures;
 use mq_log::{Operation, Tape, Target};
+
+const UPKEEP: &str = "mq-upkeep";
+const ALLOCATE: &str = "mq-allocate";
 
 /// Panics at the operations that it is to find, once armed.
 struct PanicAt {
@@ -44,6 +48,17 @@ fn is_sync_of_log(path: &Path, operation: &Operation<'_>) -> bool {
     is_log && matches!(operation, Operation::Sync(..))
 }
 
+/// So is a file of a queue.
+fn is_sync_of_queue(path: &Path, operation: &Operation<'_>) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with("new-") && matches!(operation, Operation::Sync(..))
+}
+
+fn is_new_log_file(path: &Path, operation: &Operation<'_>) -> bool {
+    let is_log = path.extension().is_some_and(|extension| extension == "new");
+    is_log && matches!(operation, Operation::Create)
+}
+
 impl Tape for PanicAt {
     fn before(&self, target: Target<'_>, operation: &Operation<'_>) -> io::Result<u64> {
         let is_due = self.is_armed.load(Ordering::SeqCst) && (self.finds)(target.path, operation);
@@ -64,6 +79,12 @@ fn until(what: &str, holds: impl Fn() -> bool) {
         assert!(started.elapsed() < PATIENCE, "still not: {what}");
         std::thread::yield_now();
     }
+}
+
+/// Of a service that has failed.
+fn failures(store: &Store, name: &str) -> Failures {
+    until("a failure", || store.failures().contains_key(name));
+    store.failures()[name].clone()
 }
 
 fn refusal(store: &Store) -> String {
@@ -143,4 +164,52 @@ fn a_delivery_that_panics_is_noted_and_the_next_one_is_made() {
     assert_eq!(store.failures()["mq-delay"].count, 1);
     assert_eq!(store.refusal(), None);
     store.close().unwrap();
+}
+
+#[test]
+fn an_upkeep_that_panics_is_noted_stops_the_store_and_goes_on() {
+    let root = tempfile::tempdir().unwrap();
+    let tape = PanicAt::new(is_sync_of_queue);
+    let watch = mq_log::watch(root.path(), Arc::clone(&tape) as _);
+    let store = open(root.path(), settings());
+    tape.arm(true);
+    store.wait(store.put(&request("T", b"x")));
+    let refusal = refusal(&store);
+    assert!(
+        refusal.contains("upkeep panicked: the disk of the test"),
+        "{refusal}"
+    );
+    assert_eq!(failures(&store, UPKEEP).count, 1);
+    until("the next round", || failures(&store, UPKEEP).now.is_none());
+    tape.arm(false);
+    store.close().unwrap_err();
+    drop(watch);
+}
+
+#[test]
+fn an_allocation_that_panics_is_noted_and_the_next_one_makes_the_file() {
+    let root = tempfile::tempdir().unwrap();
+    let tape = PanicAt::new(is_new_log_file);
+    let watch = mq_log::watch(root.path(), Arc::clone(&tape) as _);
+    let store = open(root.path(), settings());
+    let put = || store.wait(store.put(&request("T", &[b'x'; 1_000]))).status;
+    assert_eq!(put(), PutStatus::Ok);
+    tape.arm(true);
+    // Half a file before it is needed; a put that needs it by then is refused.
+    while !store.failures().contains_key(ALLOCATE) {
+        put();
+    }
+    let noted = failures(&store, ALLOCATE);
+    let reason = noted.now.unwrap();
+    assert!(reason.contains("the disk of the test"), "{reason}");
+    tape.arm(false);
+    until("the next file", || {
+        put();
+        store.log.starts().len() >= 2
+    });
+    until("a good round", || failures(&store, ALLOCATE).now.is_none());
+    assert_eq!(put(), PutStatus::Ok);
+    assert_eq!(store.refusal(), None);
+    store.close().unwrap();
+    drop(watch);
 }

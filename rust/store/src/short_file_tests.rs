@@ -106,7 +106,7 @@ fn a_policy_that_refuses_damage_names_file_sizes_and_a_command_that_repairs() {
     let wish = Wish {
         repairs: true,
         to: Some(&to),
-        delay_levels: None,
+        ..Wish::default()
     };
     let done = rebuild(root, &wish, &mut |_, _, _| true).unwrap();
     assert!(!done.healed.is_empty());

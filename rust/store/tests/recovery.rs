@@ -3,12 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers")]
 
 mod common;
+#[path = "common/flip.rs"]
+mod flip;
 
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use common::{LOG_FILE_BYTES, TOPIC, bodies, directory, message, open};
+use flip::flip;
 use mq_base::clock::SystemClock;
 use mq_offline::Scan;
 use mq_store::{PutStatus, Settings, Store, StoreError};
@@ -34,18 +36,6 @@ fn filled(root: &Path, files: u64) {
         }
     }
     store.close().unwrap();
-}
-
-fn flip(root: &Path, file: &str, offset: u64) {
-    let path = root.join(file);
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path)
-        .unwrap();
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, offset).unwrap();
-    file.write_all_at(&[byte[0] ^ 1], offset).unwrap();
 }
 
 fn refusal(root: &Path, settings: Settings) -> StoreError {
@@ -81,7 +71,7 @@ fn a_queue_offset_whose_record_is_lost_is_never_used_again() {
         put(&store, 1, b"kept");
         store.close().unwrap();
         fs::remove_file(root.path().join("mqstack/closed.json")).unwrap();
-        flip(root.path(), FIRST, lost + 88);
+        flip(&root.path().join(FIRST), lost + 88, 1);
         if !is_clean {
             fs::write(root.path().join("abort"), b"").unwrap();
         }
@@ -132,8 +122,8 @@ fn a_last_message_whose_properties_end_in_a_zero_survives_a_kill() {
 fn damage_in_old_files_is_healed_when_queues_are_built_anew() {
     let root = directory();
     filled(root.path(), 6);
-    flip(root.path(), FIRST, 30_000);
-    flip(root.path(), SECOND, 30_000);
+    flip(&root.path().join(FIRST), 30_000, 1);
+    flip(&root.path().join(SECOND), 30_000, 1);
     fs::remove_dir_all(root.path().join("consumequeue")).unwrap();
     let store = open(root.path(), false);
     let (left, right) = (bodies(&store, 0).len(), bodies(&store, 1).len());
@@ -295,7 +285,7 @@ fn a_checkpoint_from_the_future_vouches_for_nothing() {
     fs::write(root.path().join("abort"), b"").unwrap();
     let checkpoint = root.path().join("checkpoint");
     fs::write(&checkpoint, [0x7F; 4096]).unwrap();
-    flip(root.path(), FIRST, 30_000);
+    flip(&root.path().join(FIRST), 30_000, 1);
     let store = open(root.path(), false);
     let offsets = store.max_offset(TOPIC, 0) + store.max_offset(TOPIC, 1);
     let found = bodies(&store, 0).len() + bodies(&store, 1).len();

@@ -91,6 +91,13 @@ impl Fake {
         state.queues.get_mut(&(topic.to_owned(), queue)).unwrap()[number].clear();
     }
 
+    /// Flips a bit in the body of one message of a queue.
+    pub fn damage(&self, topic: &str, queue: i32, number: usize) {
+        let mut state = self.shared.state.lock().unwrap();
+        let records = state.queues.get_mut(&(topic.to_owned(), queue)).unwrap();
+        records[number][88] ^= 1;
+    }
+
     /// Messages stored, by topic and queue.
     pub fn stored(&self) -> BTreeMap<(String, i32), usize> {
         let state = self.shared.state.lock().unwrap();
@@ -272,6 +279,7 @@ fn batch(mut body: &[u8]) -> Vec<&[u8]> {
 fn record(topic: &str, queue_offset: i64, body: &[u8]) -> Vec<u8> {
     let mut out = vec![0; 88];
     out[4..8].copy_from_slice(&0xDAA3_20A7_u32.to_be_bytes());
+    out[8..12].copy_from_slice(&mq_format::message::body_crc(body).to_be_bytes());
     out[20..28].copy_from_slice(&queue_offset.to_be_bytes());
     out[84..88].copy_from_slice(&(body.len() as u32).to_be_bytes());
     out.extend_from_slice(body);

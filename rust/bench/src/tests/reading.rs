@@ -63,6 +63,19 @@ fn a_gap_in_a_queue_is_a_loss() {
 }
 
 #[test]
+fn a_damaged_message_is_counted_and_is_none_of_those_received() {
+    let broker = filled();
+    broker.damage("T", 1, 50);
+    let report = consume(&settings(&broker), &NEVER).unwrap();
+    let totals = ["received", "missing", "repeated", "damaged"].map(|name| report.total(name));
+    assert_eq!((report.messages, totals), (199, [199, 0, 0, 1]));
+    assert_eq!(
+        report.problems,
+        ["1 messages came damaged and were left out"]
+    );
+}
+
+#[test]
 fn a_count_ends_a_repeated_run() {
     let broker = filled();
     let mut settings = settings(&broker);

@@ -7,7 +7,7 @@
 //! ```
 //! A zero length is RocketMQ's null, for the remark as for a field.
 
-use super::limits::check_fields;
+use super::limits::{check_fields, check_replaced};
 use super::{ExtFields, FieldValue, Frame, FrameError, Head, Language, text_of};
 use crate::bytes::{Cursor, CursorError};
 
@@ -22,6 +22,9 @@ pub(super) fn decode(header: &[u8], fields_max: usize) -> Result<Frame<'_>, Fram
     frame.flag = cursor.i32()?;
     let remark_length = cursor.i32()?;
     let remark = cursor.take_signed(remark_length.into())?;
+    if std::str::from_utf8(remark).is_err() {
+        check_replaced(header.len())?;
+    }
     frame.remark = (!remark.is_empty()).then(|| text_of(remark));
     let fields_length = cursor.i32()?;
     let fields = cursor.take_signed(fields_length.into())?;
@@ -48,6 +51,7 @@ fn decode_fields(fields: &[u8], fields_max: usize) -> Result<ExtFields<'_>, Fram
     if is_text {
         return Ok(ExtFields::on_wire(Texts { rest: fields }));
     }
+    check_replaced(fields.len())?;
     let mut rest = Cursor::new(fields);
     let mut ext = ExtFields::empty(true);
     while rest.remaining() > 0 {

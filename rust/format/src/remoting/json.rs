@@ -9,7 +9,8 @@ mod scan;
 mod slow;
 
 use super::head::push_decimal;
-use super::{FieldValue, Frame, FrameError, Head};
+use super::limits::check_replaced;
+use super::{FieldValue, Frame, FrameError, Head, replaced};
 use crate::fastjson::write_string;
 
 pub(super) use scan::Scanner;
@@ -18,7 +19,8 @@ pub(super) use scan::Scanner;
 pub(super) fn decode(header: &[u8], fields_max: usize) -> Result<Frame<'_>, FrameError> {
     // Checked first because the lossy conversion is several times slower, even without a loss.
     let Ok(text) = std::str::from_utf8(header) else {
-        return slow::decode(&String::from_utf8_lossy(header), fields_max);
+        check_replaced(header.len())?;
+        return slow::decode(&replaced(header), fields_max);
     };
     match scan::decode(text, fields_max)? {
         Some(frame) => Ok(frame),

@@ -2,6 +2,9 @@
 
 use super::FrameError;
 
+/// A longer header must be UTF-8, bytes: to replace what is not takes several times its memory.
+const REPLACED_BYTES_MAX: usize = 64 << 10;
+
 /// What a header may take at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderLimits {
@@ -44,5 +47,14 @@ pub(super) fn check_fields(count: usize, limit: usize) -> Result<(), FrameError>
     match count <= limit {
         true => Ok(()),
         false => Err(FrameError::HeaderFields { limit }),
+    }
+}
+
+/// Checks the length of a header that is not UTF-8.
+pub(super) fn check_replaced(header: usize) -> Result<(), FrameError> {
+    let limit = REPLACED_BYTES_MAX;
+    match header <= limit {
+        true => Ok(()),
+        false => Err(FrameError::HeaderText { header, limit }),
     }
 }

@@ -1,12 +1,12 @@
 //! One wrong bit anywhere: no damaged body is delivered, no message moves, nothing panics.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use mq_format::message::{CheckCrc, RecordView};
 
+use crate::flip::flip;
 use crate::oracle::close;
 use crate::random::Random;
 use crate::rig::{Message, QUEUES, Rig, TOPICS, copy_tree, directory, drain, files, put};
@@ -162,16 +162,9 @@ impl Patient {
     }
 }
 
-fn flip(path: &Path, bit: u64) {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path)
-        .unwrap();
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, bit / 8).unwrap();
-    byte[0] ^= 0x80 >> (bit % 8);
-    file.write_all_at(&byte, bit / 8).unwrap();
+/// Of a bit counted from the first byte's highest.
+fn mask_of(bit: u64) -> u8 {
+    0x80 >> (bit % 8)
 }
 
 /// The field that a bit of the record belongs to, and its number in the field from the top.
@@ -230,7 +223,7 @@ fn every_bit_of_a_record() {
     for bit in 0..record.len() * 8 {
         let copy = patient.copy(Left::Killed);
         let log = copy.path().join("commitlog/00000000000000000000");
-        flip(&log, patient.at * 8 + bit as u64);
+        flip(&log, patient.at + bit as u64 / 8, mask_of(bit as u64));
         let (field, place) = field_of(record, bit);
         match patient.delivered(copy.path()) {
             Ok(None) => {}
@@ -275,7 +268,7 @@ fn random_flips(left: Left, seed: u64) {
         let place = &places[random.below(places.len())];
         let bit = random.next() % (place.1 * 8);
         let copy = patient.copy(left);
-        flip(&copy.path().join(&place.0), bit);
+        flip(&copy.path().join(&place.0), bit / 8, mask_of(bit));
         if let Err(problem) = patient.survives(copy.path()) {
             problems.push(format!(
                 "{} byte {} bit {}: {problem}",

@@ -8,6 +8,8 @@
 mod delayed;
 mod disk;
 mod failing;
+#[path = "../common/flip.rs"]
+mod flip;
 mod flips;
 mod full_disk;
 mod io_errors;
