@@ -6,9 +6,10 @@ import gc
 import statistics
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from zlib import crc32
+
+from msgspec.structs import replace
 
 from benches.lib.crowd import Crowd, Line, Shape, ask_all, send_frame, topic_name
 from benches.lib.harness import Report, mode_of

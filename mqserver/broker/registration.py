@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from zlib import crc32
+
+from msgspec.structs import replace
 
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.topics import RegisterBrokerBody, TopicConfigSerializeWrapper

@@ -6,11 +6,14 @@ so that no cache can store an older route afterwards.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from mqclient.wire.bodies.common import DataVersion
 from mqclient.wire.bodies.registration import Row
@@ -252,7 +255,7 @@ class Routes:
             if live is None:
                 return True, None
             if live.version == version:
-                self._live[address] = replace(live, seen=self._now())
+                self._live[address] = dataclasses.replace(live, seen=self._now())
             return live.version != version, live.version
 
     def unregister_from(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from dataclasses import fields
 from typing import Any, get_args, get_type_hints
 
 import pytest
+from msgspec.structs import fields
 
 from mqclient.wire.bodies.base import Body, BodyError
 from mqclient.wire.bodies.filters import BloomFilterData
@@ -40,7 +40,7 @@ def kinds(header: type[Header]) -> dict[str, Any]:
     """Wire name to declared type, without None."""
     hints = get_type_hints(header, include_extras=True)
     found = {}
-    for item in fields(header):  # type: ignore[arg-type]
+    for item in fields(header):
         hint = hints[item.name]
         if hint not in SAMPLES:
             hint = next(kind for kind in get_args(hint) if kind is not type(None))

@@ -1,1 +1,1 @@
-"""Request and response bodies that are JSON, one dataclass each, by family."""
+"""Request and response bodies that are JSON, one struct each, by family."""

@@ -1,4 +1,4 @@
-"""Base of all bodies: a dataclass, converted to fastjson text and back.
+"""Base of all bodies: a struct, converted to fastjson text and back.
 
 A field's JSON name is its attribute in camelCase unless the class's `wire_names` says otherwise.
 None is omitted, as in fastjson. Reading ignores unknown keys, accepts numbers as strings,
@@ -9,9 +9,11 @@ form that Java and Go both read.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields
 
 from mqclient.wire.headers.base import Int32, Name, camel, java_number, named, within
 from mqstore import fastjson
@@ -26,7 +28,7 @@ class BodyError(ValueError):
     """A body is not the JSON that its request or response needs."""
 
 
-class Body:
+class Body(Struct):
     """Base of all bodies."""
 
     wire_names: ClassVar[Mapping[str, str]] = {}
@@ -76,11 +78,10 @@ class Body:
 
 def _mandatory(cls: type[Body]) -> list[str]:
     """Attributes without a default."""
-    all_of_it = fields(cls)  # type: ignore[arg-type]
     return [
         item.name
-        for item in all_of_it
-        if item.default is MISSING and item.default_factory is MISSING
+        for item in fields(cls)
+        if item.default is NODEFAULT and item.default_factory is NODEFAULT
     ]
 
 
@@ -94,7 +95,7 @@ def _columns(cls: type[Body]) -> tuple[tuple[str, str, _Reader], ...]:
         hints = get_type_hints(cls, include_extras=True)
         columns = [
             (item.name, cls.wire_names.get(item.name) or camel(item.name), reader(hints[item.name]))
-            for item in fields(cls)  # type: ignore[arg-type]
+            for item in fields(cls)
         ]
         plan = _plans[cls] = tuple(sorted(columns, key=lambda column: column[1]))
     return plan

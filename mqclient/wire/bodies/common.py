@@ -1,12 +1,11 @@
 """Small bodies that several families of requests use."""
 
-from dataclasses import dataclass, field
+from msgspec import field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.headers.base import Name
 
 
-@dataclass
 class DataVersion(Body):
     """Version of a table. Two are the same only if both fields are equal.
 
@@ -17,14 +16,12 @@ class DataVersion(Body):
     timestamp: int = 0
 
 
-@dataclass
 class KVTable(Body):
     """Text to text: broker runtime, order configuration."""
 
     table: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass
 class TopicList(Body):
     """Topic names; broker_addr is set in the answer to 304 only."""
 
@@ -32,7 +29,6 @@ class TopicList(Body):
     broker_addr: Name | None = None
 
 
-@dataclass
 class GroupList(Body):
     """Group names, the answer to 300."""
 

@@ -1,12 +1,11 @@
 """The file of consumer filters, consumerFilter.json (RocketMQ's `ConsumerFilterManager`)."""
 
-from dataclasses import dataclass, field
+from msgspec import field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.headers.base import Int32, Name
 
 
-@dataclass
 class BloomFilterData(Body):
     """The bits of a group's filter for a topic, of `bit_num`."""
 
@@ -14,7 +13,6 @@ class BloomFilterData(Body):
     bit_num: Int32 = 0
 
 
-@dataclass
 class ConsumerFilterData(Body):
     """A group's filter for a topic: an expression other than tags.
 
@@ -33,7 +31,6 @@ class ConsumerFilterData(Body):
     bloom_filter_data: BloomFilterData | None = None
 
 
-@dataclass
 class FilterDataMapByTopic(Body):
     """The filters of one topic by group."""
 
@@ -41,7 +38,6 @@ class FilterDataMapByTopic(Body):
     group_filter_data: dict[Name, ConsumerFilterData] = field(default_factory=dict)
 
 
-@dataclass
 class ConsumerFilterWrapper(Body):
     """The whole file: filters by topic."""
 

@@ -1,6 +1,6 @@
 """Bodies about groups: configuration, connections, consumption."""
 
-from dataclasses import dataclass, field
+from msgspec import field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.bodies.common import DataVersion
@@ -9,7 +9,6 @@ from mqclient.wire.headers.base import Int32, Name
 from mqstore.message import MessageQueue
 
 
-@dataclass
 class SubscriptionGroupConfig(Body):
     """A consumer group as its broker keeps it.
 
@@ -28,7 +27,6 @@ class SubscriptionGroupConfig(Body):
     notify_consumer_ids_changed_enable: bool = True
 
 
-@dataclass
 class SubscriptionGroupWrapper(Body):
     """All groups of a broker: the answer to 201."""
 
@@ -36,7 +34,6 @@ class SubscriptionGroupWrapper(Body):
     data_version: DataVersion = field(default_factory=DataVersion)
 
 
-@dataclass
 class Connection(Body):
     """A connected client. client_addr: "ip:port"; language: LanguageCode name; version: ordinal."""
 
@@ -46,7 +43,6 @@ class Connection(Body):
     version: Int32 = 0
 
 
-@dataclass
 class ConsumerConnection(Body):
     """Members and subscriptions of a consumer group: the answer to 203."""
 
@@ -57,14 +53,12 @@ class ConsumerConnection(Body):
     consume_from_where: str | None = None
 
 
-@dataclass
 class ProducerConnection(Body):
     """Members of a producer group: the answer to 204."""
 
     connection_set: list[Connection] = field(default_factory=list)
 
 
-@dataclass
 class ProducerInfo(Body):
     """A connected producer. remote_ip: "/ip:port"."""
 
@@ -76,14 +70,12 @@ class ProducerInfo(Body):
     last_update_timestamp: int = 0
 
 
-@dataclass
 class ProducerTableInfo(Body):
     """All producers of a broker by group: the answer to 328."""
 
     data: dict[str, list[ProducerInfo]] = field(default_factory=dict)
 
 
-@dataclass
 class OffsetWrapper(Body):
     """Positions in one queue. last_timestamp: ms, store time of the last message consumed."""
 
@@ -92,7 +84,6 @@ class OffsetWrapper(Body):
     last_timestamp: int = 0
 
 
-@dataclass
 class ConsumeStats(Body):
     """Progress of a group in each queue: the answer to 208."""
 
@@ -100,7 +91,6 @@ class ConsumeStats(Body):
     consume_tps: float = 0.0
 
 
-@dataclass
 class ConsumeStatsList(Body):
     """Progress of all groups of a broker: the answer to 317."""
 
@@ -109,7 +99,6 @@ class ConsumeStatsList(Body):
     total_diff: int = 0
 
 
-@dataclass
 class BrokerStatsItem(Body):
     """One statistic over one period. tps: per second; avgpt: average per event."""
 
@@ -118,7 +107,6 @@ class BrokerStatsItem(Body):
     avgpt: float = 0.0
 
 
-@dataclass
 class BrokerStatsData(Body):
     """A statistic over a minute, an hour and a day: the answer to 315."""
 

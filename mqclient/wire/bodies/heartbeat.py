@@ -1,6 +1,6 @@
 """Bodies that clients send about themselves: heartbeat, subscriptions."""
 
-from dataclasses import dataclass, field
+from msgspec import field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.headers.base import Int32, Name
@@ -11,7 +11,6 @@ SQL92 = "SQL92"
 """The expression type of a filter over properties; that of tags is TAG."""
 
 
-@dataclass
 class SubscriptionData(Body):
     """A group's subscription to a topic.
 
@@ -28,7 +27,6 @@ class SubscriptionData(Body):
     class_filter_mode: bool = False
 
 
-@dataclass
 class ConsumerData(Body):
     """One consumer group of a client.
 
@@ -44,14 +42,12 @@ class ConsumerData(Body):
     unit_mode: bool = False
 
 
-@dataclass
 class ProducerData(Body):
     """One producer group of a client."""
 
     group_name: Name
 
 
-@dataclass
 class HeartbeatData(Body):
     """Body of HEART_BEAT (34): all groups of one client."""
 
@@ -61,7 +57,6 @@ class HeartbeatData(Body):
     consumer_data_set: list[ConsumerData] = field(default_factory=list)
 
 
-@dataclass
 class CheckClientRequestBody(Body):
     """Body of CHECK_CLIENT_CONFIG (46): may this expression be used?"""
 
@@ -70,7 +65,6 @@ class CheckClientRequestBody(Body):
     subscription_data: SubscriptionData
 
 
-@dataclass
 class GetConsumerListByGroupResponseBody(Body):
     """Client ids of a group: the answer to 38."""
 

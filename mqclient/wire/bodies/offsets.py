@@ -1,41 +1,36 @@
 """Bodies about offsets and queue locks."""
 
-from dataclasses import dataclass, field
+from msgspec import field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.headers.base import Int32, Name
 from mqstore.message import MessageQueue
 
 
-@dataclass
 class ConsumerOffsetSerializeWrapper(Body):
     """All committed offsets of a broker: "topic@group" to queue id to offset."""
 
     offset_table: dict[str, dict[Int32, int]] = field(default_factory=dict)
 
 
-@dataclass
 class DelayOffsetSerializeWrapper(Body):
     """Delivery progress of each delay level."""
 
     offset_table: dict[Int32, int] = field(default_factory=dict)
 
 
-@dataclass
 class OffsetSerializeWrapper(Body):
     """Offsets that a broadcasting client keeps in its own file."""
 
     offset_table: dict[MessageQueue, int] = field(default_factory=dict)
 
 
-@dataclass
 class ResetOffsetBody(Body):
     """New offset of each queue: the answer to 222 and the body of 220."""
 
     offset_table: dict[MessageQueue, int] = field(default_factory=dict)
 
 
-@dataclass
 class QueueOffset(Body):
     """One row of the list that C++ clients read instead of a map."""
 
@@ -45,14 +40,12 @@ class QueueOffset(Body):
     offset: int
 
 
-@dataclass
 class ResetOffsetBodyForC(Body):
     """ResetOffsetBody as a list, for C++ clients."""
 
     offset_table: list[QueueOffset] = field(default_factory=list)
 
 
-@dataclass
 class GetConsumerStatusBody(Body):
     """Offsets in a client's memory: the answer to 221 (own) and 223 (by client id)."""
 
@@ -60,14 +53,12 @@ class GetConsumerStatusBody(Body):
     consumer_table: dict[Name, dict[MessageQueue, int]] = field(default_factory=dict)
 
 
-@dataclass
 class QueryCorrectionOffsetBody(Body):
     """Queue id to the smallest offset of the compared groups: the answer to 308."""
 
     correction_offsets: dict[Int32, int] = field(default_factory=dict)
 
 
-@dataclass
 class LockBatchRequestBody(Body):
     """Body of LOCK_BATCH_MQ (41) and UNLOCK_BATCH_MQ (42)."""
 
@@ -76,7 +67,6 @@ class LockBatchRequestBody(Body):
     mq_set: list[MessageQueue] = field(default_factory=list)
 
 
-@dataclass
 class LockBatchResponseBody(Body):
     """The queues that are locked now: the answer to 41."""
 

@@ -1,6 +1,6 @@
 """Bodies of the NameServer: routes, clusters."""
 
-from dataclasses import dataclass, field
+from msgspec import field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.headers.base import Int32, Name
@@ -12,7 +12,6 @@ MASTER_ID = 0
 """Broker id of the master among the brokers of one name."""
 
 
-@dataclass
 class QueueData(Body):
     """The queues of a topic on one broker name, and their permission.
 
@@ -36,7 +35,6 @@ class QueueData(Body):
         return bool(self.perm & PERM_WRITE)
 
 
-@dataclass
 class BrokerData(Body):
     """The addresses of one broker name: broker id (0 = master) to "host:port"."""
 
@@ -50,7 +48,6 @@ class BrokerData(Body):
         return self.broker_addrs.get(MASTER_ID)
 
 
-@dataclass
 class TopicRouteData(Body):
     """The route of a topic: the answer to 105.
 
@@ -63,7 +60,6 @@ class TopicRouteData(Body):
     order_topic_conf: str | None = None
 
 
-@dataclass
 class ClusterInfo(Body):
     """All clusters: the answer to 106. Cluster name to broker names, broker name to data."""
 

@@ -1,6 +1,6 @@
 """Bodies about the running state of a consumer, and about queue contents."""
 
-from dataclasses import dataclass, field
+from msgspec import field
 
 from mqclient.wire.bodies.base import Body
 from mqclient.wire.bodies.heartbeat import SubscriptionData
@@ -8,7 +8,6 @@ from mqclient.wire.headers.base import Int32, Name
 from mqstore.message import MessageQueue
 
 
-@dataclass
 class ProcessQueueInfo(Body):
     """State of one queue in a consumer. Timestamps in ms; `droped` is RocketMQ's spelling."""
 
@@ -29,7 +28,6 @@ class ProcessQueueInfo(Body):
     last_consume_timestamp: int = 0
 
 
-@dataclass
 class ConsumeStatus(Body):
     """Rates of one topic. RT in ms; TPS per second; consume_failed_msgs in the last hour."""
 
@@ -48,7 +46,6 @@ class ConsumeStatus(Body):
     consume_failed_msgs: int = 0
 
 
-@dataclass
 class ConsumerRunningInfo(Body):
     """The answer to 307."""
 
@@ -59,7 +56,6 @@ class ConsumerRunningInfo(Body):
     jstack: str | None = None
 
 
-@dataclass
 class ConsumeMessageDirectlyResult(Body):
     """The answer to 309. consume_result: CR_SUCCESS, CR_LATER, CR_ROLLBACK, CR_COMMIT, ..."""
 
@@ -70,7 +66,6 @@ class ConsumeMessageDirectlyResult(Body):
     spent_time_mills: int = 0
 
 
-@dataclass
 class ConsumeQueueData(Body):
     """One consume-queue entry, and whether the group's filter accepts it."""
 
@@ -83,7 +78,6 @@ class ConsumeQueueData(Body):
     msg: str | None = None
 
 
-@dataclass
 class QueryConsumeQueueResponseBody(Body):
     """The answer to 321."""
 
@@ -94,7 +88,6 @@ class QueryConsumeQueueResponseBody(Body):
     min_queue_index: int = 0
 
 
-@dataclass
 class OffsetMovedEvent(Body):
     """Body of a message in OFFSET_MOVED_EVENT."""
 

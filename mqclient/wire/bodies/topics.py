@@ -2,9 +2,10 @@
 
 import struct
 import zlib
-from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Self
+
+from msgspec import field
 
 from mqclient.wire.bodies import registration
 from mqclient.wire.bodies.base import Body, BodyError, fastjson_text
@@ -16,7 +17,6 @@ from mqstore.message import MessageQueue
 _INT32 = struct.Struct(">i")
 
 
-@dataclass
 class TopicConfig(Body):
     """A topic as its broker keeps it. perm: 4 read + 2 write + 1 inherit."""
 
@@ -69,7 +69,6 @@ def _fits(number: int) -> bool:
     return -(2**31) <= number < 2**31
 
 
-@dataclass
 class TopicConfigSerializeWrapper(Body):
     """All topics of a broker, or those that changed, with the version of its table."""
 
@@ -83,7 +82,6 @@ class TopicConfigSerializeWrapper(Body):
         return f'{{"dataVersion":{version},"topicConfigTable":{table}}}'.encode()
 
 
-@dataclass
 class RegisterBrokerBody(Body):
     """Body of REGISTER_BROKER (103)."""
 
@@ -173,7 +171,6 @@ def _take(stream: bytes, position: int) -> tuple[bytes, int]:
     return stream[position + 4 : end], end
 
 
-@dataclass
 class TopicOffset(Body):
     """Extent of one queue. last_update_timestamp: ms of the last message, 0 if there is none."""
 
@@ -182,14 +179,12 @@ class TopicOffset(Body):
     last_update_timestamp: int = 0
 
 
-@dataclass
 class TopicStatsTable(Body):
     """Extent of each queue of a topic: the answer to 202."""
 
     offset_table: dict[MessageQueue, TopicOffset] = field(default_factory=dict)
 
 
-@dataclass
 class QueueTimeSpan(Body):
     """Times of one queue for a group, in ms; the *_str fields hold the same as text."""
 
@@ -203,7 +198,6 @@ class QueueTimeSpan(Body):
     consume_time_stamp_str: str | None = None
 
 
-@dataclass
 class QueryConsumeTimeSpanBody(Body):
     """The answer to 303."""
 

@@ -1,10 +1,9 @@
 """Headers of administration: topics, groups, statistics, access control."""
 
-from mqclient.wire.headers.base import Header, Int32, Name, header
+from mqclient.wire.headers.base import Header, Int32, Name
 
 
-@header
-class CreateTopicRequestHeader(Header):
+class CreateTopicRequestHeader(Header, frozen=True, kw_only=True):
     """UPDATE_AND_CREATE_TOPIC (17). perm: 4 read + 2 write + 1 inherit."""
 
     topic: Name
@@ -17,54 +16,47 @@ class CreateTopicRequestHeader(Header):
     order: bool = False
 
 
-@header
-class TopicRequestHeader(Header):
+class TopicRequestHeader(Header, frozen=True, kw_only=True):
     """One topic: codes 202, 215 and 300."""
 
     topic: Name
 
 
-@header
-class DeleteSubscriptionGroupRequestHeader(Header):
+class DeleteSubscriptionGroupRequestHeader(Header, frozen=True, kw_only=True):
     """DELETE_SUBSCRIPTIONGROUP (207)."""
 
     group_name: Name
     remove_offset: bool | None = None
 
 
-@header
-class GetConsumeStatsRequestHeader(Header):
+class GetConsumeStatsRequestHeader(Header, frozen=True, kw_only=True):
     """GET_CONSUME_STATS (208). topic: blank means all."""
 
     consumer_group: Name
     topic: Name | None = None
 
 
-@header
-class QueryConsumeTimeSpanRequestHeader(Header):
+class QueryConsumeTimeSpanRequestHeader(Header, frozen=True, kw_only=True):
     """QUERY_CONSUME_TIME_SPAN (303)."""
 
     topic: Name
     group: Name
 
 
-@header
-class ViewBrokerStatsDataRequestHeader(Header):
+class ViewBrokerStatsDataRequestHeader(Header, frozen=True, kw_only=True):
     """VIEW_BROKER_STATS_DATA (315)."""
 
     stats_name: str
     stats_key: str
 
 
-@header
-class GetConsumeStatsInBrokerHeader(Header):
+class GetConsumeStatsInBrokerHeader(Header, frozen=True, kw_only=True):
     """GET_BROKER_CONSUME_STATS (317)."""
 
     is_order: bool
 
 
-@header
-class QueryConsumeQueueRequestHeader(Header):
+class QueryConsumeQueueRequestHeader(Header, frozen=True, kw_only=True):
     """QUERY_CONSUME_QUEUE (321)."""
 
     topic: Name | None = None
@@ -74,22 +66,19 @@ class QueryConsumeQueueRequestHeader(Header):
     consumer_group: Name | None = None
 
 
-@header
-class ResumeCheckHalfMessageRequestHeader(Header):
+class ResumeCheckHalfMessageRequestHeader(Header, frozen=True, kw_only=True):
     """RESUME_CHECK_HALF_MESSAGE (323). msg_id: offset message id."""
 
     msg_id: str | None = None
 
 
-@header
-class GetBrokerConfigResponseHeader(Header):
+class GetBrokerConfigResponseHeader(Header, frozen=True, kw_only=True):
     """Answer to GET_BROKER_CONFIG (26). version: DataVersion as JSON text."""
 
     version: str
 
 
-@header
-class CreateAccessConfigRequestHeader(Header):
+class CreateAccessConfigRequestHeader(Header, frozen=True, kw_only=True):
     """UPDATE_AND_CREATE_ACL_CONFIG (50). topic_perms, group_perms: "a=PUB,b=SUB"."""
 
     access_key: str
@@ -102,23 +91,20 @@ class CreateAccessConfigRequestHeader(Header):
     group_perms: str | None = None
 
 
-@header
-class DeleteAccessConfigRequestHeader(Header):
+class DeleteAccessConfigRequestHeader(Header, frozen=True, kw_only=True):
     """DELETE_ACL_CONFIG (51)."""
 
     access_key: str
 
 
-@header
-class UpdateGlobalWhiteAddrsConfigRequestHeader(Header):
+class UpdateGlobalWhiteAddrsConfigRequestHeader(Header, frozen=True, kw_only=True):
     """UPDATE_GLOBAL_WHITE_ADDRS_CONFIG (53). global_white_addrs: comma list."""
 
     global_white_addrs: str
     acl_file_full_path: str | None = None
 
 
-@header
-class GetBrokerAclConfigResponseHeader(Header):
+class GetBrokerAclConfigResponseHeader(Header, frozen=True, kw_only=True):
     """Answer to GET_BROKER_CLUSTER_ACL_INFO (52)."""
 
     version: str

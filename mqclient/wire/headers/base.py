@@ -1,4 +1,4 @@
-"""Base of all headers: a frozen dataclass, converted to a frame's string fields and back.
+"""Base of all headers: a frozen struct, converted to a frame's string fields and back.
 
 A field's wire name is its attribute in camelCase unless the class's `wire_names` says otherwise.
 None is left out, booleans are "true" and "false", numbers are decimal: `int` is Java's long,
@@ -8,21 +8,13 @@ names are RocketMQ's.
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    NamedTuple,
-    Self,
-    TypeVar,
-    dataclass_transform,
-    get_args,
-)
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, get_args
+
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields
 
 from mqstore import names
 
-_T = TypeVar("_T")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _NUMBER = re.compile(r"[+-]?\d{1,64}")
 _SHOWN_MAX = 64
@@ -39,16 +31,9 @@ class HeaderError(ValueError):
     """A mandatory header field is missing, or a value does not have the field's type."""
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-def header(cls: type[_T]) -> type[_T]:
-    """Make a class a header: a frozen, keyword-only dataclass with slots."""
-    return dataclass(frozen=True, kw_only=True, slots=True)(cls)
+class Header(Struct, frozen=True):
+    """Base of all headers, each of which is made by keywords."""
 
-
-class Header:
-    """Base of all headers."""
-
-    __slots__ = ()
     wire_names: ClassVar[Mapping[str, str]] = {}
 
     def to_fields(self) -> dict[str, str]:
@@ -157,12 +142,12 @@ def _columns(cls: type[Header]) -> tuple[_Column, ...]:
 
 def _plan(cls: type[Header]) -> tuple[_Column, ...]:
     columns = []
-    for item in fields(cls):  # type: ignore[arg-type]
+    for item in fields(cls):
         kind: Any = item.type
         if kind not in _READ:
             kind = next((t for t in get_args(kind) if t is not type(None)), kind)
         name = cls.wire_names.get(item.name) or camel(item.name)
-        mandatory = item.default is MISSING and item.default_factory is MISSING
+        mandatory = item.default is NODEFAULT and item.default_factory is NODEFAULT
         columns.append(_Column(item.name, name, mandatory, _READ[kind], _WRITE[kind]))
     return tuple(columns)
 

@@ -1,10 +1,9 @@
 """Headers about connected clients: groups, members, remote control."""
 
-from mqclient.wire.headers.base import Header, Name, header
+from mqclient.wire.headers.base import Header, Name
 
 
-@header
-class UnregisterClientRequestHeader(Header):
+class UnregisterClientRequestHeader(Header, frozen=True, kw_only=True):
     """UNREGISTER_CLIENT (35)."""
 
     wire_names = {"client_id": "clientID"}
@@ -13,22 +12,19 @@ class UnregisterClientRequestHeader(Header):
     consumer_group: Name | None = None
 
 
-@header
-class ConsumerGroupRequestHeader(Header):
+class ConsumerGroupRequestHeader(Header, frozen=True, kw_only=True):
     """One consumer group: codes 38, 40 and 203."""
 
     consumer_group: Name
 
 
-@header
-class ProducerGroupRequestHeader(Header):
+class ProducerGroupRequestHeader(Header, frozen=True, kw_only=True):
     """GET_PRODUCER_CONNECTION_LIST (204)."""
 
     producer_group: Name
 
 
-@header
-class GetConsumerStatusRequestHeader(Header):
+class GetConsumerStatusRequestHeader(Header, frozen=True, kw_only=True):
     """INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223), and 221, which the broker relays.
 
     client_addr: a client id, despite its name.
@@ -39,8 +35,7 @@ class GetConsumerStatusRequestHeader(Header):
     client_addr: Name | None = None
 
 
-@header
-class GetConsumerRunningInfoRequestHeader(Header):
+class GetConsumerRunningInfoRequestHeader(Header, frozen=True, kw_only=True):
     """GET_CONSUMER_RUNNING_INFO (307), relayed by the broker to the client."""
 
     consumer_group: Name
@@ -48,8 +43,7 @@ class GetConsumerRunningInfoRequestHeader(Header):
     jstack_enable: bool = False
 
 
-@header
-class ConsumeMessageDirectlyResultRequestHeader(Header):
+class ConsumeMessageDirectlyResultRequestHeader(Header, frozen=True, kw_only=True):
     """CONSUME_MESSAGE_DIRECTLY (309), relayed by the broker. msg_id: offset message id."""
 
     consumer_group: Name

@@ -1,18 +1,16 @@
 """Headers of the NameServer: registration, routes, key-value configuration."""
 
-from mqclient.wire.headers.base import Header, Int32, Name, header
+from mqclient.wire.headers.base import Header, Int32, Name
 
 
-@header
-class GetRouteInfoRequestHeader(Header):
+class GetRouteInfoRequestHeader(Header, frozen=True, kw_only=True):
     """GET_ROUTEINFO_BY_TOPIC (105)."""
 
     topic: Name
     accept_standard_json_only: bool | None = None
 
 
-@header
-class RegisterBrokerRequestHeader(Header):
+class RegisterBrokerRequestHeader(Header, frozen=True, kw_only=True):
     """REGISTER_BROKER (103). broker_id: 0 is the master; body_crc32: 0 is not checked."""
 
     broker_name: Name
@@ -24,16 +22,14 @@ class RegisterBrokerRequestHeader(Header):
     body_crc32: Int32 = 0
 
 
-@header
-class RegisterBrokerResponseHeader(Header):
+class RegisterBrokerResponseHeader(Header, frozen=True, kw_only=True):
     """Answer to REGISTER_BROKER; filled for a slave whose master is alive."""
 
     ha_server_addr: Name | None = None
     master_addr: str | None = None
 
 
-@header
-class BrokerIdentityRequestHeader(Header):
+class BrokerIdentityRequestHeader(Header, frozen=True, kw_only=True):
     """UNREGISTER_BROKER (104) and QUERY_DATA_VERSION (322)."""
 
     broker_name: Name
@@ -42,15 +38,13 @@ class BrokerIdentityRequestHeader(Header):
     broker_id: int
 
 
-@header
-class QueryDataVersionResponseHeader(Header):
+class QueryDataVersionResponseHeader(Header, frozen=True, kw_only=True):
     """Answer to QUERY_DATA_VERSION."""
 
     changed: bool
 
 
-@header
-class PutKVConfigRequestHeader(Header):
+class PutKVConfigRequestHeader(Header, frozen=True, kw_only=True):
     """PUT_KV_CONFIG (100)."""
 
     namespace: str
@@ -58,59 +52,51 @@ class PutKVConfigRequestHeader(Header):
     value: str
 
 
-@header
-class KVConfigKeyRequestHeader(Header):
+class KVConfigKeyRequestHeader(Header, frozen=True, kw_only=True):
     """GET_KV_CONFIG (101) and DELETE_KV_CONFIG (102)."""
 
     namespace: str
     key: str
 
 
-@header
-class GetKVConfigResponseHeader(Header):
+class GetKVConfigResponseHeader(Header, frozen=True, kw_only=True):
     """Answer to GET_KV_CONFIG."""
 
     value: str | None = None
 
 
-@header
-class GetKVListByNamespaceRequestHeader(Header):
+class GetKVListByNamespaceRequestHeader(Header, frozen=True, kw_only=True):
     """GET_KVLIST_BY_NAMESPACE (219)."""
 
     namespace: str
 
 
-@header
-class GetTopicsByClusterRequestHeader(Header):
+class GetTopicsByClusterRequestHeader(Header, frozen=True, kw_only=True):
     """GET_TOPICS_BY_CLUSTER (224)."""
 
     cluster: Name
 
 
-@header
-class DeleteTopicFromNamesrvRequestHeader(Header):
+class DeleteTopicFromNamesrvRequestHeader(Header, frozen=True, kw_only=True):
     """DELETE_TOPIC_IN_NAMESRV (216)."""
 
     topic: Name
     cluster_name: Name | None = None
 
 
-@header
-class BrokerNameRequestHeader(Header):
+class BrokerNameRequestHeader(Header, frozen=True, kw_only=True):
     """WIPE_WRITE_PERM_OF_BROKER (205) and ADD_WRITE_PERM_OF_BROKER (327)."""
 
     broker_name: Name
 
 
-@header
-class WipeWritePermResponseHeader(Header):
+class WipeWritePermResponseHeader(Header, frozen=True, kw_only=True):
     """Answer to WIPE_WRITE_PERM_OF_BROKER."""
 
     wipe_topic_count: Int32
 
 
-@header
-class AddWritePermResponseHeader(Header):
+class AddWritePermResponseHeader(Header, frozen=True, kw_only=True):
     """Answer to ADD_WRITE_PERM_OF_BROKER."""
 
     add_topic_count: Int32

@@ -1,10 +1,9 @@
 """Headers of queue and consumer offsets."""
 
-from mqclient.wire.headers.base import Header, Int32, Name, header
+from mqclient.wire.headers.base import Header, Int32, Name
 
 
-@header
-class QueryConsumerOffsetRequestHeader(Header):
+class QueryConsumerOffsetRequestHeader(Header, frozen=True, kw_only=True):
     """QUERY_CONSUMER_OFFSET (14)."""
 
     wire_names = {"broker_name": "bname"}
@@ -14,8 +13,7 @@ class QueryConsumerOffsetRequestHeader(Header):
     broker_name: Name | None = None
 
 
-@header
-class UpdateConsumerOffsetRequestHeader(Header):
+class UpdateConsumerOffsetRequestHeader(Header, frozen=True, kw_only=True):
     """UPDATE_CONSUMER_OFFSET (15), usually sent one-way."""
 
     wire_names = {"broker_name": "bname"}
@@ -26,8 +24,7 @@ class UpdateConsumerOffsetRequestHeader(Header):
     broker_name: Name | None = None
 
 
-@header
-class SearchOffsetRequestHeader(Header):
+class SearchOffsetRequestHeader(Header, frozen=True, kw_only=True):
     """SEARCH_OFFSET_BY_TIMESTAMP (29). timestamp: milliseconds of the store's clock."""
 
     wire_names = {"broker_name": "bname"}
@@ -37,8 +34,7 @@ class SearchOffsetRequestHeader(Header):
     broker_name: Name | None = None
 
 
-@header
-class QueueRequestHeader(Header):
+class QueueRequestHeader(Header, frozen=True, kw_only=True):
     """GET_MAX_OFFSET (30), GET_MIN_OFFSET (31), GET_EARLIEST_MSG_STORETIME (32): one queue."""
 
     wire_names = {"broker_name": "bname"}
@@ -47,22 +43,19 @@ class QueueRequestHeader(Header):
     broker_name: Name | None = None
 
 
-@header
-class OffsetResponseHeader(Header):
+class OffsetResponseHeader(Header, frozen=True, kw_only=True):
     """Answer to 14, 29, 30 and 31."""
 
     offset: int
 
 
-@header
-class TimestampResponseHeader(Header):
+class TimestampResponseHeader(Header, frozen=True, kw_only=True):
     """Answer to GET_EARLIEST_MSG_STORETIME (32), in milliseconds."""
 
     timestamp: int
 
 
-@header
-class ResetOffsetRequestHeader(Header):
+class ResetOffsetRequestHeader(Header, frozen=True, kw_only=True):
     """INVOKE_BROKER_TO_RESET_OFFSET (222) and the relayed 220. timestamp: ms, -1 = end."""
 
     topic: Name
@@ -71,8 +64,7 @@ class ResetOffsetRequestHeader(Header):
     is_force: bool
 
 
-@header
-class CloneGroupOffsetRequestHeader(Header):
+class CloneGroupOffsetRequestHeader(Header, frozen=True, kw_only=True):
     """CLONE_GROUP_OFFSET (314)."""
 
     src_group: Name
@@ -81,8 +73,7 @@ class CloneGroupOffsetRequestHeader(Header):
     offline: bool | None = None
 
 
-@header
-class QueryCorrectionOffsetHeader(Header):
+class QueryCorrectionOffsetHeader(Header, frozen=True, kw_only=True):
     """QUERY_CORRECTION_OFFSET (308). filter_groups: comma list."""
 
     filter_groups: str | None = None

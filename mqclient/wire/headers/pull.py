@@ -1,10 +1,9 @@
 """Headers of reads: pull, query by key, view by offset."""
 
-from mqclient.wire.headers.base import Header, Int32, Name, header
+from mqclient.wire.headers.base import Header, Int32, Name
 
 
-@header
-class PullMessageRequestHeader(Header):
+class PullMessageRequestHeader(Header, frozen=True, kw_only=True):
     """PULL_MESSAGE (11). sys_flag: bits of PullSysFlag; suspend_timeout_millis: broker's hold."""
 
     wire_names = {"broker_name": "bname"}
@@ -22,8 +21,7 @@ class PullMessageRequestHeader(Header):
     broker_name: Name | None = None
 
 
-@header
-class PullMessageResponseHeader(Header):
+class PullMessageResponseHeader(Header, frozen=True, kw_only=True):
     """Answer to a pull; present with codes 0, 19, 20 and 21."""
 
     suggest_which_broker_id: int
@@ -32,8 +30,7 @@ class PullMessageResponseHeader(Header):
     max_offset: int
 
 
-@header
-class QueryMessageRequestHeader(Header):
+class QueryMessageRequestHeader(Header, frozen=True, kw_only=True):
     """QUERY_MESSAGE (12): search the index by key, or by unique id when `unique_key` is set."""
 
     wire_names = {"unique_key": "_UNIQUE_KEY_QUERY"}
@@ -45,16 +42,14 @@ class QueryMessageRequestHeader(Header):
     unique_key: bool | None = None
 
 
-@header
-class QueryMessageResponseHeader(Header):
+class QueryMessageResponseHeader(Header, frozen=True, kw_only=True):
     """Answer to QUERY_MESSAGE: how far the broker's index reaches."""
 
     index_last_update_timestamp: int
     index_last_update_phyoffset: int
 
 
-@header
-class ViewMessageRequestHeader(Header):
+class ViewMessageRequestHeader(Header, frozen=True, kw_only=True):
     """VIEW_MESSAGE_BY_ID (33). offset: physical offset, taken from an offset message id."""
 
     offset: int

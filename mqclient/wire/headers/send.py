@@ -1,10 +1,9 @@
 """Headers of sends: send, send back, reply, transaction end and check."""
 
-from mqclient.wire.headers.base import Header, Int32, Name, header
+from mqclient.wire.headers.base import Header, Int32, Name
 
 
-@header
-class SendMessageRequestHeader(Header):
+class SendMessageRequestHeader(Header, frozen=True, kw_only=True):
     """SEND_MESSAGE (10) and SEND_REPLY_MESSAGE (324), with long field names."""
 
     wire_names = {"broker_name": "bname"}
@@ -24,8 +23,7 @@ class SendMessageRequestHeader(Header):
     broker_name: Name | None = None
 
 
-@header
-class SendMessageRequestHeaderV2(SendMessageRequestHeader):
+class SendMessageRequestHeaderV2(SendMessageRequestHeader, frozen=True, kw_only=True):
     """SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320), 325: the same fields as single letters."""
 
     wire_names = {
@@ -46,8 +44,7 @@ class SendMessageRequestHeaderV2(SendMessageRequestHeader):
     }
 
 
-@header
-class SendMessageResponseHeader(Header):
+class SendMessageResponseHeader(Header, frozen=True, kw_only=True):
     """Answer to every kind of send.
 
     msg_id: offset message id, a comma list for a batch. MSG_REGION and TRACE_ON come with every
@@ -63,8 +60,7 @@ class SendMessageResponseHeader(Header):
     trace_on: bool | None = None
 
 
-@header
-class ConsumerSendMsgBackRequestHeader(Header):
+class ConsumerSendMsgBackRequestHeader(Header, frozen=True, kw_only=True):
     """CONSUMER_SEND_MSG_BACK (36): put a message into the group's retry topic.
 
     offset: physical offset of the message. delay_level: 0 lets the broker choose, below 0 sends
@@ -82,8 +78,7 @@ class ConsumerSendMsgBackRequestHeader(Header):
     broker_name: Name | None = None
 
 
-@header
-class EndTransactionRequestHeader(Header):
+class EndTransactionRequestHeader(Header, frozen=True, kw_only=True):
     """END_TRANSACTION (37). commit_or_rollback: 8 commit, 12 rollback, 0 not decided."""
 
     wire_names = {"broker_name": "bname"}
@@ -97,8 +92,7 @@ class EndTransactionRequestHeader(Header):
     broker_name: Name | None = None
 
 
-@header
-class CheckTransactionStateRequestHeader(Header):
+class CheckTransactionStateRequestHeader(Header, frozen=True, kw_only=True):
     """CHECK_TRANSACTION_STATE (39), broker to producer."""
 
     wire_names = {"broker_name": "bname"}
@@ -110,8 +104,7 @@ class CheckTransactionStateRequestHeader(Header):
     broker_name: Name | None = None
 
 
-@header
-class ReplyMessageRequestHeader(Header):
+class ReplyMessageRequestHeader(Header, frozen=True, kw_only=True):
     """PUSH_REPLY_MESSAGE_TO_CLIENT (326), broker to the client that waits for a reply."""
 
     producer_group: Name
