@@ -1,6 +1,6 @@
 """RocketMQ's servers: NameServer and broker.
 
-`Standalone` is both in one process; `mqserver.testing` has more for tests. The commands are in
+`Standalone` runs both in one process; `mqserver.testing` has helpers for tests. The commands are in
 `mqserver.cli`. Names are imported when they are first used.
 """
 

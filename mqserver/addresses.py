@@ -1,4 +1,4 @@
-"""Which address clients are told, where that came from, and what may be wrong with it."""
+"""Chooses the broker address that clients are given, and warns of addresses they cannot reach."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 @dataclass(frozen=True, slots=True)
 class Advertised:
-    """The host clients are told, and the same as an IP, which message ids need.
+    """The broker host that clients are given, and its IP address, which message ids need.
 
-    origin: "brokerIP1" or "the interface". warnings: what the operator should know.
+    origin: "brokerIP1", "bindAddress" or "the interface". warnings: for the operator.
     """
 
     host: str
@@ -56,7 +56,7 @@ def _warnings(ip: str, bind_address: str, candidates: tuple[str, ...] | list[str
             f"clients on other machines will be told {ip}, their own loopback; {set_it}"
         )
     elif address.is_loopback:
-        return warnings  # it listens on loopback only: its clients are here
+        return warnings  # the broker listens on loopback only, so its clients are on this machine
     elif address.is_private and any(map(os.path.exists, _CONTAINER_MARKS)):
         warnings.append(f"{ip} is the private address of a container; {set_it}")
     if len(candidates) > 1:

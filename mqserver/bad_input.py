@@ -1,4 +1,4 @@
-"""A request that cannot be read is its sender's fault: code 1 and one log line, no stack trace."""
+"""Answers a request that cannot be read with code 1 and one log line, without a stack trace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Context = TypeVar("Context")
 def refusing_bad_input(
     handler: Callable[[Context, Request], Reply],
 ) -> Callable[[Context, Request], Reply]:
-    """The same handler, answering code 1 when a header or body cannot be read."""
+    """The same handler; it answers code 1 when a header or body cannot be read."""
 
     def checked(context: Context, request: Request) -> Reply:
         try:
@@ -31,7 +31,7 @@ def refusing_bad_input(
 
 
 def _worded(error: Exception) -> str:
-    """What is wrong, without Python's own words."""
+    """The error in words that do not need knowledge of Python."""
     if isinstance(error, UnicodeDecodeError):
         return "the body is not UTF-8 text"
     if isinstance(error, OverflowError):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 READY = "ready: "
-"""The line that says both servers answer: `ready: NAMESRV BROKER`."""
+"""Start of the line that the process prints once both servers answer: `ready: NAMESRV BROKER`."""
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 
@@ -27,18 +27,18 @@ class Child:
         self._process: subprocess.Popen[str] | None = None
         self.namesrv = ""
         self.broker = ""
-        self.told = ""
-        self.origin = "the child's own choice"
+        self.advertised_address = ""
+        self.address_origin = "the child's own choice"
         self.warnings: tuple[str, ...] = ()
 
     @property
     def pid(self) -> int:
-        """Of the running process."""
+        """Id of the running process."""
         assert self._process is not None, "not started"
         return self._process.pid
 
     def start(self) -> None:
-        """Start the process and wait for its ready line. Raises RuntimeError with its words."""
+        """Start the process and wait for its ready line. Raises RuntimeError with its output."""
         command = [sys.executable, "-m", "mqserver.cli", "standalone", "--data", str(self._data)]
         for key, value in self._broker_settings.items():
             command += ["--set", f"{key}={value}"]
@@ -54,7 +54,7 @@ class Child:
             process.wait()
             raise RuntimeError("standalone did not start: " + " | ".join(lines))
         self.namesrv, self.broker = lines[-1].removeprefix(READY).split()
-        self.told = self.broker
+        self.advertised_address = self.broker
 
     @staticmethod
     def _lines_until_ready(process: subprocess.Popen[str]) -> list[str]:
@@ -73,7 +73,7 @@ class Child:
         return lines
 
     def stop(self) -> None:
-        """SIGTERM, and wait; SIGKILL if that takes too long."""
+        """Send SIGTERM and wait; after STOP_TIMEOUT_S send SIGKILL."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
@@ -83,7 +83,7 @@ class Child:
             self.kill()
 
     def kill(self) -> None:
-        """SIGKILL, and wait."""
+        """Send SIGKILL and wait for the end of the process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

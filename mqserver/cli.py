@@ -7,7 +7,7 @@ import sys
 from mqstore.commands.shortage import telling_shortage
 
 NEEDS_MIB = {"broker": 2_560, "standalone": 512, "quickstart": 512, "namesrv": 128}
-"""Address space by command; a broker maps files of RocketMQ's sizes."""
+"""Address space that each command needs; a broker maps files of RocketMQ's sizes."""
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
 """`mqserver`'s commands and their options (RocketMQ's names and flags).
 
-A command imports what it runs when it runs: a NameServer has no broker in memory, and neither has
-the client that `quickstart` uses.
+A command imports its server when it runs, so a NameServer process does not load the broker.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def cli() -> None:
 
 @cli.group()
 def namesrv() -> None:
-    """The NameServer: tells clients where topics are."""
+    """The NameServer: tells clients which brokers have a topic."""
 
 
 @namesrv.command("start")
@@ -90,23 +89,23 @@ def broker_start(
 @_set
 @click.option(
     "--strict", is_flag=True,
-    help="Unknown keys and keys without effect are errors: exit 2.",
+    help="Treat unknown keys and keys without effect as errors (exit 2).",
 )  # fmt: skip
 def broker_check(file: str | None, settings: tuple[str, ...], strict: bool) -> None:
-    """Check a configuration file: exit 0, or say which line does not work."""
+    """Check a configuration file: exit 0, or name the lines that are wrong."""
     from mqserver.broker.command import check_broker
 
     check_broker(file, split(settings), strict)
 
 
 @cli.command("standalone")
-@click.option("--data", type=click.Path(), help="Store directory; a temporary one if missing.")
+@click.option("--data", type=click.Path(), help="Store directory; without it a temporary one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--advertise", metavar="HOST[:PORT]", help="What clients are told.")
+@click.option("--advertise", metavar="HOST[:PORT]", help="Broker address that clients are given.")
 @_set
 @click.option(
     "--set-namesrv", "namesrv_settings", multiple=True, metavar="KEY=VALUE",
-    help="The same for the NameServer.",
+    help="Set a key of the NameServer. May be repeated.",
 )  # fmt: skip
 def standalone(
     data: str | None,
@@ -122,16 +121,16 @@ def standalone(
 
 
 @cli.command("quickstart")
-@click.option("--free-ports", is_flag=True, help="Leave RocketMQ's usual ports alone.")
+@click.option("--free-ports", is_flag=True, help="Use free ports instead of RocketMQ's usual ones.")
 def quickstart(free_ports: bool) -> None:
-    """Start both, send ten messages, consume them, and exit."""
+    """Start both servers, send ten messages, consume them, and exit."""
     from mqserver.quickstart import quickstart as run_quickstart
 
     run_quickstart(free_ports)
 
 
 def split(settings: Iterable[str]) -> dict[str, str]:
-    """KEY=VALUE words as a mapping; a word without `=` is a usage error."""
+    """KEY=VALUE words as a mapping; a word of another form is a usage error."""
     found: dict[str, str] = {}
     for word in settings:
         key, separator, value = word.partition("=")

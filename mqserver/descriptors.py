@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Python loads a codec with its first use; by then clients may have taken all descriptors.
+# Python loads a codec at its first use. By then clients may have taken all descriptors.
 import encodings.idna
 import encodings.latin_1  # noqa: F401
 import logging
@@ -11,10 +11,10 @@ import resource
 log = logging.getLogger(__name__)
 
 STORE_PARTS = 4
-"""The store opens consume queue files up to one part of the limit on open files."""
+"""The store's consume queue files may use one of this many parts of the limit on open files."""
 RESERVE = 128
 """File descriptors for the commit log, the index, state files, threads and outgoing connections."""
-CONNECTIONS_REFUSED_HELP = "Connections closed because the most allowed were open"
+CONNECTIONS_REFUSED_HELP = "Connections refused because maxConnections connections were open"
 
 
 def connections_max(wanted: int, servers: int = 1) -> int:

@@ -1,4 +1,4 @@
-"""When a certificate ends, and the warnings that come before."""
+"""Warns before a certificate expires."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mqstore import _core
 log = logging.getLogger("mqserver.tls")
 
 SOON_S = 30 * 86_400
-"""A certificate that ends earlier than this is warned of."""
+"""Warnings start when this much of the certificate's life is left."""
 AGAIN_S = 86_400
-"""So often, while it stays the same."""
+"""Time between two warnings about the same certificate."""
 
 
 class Expiry:
-    """The end of the certificate in a file; not safe for several threads.
+    """The expiry of the certificate in a file. Call its methods from one thread at a time.
 
     path: the PEM file, whose first certificate counts; None for no certificate. now: wall clock,
     seconds since the epoch.
@@ -31,7 +31,7 @@ class Expiry:
         self.at: int | None = None
 
     def read(self) -> None:
-        """Read the file anew; one that cannot be read changes nothing, since it is not shown."""
+        """Read the file. One that cannot be read changes nothing, as the server cannot use it."""
         if self._path is None:
             return
         try:
@@ -41,14 +41,23 @@ class Expiry:
         self._warned_at = 0.0
 
     def look(self) -> None:
-        """Warn, once a day, of a certificate that ends soon or has ended."""
+        """Warn, once a day, of a certificate that expires soon or has expired."""
         now = self._now()
         if self.at is None or self.at - now > SOON_S or now - self._warned_at < AGAIN_S:
             return
         self._warned_at = now
         end = datetime.fromtimestamp(self.at, UTC).isoformat()
         if self.at <= now:
-            log.warning("the certificate %s has expired, at %s: others refuse it", self._path, end)
+            log.warning(
+                "the certificate %s expired at %s, and peers refuse it; replace the file",
+                self._path,
+                end,
+            )
         else:
             days = (self.at - now) / 86_400
-            log.warning("the certificate %s expires in %.0f days, at %s", self._path, days, end)
+            log.warning(
+                "the certificate %s expires in %.0f days, at %s; replace the file before",
+                self._path,
+                days,
+                end,
+            )

@@ -1,4 +1,4 @@
-"""Who may read and write the files that a server makes: `storeFileMode`."""
+"""The setting `storeFileMode`: permissions of the files that a server creates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _OWNER = 0o600
 
 
 def use(loaded: Loaded) -> None:
-    """Have this process make its files as the settings say; the default is `mqstore.files`'s.
+    """Apply `storeFileMode` to this process; without it the default of `mqstore.files` stays.
 
     Raises SettingsError.
     """

@@ -1,6 +1,6 @@
-"""Decides who may administer: this machine and the configured networks, nobody else.
+"""Decides which peers may administer: this machine and the configured networks.
 
-Trust is never learned from registrations. A refusal is code 16 and names the key to set.
+A registration never adds to them. A refusal has code 16 and names the key to set.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ ADMIN_CODES = frozenset(
     {17, 25, 50, 51, 53, 54, 100, 102, 200, 205, 207, 215, 216, 222}
     | {306, 308, 314, 316, 318, 323, 327, 329}
 )
-"""Request codes that change a server or show its secrets: the admin column of the code tables."""
+"""Request codes that change a server or show its secrets."""
 ACCOUNT_CODES = ADMIN_CODES | {52}
-"""With access control these need an admin account as well, and so does asking for the version of
-the access files."""
+"""Request codes that need an admin account when access control is on. They include the request for
+the version of the access files."""
 
 _PRIVATE = "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,169.254.0.0/16,fc00::/7,fe80::/10"
-"""RFC 1918, RFC 4193 and link-local: Python's own `is_private` holds more than these."""
+"""RFC 1918, RFC 4193 and link-local. Python's `is_private` includes more networks."""
 
 
 class Guard:
@@ -35,12 +35,12 @@ class Guard:
         self.allow(addresses)
 
     def allow(self, addresses: str) -> None:
-        """Take a new list of networks; ValueError names a bad one and changes nothing."""
+        """Replace the list of networks. ValueError names a bad network and changes nothing."""
         self._networks = networks(addresses)
 
     @property
     def is_open(self) -> bool:
-        """No network was configured."""
+        """Whether no network is configured."""
         return not self._networks
 
     def trusts(self, remote: str) -> bool:
@@ -52,7 +52,7 @@ class Guard:
 
 
 def is_private(remote: str) -> bool:
-    """Whether a peer, "ip:port", is on this machine or in a network that the internet is not."""
+    """Whether a peer, "ip:port", is on this machine or in a private network."""
     address = _address_of(remote)
     if address.is_loopback or any(address in network for network in networks(_PRIVATE)):
         return True
@@ -72,7 +72,7 @@ def host_of(remote: str) -> str:
 
 
 def guarded(processors: Mapping[int, Processor], guard: Guard) -> dict[int, Processor]:
-    """The same processors, with the administrative ones kept for trusted peers."""
+    """The same processors; the administrative ones refuse peers that are not trusted."""
     return {
         code: _for_trusted(processor, guard) if code in ADMIN_CODES else processor
         for code, processor in processors.items()

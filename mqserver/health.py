@@ -1,9 +1,9 @@
 """`/metrics`, `/live` and `/ready` of a server, at `metricsListen`.
 
-`/live` answers as long as the process does. `/ready` is 200 while the server takes work, else 503
-with the reason. Needs the extra `metrics` (prometheus-client).
+`/live` answers 200 while the process runs. `/ready` answers 200 while the server accepts work, else
+503 with the reason. Needs the extra `metrics` (prometheus-client).
 
-It has CONNECTIONS_MAX connections at most and closes one that is not done after TIMEOUT_S.
+The listener has at most CONNECTIONS_MAX connections and closes each after at most TIMEOUT_S.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("mqserver")
 DEFAULT_HOST = "127.0.0.1"
 CONNECTIONS_MAX = 32
-"""Open at once; one more is closed as soon as it is accepted."""
+"""Connections open at the same time; a further one is closed when it is accepted."""
 TIMEOUT_S = 10.0
-"""From accepting a connection to the last byte of its answer."""
+"""Longest time from accepting a connection to the last byte of its answer."""
 
 
 def require() -> None:
@@ -44,7 +44,7 @@ Unready = Callable[[], "str | None"]
 
 
 def address_of(listen: str) -> tuple[str, int]:
-    """Host and port of "host:port", ":port" or "port"; SettingsError says what is allowed."""
+    """Host and port of "host:port", ":port" or "port". Raises SettingsError for other text."""
     host, _, port = listen.rpartition(":")
     if not port.isdecimal() or int(port) > 65535:
         raise SettingsError(f'metricsListen={listen}: must be "host:port" or "port"')
@@ -54,9 +54,9 @@ def address_of(listen: str) -> tuple[str, int]:
 class Health:
     """The HTTP listener of one server: `start`, then `stop`.
 
-    listen: "host:port"; port 0 picks a free one, see `port`. collect: the metrics of the moment.
-    unready: why the server takes no work, None if it does. Raises SettingsError for a bad address,
-    and OSError at `start` when it cannot listen.
+    listen: "host:port"; port 0 picks a free one, see `port`. collect: returns the current metrics.
+    unready: returns why the server accepts no work, None if it does. Raises SettingsError for a bad
+    address, and OSError at `start` when it cannot listen.
     """
 
     def __init__(self, listen: str, collect: Collect, unready: Unready) -> None:
@@ -66,7 +66,7 @@ class Health:
         self.port = self._address[1]
 
     def start(self) -> None:
-        """Listen, and answer in threads of its own."""
+        """Listen, and answer each connection on a thread of its own."""
         self._server = _Server(self._address, self._handler)
         self.port = self._server.server_port
         serve = self._server.serve_forever
@@ -80,7 +80,7 @@ class Health:
 
 
 class _Server(ThreadingHTTPServer):
-    """Knows its connections: refuses those above the bound, ends those that take too long."""
+    """Refuses connections above the limit, and ends connections that take too long."""
 
     def __init__(self, address: tuple[str, int], handler: type[Any]) -> None:
         self._open: dict[socket, float] = {}
@@ -91,12 +91,12 @@ class _Server(ThreadingHTTPServer):
         return len(self._open) < CONNECTIONS_MAX
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, from now on for TIMEOUT_S at most."""
+        """Answer on a thread of its own; the deadline is TIMEOUT_S from now."""
         self._open[request] = time.monotonic() + TIMEOUT_S
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """Twice a second: end what is late; its thread sees the end of the connection."""
+        """End late connections, whose threads then see the end; called twice a second."""
         now = time.monotonic()
         for request, until in list(self._open.items()):
             if until <= now:
@@ -109,7 +109,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A peer that went away is no fault of ours; anything else is logged."""
+        """Log an error, unless the peer closed its connection."""
         if not isinstance(sys.exception(), OSError):
             log.exception("the request of %s for metrics failed", client_address[0])
 
@@ -121,7 +121,7 @@ def _handler(collect: Collect, unready: Unready) -> type[Any]:
     registry.register(_Collector(collect))
 
     class ProbeHandler(MetricsHandler.factory(registry)):  # type: ignore[misc]
-        """Prometheus's own handler, and two more paths."""
+        """Prometheus's handler, with `/live` and `/ready`."""
 
         def do_GET(self) -> None:
             """Answer a probe, or the metrics."""
@@ -148,15 +148,15 @@ def _handler(collect: Collect, unready: Unready) -> type[Any]:
 
 
 class _Collector:
-    """Metrics made anew for each look."""
+    """Collects the metrics at each request."""
 
     def __init__(self, collect: Collect) -> None:
         self._collect = collect
 
     def collect(self) -> Iterable[Metric]:
-        """What prometheus-client asks for."""
+        """The current metrics."""
         return self._collect()
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: names come with the metrics."""
+        """No metrics: the names are known only when they are collected."""
         return []

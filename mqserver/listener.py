@@ -1,6 +1,6 @@
-"""The server's sockets and the threads that call processors: code to function, function to reply.
+"""The server's sockets, and the threads that call processors.
 
-The Rust plane answers what it can by itself and hands the rest to families of Python threads
+The Rust plane answers many requests itself and hands the others to families of Python threads
 through bounded queues. A thread looks the request code up in one table and calls a processor.
 A processor's exception is logged once, here, and answered with code 1, as RocketMQ does.
 """
@@ -47,35 +47,36 @@ logger = logging.getLogger(__name__)
 EVENTS = "events"
 """Name of the queue of connection events."""
 WAIT_SECONDS = 3600.0
-"""A hand-off thread waits this long in one piece; a stop ends the wait at once."""
+"""Longest single wait of a hand-off thread; a stop ends the wait at once."""
 REST_TIMES = 9
-"""A thread of a family that rests does so for so many times as long as it worked."""
+"""After a request, a thread of a family that rests sleeps this many times as long as the request
+took."""
 REST_SECONDS_MAX = 0.1
-"""But for this long at most."""
+"""Longest such sleep."""
 REST_NICE = 15
-"""Nice value of such a thread. Nobody sees to it that a thread with the GIL gets a core when others
-wait for the GIL, so not 19: beside a busy thread that is 3 % of a core instead of 1.5 %."""
+"""Nice value of such a thread. Other threads may wait for the GIL while this thread holds it and
+waits for a core. With 15 it gets 3 % of a core beside a busy thread, with 19 half of that."""
 NOTABLE_EVENTS = frozenset({"bad_frame", "unread", "refused", "tls"})
-"""Ends of connections that are somebody's fault: logged as warnings."""
+"""Kinds of connection ends that an operator should know of: logged as warnings."""
 
 
 def not_supported(request: AnyRequest) -> Response:
-    """The broker's answer to a code that nobody serves; the leading space is RocketMQ's."""
+    """The broker's answer to a code without a processor; the leading space is RocketMQ's."""
     return Response(3, f" request type {request.code} not supported")
 
 
 class Listener:
     """One listening server and its hand-off threads.
 
-    settings: what `_core.Server` takes, without families, routes and default family.
+    settings: those of `_core.Server`, without families, routes and default family.
     store: the broker's open store; None for a NameServer.
     processors: request code to function.
     families: a bounded queue and its threads, by name.
-    code_families: the family of each code; codes not named go to `default`.
-    default: family and processor of every other code; None leaves those unanswered, as RocketMQ's
+    code_families: the family of each code; other codes go to `default`.
+    default: family and processor of all other codes; None leaves them unanswered, as RocketMQ's
     NameServer does.
-    on_event: told of every connection that ended, on a thread of its own, in order.
-    services: take note of what fails in the threads of this server.
+    on_event: called for every connection that ended, on a thread of its own, in order.
+    services: log and count failures of this server's threads.
 
     Methods may be called from any thread. Start once, stop once.
     """
@@ -137,13 +138,13 @@ class Listener:
         return ports
 
     def accept(self) -> None:
-        """Take the connections that wait, and all that come."""
+        """Accept the connections that wait in the kernel's queue, and all later ones."""
         self._server.accept()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Answer what was asked, close every connection, join the threads.
+        """Answer open requests, close every connection, join the threads.
 
-        timeout: seconds for requests in the processors' hands; then they are given up with code 1.
+        timeout: seconds for requests that processors work on; after it they are answered code 1.
         """
         deadline = time.monotonic() + timeout
         self._stopping.set()
@@ -152,7 +153,7 @@ class Listener:
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()) + 1.0)
             if thread.is_alive():
-                logger.warning("%s is still in its processor after the stop", thread.name)
+                logger.warning("thread %s still runs a processor after the stop", thread.name)
         self._threads.clear()
         logs.deliver()
 
@@ -174,7 +175,8 @@ class Listener:
         return self._server.call(connection, frame, timeout)
 
     def take_denials(self) -> tuple[int, tuple[str, str] | None]:
-        """What access control refused since the last call: how many, the newest (peer, why)."""
+        """Number of requests that access control refused since the last call, and peer and reason
+        of the newest."""
         return self._server.take_denials()
 
     def connections(self) -> list[tuple[int, str, float]]:
@@ -186,32 +188,32 @@ class Listener:
         return self._server.is_open(connection)
 
     def close_connection(self, connection: int) -> None:
-        """Close one connection; what it is owed is lost."""
+        """Close one connection; its unsent replies are lost."""
         self._server.close_connection(connection)
 
     def silent(self, connections: Sequence[int], seconds: float) -> list[int]:
-        """Those of the connections whose heartbeats were not answered natively for so long."""
+        """The connections whose last natively answered heartbeat is at least `seconds` old."""
         return self._server.silent(list(connections), seconds)
 
     def lock_batch(
         self, group: str, client_id: str, queues: Sequence[tuple[str, str, int]]
     ) -> tuple[list[tuple[str, str, int]], str | None]:
-        """Lock (topic, broker, queue id) for a client; return those it now holds, and what to tell
-        it where a bound refused others."""
+        """Lock (topic, broker, queue id) for a client; return the queues it holds now, and the
+        remark for the client if a limit refused the others."""
         return self._server.lock_batch(group, client_id, queues)
 
     def unlock_batch(
         self, group: str, client_id: str, queues: Sequence[tuple[str, str, int]]
     ) -> None:
-        """Free those of the queues that the client holds."""
+        """Unlock the queues that the client holds."""
         self._server.unlock_batch(group, client_id, queues)
 
     def counters(self) -> dict[str, int]:
-        """What was counted since the start, and what waits now; see `_core.Server.counters`."""
+        """Counts since the start, and the requests that wait now; see `_core.Server.counters`."""
         return self._server.counters()
 
     def certificate_end(self) -> int | None:
-        """Until when the certificate shown is good, seconds since 1970; None if no file has it."""
+        """When the certificate in use expires, seconds since 1970; None without a file."""
         return self._watch.ends_at
 
     def take_traffic(self) -> list[Traffic]:
@@ -221,8 +223,8 @@ class Listener:
     def set_overload(self, busy_ms: int, patience_ms: Mapping[str, int] | None) -> None:
         """Refuse sends while the log's lock is held for longer than `busy_ms`.
 
-        patience_ms: how long a request may wait, by family; families not named wait for as long
-        as it takes. None leaves the queues alone.
+        patience_ms: longest wait of a request, by family; other families have no limit. None
+        leaves the queues alone.
         """
         self._server.set_overload(busy_ms, patience_ms)
 
@@ -231,13 +233,13 @@ class Listener:
         self._server.stop_accepting()
 
     def release_holds(self) -> None:
-        """Answer every held request; from now on none is held."""
+        """Answer every held request, and hold no more."""
         self._server.release_holds()
 
     def _start_thread(self, name: str, body: Callable[..., None], *args: object) -> None:
         thread = threading.Thread(target=body, name=name, args=args, daemon=True)
         thread.start()
-        self._threads.append(thread)  # only what runs can be joined
+        self._threads.append(thread)  # after the start: only a started thread can be joined
 
     def _serve(self, family: Family) -> None:
         if family.rests:
@@ -247,17 +249,18 @@ class Listener:
                 request = self._next(family.name)
             except _core.ServerStopped:
                 return
-            began = time.monotonic()  # not its CPU time: while it waits for a core it has the GIL
+            # Wall time, because the thread holds the GIL even while it waits for a core.
+            began = time.monotonic()
             if isinstance(request, Request):
                 self._answer(request)
-            del request  # it keeps its frame, and an unanswered one keeps its client waiting
+            del request  # frees the frame; dropping an unanswered request answers its client
             if family.rests:
                 self._stopping.wait(min(REST_TIMES * (time.monotonic() - began), REST_SECONDS_MAX))
 
     def _next(self, queue: str) -> Request | Event | None:
-        """What comes next in a queue, None if nothing did, or if taking it failed."""
+        """The next entry of a queue; None if none came in time, or if the core failed."""
         name = f"mq-{queue}"
-        # After a failure a short wait tells whether it works again.
+        # After a failure the wait is short, so that a recovery is noticed soon.
         wait_s = REST_SECONDS_MAX if self._services.is_failing(name) else WAIT_SECONDS
         try:
             taken = self._server.next(queue, wait_s)
@@ -266,7 +269,7 @@ class Listener:
         except BaseException as error:
             if not is_failure(error):
                 raise
-            logger.exception("%s failed; it goes on", name)
+            logger.exception("%s failed; it will try again", name)
             self._services.failed(name, f"{type(error).__name__}: {error}")
             self._stopping.wait(REST_SECONDS_MAX)
             return None
@@ -303,10 +306,10 @@ class Listener:
 
 
 def _go_behind() -> None:
-    """Have this thread give way to those that do not rest, where threads have a nice value.
+    """Lower this thread's priority below the threads that do not rest, on Linux.
 
-    As a batch thread it does not take the core from the worker that wakes it either, to whom the
-    nice value is no help when it has just had more than its share.
+    As a batch thread it does not preempt the worker that wakes it either. The nice value alone does
+    not ensure that when the worker has just used more than its share.
     """
     if sys.platform == "linux":
         thread = threading.get_native_id()

@@ -1,6 +1,6 @@
-"""Where a server's log goes: standard error, and files that roll; a flood is a line and a count.
+"""A server's log: standard error, and files that roll. Repeated lines become one line and a count.
 
-Only the commands set this up. A server within a program leaves logging to the program.
+Only the commands set this up. A server inside another program leaves logging to that program.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mqserver.config.loaded import Loaded
 from mqstore import files
 
 PERIOD_S = 10.0
-"""Lines that differ in their digits alone are one in this time."""
+"""Within this time, lines that differ only in their digits are logged as one."""
 KINDS_MAX = 1_000
 STATS = "mqserver.stats"
 """The logger of `stats.log`."""
@@ -34,7 +34,10 @@ _Kind = tuple[str, int, str]
 
 @dataclass(slots=True)
 class _Seen:
-    """A line that was passed on. until: monotonic. more: those like it since; last: of them."""
+    """A line that was logged, with what came after it.
+
+    until: end of the period, monotonic seconds. more: number of like lines since. last: the newest.
+    """
 
     until: float
     more: int
@@ -42,9 +45,9 @@ class _Seen:
 
 
 class FloodHandler(logging.Handler):
-    """Passes records on, of those alike the first; at the end of a period it says how many more.
+    """Passes on the first of like records; at the end of a period it logs the number of others.
 
-    While they keep coming there is one line a period. now: monotonic seconds.
+    While like records keep coming there is one line a period. now: monotonic seconds.
     """
 
     def __init__(
@@ -65,10 +68,10 @@ class FloodHandler(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Pass a record on, or count it."""
+        """Pass the record on, or count it."""
         try:
             text = record.getMessage()[:_KEY_CHARACTERS_MAX]
-        except (TypeError, ValueError):  # arguments that do not fit their text
+        except (TypeError, ValueError):  # the arguments do not fit the text
             self.handleError(record)
             return
         kind = (record.name, record.levelno, _DIGITS.sub("#", text))
@@ -87,7 +90,7 @@ class FloodHandler(logging.Handler):
             self._pass(record)
 
     def _end(self, now: float) -> None:
-        """End the periods that are over; a line that goes on has another."""
+        """End the periods that are over; a line that was repeated starts another period."""
         while self._seen:
             kind, seen = next(iter(self._seen.items()))
             if seen.until > now:
@@ -124,7 +127,7 @@ class FloodHandler(logging.Handler):
                     self._more.clear()
 
     def flush(self) -> None:
-        """Tell all that was counted."""
+        """Log all counts."""
         with self._guard:
             for seen in self._seen.values():
                 self._tell(seen)
@@ -133,7 +136,7 @@ class FloodHandler(logging.Handler):
             handler.flush()
 
     def close(self) -> None:
-        """Tell all, and close the handlers."""
+        """Log all counts, and close the handlers."""
         self._ended.set()
         self._more.set()
         self.flush()
@@ -143,9 +146,9 @@ class FloodHandler(logging.Handler):
 
 
 def set_up(loaded: Loaded, server: str) -> None:
-    """Send this process's log where the settings want it.
+    """Set up this process's log as the settings say.
 
-    server: names the file, "broker", "namesrv" or "standalone".
+    server: name of the log file: "broker", "namesrv" or "standalone".
     Raises OSError when `logDir` cannot be written, SettingsError for a bad `storeFileMode`.
     """
     file_modes.use(loaded)
@@ -171,7 +174,7 @@ def set_up(loaded: Loaded, server: str) -> None:
 
 
 def _thread_ended(failed: threading.ExceptHookArgs) -> None:
-    """What ends a thread stands in the log; those that must go on catch it themselves."""
+    """Log the error that ended a thread. Threads that must go on catch their errors themselves."""
     name = failed.thread.name if failed.thread else "unknown"
     error = failed.exc_value
     logging.getLogger("mqserver").critical("thread %s ended by an error", name, exc_info=error)

@@ -1,6 +1,6 @@
 """`mqstack client|admin|server|store ...`: the four commands under one name.
 
-Java's `mqadmin` may be on the PATH too; this name is only ours.
+Java's `mqadmin` may be on the PATH too; no other software has a command of this name.
 """
 
 from __future__ import annotations

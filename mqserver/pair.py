@@ -12,11 +12,11 @@ from mqserver.names.server import NameServer
 
 ORIGIN = "standalone"
 _SERVERS = 2
-"""They share the process's file descriptors."""
+"""Both servers share the process's file descriptors."""
 
 
 class Pair:
-    """Both servers; the broker is told the NameServer's address."""
+    """Both servers; the broker gets the NameServer's address."""
 
     def __init__(
         self, namesrv_settings: Mapping[str, str], broker_settings: Mapping[str, str]
@@ -27,12 +27,12 @@ class Pair:
         self.server: Broker | None = None
         self.namesrv = ""
         self.broker = ""
-        self.told = ""
-        self.origin = ""
+        self.advertised_address = ""
+        self.address_origin = ""
         self.warnings: tuple[str, ...] = ()
 
     def start(self) -> None:
-        """Start the NameServer, then the broker; nothing is left running if that fails."""
+        """Start the NameServer, then the broker; a failure leaves neither running."""
         loaded = load(NAMESRV, flags=pairs(self._namesrv_settings, ORIGIN))
         names = NameServer(loaded, servers=_SERVERS)
         names.start()
@@ -46,7 +46,8 @@ class Pair:
             raise
         self.names, self.server = names, server
         self.namesrv = names.address
-        self.told, self.origin = server.address, server.advertised.origin
+        self.advertised_address = server.address
+        self.address_origin = server.advertised.origin
         self.warnings = names.warnings + server.advertised.warnings
         host = server.settings.bind_address
         self.broker = f"{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{server.port}"

@@ -1,4 +1,4 @@
-"""What the servers use of the compiled plane; `listener.Listener` is the real one."""
+"""The calls that the servers make to the compiled plane; `listener.Listener` implements them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 SWITCH_INTERVAL_S = 0.0005
-"""Python threads change hands this often, so that hand-off threads do not starve each other."""
+"""Interval at which Python switches threads; a short one keeps one hand-off thread from starving
+the others."""
 
 Queue = tuple[str, str, int]
 """A queue as the lock table knows it: topic, broker name, queue id."""
 
 
 Traffic = tuple[str, str, str, int, list[int]]
-"""What the plane served: "put", "get" or "delivery" (of delayed messages), topic, group (of a get),
-queue (-1: any; of the schedule topic for a delivery); requests, messages, bytes, milliseconds of
-waiting for the disk, and bytes of the log behind the last message read. A row may come several
-times."""
+"""One row of what the plane served: kind, topic, group, queue id, figures.
+
+The kind is "put", "get" or "delivery" (of delayed messages). Only a get has a group. The queue id
+is -1 for any queue; a delivery names the queue of the schedule topic. The figures are requests,
+messages, bytes, milliseconds of waiting for the disk, and bytes of the log after the last message
+read. Several rows may have the same key; their figures add up."""
 
 
 class Event(Protocol):
@@ -61,14 +64,14 @@ class Plane(Protocol):
         ...
 
     def silent(self, connections: Sequence[int], seconds: float) -> list[int]:
-        """Those of the connections whose heartbeats the plane has not answered for so long."""
+        """The connections whose last natively answered heartbeat is at least `seconds` old."""
         ...
 
     def lock_batch(
         self, group: str, client_id: str, queues: Sequence[Queue]
     ) -> tuple[list[Queue], str | None]:
-        """Lock queues for a client; returns those it holds now, and what to tell it where a bound
-        refused others."""
+        """Lock queues for a client; returns the queues it holds now, and the remark for the client
+        if a limit refused the others."""
         ...
 
     def unlock_batch(self, group: str, client_id: str, queues: Sequence[Queue]) -> None:
@@ -76,12 +79,12 @@ class Plane(Protocol):
         ...
 
     def counters(self) -> dict[str, int]:
-        """What the plane counted since its start."""
+        """The plane's counters since its start."""
         ...
 
 
 class Tables:
-    """Publishes with rising versions. Until `attach`, changes are kept and sent then."""
+    """Publishes with rising versions. Changes made before `attach` are kept and sent then."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -90,7 +93,7 @@ class Tables:
         self._plane: Plane | None = None
 
     def attach(self, plane: Plane) -> None:
-        """Send everything published so far, and all later changes at once."""
+        """Send everything published so far; from now on each change is sent when it is made."""
         with self._lock:
             self._plane = plane
             for table, rows, replace in self._waiting:
@@ -106,10 +109,10 @@ class Tables:
                 self._send(self._plane, table, rows, replace)
 
     def forget_heartbeats(self, connections: Iterable[int] | None = None) -> None:
-        """Have the plane ask again when these clients' heartbeats come; None: everybody's.
+        """Make the plane hand off the next heartbeat of these connections; None: of all.
 
-        A heartbeat that was taken once is answered by the plane while its words stay the same.
-        Call this after a change that the same words would undo or add to.
+        The plane answers a repeated heartbeat itself while its bytes stay the same. Call this after
+        a change to which a repeated heartbeat would make a difference.
         """
         rows = dict.fromkeys(map(str, connections or ()))
         if rows or connections is None:

@@ -1,4 +1,4 @@
-"""One request over one socket, without an event loop: for tests, and for `Standalone`."""
+"""A blocking connection that sends one request at a time: for tests, and for `Standalone`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _opaque = itertools.count(1)
 class Probe:
     """A blocking connection to a NameServer or broker; a context manager.
 
-    address: "host:port". timeout: seconds for the connection and for each answer. tls: speak TLS,
-    and believe whoever answers: for servers of one's own, on this machine.
+    address: "host:port". timeout: seconds for the connection and for each answer. tls: use TLS
+    without checking the certificate, which is safe for your own servers on this machine only.
     """
 
     def __init__(self, address: str, timeout: float = 30.0, *, tls: bool = False) -> None:
@@ -29,7 +29,8 @@ class Probe:
         self.pushed: list[Frame] = []
 
     def call(self, request: Frame) -> Frame:
-        """Send a request and wait for its reply; requests of the server go to `pushed`.
+        """Send a request and wait for its reply; frames that the server sends meanwhile go to
+        `pushed`.
 
         Raises TimeoutError, and ConnectionError when the server closes the connection.
         """

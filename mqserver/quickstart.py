@@ -32,7 +32,7 @@ def quickstart(free_ports: bool = False) -> None:
 
 
 def _started() -> Standalone:
-    """On RocketMQ's usual ports; on free ones if those are taken."""
+    """Start on RocketMQ's usual ports, or on free ports if those are taken."""
     usual = Standalone(namesrv_port=9876, port=10911)
     try:
         return usual.start()
@@ -40,7 +40,7 @@ def _started() -> Standalone:
         usual.stop()
         if error.errno != errno.EADDRINUSE:
             raise
-        say("The usual ports are taken; taking free ones.")
+        say("RocketMQ's usual ports are taken; using free ports.")
         return Standalone().start()
 
 

@@ -1,4 +1,4 @@
-"""What is refused because a bound is reached: worded by the caller, logged and counted here."""
+"""Logs and counts requests that are refused because a limit is reached."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from collections.abc import Callable
 from mqserver.replies import Refused
 
 LOG_PAUSE_SECONDS = 60.0
-"""Between two log lines about the same setting."""
-HELP = "Requests that were refused something because a bound was reached"
+"""Time between two log lines about the same setting."""
+HELP = "Refusals because a limit was reached"
 """Of the metric, in both servers."""
 
 
 class Refusals:
-    """Refusals by the setting that holds the bound.
+    """Refusals, by the setting that holds the limit.
 
-    log: where they are told. clock: monotonic seconds. Methods may be called from any thread.
+    log: gets a warning for each. clock: monotonic seconds. Methods may be called from any thread.
     """
 
     def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,7 +30,7 @@ class Refusals:
         self._logged: dict[str, float] = {}
 
     def refused(self, code: int, setting: str, remark: str) -> Refused:
-        """What to raise: the client's answer is `code` with this remark."""
+        """Count a refusal; returns the exception to raise, which answers `code` and `remark`."""
         now = self._clock()
         with self._lock:
             self._counts[setting] += 1
@@ -42,6 +42,6 @@ class Refusals:
         return Refused(code, remark)
 
     def counts(self) -> dict[str, int]:
-        """How often each setting had something refused, since the start."""
+        """Refusals since the start, by setting."""
         with self._lock:
             return dict(self._counts)

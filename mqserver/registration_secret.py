@@ -1,8 +1,8 @@
 """Signed registrations: a broker and its NameServers share `registrationSecret`.
 
-A signature is HMAC-SHA256 over the request's code, all header fields and the body. Time and nonce
-are fields, so that a request that somebody recorded is not taken again. RocketMQ's NameServers
-ignore header fields that they do not know.
+A signature is HMAC-SHA256 over the request's code, all header fields and the body. Two of the
+fields are a time and a nonce, so a NameServer refuses a recorded request that is sent again.
+RocketMQ's NameServers ignore header fields that they do not know.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from mqserver.replies import Refused, Request
 KEY = "registrationSecret"
 SIGNATURE, TIME, NONCE = "registrationSignature", "registrationTime", "registrationNonce"
 AGE_MAX_MS = 300_000
-"""A request whose time is further from the NameServer's clock than this is refused."""
+"""Largest difference between a request's time and the NameServer's clock."""
 _NONCE_BYTES = 16
 
 
 def sign(
     secret: str, code: int, fields: Mapping[str, str], body: bytes, now_ms: int | None = None
 ) -> dict[str, str]:
-    """The header fields that make a request a signed one. now_ms: the wall clock's unless given."""
+    """The header fields that sign a request. now_ms: wall clock; None reads it."""
     made = {
         TIME: str(_now_ms() if now_ms is None else now_ms),
         NONCE: os.urandom(_NONCE_BYTES).hex(),
@@ -36,7 +36,7 @@ def sign(
 
 
 class SignatureCheck:
-    """What a NameServer with a secret asks of registrations; without one it asks nothing.
+    """Checks the signatures of registrations; without a secret it accepts every request.
 
     now_ms: wall clock.
     """
@@ -53,7 +53,7 @@ class SignatureCheck:
         return bool(self._secret)
 
     def check(self, request: Request) -> None:
-        """Raises Refused unless the request is signed with the secret and was not taken before."""
+        """Raises Refused unless the request is signed with the secret and arrives once."""
         if not self._secret:
             return
         given = request.fields.get(SIGNATURE)
@@ -67,7 +67,10 @@ class SignatureCheck:
         self._check_time(request.fields.get(TIME, ""), request.fields.get(NONCE, ""))
 
     def _check_time(self, text: str, nonce: str) -> None:
-        """The signature was checked before, so only brokers can fill the table of nonces."""
+        """Refuse an old or repeated request.
+
+        Called after the signature was checked, so only brokers can fill the table of nonces.
+        """
         now = self._now_ms()
         age = now - int(text) if text.isascii() and text.isdecimal() else AGE_MAX_MS + 1
         if abs(age) > AGE_MAX_MS:

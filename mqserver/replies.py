@@ -1,8 +1,8 @@
-"""What a processor gets and what it answers: the hand-off contract in types.
+"""The types of a processor's request and reply.
 
-A processor is a function of one request. It returns a `Response`, or one of the signals below, or
-a `Hold`; it may raise `Refused` to answer an error. Any other exception becomes code 1, as in
-RocketMQ (`NettyRemotingAbstract`), logged once where the hand-off threads call the processor.
+A processor is a function of one request. It returns a `Response`, a `Signal`, a `Hold` or an
+`AgainAfter`; it raises `Refused` to answer an error. Any other exception is answered with code 1,
+as in RocketMQ (`NettyRemotingAbstract`), and logged once, by the hand-off thread.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ class Request(Protocol):
 
     @property
     def oneway(self) -> bool:
-        """No reply is expected."""
+        """Whether the sender expects no reply."""
         ...
 
     @property
     def fast_port(self) -> bool:
-        """Came in by the VIP listener."""
+        """Whether the request came in on the VIP port."""
         ...
 
     @property
     def attempt(self) -> int:
-        """0 at first, 1 after `AGAIN` or when a hold ended."""
+        """0 at first; 1 after `AGAIN`, or after a hold ended."""
         ...
 
     def respond(
@@ -73,7 +73,7 @@ class Request(Protocol):
         fields: Mapping[str, str] | None,
         body: bytes | None,
     ) -> None:
-        """Answer from a callback, once, after `LATER`; from any thread."""
+        """Answer once, from any thread, after the processor returned `LATER`."""
         ...
 
 
@@ -91,11 +91,11 @@ class Signal(Enum):
     """Answers that are not a response."""
 
     NO_REPLY = "no reply"
-    """Consume the request in silence."""
+    """Send no reply."""
     AGAIN = "again"
-    """The state changed: route the same frame afresh, once."""
+    """The processor changed the state: route the same frame once more."""
     LATER = "later"
-    """The processor keeps the request and answers it from a callback."""
+    """The processor keeps the request and answers it later."""
 
 
 NO_REPLY = Signal.NO_REPLY
@@ -105,9 +105,10 @@ LATER = Signal.LATER
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Park a pull until a matching message arrives or the time is up; then it comes once more.
+    """Hold a pull until a matching message arrives or the timeout ends; then route it once more.
 
-    offset: the queue offset waited for. timeout: seconds. tag_codes: None waits for any message.
+    offset: the queue offset that the pull waits for. timeout: seconds. tag_codes: None waits for
+    any message.
     """
 
     topic: str
@@ -119,10 +120,10 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class AgainAfter:
-    """As `AGAIN`, but later; no thread waits for it.
+    """As `AGAIN`, but later, without a thread that waits.
 
-    start: called once with what to call, from any thread, when it is time: with None, or with the
-    error that the request is to fail with.
+    start: called once with a function `go_on`. Call `go_on` from any thread: with None to route the
+    request once more, or with the error that the request should fail with.
     """
 
     start: Callable[[Callable[[Exception | None], None]], None]
@@ -133,7 +134,7 @@ Processor = Callable[[Request], Reply]
 
 
 class Refused(Exception):
-    """Answers an error response from deep inside a processor."""
+    """Raised anywhere inside a processor to answer an error response."""
 
     def __init__(
         self, code: int, remark: str | None, fields: Mapping[str, str] | None = None
@@ -146,9 +147,9 @@ class Refused(Exception):
 class Family:
     """A bounded queue of requests and the Python threads that serve it.
 
-    capacity: requests that may wait; beyond it code 2. threads: hand-off threads, at least 1.
-    rests: after each request a thread rests for some times as long as it worked, and others get a
-    core before it does: a flood of such requests leaves the machine to others.
+    capacity: requests that may wait; a further one is answered code 2. threads: at least 1.
+    rests: after each request a thread sleeps a multiple of the time that the request took, and it
+    runs at a low priority, so that a flood of such requests leaves the CPU to other requests.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What all commands share: one clear line for an error, the log, signals, the lines of a boot."""
+"""Shared by the server commands: errors as one line, the log, signals, the boot lines."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ from mqstore.commands.shortage import shortage
 from mqstore.errors import StoreError
 
 BURST_S = 0.3
-"""Signals closer together than this were meant as one."""
+"""Signals within this time after the first one count as one signal."""
 
 
 def fail(what: str, code: int = FAILED) -> NoReturn:
-    """End the process with one clear line."""
+    """End the process with one line on standard error."""
     end("mqserver", what, code)
 
 
 def say(line: str) -> None:
-    """Print a line at once and in one piece, whichever thread calls."""
+    """Print a line at once and in one piece, from any thread."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def allow_open_files() -> None:
-    """Raise the limit of open files as far as it may be, as a JVM does: each connection is one.
+    """Raise the soft limit on open files to the hard limit, as a JVM does.
 
-    What starts services often leaves it at 1,024, for programs that use select().
+    Each connection needs a descriptor, and service managers often start a process with 1,024.
     """
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # some systems allow less than they say
+    with suppress(ValueError, OSError):  # some systems refuse their own hard limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 @contextmanager
 def clear_errors(loaded: Loaded | None) -> Iterator[None]:
-    """Turn what may go wrong at start into one line and an exit code.
+    """Turn an expected error at start into one line and an exit code.
 
-    `cli.main` has a line for a lack of memory or threads.
+    `cli.main` reports a shortage of memory or threads, so such an error passes on.
     """
     try:
         yield
@@ -70,7 +70,7 @@ def clear_errors(loaded: Loaded | None) -> Iterator[None]:
 
 
 def _words(error: OSError, loaded: Loaded | None) -> str:
-    """What an operating system's error means here."""
+    """An operating system error in words, with advice for a port that is in use."""
     text = error.strerror or str(error)
     if error.filename:
         text = f"{error.filename}: {text}"
@@ -81,9 +81,10 @@ def _words(error: OSError, loaded: Loaded | None) -> str:
 
 
 def on_signals() -> threading.Event:
-    """An event set by SIGTERM or Ctrl-C; a second signal ends the process at once (130).
+    """An event that SIGTERM or Ctrl-C sets; a second signal ends the process at once (130).
 
-    Signals of one burst count as one: `timeout`, for instance, signals the process and its group.
+    Signals within BURST_S count as one, because `timeout`, for instance, signals both the process
+    and its group.
     """
     stopped = threading.Event()
     first = [0.0]
@@ -108,20 +109,20 @@ def print_settings(loaded: Loaded, show: str) -> None:
 
 
 def set_up_log(loaded: Loaded, server: str) -> None:
-    """Log as the settings say, and warn of what the operator should know of them."""
+    """Set up the log and write the warnings about the settings to it."""
     with clear_errors(loaded):
         set_up(loaded, server)
     warn_of(loaded)
 
 
 def warn_of(loaded: Loaded) -> None:
-    """Log what the operator should know of the settings."""
+    """Log the warnings about the settings."""
     for warning in loaded.warnings:
         warn(warning)
 
 
 def announce(line: str) -> None:
-    """Say a line, and keep it in the log file if there is one."""
+    """Print a line, and write it to the log file if there is one."""
     say(line)
     logging.getLogger("mqserver").info("%s", line)
 
@@ -139,7 +140,7 @@ def announce_namesrv() -> None:
 def announce_broker(
     name: str, address: str, namesrv: str, origin: str, root: str, shown_root: str | None = None
 ) -> None:
-    """RocketMQ's boot line of a broker, then what an operator asks next."""
+    """RocketMQ's boot line of a broker, then the advertised address and the free disk space."""
     asked = f" and name server is {namesrv}" if namesrv else ""
     announce(f"The broker[{name}, {address}] boot success. serializeType=JSON{asked}")
     announce(f"clients will be told {address} (from: {origin})")
@@ -148,5 +149,5 @@ def announce_broker(
 
 
 def keep_what_is_there() -> None:
-    """Have the garbage collector pass over the objects of the start, which live for good."""
+    """Make the garbage collector skip the objects of the start, which live until the end."""
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The threads of a server that must go on while it runs: what failed, and what fails now."""
+"""Threads that must go on while a server runs, with counts of their failures."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from contextlib import contextmanager
 log = logging.getLogger("mqserver")
 
 Failures = Mapping[str, tuple[int, str | None]]
-"""By service: how many of its rounds failed since the start, and why if the last one did."""
+"""By service: number of failed rounds since the start, and the reason if the last round failed."""
 
 HELP = "Rounds of a service thread that failed"
 """Of the metric, in both servers."""
 
 
 def is_failure(error: BaseException) -> bool:
-    """Whether it is no request to end: an exception, or a panic of the compiled core."""
+    """Whether this is an exception or a panic of the compiled core, not a request to end."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 class Services:
     """The services of one server, by the names of their threads.
 
-    An exception would end a thread without a word: what it does would no longer be done. Each
-    round of such a thread runs in `round` instead.
+    An exception would end a thread silently, and its work would stop. Each round of such a thread
+    therefore runs inside `round`.
     """
 
     def __init__(self) -> None:
@@ -34,31 +34,31 @@ class Services:
         self._others: list[Callable[[], Failures]] = []
 
     def follow(self, failures: Callable[[], Failures]) -> None:
-        """Show these failures too: those of the compiled threads."""
+        """Report these failures too. The compiled threads count their own."""
         with self._lock:
             self._others.append(failures)
 
     @contextmanager
     def round(self, name: str) -> Iterator[None]:
-        """One round of a service: its exception is logged and counted, and the caller goes on."""
+        """Run one round of a service; an exception is logged and counted, and does not pass on."""
         try:
             yield
         except BaseException as error:
             if not is_failure(error):
                 raise
-            log.exception("%s failed; it goes on", name)
+            log.exception("%s failed; it will try again", name)
             self.failed(name, f"{type(error).__name__}: {error}")
         else:
             self.succeeded(name)
 
     def failed(self, name: str, reason: str) -> None:
-        """A round failed; the caller logs it."""
+        """Count a failed round; the caller logs it."""
         with self._lock:
             count, _ = self._failed.get(name, (0, None))
             self._failed[name] = (count + 1, reason)
 
     def succeeded(self, name: str) -> None:
-        """A round succeeded."""
+        """Note that a round succeeded."""
         if name not in self._failed:
             return
         with self._lock:
@@ -80,6 +80,6 @@ class Services:
         return found
 
     def unready(self) -> str | None:
-        """What fails now, for `/ready`; None if nothing does."""
+        """The services whose last round failed, for `/ready`; None if there are none."""
         failing = sorted((name, why) for name, (_, why) in self.failures().items() if why)
         return "; ".join(f"{name} fails: {why}" for name, why in failing) or None

@@ -1,4 +1,4 @@
-"""A NameServer and a broker together: in this process, or in one of their own.
+"""A NameServer and a broker together: in this process, or in a process of their own.
 
 ```python
 from mqserver import Standalone
@@ -39,22 +39,23 @@ SMALL_STORE = {
     "maxIndexNum": "40000",
     "allocateStepBytes": str(4 << 20),
 }
-"""File sizes of a new store that is not for production."""
+"""File sizes of a new store for tests and laptops."""
 ALWAYS = {"minFreeBytes": str(64 << 20)}
-"""Refuse by free space: a laptop's disk may be 95 % full and have room enough."""
+"""Refuse messages by free bytes: a laptop's disk that is 95 % full may still have enough room."""
 _PULL_COUNT = 32
 
 
 class Servers(Protocol):
     """A NameServer and a broker that can be started and stopped; see `pair` and `child`.
 
-    warnings: what the operator should know, once they are started.
+    broker: the address that this process uses. advertised_address, address_origin: the address that
+    clients are given, and where it comes from. warnings: for the operator, after the start.
     """
 
     namesrv: str
     broker: str
-    told: str
-    origin: str
+    advertised_address: str
+    address_origin: str
     warnings: tuple[str, ...]
 
     def start(self) -> None:
@@ -68,7 +69,7 @@ class Standalone:
     """A NameServer and a broker on the loopback interface, for tests and laptops.
 
     data: the store's directory; a temporary one, removed at the end, unless given.
-    host: address to listen on. advertise: "host" or "host:port" told to clients.
+    host: address to listen on. advertise: "host" or "host:port" that clients are given.
     namesrv_port, port: 0 picks free ones. settings: more of RocketMQ's keys for the broker.
     namesrv_settings: the same for the NameServer. process: run them in a process of their own,
     so that `kill` is possible.
@@ -96,7 +97,7 @@ class Standalone:
             "listenPort": str(port),
             "fastPortEnable": "false",
             "storePathRootDir": str(self.data),
-            **_told(host, advertise),
+            **_advertising(advertise),
             **ALWAYS,
             **({} if (self.data / "commitlog").exists() else SMALL_STORE),
             **(settings or {}),
@@ -171,7 +172,7 @@ class Standalone:
     def __exit__(self, *raised: object) -> None:
         self.stop()
 
-    # --- what it offers
+    # --- addresses, topics and messages
 
     @property
     def servers(self) -> Servers:
@@ -191,16 +192,26 @@ class Standalone:
         return self.servers.broker
 
     @property
+    def advertised_address(self) -> str:
+        """The broker address that clients are given, "host:port"."""
+        return self.servers.advertised_address
+
+    @property
+    def address_origin(self) -> str:
+        """Where `advertised_address` comes from: a setting, or the network interface."""
+        return self.servers.address_origin
+
+    @property
     def told(self) -> tuple[str, str]:
-        """What clients are told, "host:port", and where that came from."""
-        return self.servers.told, self.servers.origin
+        """The older name of `advertised_address` and `address_origin`."""
+        return self.advertised_address, self.address_origin
 
     def _probe(self) -> Probe:
         tls = self.broker_settings.get("tls.server.mode") == "enforcing"
         return Probe(self.broker_address, tls=tls)
 
     def topic(self, name: str | None = None, queues: int = 4) -> str:
-        """Create a topic and return its name; a name of its own unless given."""
+        """Create a topic and return its name; without `name` the name is a new, unique one."""
         name = name or f"Topic-{uuid.uuid4().hex[:12]}"
         header = CreateTopicRequestHeader(
             topic=name,
@@ -217,7 +228,7 @@ class Standalone:
         return name
 
     def messages(self, topic: str) -> list[ReceivedMessage]:
-        """Every message of a topic, queue by queue, in order; commits nothing."""
+        """All messages of a topic, queue by queue, in order; commits no offset."""
         found: list[ReceivedMessage] = []
         self.wait_dispatched()
         with self._probe() as broker:
@@ -243,7 +254,10 @@ class Standalone:
         raise TimeoutError(f"the broker's queues are behind its log after {timeout} s")
 
     def wait_consumed(self, group: str, topic: str, timeout: float = 60.0) -> None:
-        """Wait until a group has committed every message of a topic; TimeoutError says where."""
+        """Wait until a group has committed every message of a topic.
+
+        Raises TimeoutError, which names the queues with messages that are not committed.
+        """
         deadline = time.monotonic() + timeout
         self.wait_dispatched()
         with self._probe() as broker:
@@ -253,8 +267,8 @@ class Standalone:
                 time.sleep(0.02)
 
 
-def _told(host: str, advertise: str | None) -> dict[str, str]:
-    """Settings for what clients are told."""
+def _advertising(advertise: str | None) -> dict[str, str]:
+    """The settings for the address that clients are given."""
     if not advertise:
         return {}
     name, _, port = advertise.rpartition(":")
@@ -264,7 +278,7 @@ def _told(host: str, advertise: str | None) -> dict[str, str]:
 
 
 def _queues(broker: Probe, topic: str) -> int:
-    """How many queues a topic has, counted from its statistics."""
+    """Number of queues of a topic, from its statistics."""
     reply = broker.call(Frame(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}))
     if reply.code:
         raise ValueError(f"topic {topic}: {reply.remark}")
@@ -294,7 +308,7 @@ def _pull(topic: str, queue_id: int, offset: int) -> Frame:
 
 
 def _behind(broker: Probe, group: str, topic: str) -> dict[int, int]:
-    """Messages not yet committed, by queue."""
+    """Number of messages that are not committed, by queue."""
     behind: dict[int, int] = {}
     for queue_id in range(_queues(broker, topic)):
         end = _offset(broker, RequestCode.GET_MAX_OFFSET, topic, queue_id)

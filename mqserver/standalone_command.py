@@ -1,4 +1,4 @@
-"""`mqserver standalone`: RocketMQ's usual ports unless others are set."""
+"""`mqserver standalone`: both servers in one process, on RocketMQ's usual ports unless set."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run_standalone(
     settings: Mapping[str, str],
     namesrv_settings: Mapping[str, str],
 ) -> None:
-    """`mqserver standalone`: RocketMQ's usual ports unless others are set."""
+    """Run `mqserver standalone` until a signal stops it."""
     allow_open_files()
     with clear_errors(None):
         both = _standalone(data, host, advertise, settings, namesrv_settings)
@@ -40,8 +40,9 @@ def run_standalone(
     announce_namesrv()
     name = both.broker_settings["brokerName"]
     root = str(both.data) + (", temporary, removed at the end" if both.is_temporary else "")
-    told, origin = both.told
-    announce_broker(name, told, both.namesrv, origin, str(both.data), root)
+    announce_broker(
+        name, both.advertised_address, both.namesrv, both.address_origin, str(both.data), root
+    )
     for warning in both.servers.warnings:
         warn(warning)
     if folder:
@@ -70,9 +71,9 @@ def _standalone(
 
 
 def _standalone_log(both: Standalone) -> str:
-    """Send the log of both servers where `logDir` says, else beside the store of `--data`.
+    """Write the log of both servers to `logDir`, else into the store directory of `--data`.
 
-    Returns the folder, empty for a temporary store without `logDir`.
+    Returns the folder; "" for a temporary store without `logDir`, which has no log file.
     """
     folder = {} if both.is_temporary else {"logDir": str(both.data / "mqstack" / "logs")}
     loaded = load(BROKER, flags=pairs({**folder, **both.broker_settings}, "--set"))

@@ -1,7 +1,7 @@
-"""For tests: a broker in the process, free ports, one raw request.
+"""For tests: a broker in this process, free ports, one raw request.
 
-The pytest plugin offers the same as fixtures: `mq_broker` is a started `Standalone`, and
-`mq_namesrv` the address of its NameServer.
+The pytest plugin has fixtures: `mq_broker` is a started `Standalone`, and `mq_namesrv` the address
+of its NameServer.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from mqserver.standalone import Standalone
 __all__ = ["Probe", "Standalone", "ask", "free_port", "free_port_triple"]
 
 _FIRST, _LAST = 20_000, 32_000
-"""Below the kernel's ephemeral range, so that no outgoing connection takes a port meanwhile."""
+"""Below the kernel's ephemeral range, so that no outgoing connection takes one of these ports."""
 _STEP = 4
 """A broker's port P, P-2 (the VIP listener) and P+1 (replication) lie in one step."""
 _lock = threading.Lock()
 
 
 def _ports() -> itertools.cycle[int]:
-    """Every port of this process: each worker of pytest-xdist has its own part of the range."""
+    """All ports of this process; each worker of pytest-xdist has its own part of the range."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw") or 0)
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     part = (_LAST - _FIRST) // workers
     begin = _FIRST + worker % workers * part + 2
     places = list(range(begin, begin + part - _STEP, _STEP))
-    start = random.randrange(len(places))  # another run of the tests may be under way
+    start = random.randrange(len(places))  # another test run may use the range at the same time
     return itertools.cycle(places[start:] + places[:start])
 
 
@@ -40,11 +40,10 @@ _places = _ports()
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port for a server: free itself, and so are a broker's neighbours of it, P-2 and P+1.
+    """A port P such that P, P-2 and P+1, the three ports of a broker, are free.
 
-    No two calls in one process, nor in two workers of pytest-xdist, get the same port before all
-    of them were given out, so that servers which start at the same time do not collide. Raises
-    RuntimeError when no port is free.
+    A port is returned again only after all others were, also across the workers of pytest-xdist,
+    so servers that start at the same time do not collide. Raises RuntimeError when no port is free.
     """
     for _ in range(_LAST - _FIRST):
         with _lock:

@@ -1,4 +1,4 @@
-"""TLS of the servers: what the compiled plane is told, and new certificates without a restart."""
+"""TLS of the servers: settings of the compiled plane, and new certificates without a restart."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mqserver.watch import Stamp, Watch, stamp
 log = logging.getLogger("mqserver.tls")
 
 WATCH_S = 1.0
-"""Time between two looks at the certificate files."""
+"""Time between two checks of the certificate files."""
 TLS_COUNTERS = {
     "tls_sessions": "Connections whose TLS handshake was good",
     "tls_failed": "Connections that failed for TLS",
 }
 """Rows of `/metrics`, by the plane's counters."""
 CERTIFICATE_END = "tls_certificate_expiry_timestamp_seconds"
-CERTIFICATE_END_HELP = "Until when the certificate shown is good, seconds since 1970"
+CERTIFICATE_END_HELP = "When the certificate in use expires, seconds since 1970"
 _FILES = ("cert", "key", "trust")
 _AT_START = ("handshake_timeout", "max_handshakes", "max_source_handshakes")
 
@@ -30,7 +30,7 @@ def plane_tls(settings: ServerTlsSettings) -> dict[str, object]:
     own = bool(settings.cert_path) and not settings.tls_test_mode_enable
     mode = settings.mode
     if not own and not settings.tls_test_mode_enable:
-        mode = "disabled"  # there is nothing to show
+        mode = "disabled"  # there is no certificate
     return {
         "mode": mode,
         "cert": settings.cert_path if own else None,
@@ -57,12 +57,10 @@ def client_tls(settings: ClientTlsSettings) -> dict[str, str | None]:
 
 
 class CertificateWatch:
-    """Makes new connections with new certificates once their files have changed.
+    """Loads new certificates for new connections when the files change; warns before they expire.
 
-    Warns of one that expires soon.
-
-    tls: the setting of a server or a client. show: gives the plane the setting again; raises
-    ValueError for files that cannot be used, which is logged once, and what was shown stays.
+    tls: the setting of a server or a client. show: gives the plane the setting again. It raises
+    ValueError for files that cannot be used; that is logged once, and the old certificate stays.
     """
 
     def __init__(
@@ -82,11 +80,11 @@ class CertificateWatch:
 
     @property
     def ends_at(self) -> int | None:
-        """Until when the certificate in use is good, seconds since 1970; None without a file."""
+        """When the certificate in use expires, seconds since 1970; None without a file."""
         return self._expiry.at
 
     def start(self) -> None:
-        """Watch, if there is a file to watch."""
+        """Start the thread, if there is a file to watch."""
         if self._is_used:
             self._expiry.read()
             self._expiry.look()
@@ -97,17 +95,17 @@ class CertificateWatch:
         self._watch.stop()
 
     def look(self) -> None:
-        """Take files that have changed and are the same as at the last look: all are written."""
+        """Load changed files once two looks found them equal, so that all of them are complete."""
         self._expiry.look()
         stamps = self._stamps()
         settled, self._before = stamps == self._before, stamps
         if stamps == self._shown or not settled:
             return
-        self._shown = stamps  # also of files that cannot be used: it is said once
+        self._shown = stamps  # also for files that cannot be used, so that one line is logged
         try:
             self._show(self._tls)
         except ValueError as error:
-            log.error("TLS files changed but cannot be taken, the old certificate stays: %s", error)
+            log.error("the changed TLS files cannot be used; the old certificate stays: %s", error)
         else:
             self._expiry.read()
             log.info("TLS files changed: new connections use %s", ", ".join(self._paths))
@@ -119,5 +117,5 @@ class CertificateWatch:
 def _stamp(path: str) -> Stamp | None:
     try:
         return stamp(path)
-    except OSError:  # as good as gone; reading it says why
+    except OSError:  # counts as missing; reading the file will report the error
         return None

@@ -1,4 +1,4 @@
-"""Files that are looked at again and again while a server runs: the one watcher of them all."""
+"""Watches files that may change while a server runs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Callable
 from mqserver.services import Services
 
 Stamp = tuple[int, int, int, int]
-"""What changes when a file does: modification time in ns, size, inode, device."""
+"""Identifies a version of a file: modification time in ns, size, inode, device."""
 
 
 def stamp(path: str | os.PathLike[str]) -> Stamp | None:
-    """A file's stamp: equal as long as nothing changed; None while there is no such file.
+    """A file's stamp, which stays equal until the file changes; None if the file does not exist.
 
-    Raises OSError for a file that is there and cannot be looked at.
+    Raises OSError if the file exists and its facts cannot be read.
     """
     try:
         found = os.stat(path)
@@ -25,10 +25,10 @@ def stamp(path: str | os.PathLike[str]) -> Stamp | None:
 
 
 class Watch:
-    """Calls `look` every so often, on a thread of its own, from `start` to `stop`.
+    """Calls `look` at regular intervals on a thread of its own, from `start` to `stop`.
 
-    name: the thread's. look: if it raises, `services` takes note, and it is called again the next
-    time. every_s: seconds between two looks.
+    name: of the thread. look: `services` logs and counts an exception, and the calls go on.
+    every_s: seconds between two calls.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self, services: Services | None = None) -> None:
-        """Begin; once. services: take note of looks that fail."""
+        """Start the thread; call this once. services: count the calls that fail."""
         self._services = services or self._services
         self._thread.start()
 

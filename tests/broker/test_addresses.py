@@ -1,4 +1,4 @@
-"""What clients are told, where that came from, and what an operator is warned of."""
+"""The broker address that clients are given, where it comes from, and the warnings about it."""
 
 from __future__ import annotations
 

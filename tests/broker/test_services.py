@@ -170,7 +170,7 @@ def test_the_registrar(
         starting.join(60)
         assert until(lambda: read_ready(broker) == "ready\n")
         count = ready_and_failures(broker.metrics_port, "registrar")[2]
-        assert logged(caplog, "registrar failed; it goes on") == [logging.ERROR] * int(count)
+        assert logged(caplog, "registrar failed; it will try again") == [logging.ERROR] * int(count)
         assert until(lambda: logged(caplog, "registrar works again") == [logging.WARNING])
     finally:
         starting.join(60)

@@ -23,4 +23,4 @@ def test_a_look_that_fails_is_logged_and_comes_again(caplog: pytest.LogCaptureFi
     watch.start()
     assert again.wait(30)
     watch.stop()
-    assert "watch-under-test failed; it goes on" in caplog.text
+    assert "watch-under-test failed; it will try again" in caplog.text

@@ -174,7 +174,7 @@ def test_new_files_are_shown_without_a_restart(servers, authority, caplog):
         assert until(lambda: serial(port) != second)
     said = [record.message for record in caplog.records if "cannot be taken" in record.message]
     assert said == [
-        "TLS files changed but cannot be taken, the old certificate stays: "
+        "the changed TLS files cannot be used; the old certificate stays: "
         f"{tls['key']}: holds no private key in PEM"
     ]
     listener.stop()

@@ -77,7 +77,7 @@ def test_both_servers_have_rows_for_tls(authority: Authority, tmp_path: Path):
         (31, None),
         (29, "expires in 29 days, at "),
         (1, "expires in 1 days, at "),
-        (-3, "has expired, at "),
+        (-3, "expired at "),
     ],
 )
 def test_the_log_warns_once_a_day(authority: Authority, caplog, days: int, words: str | None):

@@ -91,6 +91,6 @@ def test_what_cannot_be_used_changes_nothing(authority, shown, caplog):
         assert is_registered(running)
     said = [record.message for record in caplog.records if "cannot be taken" in record.message]
     assert said == [
-        "TLS files changed but cannot be taken, the old certificate stays: "
+        "the changed TLS files cannot be used; the old certificate stays: "
         f"{shown.key}: holds no private key in PEM"
     ]

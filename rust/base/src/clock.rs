@@ -1,4 +1,4 @@
-//! Wall and monotonic time behind one seam, so that tests decide what time it is.
+//! Wall and monotonic time behind one trait, so that tests can set the time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,7 +11,7 @@ pub trait Clock: Send + Sync + 'static {
     fn wall_ms(&self) -> i64;
     /// Milliseconds since an arbitrary start; never goes back.
     fn monotonic_ms(&self) -> i64;
-    /// Like `monotonic_ms`, some milliseconds late perhaps, for who asks very often.
+    /// Like `monotonic_ms`, but up to some milliseconds late and cheaper, for frequent calls.
     fn rough_monotonic_ms(&self) -> i64 {
         self.monotonic_ms()
     }
@@ -42,7 +42,7 @@ impl Clock for SystemClock {
     }
 
     fn rough_monotonic_ms(&self) -> i64 {
-        // Of the last timer interrupt, which may be before the start.
+        // The time of the last timer interrupt, which may be before the start.
         (now_ms(ClockId::MonotonicCoarse) - self.started_ms).max(0)
     }
 }
@@ -63,7 +63,7 @@ pub fn local_time(wall_ms: i64) -> libc::tm {
     time
 }
 
-/// A clock that only moves when told to.
+/// A clock that moves only when a test moves it.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     wall_ms: AtomicI64,

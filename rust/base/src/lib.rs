@@ -1,5 +1,4 @@
-//! Time, and threads that must go on: what every room that does something needs. Formats and
-//! sockets do without.
+//! Clocks, and threads that must go on. The rooms for formats and sockets need neither.
 
 pub mod clock;
 pub mod services;

@@ -1,8 +1,8 @@
 //! The threads that must go on while a store or a server is open.
 //!
-//! A panic in a thread of the core would end the thread without a word: what it does would no
-//! longer be done, and nobody would know. Each round of such a thread runs in here instead. A panic
-//! is logged and counted, and the service counts as failing until a round of it succeeds.
+//! A panic would end a thread of the core silently, and its work would stop. Each round of such a
+//! thread therefore runs inside `Services::round`. A panic is logged and counted, and the service
+//! counts as failing until a round of it succeeds.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-/// What became of a service that has failed.
+/// Failures of one service.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failures {
     /// Rounds that failed since the start.
@@ -23,14 +23,14 @@ pub struct Failures {
 /// The services of one owner, by the names of their threads.
 #[derive(Debug, Default)]
 pub struct Services {
-    /// Whether any service fails now: a look that costs a good round nothing.
+    /// Whether any service fails now; lets a good round skip the lock.
     is_any_failing: AtomicBool,
     failed: Mutex<BTreeMap<&'static str, Failures>>,
 }
 
 impl Services {
-    /// Does one round of a service. Err says why it panicked; the caller decides whether the
-    /// next round may come.
+    /// Runs one round of a service. Err says why the round panicked; the caller decides whether to
+    /// run another.
     pub fn round<T>(&self, name: &'static str, work: impl FnOnce() -> T) -> Result<T, String> {
         match catch_unwind(AssertUnwindSafe(work)) {
             Ok(done) => {
@@ -45,7 +45,7 @@ impl Services {
         }
     }
 
-    /// A round failed.
+    /// Counts a failed round.
     pub fn failed(&self, name: &'static str, reason: &str) {
         tracing::error!(service = name, reason, "a service thread failed");
         let mut failed = self.failed.lock();
@@ -55,7 +55,7 @@ impl Services {
         self.is_any_failing.store(true, Ordering::Release);
     }
 
-    /// A round succeeded.
+    /// Notes that a round succeeded.
     pub fn succeeded(&self, name: &'static str) {
         if !self.is_any_failing.load(Ordering::Acquire) {
             return;
@@ -76,7 +76,7 @@ impl Services {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let literal = || panic.downcast_ref::<&str>().copied();

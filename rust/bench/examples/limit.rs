@@ -1,10 +1,11 @@
-//! The least a broker can do: answers every request with success and keeps nothing. What a client
-//! gets out of it is the most that client and machine have to give.
+//! The fastest possible broker: answers every request with success and stores nothing. Its rate is
+//! the most that client and machine can reach.
 //!
-//! `limit PORT [FILE]`: it is its own NameServer. A blocking thread for each connection, one read
-//! and one write of all its answers. With FILE what was read is written there and waited for before
-//! it is answered, as SYNC_FLUSH asks; around a file of zeros: no flush writes anything else.
-//! Nothing but the standard library: `rustc -O` makes it in a second.
+//! `limit PORT [FILE]`: it is its own NameServer. Each connection has a blocking thread, which does
+//! one read and then one write of all answers. With FILE the received bytes are written to the file
+//! and flushed before the answer, as with SYNC_FLUSH. The writes go round in a file of zeros, so
+//! that a flush writes nothing else. It needs only the standard library: `rustc -O` compiles it in
+//! a second.
 
 use std::error::Error;
 use std::fs::File;
@@ -14,34 +15,36 @@ use std::os::unix::fs::FileExt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is read at once; a longer request ends its connection.
+/// Bytes of one read; a longer request ends its connection.
 const READ_BYTES: usize = 1 << 20;
 const FILE_BYTES: usize = 64 << 20;
-/// How the header of a request for a route begins, in JSON and in ROCKETMQ's form.
+/// Start of the header of a request for a route, in JSON and in the ROCKETMQ form.
 const ROUTE_CODE: [&[u8]; 2] = [br#"{"code":105,"#, &[0, 105]];
-/// In front of a JSON header's opaque.
+/// The text before the opaque in a JSON header.
 const OPAQUE: &[u8] = br#""opaque":"#;
-/// What a client looks for in the reply to a send.
+/// The fields that a client needs in the reply to a send.
 const FIELDS: &str = concat!(
     r#""queueId":"0","TRACE_ON":"true","MSG_REGION":"DefaultRegion","queueOffset":"0","#,
     r#""msgId":"7F00000100002A9F0000000000000000""#
 );
-/// How a batch begins; its reply has so many more ids, as a client reads them all.
+/// Start of a batch's header. Its reply has an id for each message, as a client reads them all.
 const BATCH: &[u8] = br#"{"code":320,"#;
 const NEXT_ID: &[u8] = b",7F00000100002A9F0000000000000000";
-/// Our generator asks in JSON how long queues are, and waits until they are longer by its messages.
+/// The load generator asks in JSON for the ends of queues, and waits until they have grown by its
+/// messages.
 const MAX_OFFSET: &[u8] = br#"{"code":30,"#;
 const OFFSET: &str = r#"{"code":0,"extFields":{"offset":""#;
 const OFFSET_DIGITS: usize = 20;
-/// A ROCKETMQ header of success (only our generator's sends have one), and where the opaque is.
+/// A ROCKETMQ header of success, which only the load generator's sends need, and the place of the
+/// opaque.
 const BINARY: [u8; 21] = *b"\0\0\x07\x01\x97....\0\0\0\x01\0\0\0\0\0\0\0\0";
 const BINARY_OPAQUE: usize = 5;
 
-/// Replies by kind of header, with room for the opaque: to a send or the like, and with a route.
+/// Replies by kind of header, with room for the opaque: one for sends, one with a route.
 struct Limit {
     replies: [[Reply; 2]; 2],
     log: Option<Mutex<Log>>,
-    /// How long every queue is said to be: no message is shorter than a byte.
+    /// The reported end of every queue: the bytes received, as no message is shorter than a byte.
     read_bytes: AtomicU64,
 }
 
@@ -65,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for stream in listener.incoming() {
         let stream = stream?;
         stream.set_nodelay(true)?;
-        // A client that goes away ends its thread and nothing else.
+        // A client that closes its connection ends only its thread.
         std::thread::spawn(move || limit.serve(stream));
     }
     Ok(())
@@ -166,7 +169,8 @@ impl Limit {
         }
     }
 
-    /// Appends the reply to a request, which is given without its length word; None if it is none.
+    /// Appends the reply to a request, which is passed without its length word; None if it is not a
+    /// request.
     fn answer(&self, frame: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let (&[kind, a, b, c], rest) = frame.split_first_chunk()?;
         let header = rest.get(..u32::from_be_bytes([0, a, b, c]) as usize)?;
@@ -205,7 +209,7 @@ impl Limit {
     }
 }
 
-/// How many messages the body of a batch has: each begins with its length.
+/// Number of messages in the body of a batch; each begins with its length.
 fn messages(mut body: &[u8]) -> Option<usize> {
     let mut count = 0;
     while let Some(length) = body.first_chunk() {
@@ -215,7 +219,7 @@ fn messages(mut body: &[u8]) -> Option<usize> {
     Some(count)
 }
 
-/// Adds `more` ids behind the one of the reply that begins there.
+/// Adds `more` ids after the id in the reply that begins there.
 fn add_ids(out: &mut Vec<u8>, begin: usize, more: usize) -> Option<()> {
     let ids = NEXT_ID.repeat(more);
     for word in [begin, begin + 4] {

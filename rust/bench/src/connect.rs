@@ -1,4 +1,4 @@
-//! Connection storms: open many connections at a rate, say who they are, hold them.
+//! Connection storms: open many connections at a rate, send their heartbeats, hold them.
 
 mod client;
 
@@ -19,12 +19,12 @@ use super::{BenchError, Connect};
 use mq_format::remoting::Head;
 
 const HEART_BEAT: i32 = 34;
-/// Files that the process has open besides.
+/// File descriptors that the process needs besides connections.
 const OTHER_FILES: u64 = 64;
-/// How often the run looks whether it is stopped.
+/// Interval at which a run checks for its stop.
 const LOOK_UP: Duration = Duration::from_millis(20);
 
-/// What each bad count of a run's totals means.
+/// The meaning of each count of a run's totals that makes the run a failed one.
 const MEANINGS: [(&str, &str); 2] = [
     (
         "unsent",
@@ -36,7 +36,7 @@ const MEANINGS: [(&str, &str); 2] = [
     ),
 ];
 
-/// What happened to a connection; a task tells the collector.
+/// An event of a connection; its task sends it to the collector.
 enum Event {
     Connected { took: Duration, at: Instant },
     Heartbeat { took: Duration },
@@ -89,7 +89,7 @@ pub(super) fn run(settings: &Connect, stop: &AtomicBool) -> Result<Report, Bench
         storm.take(event);
     }
     let (report, failure) = storm.report(settings);
-    // Connections that may say nothing are none.
+    // A run whose heartbeats are all refused is an error, even if its connections are open.
     let all_refused = !report.refused.is_empty() && report.total("heartbeats") == 0;
     if report.total("connected") == 0 || all_refused {
         refused_or_failed(&report, &brokers, failure)?;
@@ -105,7 +105,7 @@ fn due(settings: &Connect, index: usize) -> Duration {
     Duration::from_secs_f64(index as f64 / settings.rate)
 }
 
-/// Sleeps; false if the run was stopped meanwhile.
+/// Sleeps; returns false if the run was stopped meanwhile.
 fn wait_until(time: Instant, stop: &AtomicBool) -> bool {
     loop {
         if stop.load(Ordering::Relaxed) {
@@ -119,7 +119,7 @@ fn wait_until(time: Instant, stop: &AtomicBool) -> bool {
     }
 }
 
-/// Raises this process's limit of open files as far as it may.
+/// Raises this process's soft limit on open files to the hard limit.
 fn allow_files(connections: usize) -> Result<(), BenchError> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let needed = connections as u64 + OTHER_FILES;
@@ -138,7 +138,7 @@ fn allow_files(connections: usize) -> Result<(), BenchError> {
     })
 }
 
-/// The request that a connection of this number sends first and then every so often.
+/// The heartbeat of a connection with this number, which it sends first and then at each interval.
 fn heartbeat(settings: &Connect, index: usize) -> Vec<u8> {
     let group = settings.group_name(index);
     let client = format!("127.0.0.1@mqclient_bench_{}#{index}", std::process::id());

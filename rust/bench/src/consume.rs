@@ -1,4 +1,4 @@
-//! Reading a backlog, or what arrives.
+//! Reads a backlog, or new messages.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::settings::WORKERS_MAX;
 use super::{BenchError, Consume};
 use mq_base::clock::SystemClock;
 
-/// What each bad count of a run's totals means.
+/// The meaning of each count of a run's totals that makes the run a failed one.
 pub(super) const MEANINGS: [(&str, &str); 3] = [
     (
         "missing",
@@ -38,7 +38,7 @@ pub(super) fn run(settings: &Consume, stop: &AtomicBool) -> Result<Report, Bench
             let took = arrival.now - arrival.asked_at;
             return meter.count(at, took, arrival.messages, bytes);
         }
-        // A held pull is answered when a message comes: its own time says nothing.
+        // A held pull is answered when a message comes, so its duration is no latency.
         meter.arrived(at, arrival.messages, bytes);
         note_ages(meter, arrival, clock.wall_ms());
     };
@@ -58,7 +58,7 @@ pub(super) fn run(settings: &Consume, stop: &AtomicBool) -> Result<Report, Bench
     Ok(report)
 }
 
-/// The time from a message's birth, on the clock of who sent it, to its arrival here.
+/// The time from a message's birth, by its sender's clock, to its arrival here.
 fn note_ages(meter: &mut Meter, arrival: &Arrival<'_>, now_ms: i64) {
     for view in records(arrival.body).filter_map(|record| record.ok()?.view()) {
         let age_ms = now_ms.saturating_sub(view.born_timestamp_ms);
@@ -66,7 +66,7 @@ fn note_ages(meter: &mut Meter, arrival: &Arrival<'_>, now_ms: i64) {
     }
 }
 
-/// For each group, connections that share every broker's queues.
+/// Makes, for each group, the connections that share every broker's queues.
 pub(super) fn connect<'a>(
     settings: &'a Consume,
     brokers: &[Broker],

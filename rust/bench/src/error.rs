@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of a run.
 
 use std::io;
 
@@ -35,7 +35,7 @@ pub enum BenchError {
     /// The list of NameServers is empty.
     #[error("no NameServer is given")]
     NoNamesrv,
-    /// This process may not open that many connections.
+    /// The limit on open files is too low for the connections.
     #[error(
         "{connections} connections need {needed} open files, this process may have {allowed}; \
          raise the limit: ulimit -n {needed}"
@@ -43,7 +43,7 @@ pub enum BenchError {
     OpenFiles {
         /// Connections asked for.
         connections: usize,
-        /// Open files that takes.
+        /// Open files that the connections need.
         needed: u64,
         /// The hard limit.
         allowed: u64,
@@ -54,12 +54,12 @@ pub enum BenchError {
     /// The operating system refuses a thread.
     #[error("{threads} threads cannot be started: {cause}")]
     Threads {
-        /// How many were to be started.
+        /// Number of threads of the run.
         threads: usize,
         /// The operating system's error.
         cause: io::Error,
     },
-    /// No connection, or it broke.
+    /// Connecting failed, or the connection broke.
     #[error("{address}: {cause}")]
     Io {
         /// "host:port".
@@ -67,7 +67,7 @@ pub enum BenchError {
         /// The system's words.
         cause: io::Error,
     },
-    /// No connection to any NameServer; what the last of them said.
+    /// No connection to any NameServer; the error of the last one.
     #[error("no connection to NameServer {address}: {cause}")]
     Namesrv {
         /// "host:port".
@@ -75,7 +75,7 @@ pub enum BenchError {
         /// The system's words.
         cause: io::Error,
     },
-    /// What was given as a NameServer knows no routes.
+    /// The server at the NameServer's address does not answer requests for routes.
     #[error(
         "{address} is a broker, not a NameServer; give the NameServer's address, usually port 9876"
     )]
@@ -91,7 +91,7 @@ pub enum BenchError {
         /// The system's words.
         cause: io::Error,
     },
-    /// The topic is unknown, and nobody creates it.
+    /// The topic does not exist, and no broker creates it.
     #[error(
         "topic {topic} does not exist at NameServer {namesrv}; brokers there: \
          mqadmin clusterList -n {namesrv}; create it: \
@@ -103,7 +103,7 @@ pub enum BenchError {
         /// The NameServer asked.
         namesrv: String,
     },
-    /// What a server sent cannot be read.
+    /// A frame of a server cannot be read.
     #[error("{address} sent what cannot be read: {cause}")]
     Wire {
         /// "host:port".
@@ -111,14 +111,14 @@ pub enum BenchError {
         /// What is wrong with it.
         cause: String,
     },
-    /// A server refused.
+    /// A server refused a request.
     #[error("{address} answered code {code}: {remark}")]
     Refused {
         /// "host:port".
         address: String,
         /// Its response code.
         code: i32,
-        /// Its words.
+        /// Its remark.
         remark: String,
     },
     /// The topic has no queue to use.
@@ -136,13 +136,13 @@ pub enum BenchError {
     Worker,
 }
 
-/// Response code: this broker, topic or group may not be used.
+/// Response code NO_PERMISSION: the account may not use the broker, topic or group.
 const NO_PERMISSION: i32 = 16;
-/// What a remark about access control begins with.
+/// Start of a remark about access control.
 const ACCESS_WORD: &str = "AclException";
 
 impl BenchError {
-    /// Whether a server refused for what the account may not do, or for its signature.
+    /// Whether a server refused because of the account's permissions or its signature.
     pub fn is_denied(&self) -> bool {
         matches!(self, Self::Refused { code, remark, .. }
             if *code == NO_PERMISSION || remark.contains(ACCESS_WORD))

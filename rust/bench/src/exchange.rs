@@ -14,20 +14,20 @@ use mq_net::frame::FrameSplitter;
 
 /// Requests of `call_all` on the wire at a time: their replies fit in the socket's buffers.
 const CALLS_AT_ONCE: usize = 128;
-/// The number of the first of them: pulls may be on their way too, with smaller ones.
+/// The opaque of the first of these requests. Pulls that are in flight have smaller ones.
 const FIRST_CALL: i32 = 1 << 30;
 
-/// A socket, what was received from it and not read yet, and what is not written yet.
+/// A socket, the bytes received and not yet read, and the bytes not yet written.
 pub(super) struct Exchange {
     pub address: String,
     stream: TcpStream,
     splitter: FrameSplitter,
-    /// Bytes to write; those before `written` are gone.
+    /// Bytes to write; those before `written` have been written.
     outgoing: Vec<u8>,
     written: usize,
     heard_at: Instant,
     timeout: Duration,
-    /// Seals and opens, if the run is under TLS.
+    /// Encrypts and decrypts, if the run uses TLS.
     secured: Option<Box<Secured>>,
 }
 
@@ -55,7 +55,7 @@ impl Exchange {
         })
     }
 
-    /// A connection to a broker that a route names; says so where there is none.
+    /// Connects to a broker of a route; the error says that the address comes from the route.
     pub fn to_broker(address: &str, load: &Load) -> Result<Self, BenchError> {
         Self::connect(address, load).map_err(|error| match error {
             BenchError::Io { address, cause } => BenchError::Broker { address, cause },
@@ -63,18 +63,19 @@ impl Exchange {
         })
     }
 
-    /// Where requests are encoded to; `flush` writes them.
+    /// The buffer into which requests are encoded; `flush` writes it.
     pub fn outgoing(&mut self) -> &mut Vec<u8> {
         &mut self.outgoing
     }
 
-    /// Whether something is not written yet.
+    /// Whether bytes wait to be written.
     pub fn is_writing(&self) -> bool {
         let sealed = self.secured.as_ref().is_some_and(|tls| tls.is_writing());
         sealed || !self.outgoing.is_empty()
     }
 
-    /// Writes what the socket takes now: a broker that waits for us to read must not stop us.
+    /// Writes the bytes that the socket takes now, without waiting. The broker may itself wait
+    /// until this side reads.
     pub fn flush(&mut self) -> Result<(), BenchError> {
         let bytes = match &mut self.secured {
             None => &mut self.outgoing,
@@ -113,7 +114,8 @@ impl Exchange {
         }
     }
 
-    /// Waits for bytes until `until` at most; room to write ends the wait too, where it is wanted.
+    /// Waits for bytes at most until `until`. Room to write also ends the wait, if bytes wait to be
+    /// written.
     pub fn receive_until(&mut self, until: Instant) -> Result<bool, BenchError> {
         let left = until.saturating_duration_since(Instant::now());
         let mut wanted = PollFlags::IN;
@@ -134,7 +136,8 @@ impl Exchange {
         Ok(false)
     }
 
-    /// An error if nothing was heard for the timeout, counted from `since` if that is later.
+    /// Returns an error if nothing was received for the timeout, counted from `since` if that is
+    /// later.
     pub fn check_alive(&self, now: Instant, since: Instant) -> Result<(), BenchError> {
         if now.saturating_duration_since(self.heard_at.max(since)) < self.timeout {
             return Ok(());
@@ -142,7 +145,7 @@ impl Exchange {
         Err(self.io_error(io::ErrorKind::TimedOut.into()))
     }
 
-    /// The next whole frame that is here already; a server's own requests come out too.
+    /// The next whole frame that has been received, which may be a server's own request.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, BenchError> {
         let frame = self
             .splitter
@@ -169,7 +172,7 @@ impl Exchange {
         answers.pop().ok_or(BenchError::Worker)
     }
 
-    /// Sends `count` requests, many at a time, and gives their replies in the same order.
+    /// Sends `count` requests, several at a time, and returns their replies in the same order.
     pub fn call_all(
         &mut self,
         count: usize,
@@ -224,10 +227,10 @@ fn open(address: &str, timeout: Duration) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Writes what the socket takes now, from `written` on.
+/// Writes the bytes that the socket takes now, from `written` on.
 fn write(stream: &TcpStream, bytes: &[u8], written: &mut usize) -> io::Result<()> {
     while *written < bytes.len() {
-        // As the standard library does, so that a closed connection is an error, no signal.
+        // As in the standard library: writing to a closed connection is an error, not a SIGPIPE.
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         match SockRef::from(stream).send_with_flags(&bytes[*written..], flags) {
             Ok(count) => *written += count,
@@ -244,7 +247,7 @@ pub(super) struct Answer {
     pub code: i32,
     pub remark: String,
     pub body: Vec<u8>,
-    /// Time from the request to this.
+    /// Time from the request to this reply.
     pub took: Duration,
     offset: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! Sending and reading at the same time: from the moment a message is due to its reader.
+//! Sends and reads at the same time: measures from when a message is due until its reader gets it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::sender::Ended;
 use super::stamp::{Seen, Stamp};
 use super::{BenchError, Latency};
 
-/// What each bad count of a run's totals means.
+/// The meaning of each count of a run's totals that makes the run a failed one.
 const MEANINGS: [(&str, &str); 5] = [
     produce::MEANINGS[0],
     produce::MEANINGS[1],
@@ -61,7 +61,7 @@ fn count_acknowledged(sent: &[Ended]) -> u64 {
     seen.map(Seen::count).sum()
 }
 
-/// Finds each message that one side has and the other has not.
+/// Adds up the figures of both sides, and counts the messages that were acknowledged and not read.
 fn compare(pace: &Pace<'_>, sent: Vec<Ended>, read: Vec<Catch>) -> (Report, Option<BenchError>) {
     let mut failure = None;
     let mut whole = Meter::new();
@@ -89,10 +89,10 @@ fn compare(pace: &Pace<'_>, sent: Vec<Ended>, read: Vec<Catch>) -> (Report, Opti
     (pace.report([whole]), failure)
 }
 
-/// How far the readers are.
+/// Progress of the readers.
 struct Progress {
     received: AtomicU64,
-    /// Messages to wait for; the largest number until the senders have ended.
+    /// Messages to wait for; `u64::MAX` until the senders have ended.
     expected: AtomicU64,
     timeout: Duration,
 }
@@ -110,7 +110,7 @@ impl Progress {
         self.expected.store(messages, Ordering::Release);
     }
 
-    /// Whether all is here, or nothing came for the timeout since the senders ended.
+    /// Whether all messages are here, or none came for the timeout since the senders ended.
     fn is_over(&self, heard: &mut (u64, Instant), now: Instant) -> bool {
         let expected = self.expected.load(Ordering::Acquire);
         let received = self.received.load(Ordering::Relaxed);
@@ -121,11 +121,11 @@ impl Progress {
     }
 }
 
-/// What one reader got.
+/// The messages of one reader.
 struct Catch {
     meter: Meter,
     failure: Option<BenchError>,
-    /// Of each worker's messages.
+    /// Numbers of the messages read, by worker.
     seen: Vec<Seen>,
 }
 

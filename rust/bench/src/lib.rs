@@ -1,8 +1,8 @@
-//! The load generator: drives any RocketMQ broker over blocking sockets, a thread a connection.
+//! The load generator: drives any RocketMQ broker over blocking sockets, one thread per connection.
 //!
-//! It shares the wire with the client engine but not its threads: what is measured is the
-//! broker, so a request costs as little here as possible (frames are patched, not encoded).
-//! One file a kind of load: `produce`, `consume`, `latency`, `connect`. All but the last share
+//! It shares the wire formats with the client engine, but not its threads. A run measures the
+//! broker, so a request costs as little as possible here: frames are patched, not encoded. Each
+//! kind of load has a file: `produce`, `consume`, `latency`, `connect`. All but the last share
 //! `pace` (when to send, when to count), `exchange` (the socket) and `report`.
 
 mod connect;
@@ -45,8 +45,8 @@ pub fn produce(settings: &Produce, stop: &AtomicBool) -> Result<Report, BenchErr
     produce::run(settings, stop)
 }
 
-/// Reads the backlog of all queues of the topics until its end, time, or `stop`; or, as a tail,
-/// what arrives until then.
+/// Reads the backlog of all queues of the topics until its end, the time limit, or `stop`. A tail
+/// reads new messages instead.
 ///
 /// # Errors
 /// `BenchError`; lost connections and refused pulls are counted in the report instead, unless
@@ -56,8 +56,8 @@ pub fn consume(settings: &Consume, stop: &AtomicBool) -> Result<Report, BenchErr
     consume::run(settings, stop)
 }
 
-/// Sends messages and reads them at the same time: how long each takes from when it was due to
-/// its reader, and whether each arrives.
+/// Sends messages and reads them at the same time. Measures the time from when each message is due
+/// until its reader gets it, and counts lost messages.
 ///
 /// # Errors
 /// As `produce`.
@@ -66,7 +66,7 @@ pub fn latency(settings: &Latency, stop: &AtomicBool) -> Result<Report, BenchErr
     latency::run(settings, stop)
 }
 
-/// Opens connections, says who they are, and holds them.
+/// Opens connections, sends their heartbeats, and holds them.
 ///
 /// # Errors
 /// `BenchError`; single failed connections are counted in the report instead, unless all are.

@@ -1,4 +1,4 @@
-//! Where queues begin and end: positions to read from, and what a run has moved.
+//! First and last offsets of queues: for positions to read from, and to count stored messages.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use mq_format::remoting::{Head, Serialize};
 pub(super) const GET_MAX_OFFSET: i32 = 30;
 /// Request code of the offset of a queue's first message.
 pub(super) const GET_MIN_OFFSET: i32 = 31;
-/// Time between two questions whether a broker's queues have caught up with its log.
+/// Interval between two checks whether a broker's queues have caught up with its log.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Asks a broker for one offset of each queue.
@@ -34,13 +34,13 @@ pub(super) fn offsets(
     answers.into_iter().map(offset).collect()
 }
 
-/// What the ends of the queues have moved by, and when they were last seen to.
+/// Number of messages stored, and when the queues were last seen to grow.
 pub(super) struct Moved {
     pub messages: u64,
     pub at: Instant,
 }
 
-/// Counts what a run stores: the sum of all queues' ends moves by that much.
+/// Counts the messages that a run stores, by the growth of all queues together.
 pub(super) struct Stored<'a> {
     load: &'a Load,
     brokers: &'a [Broker],
@@ -48,14 +48,14 @@ pub(super) struct Stored<'a> {
 }
 
 impl<'a> Stored<'a> {
-    /// Notes where the queues end now.
+    /// Notes the current ends of the queues.
     pub fn begin(load: &'a Load, brokers: &'a [Broker]) -> Result<Self, BenchError> {
         let mut stored = Self::from_empty(load, brokers);
         stored.before = stored.sum()?;
         Ok(stored)
     }
 
-    /// The same for queues that were empty.
+    /// The same for queues that were empty before the run.
     pub fn from_empty(load: &'a Load, brokers: &'a [Broker]) -> Self {
         Self {
             load,
@@ -64,8 +64,8 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// Messages stored since, as soon as there are `expected`, or none came for the timeout: a
-    /// queue may follow the log a moment later.
+    /// Messages stored since then. Waits until there are `expected`, or none came for the timeout,
+    /// because a queue follows the log with a delay.
     pub fn moved(&self, expected: u64) -> Result<Moved, BenchError> {
         let mut moved = Moved {
             messages: 0,

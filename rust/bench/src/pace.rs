@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::report::{Meter, Report};
 use super::{BenchError, Load};
 
-/// How often a reader that waits for messages looks whether it shall end.
+/// Interval at which a reader that waits for messages checks for the end of the run.
 pub(super) const LOOK_UP: Duration = Duration::from_millis(20);
 
 /// The clock and the budget of a run.
@@ -14,9 +14,9 @@ pub(super) struct Pace<'a> {
     begin: Instant,
     count_from: Instant,
     end: Instant,
-    /// What is due before the end may still be sent until here.
+    /// Requests that were due before the end may be sent until this time.
     give_up: Instant,
-    /// Messages that may still be asked for.
+    /// Messages that remain in the budget.
     budget: AtomicU64,
     stop: &'a AtomicBool,
 }
@@ -52,19 +52,19 @@ impl<'a> Pace<'a> {
             .is_ok()
     }
 
-    /// Takes what came from the budget.
+    /// Takes received messages from the budget.
     pub fn spend(&self, messages: u64) {
         if self.budget.load(Ordering::Relaxed) == u64::MAX {
             return;
         }
         let left = |left: u64| Some(left.saturating_sub(messages));
-        // Never fails: there is always something to set.
+        // Never fails, as the closure always returns a value.
         let _ = self
             .budget
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
     }
 
-    /// Whether time or budget is over, or somebody stopped the run.
+    /// Whether time or budget is used up, or the run was stopped.
     pub fn is_over(&self, now: Instant) -> bool {
         now >= self.end || self.budget.load(Ordering::Relaxed) == 0 || self.is_stopped()
     }
@@ -73,15 +73,16 @@ impl<'a> Pace<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// How long counting has been going on; None in the warm-up and after the end.
+    /// Time since counting began; None in the warm-up and after the end.
     pub fn counted(&self, now: Instant) -> Option<Duration> {
         (now < self.end)
             .then(|| now.checked_duration_since(self.count_from))
             .flatten()
     }
 
-    /// Whether what was due at this time counts, whenever it is answered. This is how an open
-    /// loop counts: a stall at the end of the run must not hide what waited in it.
+    /// Whether a request that was due at this time counts, whenever it is answered. An open loop
+    /// counts so, because a stall at the end of the run must not hide the requests that waited in
+    /// it.
     pub fn counts_due(&self, due: Instant) -> bool {
         self.count_from <= due && due < self.end
     }
@@ -101,8 +102,8 @@ impl<'a> Pace<'a> {
         now.saturating_duration_since(self.begin)
     }
 
-    /// Adds up the workers' figures. Without a limit on time, counting ends with the last reply;
-    /// what was due in time and answered late makes it longer.
+    /// Adds up the workers' figures. Without a time limit counting ends with the last reply.
+    /// Requests that were due in time and answered late make the counted time longer.
     pub fn report(&self, meters: impl IntoIterator<Item = Meter>) -> Report {
         let mut whole = Meter::new();
         meters.into_iter().for_each(|meter| whole.add(meter));
@@ -113,23 +114,23 @@ impl<'a> Pace<'a> {
     }
 }
 
-/// What a worker shall do about its next request.
+/// What a worker should do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Send it: it was due then.
+    /// Send the request that was due at this time.
     Now(Instant),
-    /// Wait until then.
+    /// Wait until this time.
     At(Instant),
-    /// There are no more.
+    /// No request is left.
     Over,
 }
 
-/// A worker's share of the requests: as fast as they go, or each at its own time.
+/// A worker's share of the requests: as fast as possible, or each when it is due.
 #[derive(Debug, Clone)]
 pub(super) struct Schedule {
-    /// Requests per second of this worker; 0 is as fast as they go.
+    /// Requests per second of this worker; 0 is as fast as possible.
     rate: f64,
-    /// Time of the first, as a part of the interval: workers take turns.
+    /// Time of the first request as a part of the interval, so that workers take turns.
     phase: f64,
     taken: u64,
 }
@@ -144,12 +145,12 @@ impl Schedule {
         }
     }
 
-    /// Whether requests have their times.
+    /// Whether each request has a time at which it is due.
     pub fn is_open(&self) -> bool {
         self.rate > 0.0
     }
 
-    /// What to do about the next request, of `messages`. `Now` takes it.
+    /// What to do about the next request, of `messages` messages. `Now` counts it as taken.
     pub fn next(&mut self, pace: &Pace<'_>, now: Instant, messages: u64) -> Due {
         let due = if self.is_open() {
             self.due(pace)
@@ -168,7 +169,7 @@ impl Schedule {
         }
     }
 
-    /// None beyond what a clock can say.
+    /// None for a time beyond the clock's range.
     fn due(&self, pace: &Pace<'_>) -> Option<Instant> {
         // A product, not a sum: an hour of small steps must not drift.
         let after = (self.taken as f64 + self.phase) / self.rate;
@@ -176,8 +177,8 @@ impl Schedule {
         pace.begin.checked_add(after)
     }
 
-    /// Requests of `messages` that were due before the end (or before `now`, if it was stopped)
-    /// and not taken.
+    /// Number of requests of `messages` messages that were due before the end (or before `now`, if
+    /// the run was stopped) and were not taken.
     pub fn left(&self, pace: &Pace<'_>, now: Instant, messages: u64) -> u64 {
         let is_used_up = pace.budget.load(Ordering::Relaxed) < messages;
         if !self.is_open() || is_used_up || pace.is_stopped() {
@@ -189,7 +190,8 @@ impl Schedule {
     }
 }
 
-/// Checks that the process can start all threads of a load, so that none begins with a part.
+/// Checks that the process can start all threads of a load, so that no run starts with a part of
+/// them.
 pub(super) fn can_start(threads: usize) -> Result<(), BenchError> {
     mq_net::threads::can_start(threads).map_err(|cause| BenchError::Threads { threads, cause })
 }
@@ -217,7 +219,7 @@ pub(super) fn run_workers<W: Send, R: Send>(
     })
 }
 
-/// Asks for waits that end when they should: the kernel else adds up to 50 µs to each.
+/// Asks the kernel for exact timers; by default it adds up to 50 µs to each wait.
 pub(super) fn be_punctual() {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));

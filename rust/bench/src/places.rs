@@ -1,4 +1,4 @@
-//! Bytes with places to patch: found once by the marks that they were made with.
+//! Encoded bytes with places to patch, which are found once by search marks.
 
 use std::ops::Range;
 
@@ -7,28 +7,28 @@ use super::template::Request;
 
 /// A time of 13 digits, as all are from 2001 to 2286.
 pub(super) const BORN_MARK: i64 = 9_876_543_210_123;
-/// Where the unique key goes: 32 hexadecimal digits.
+/// Mark for the unique key: 32 hexadecimal digits.
 pub(super) const KEY_MARK: &str = "@KEY@@@@@@@@@@@@@@@@@@@@@@@@@@@@";
-/// Where the stamp goes.
+/// Mark for the stamp.
 pub(super) const STAMP_MARK: &[u8; STAMP_BYTES] = b"@STAMP@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@";
 /// The digits at the end of the name of one of several topics.
 const TOPIC_DIGITS: usize = 6;
 
-/// A frame, or what is signed of it.
+/// A frame, or the signed content of a frame.
 #[derive(Debug, Clone)]
 pub(super) struct Places {
     pub bytes: Vec<u8>,
     born: Range<usize>,
     queue: Range<usize>,
-    /// Empty where there is one topic only.
+    /// Empty if there is only one topic.
     topic: Range<usize>,
     keys: Vec<usize>,
     stamps: Vec<usize>,
 }
 
 impl Places {
-    /// Finds the places. `other` are the bytes for another queue, whose number has as many digits;
-    /// the topic, None for one only, comes at `begin` or after.
+    /// Finds the places. `other` has the bytes for another queue, whose number has as many digits.
+    /// The topic (None if there is only one) comes at `begin` or after.
     pub fn new(
         bytes: Vec<u8>,
         (other, queue_digits): (&[u8], usize),
@@ -50,14 +50,14 @@ impl Places {
         }
     }
 
-    /// Writes what a request differs in from others of its kind.
+    /// Patches the values that differ between requests.
     pub fn patch(&mut self, request: &Request, batch: u64, run: u64) {
         let bytes = &mut self.bytes;
         write_digits(request.born_ms, &mut bytes[self.born.clone()]);
         write_digits(request.queue.into(), &mut bytes[self.queue.clone()]);
         write_digits(request.topic.into(), &mut bytes[self.topic.clone()]);
         for (index, at) in self.keys.iter().enumerate() {
-            // Unlike for every message of every worker, and of the shape of RocketMQ's.
+            // Unique for every message of every worker, in the form of RocketMQ's keys.
             let place = &mut bytes[*at..at + KEY_MARK.len()];
             write_hex(u64::from(request.worker), &mut place[..8]);
             write_hex(request.number, &mut place[8..24]);
@@ -75,7 +75,7 @@ impl Places {
     }
 }
 
-/// The place of the first such mark; empty if there is none.
+/// The place of the first such mark; empty if none exists.
 pub(super) fn find(bytes: &[u8], mark: &[u8]) -> Range<usize> {
     let found = bytes.windows(mark.len()).position(|window| window == mark);
     found.map_or(0..0, |start| start..start + mark.len())

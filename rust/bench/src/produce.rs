@@ -1,4 +1,4 @@
-//! Sending, and finding what was sent in the queues.
+//! Sends messages, and counts them in the queues.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::route::{Broker, Purpose, brokers};
 use super::sender::Sender;
 use super::{BenchError, Produce};
 
-/// What each bad count of a run's totals means.
+/// The meaning of each count of a run's totals that makes the run a failed one.
 pub(super) const MEANINGS: [(&str, &str); 3] = [
     ("unanswered", "messages were sent and never answered"),
     ("unsent", "messages were due and could not be sent in time"),
@@ -59,14 +59,14 @@ pub(super) fn run(settings: &Produce, stop: &AtomicBool) -> Result<Report, Bench
     });
     report.complain(&MEANINGS);
     if let Err(error) = after {
-        // What was measured until the broker went is worth a report.
+        // The figures from before the broker was lost are still reported.
         let text = format!("whether all of them are stored is not known: {error}");
         report.problems.push(text);
     }
     Ok(report)
 }
 
-/// Says how many topics were created, and how long that took.
+/// Adds the number of created topics and the times of the creations.
 pub(super) fn note_created(report: &mut Report, created: &[Duration]) {
     if created.is_empty() {
         return;
@@ -96,7 +96,7 @@ fn stored_after(
     Stored::from_empty(load, &existing).moved(expected)
 }
 
-/// The error of a run in which nothing was stored; none where nothing was tried.
+/// The error of a run in which nothing was stored; None if nothing was sent.
 pub(super) fn refused_or_failed(
     report: &Report,
     brokers: &[Broker],

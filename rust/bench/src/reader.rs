@@ -1,4 +1,4 @@
-//! One connection that reads queues: a pull in flight for each.
+//! One connection that reads queues, with one pull in flight for each queue.
 
 use std::time::Instant;
 
@@ -12,13 +12,13 @@ use mq_format::remoting::{FieldValue, Frame, Head};
 
 const PULL_MESSAGE: i32 = 11;
 const UPDATE_CONSUMER_OFFSET: i32 = 15;
-/// Pull flag: `commitOffset` is to be kept.
+/// Pull flag: the broker commits `commitOffset`.
 const COMMIT: i32 = 1;
 /// Pull flag: the broker may hold the pull until a message comes.
 const SUSPEND: i32 = 2;
 /// Pull flag: the subscription is in the request, no heartbeat is needed.
 const INLINE_SUBSCRIPTION: i32 = 4;
-/// How long the broker may hold a pull, as clients ask.
+/// How long the broker may hold a pull; the value that clients send.
 const SUSPEND_MS: i64 = 15_000;
 
 /// Response codes of a pull: FOUND, then those that only move the position.
@@ -50,9 +50,9 @@ pub(super) struct Reader<'a> {
     settings: &'a Consume,
     group: String,
     exchange: Exchange,
-    /// A queue's place here is the opaque of its pulls.
+    /// The index of a queue is the opaque of its pulls.
     queues: Vec<Queue>,
-    /// Queues that may be asked.
+    /// Queues without a pull in flight.
     ready: Vec<usize>,
     received: u64,
     missing: u64,
@@ -61,7 +61,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Asks where the queues begin and end; a tail begins at the end.
+    /// Asks for the queues' first and last offsets; a tail begins at the last.
     pub fn connect(
         settings: &'a Consume,
         group: usize,
@@ -99,8 +99,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads until `is_over` or, of a backlog, the end; gives each reply with messages to `take`.
-    /// What was received and refused goes to `meter` at the end.
+    /// Reads until `is_over`, or until the end of the backlog; passes each reply with messages to
+    /// `take`. Adds the received and refused messages to `meter` at the end.
     pub fn read_all(
         &mut self,
         meter: &mut Meter,
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Prepares a pull for each queue that is ready and has more; says how many.
+    /// Prepares a pull for each ready queue with messages left; returns the number of pulls.
     fn ask(&mut self, now: Instant) -> usize {
         let mut asked = 0;
         for index in std::mem::take(&mut self.ready) {
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
         asked
     }
 
-    /// Whether the queue has messages left; a repeated run begins it again.
+    /// Whether the queue has messages left; a repeating run starts the queue again.
     fn has_more(&mut self, index: usize) -> bool {
         let queue = &mut self.queues[index];
         if queue.position >= queue.end && self.settings.repeat {
@@ -207,7 +207,7 @@ impl<'a> Reader<'a> {
             .encode(&head, &fields, b"", self.exchange.outgoing());
     }
 
-    /// Hands out what the replies brought and moves the positions; answered queues become ready.
+    /// Passes on the messages of the replies and moves the positions; answered queues become ready.
     fn take_replies(
         &mut self,
         meter: &mut Meter,
@@ -249,7 +249,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Commits where the queues were left: the pulls committed only where they began.
+    /// Commits the final positions, because each pull commits only the position at which it began.
     fn commit(&mut self) -> Result<(), BenchError> {
         if !self.settings.commit {
             return Ok(());
@@ -276,7 +276,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What a reply's records say.
+/// The messages of a reply.
 struct Counts {
     messages: u64,
     missing: u64,
@@ -285,7 +285,7 @@ struct Counts {
 }
 
 impl Queue {
-    /// Counts the records, and the numbers that are left out or come again.
+    /// Counts the records, and the queue offsets that are missing or repeated.
     fn count(&self, body: &[u8]) -> Counts {
         let mut counts = Counts {
             messages: 0,
@@ -318,13 +318,13 @@ impl Queue {
         if next > self.position {
             self.position = next;
         } else if !is_tail {
-            // A broker that keeps the position would be asked for ever.
+            // A broker that does not move the position would be asked without end.
             self.position = self.end;
         }
     }
 }
 
-/// Where the next pull begins; None if the pull was refused.
+/// The offset of the next pull; None if this pull was refused.
 fn next_offset(frame: &Frame<'_>, address: &str) -> Result<Option<i64>, BenchError> {
     if !matches!(
         frame.code,

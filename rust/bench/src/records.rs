@@ -3,10 +3,10 @@
 use mq_format::message::{CheckCrc, RecordView};
 use mq_format::reply_records::{self, Damaged};
 
-/// Where a record's queue offset is.
+/// Position of the queue offset in a record.
 const QUEUE_OFFSET_AT: usize = 20;
 
-/// One whole message, read no further than asked for.
+/// One whole message; only the requested fields are decoded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Record<'a>(&'a [u8]);
 

@@ -1,4 +1,4 @@
-//! What a run measured.
+//! The figures of a run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::BenchError;
 const LATENCY_MAX_NS: u64 = 1_000_000_000_000;
 /// Three digits: 1.234 ms and 1.235 ms are told apart.
 const LATENCY_DIGITS: u8 = 3;
-/// Different errors that are told apart; what else happens is counted together.
+/// Number of different errors that are counted separately; all others are counted together.
 const ERRORS_MAX: usize = 50;
 const OTHER_ERRORS: &str = "other errors";
 
@@ -30,7 +30,7 @@ pub struct Report {
     /// Sends stored with less durability than asked for, by code (FLUSH_DISK_TIMEOUT 10,
     /// FLUSH_SLAVE_TIMEOUT 12, SLAVE_NOT_AVAILABLE 11).
     pub lesser_durability: BTreeMap<i32, u64>,
-    /// Connections that failed, by what happened.
+    /// Connections that failed, by error.
     pub errors: BTreeMap<String, u64>,
     /// Bytes of message bodies sent, or of records received.
     pub bytes: u64,
@@ -43,7 +43,7 @@ pub struct Report {
     pub messages_per_second: f64,
     /// Megabytes (10^6) per second.
     pub megabytes_per_second: f64,
-    /// The rate that was asked for; 0 for as fast as it goes.
+    /// The requested rate; 0 for as fast as possible.
     pub offered_per_second: f64,
     /// Time from a request (in an open loop: from when it was due) to its reply.
     pub latency_us: Latency,
@@ -55,7 +55,7 @@ pub struct Report {
     pub each_second: Vec<u64>,
     /// Counts of the whole run, warm-up included.
     pub totals: BTreeMap<&'static str, u64>,
-    /// What makes the run a failed one, in words; empty for a good run.
+    /// Why the run failed; empty for a good run.
     pub problems: Vec<String>,
 }
 
@@ -92,14 +92,14 @@ impl Latency {
     }
 }
 
-/// A histogram that grows with what it sees: thousands of workers have one each.
+/// A histogram that grows with its values, because thousands of workers have one each.
 fn histogram() -> Histogram<u64> {
     Histogram::new(LATENCY_DIGITS).expect("a number of digits that the histogram accepts")
 }
 
 fn record(histogram: &mut Histogram<u64>, time: Duration) {
     let ns = u64::try_from(time.as_nanos()).unwrap_or(LATENCY_MAX_NS);
-    // Fails only where a histogram may not grow; ours may.
+    // Fails only for a histogram that may not grow; this one may.
     let _ = histogram.record(ns.clamp(1, LATENCY_MAX_NS));
 }
 
@@ -144,7 +144,7 @@ impl Meter {
         self.arrived(at, messages, bytes);
     }
 
-    /// Counts messages whose latency, if they have one, is recorded otherwise.
+    /// Counts messages without recording a latency.
     pub fn arrived(&mut self, at: Duration, messages: u64, bytes: u64) {
         self.requests += 1;
         self.messages += messages;
@@ -167,8 +167,8 @@ impl Meter {
         record(self.more_ns.entry(name).or_insert_with(histogram), time);
     }
 
-    /// Keeps of the counted messages their latencies only, under another name: what the run
-    /// counts is counted elsewhere.
+    /// Keeps only the latencies of the counted messages, under another name. The run counts its
+    /// messages elsewhere.
     pub fn only_latency_as(&mut self, name: &'static str) {
         let whole = std::mem::replace(&mut self.latency_ns, histogram());
         self.more_ns.insert(name, whole);
@@ -187,7 +187,7 @@ impl Meter {
         self.first_refusal.get_or_insert_with(|| remark.to_owned());
     }
 
-    /// Counts a message that is stored, but not as safely as asked for.
+    /// Counts a message that was stored with less durability than requested.
     pub fn store_lesser(&mut self, code: i32) {
         *self.lesser_durability.entry(code).or_default() += 1;
     }
@@ -209,7 +209,7 @@ impl Meter {
 
     /// Adds another worker's figures.
     pub fn add(&mut self, other: Self) {
-        // As recording, this cannot fail in a histogram that grows.
+        // Cannot fail, because the histogram grows.
         let _ = self.latency_ns.add(&other.latency_ns);
         for (name, ns) in other.more_ns {
             let _ = self.more_ns.entry(name).or_insert_with(histogram).add(&ns);
@@ -266,12 +266,13 @@ impl Meter {
 }
 
 impl Report {
-    /// A count of the whole run; 0 if there is none.
+    /// A count of the whole run; 0 if nothing was counted.
     pub fn total(&self, name: &str) -> u64 {
         self.totals.get(name).copied().unwrap_or(0)
     }
 
-    /// Says what went wrong, with what each count means: `(count, meaning)`.
+    /// Adds a sentence for each bad count to the report's problems; `meanings` has `(count,
+    /// meaning)`.
     pub(super) fn complain(&mut self, meanings: &[(&str, &str)]) {
         let refused: u64 = self.refused.values().sum();
         if refused > 0 {

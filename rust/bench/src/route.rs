@@ -1,4 +1,4 @@
-//! Where the queues of the run's topics are.
+//! Routes of the run's topics.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ pub(super) const TOPIC_NOT_EXIST: i32 = 17;
 const REQUEST_CODE_NOT_SUPPORTED: i32 = 3;
 /// The template from which brokers create unknown topics at their first message.
 pub(super) const TEMPLATE_TOPIC: &str = "TBW102";
-/// Queues a client asks for in a topic that is created so.
+/// Number of queues that a client requests for a topic created in this way.
 pub(super) const NEW_TOPIC_QUEUES: i32 = 4;
 const MASTER_ID: &str = "0";
 /// Queues of a run, of all topics and brokers.
@@ -29,7 +29,7 @@ pub(super) struct QueueAt {
     pub id: i32,
 }
 
-/// A master, and its queues that can be used.
+/// A master and its usable queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Broker {
     pub address: String,
@@ -38,7 +38,7 @@ pub(super) struct Broker {
     pub is_template: bool,
 }
 
-/// What the queues are for.
+/// The use of the queues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Sending; one topic may be left to the broker to create.
@@ -62,10 +62,10 @@ pub(super) fn namesrv(load: &Load) -> Result<Exchange, BenchError> {
     Err(last)
 }
 
-/// Asks for the masters that have queues of the topics; creates topics that a run needs and that
-/// do not exist. `created` gets the time each creation took.
+/// Asks for the masters that have queues of the topics. Creates missing topics if the run needs
+/// them; `created` gets the time of each creation.
 ///
-/// To write into one unknown topic, the template's brokers are taken: they create it.
+/// A run that writes to one unknown topic uses the template's brokers, which create the topic.
 pub(super) fn brokers(
     load: &Load,
     purpose: Purpose,
@@ -171,7 +171,7 @@ fn add(
     Ok(())
 }
 
-/// The answer if it is a route.
+/// The route, if the answer has one.
 fn known(answer: Answer, load: &Load, topic: u32, namesrv: &str) -> Result<Answer, BenchError> {
     match answer.code {
         TOPIC_NOT_EXIST => Err(BenchError::NoTopic {

@@ -1,4 +1,4 @@
-//! TLS of a run: its files are read once, each connection has a session of its own.
+//! TLS of a run: the files are read once, and each connection has its own session.
 
 use std::io::{self, Read};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use mq_net::frame::FrameSplitter;
 use mq_net::tls::{CIPHER_BYTES, Session, connect_blocking};
 use mq_net::tls_config::{ClientTls, Identity, Password, TlsError, Verify};
 
-/// The files and rules that connections are made with; the files are read when first needed.
+/// Files and rules of the connections; the files are read at the first use.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Files")]
 pub struct Tls {
@@ -21,7 +21,7 @@ pub struct Tls {
     shared: OnceLock<Arc<ClientConfig>>,
 }
 
-/// As the Python side says it.
+/// The settings as Python passes them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Files {
@@ -57,7 +57,7 @@ impl TryFrom<Files> for Tls {
 }
 
 impl Tls {
-    /// What all sessions share.
+    /// The configuration that all sessions share.
     ///
     /// # Errors
     /// `TlsError`, naming the file that cannot be used.
@@ -70,18 +70,18 @@ impl Tls {
     }
 }
 
-/// One connection's session, and what goes in and out of it.
+/// One connection's session and its buffers.
 pub(super) struct Secured {
     session: Session,
     /// Bytes to write.
     sealed: Vec<u8>,
     cipher: Box<[u8]>,
-    /// Opened bytes that did not fit where they were to go.
+    /// Decrypted bytes that did not fit the caller's buffer.
     rest: Vec<u8>,
 }
 
 impl Secured {
-    /// Agrees with the server behind a fresh socket.
+    /// Does the handshake on a new connection.
     pub fn connect(
         stream: &TcpStream,
         address: &str,
@@ -98,12 +98,13 @@ impl Secured {
         })
     }
 
-    /// Whether something is not written yet.
+    /// Whether bytes wait to be written.
     pub fn is_writing(&self) -> bool {
         !self.sealed.is_empty()
     }
 
-    /// Seals everything of `plain`; the bytes to write, which the caller clears once they are.
+    /// Encrypts all of `plain`; returns the bytes to write, which the caller clears after writing
+    /// them.
     pub fn seal(&mut self, plain: &mut Vec<u8>) -> &mut Vec<u8> {
         if !plain.is_empty() {
             self.sealed.append(&mut self.session.seal(plain));
@@ -112,7 +113,7 @@ impl Secured {
         &mut self.sealed
     }
 
-    /// Waits for bytes, and opens them into `splitter`; 0 at the end.
+    /// Waits for bytes, and decrypts them into `splitter`; 0 at the end.
     pub fn receive(
         &mut self,
         stream: &mut TcpStream,

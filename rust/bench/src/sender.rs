@@ -1,4 +1,4 @@
-//! One connection that sends: it keeps its window full, or sends each request when it is due.
+//! One connection that sends: it keeps its window full, or sends each request when due.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use mq_base::clock::{Clock, SystemClock};
 /// FLUSH_SLAVE_TIMEOUT.
 const STORED: [i32; 4] = [0, 10, 11, 12];
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     due: Instant,
@@ -36,7 +36,7 @@ pub(super) struct Sender<'a> {
     free: Vec<usize>,
     /// Slots whose request is about to be written.
     fresh: Vec<usize>,
-    /// Requests made.
+    /// Number of requests made.
     requests: u64,
     tally: Tally,
     meter: Meter,
@@ -47,11 +47,11 @@ pub(super) struct Sender<'a> {
 struct Tally {
     acknowledged: u64,
     refused: u64,
-    /// Numbers of the acknowledged messages, in a run that looks for each.
+    /// Numbers of the acknowledged messages, in a run that checks each one.
     seen: Option<Seen>,
 }
 
-/// What a worker leaves behind.
+/// The results of a worker.
 pub(super) struct Ended {
     pub meter: Meter,
     pub failure: Option<BenchError>,
@@ -60,7 +60,7 @@ pub(super) struct Ended {
 }
 
 impl<'a> Sender<'a> {
-    /// Worker `index` of the run; `run` is what its messages are stamped with.
+    /// Worker `index` of the run; `run` is the number in the stamps of its messages.
     pub fn connect(
         settings: &'a Produce,
         index: usize,
@@ -145,12 +145,12 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Whether a reply is owed, or something is not written yet.
+    /// Whether a reply is outstanding, or bytes wait to be written.
     fn is_waiting(&self) -> bool {
         self.exchange.is_writing() || self.free.len() < self.slots.len()
     }
 
-    /// Prepares what is due and has room; says what comes next.
+    /// Prepares the requests that are due and fit the window; returns what to do next.
     fn fill(
         &mut self,
         pace: &Pace<'_>,
@@ -184,7 +184,7 @@ impl<'a> Sender<'a> {
         after: Duration,
         born_ms: i64,
     ) -> Result<(), BenchError> {
-        // Workers begin at different queues.
+        // Each worker begins at another queue.
         let turn = self.requests + u64::from(self.index);
         let queue = self.broker.queues[(turn % self.broker.queues.len() as u64) as usize];
         let request = Request {
@@ -204,7 +204,7 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// Writes everything prepared; one clock reading serves them all.
+    /// Writes all prepared requests; one clock reading serves them all.
     fn write(&mut self, pace: &Pace<'_>, now: Instant) -> Result<(), BenchError> {
         if !self.exchange.is_writing() {
             return Ok(());
@@ -231,7 +231,7 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Counts the replies that are here and frees their slots.
+    /// Counts the received replies and frees their slots.
     fn take_replies(&mut self, pace: &Pace<'_>) -> Result<(), BenchError> {
         let now = Instant::now();
         let batch = self.settings.batch as u64;

@@ -1,4 +1,4 @@
-//! What to load the broker with.
+//! Settings of a run.
 
 mod connect;
 mod consume;
@@ -22,9 +22,9 @@ pub use produce::Produce;
 
 /// Threads, and connections that threads own, of one run.
 pub(super) const WORKERS_MAX: usize = 4096;
-/// The longest time a setting may ask for, seconds: eleven days.
+/// Largest time of a setting, seconds: eleven days.
 const SECONDS_MAX: f64 = 1e6;
-/// Messages of a run: years.
+/// Largest number of messages of a run; sending them would take years.
 const COUNT_MAX: u64 = 1_000_000_000_000;
 /// Topics of one run; six digits name them.
 const TOPICS_MAX: usize = 100_000;
@@ -51,7 +51,7 @@ impl From<Headers> for remoting::Serialize {
     }
 }
 
-/// What all kinds of load have in common.
+/// Settings that all kinds of load have.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Load {
@@ -68,19 +68,19 @@ pub struct Load {
     pub queues: i32,
     /// Threads, each with a connection of its own.
     pub threads: usize,
-    /// Load before anything is counted, seconds.
+    /// Warm-up before counting, seconds.
     pub warmup_s: f64,
     /// Counted time, seconds.
     pub duration_s: f64,
-    /// Stop after so many messages (warm-up included); 0 is no limit.
+    /// Stop after this many messages (warm-up included); 0 is no limit.
     pub count: u64,
     /// The serialisation of request headers.
     pub headers: Headers,
-    /// A connection that owes a reply this long is given up, seconds.
+    /// A connection is closed when a reply takes longer than this, seconds.
     pub timeout_s: f64,
-    /// The account that signs all requests; none signs nothing.
+    /// The account that signs all requests; None leaves them unsigned.
     pub credentials: Option<Credentials>,
-    /// What all connections are under TLS with; none are plain.
+    /// TLS of all connections; None is without TLS.
     pub tls: Option<Tls>,
 }
 
@@ -153,7 +153,8 @@ impl Load {
     }
 }
 
-/// A topic or a group: RocketMQ's rule for their names, which keeps them free of JSON's escapes.
+/// Checks the name of a topic or group by RocketMQ's rule, which also excludes characters that JSON
+/// escapes.
 fn check_name(what: &'static str, name: &str) -> Result<(), BenchError> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"%|-_".contains(&byte);
     if !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.bytes().all(is_allowed) {

@@ -1,4 +1,5 @@
-//! What a message of an end-to-end run carries in its body: whose it is, and when it was due.
+//! The stamp in the body of a message of an end-to-end run: its sender, its number, and when it was
+//! due.
 //!
 //! ```text
 //! | magic 8 | run 8 | worker 4 | number 8 | due 8 |
@@ -13,7 +14,7 @@ use mq_format::bytes::Cursor;
 pub(super) const STAMP_BYTES: usize = 36;
 const MAGIC: &[u8; 8] = b"mqbench1";
 
-/// A message's mark.
+/// The stamp of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub run: u64,
@@ -23,14 +24,14 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// A number that no other run has, most likely.
+    /// A number for the run, from time and process id, that most likely no other run has.
     pub fn new_run() -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let ns = since.map_or(0, |since| since.as_nanos() as u64);
         ns ^ u64::from(std::process::id()).rotate_left(48)
     }
 
-    /// Writes it to the start of `body`, which has room for it.
+    /// Writes the stamp to the start of `body`, which is long enough.
     pub fn write(&self, body: &mut [u8]) {
         body[..8].copy_from_slice(MAGIC);
         body[8..16].copy_from_slice(&self.run.to_be_bytes());
@@ -39,7 +40,7 @@ impl Stamp {
         body[28..36].copy_from_slice(&(self.due.as_nanos() as u64).to_be_bytes());
     }
 
-    /// Reads it; None if the body has none.
+    /// Reads the stamp; None if the body has none.
     pub fn read(body: &[u8]) -> Option<Self> {
         let mut cursor = Cursor::new(body);
         if cursor.take(8).ok()? != MAGIC {
@@ -54,7 +55,7 @@ impl Stamp {
     }
 }
 
-/// Which numbers were seen; grows with the largest.
+/// A set of message numbers, as bits; grows with the largest number.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     words: Vec<u64>,
@@ -62,7 +63,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Adds a number; false if it was there already, or is too large to be one of ours.
+    /// Adds a number; false if it is in the set already, or larger than any number of a run.
     pub fn add(&mut self, number: u64) -> bool {
         const NUMBERS_MAX: u64 = 1 << 33;
         if number >= NUMBERS_MAX {
@@ -78,12 +79,12 @@ impl Seen {
         is_new
     }
 
-    /// How many there are.
+    /// Number of messages in the set.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Adds all of another's.
+    /// Adds all numbers of another set.
     pub fn merge(&mut self, other: &Self) {
         let words = self.words.len().max(other.words.len());
         self.words.resize(words, 0);
@@ -93,7 +94,7 @@ impl Seen {
         self.count = self.words.iter().map(|w| u64::from(w.count_ones())).sum();
     }
 
-    /// How many of these `other` has not.
+    /// Number of messages that are not in `other`.
     pub fn count_without(&self, other: &Self) -> u64 {
         let theirs = other.words.iter().copied().chain(std::iter::repeat(0));
         let missing = self.words.iter().zip(theirs).map(|(m, t)| m & !t);

@@ -1,5 +1,5 @@
-//! A send request that is encoded once and then patched: number, time, topic, queue, keys, stamp;
-//! and its signature, over content that is patched alike.
+//! A send request that is encoded once and then patched: opaque, time, topic, queue, keys, stamp.
+//! The signed content is patched in the same way, and the signature with it.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -12,25 +12,25 @@ use mq_format::signature::{SIGNATURE, SIGNATURE_CHARS, Signer};
 
 const SEND_MESSAGE_V2: i32 = 310;
 const SEND_BATCH_MESSAGE: i32 = 320;
-/// Ten digits in JSON, whatever number replaces it: numbers run from `OPAQUE_FIRST` on.
+/// Mark for the opaque: ten digits in JSON, as all opaques from `OPAQUE_FIRST` on.
 const OPAQUE_MARK: i32 = 1_999_999_999;
-/// The number of slot 0; with ten digits, so that patching keeps the length.
+/// The opaque of slot 0. It has ten digits, so that patching keeps the length.
 pub(super) const OPAQUE_FIRST: i32 = 1_000_000_000;
-/// Where the signature goes.
+/// Mark for the signature.
 const SIGNATURE_MARK: &str = "@SIGNATURE@@@@@@@@@@@@@@@@@@";
-/// The field before which nothing of what is signed changes: the topic's.
+/// The topic's field. The signed content before it never changes.
 const TOPIC_FIELD: &str = "b";
-/// Queue ids of a client's route have at most these: a topic has 65,535 queues at most.
+/// Most digits of a queue id; a topic has at most 65,535 queues.
 const QUEUE_DIGITS_MAX: usize = 7;
 const _: () = assert!(SIGNATURE_MARK.len() == SIGNATURE_CHARS);
 
-/// Whose request it is, and what it is about.
+/// The values of one request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
     pub worker: u32,
     /// Counts the worker's requests.
     pub number: u64,
-    /// Its place in the window, which its reply names.
+    /// The slot in the window, which the reply names by its opaque.
     pub slot: usize,
     pub topic: u32,
     pub queue: i32,
@@ -39,7 +39,7 @@ pub(super) struct Request {
     pub born_ms: i64,
 }
 
-/// The frames of a worker: one per number of digits that a queue's id has.
+/// The frames of a worker: one for each number of digits of a queue id.
 pub(super) struct Templates<'a> {
     settings: &'a Produce,
     /// The number that messages are stamped with; None leaves them without a stamp.
@@ -78,7 +78,7 @@ struct Template {
     signed: Option<Signed>,
 }
 
-/// What is signed of a frame, and where its signature goes.
+/// The signed content of a frame, and the place of the signature.
 #[derive(Debug, Clone)]
 struct Signed {
     content: Places,
@@ -90,7 +90,8 @@ impl Template {
     fn new(settings: &Produce, queue_digits: usize, is_stamped: bool) -> Self {
         let ones = (0..queue_digits).fold(0, |number, _| 10 * number + 1);
         let one = Marked::new(settings, ones, is_stamped);
-        // The queue's place is where requests of different queues differ: too short to search for.
+        // The queue id is too short to search for. Its place is where requests of different queues
+        // differ.
         let other = Marked::new(settings, 2 * ones, is_stamped);
         let topic = (settings.load.topics > 1).then(|| settings.load.topic_name(0));
         let places = |bytes, other: &[u8], begin| {
@@ -135,7 +136,7 @@ impl Template {
 /// A request with marks where it will be patched.
 struct Marked {
     frame: Vec<u8>,
-    /// What is signed of it; empty without an account.
+    /// The signed content; empty without an account.
     content: Vec<u8>,
     /// Where the topic begins in it.
     topic_at: usize,
@@ -194,7 +195,7 @@ fn properties(settings: &Produce) -> (String, String) {
     };
     let own = format!("UNIQ_KEY\u{1}{KEY_MARK}{tag}");
     let wait = format!("WAIT\u{1}{}", settings.wait);
-    // In a batch each message has its own key, and the request only what they share.
+    // In a batch each message has its own key, and the request has the common properties.
     if settings.batch > 1 {
         return (wait, own);
     }
@@ -248,7 +249,7 @@ mod tests {
     fn frame_of(settings: &Produce, run: Option<u64>, request: Request) -> Vec<u8> {
         let mut out = Vec::new();
         let mut templates = Templates::new(settings, run);
-        // Patched twice: what the first left behind must not show.
+        // Patched twice, to show that the first patch leaves nothing behind.
         let before = Request {
             topic: 999_999,
             queue: 9_999_999,
@@ -319,10 +320,11 @@ mod tests {
         }
     }
 
-    /// What a broker checks, for every kind of request, however often a frame was patched.
+    /// Checks what a broker checks, for every kind of request and for frames that were patched
+    /// before.
     #[test]
     fn patched_frames_carry_the_signature_of_what_they_say() {
-        // An account whose name looks like what is patched.
+        // An account whose name looks like a patched value.
         let account = Credentials::new("T-000000".into(), "12345678", Some("T-000000".into()));
         for headers in [Headers::Json, Headers::Rocketmq] {
             for (topics, batch, run) in [(1, 1, None), (20, 1, Some(5)), (20, 3, Some(5))] {

@@ -1,4 +1,4 @@
-//! Creating the topics of a run as a client does: through the brokers of the template's route.
+//! Creates the topics of a run as a client does: on the brokers of the template's route.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use mq_format::remoting::{Head, Serialize};
 
 const UPDATE_AND_CREATE_TOPIC: i32 = 17;
 const PERM_READ_WRITE: i32 = 6;
-/// Time between two questions whether the NameServer knows the new topics.
+/// Interval between two checks whether the NameServer knows the new topics.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
-/// Topics still unknown after this are created again, one after another: where a broker registers
-/// two at the same time with the newest version, a NameServer takes the first only.
+/// Topics still unknown after this time are created again, one after another. If a broker registers
+/// two topics at the same time with the same version, a NameServer accepts only the first.
 const CREATE_AGAIN: Duration = Duration::from_secs(1);
 
 /// Creates every topic whose route is unknown; returns how long each request took, and the
@@ -32,7 +32,7 @@ pub(super) fn create(
         if now_known > known {
             (known, changed_at) = (now_known, Instant::now());
         }
-        // What is missing in the end is said by who needs it.
+        // The caller that needs a missing route reports the error.
         if missing.is_empty() || changed_at.elapsed() >= load.timeout() {
             return Ok((took, answers));
         }

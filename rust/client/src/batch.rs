@@ -13,7 +13,7 @@ pub struct Batch {
     pub(super) requests: Requests,
 }
 
-/// Encoded requests and who waits for them.
+/// Encoded requests, each with its waiter.
 #[derive(Default)]
 pub(super) struct Requests {
     pub entries: Vec<Entry>,
@@ -25,7 +25,7 @@ pub(super) struct Entry {
     pub opaque: i32,
     pub waiter: Waiter,
     pub oneway: bool,
-    /// Where its bytes end; they begin where the entry before ends.
+    /// End of the request's bytes; they start at the end of the previous entry.
     end: usize,
 }
 
@@ -37,10 +37,10 @@ impl Batch {
         }
     }
 
-    /// Adds a request; `encode` gets its opaque and appends the whole frame.
+    /// Adds a request; `encode` gets the opaque and appends the whole frame.
     ///
-    /// token: given back with the outcome. timeout: to the reply, connecting included.
-    /// oneway: no reply is awaited. A request over the limit in flight fails at once.
+    /// token: comes back with the outcome. timeout: until the reply, including the time to connect.
+    /// oneway: the server sends no reply. A request above `in_flight_max` fails at once.
     pub fn add<E: ToString>(
         &mut self,
         token: u64,
@@ -80,14 +80,15 @@ impl Batch {
         self.requests.bytes.len()
     }
 
-    /// Whether nothing is to be sent.
+    /// Whether the batch has no request.
     pub fn is_empty(&self) -> bool {
         self.requests.entries.is_empty()
     }
 }
 
 impl Requests {
-    /// The requests for which `alive` holds: for a batch that had to wait for its connection.
+    /// Keeps the requests for which `alive` is true. A batch that waited for its connection may
+    /// hold requests that have expired.
     pub fn retain(self, mut alive: impl FnMut(&Entry) -> bool) -> Self {
         let mut kept = Self::default();
         let mut start = 0;

@@ -42,7 +42,7 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// An account; None only for a key that no HMAC takes.
+    /// An account; None for a secret that HMAC does not accept.
     pub fn new(access_key: String, secret_key: &str, token: Option<String>) -> Option<Self> {
         Some(Self {
             access_key,
@@ -51,7 +51,7 @@ impl Credentials {
         })
     }
 
-    /// Who signs.
+    /// The signer with the account's secret key.
     pub fn signer(&self) -> &Signer {
         &self.signer
     }

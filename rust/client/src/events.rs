@@ -1,4 +1,4 @@
-//! What the engine tells its user.
+//! Events of the engine.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use thiserror::Error;
 
 use mq_format::remoting::Frame;
 
-/// Why a request got no reply. The text names the address.
+/// Why a request failed. The text names the address.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Failure {
-    /// No connection could be made, or it broke before the reply.
+    /// Connecting failed, or the connection broke before the reply.
     #[error("{0}")]
     Unreachable(String),
-    /// No reply in time; the server may have done what was asked.
+    /// No reply in time; the server may have processed the request.
     #[error("no reply from {address} within {after:?}")]
     Timeout {
         /// "host:port".
@@ -23,7 +23,7 @@ pub enum Failure {
     /// Too many requests are in flight, or the server reads too slowly.
     #[error("{0}")]
     Busy(String),
-    /// The frame given cannot be sent.
+    /// The frame is not valid.
     #[error("not a frame: {0}")]
     BadFrame(String),
     /// The engine is closed.
@@ -44,21 +44,21 @@ impl Failure {
     }
 }
 
-/// Receiver of the engine's news. Called from the engine's threads and from `submit`: return
-/// soon, never block, never call back into the pool.
+/// Receives the engine's events. The engine's threads and `submit` call it: return soon, never
+/// block, never call the pool.
 ///
-/// Every submitted token is told exactly once: `reply`, `failed`, or `written` if one-way.
+/// Every submitted token gets exactly one of `reply`, `failed`, or `written` (one-way only).
 pub trait Events: Send + Sync + 'static {
     /// The reply to the request submitted with `token`, and the bytes of its whole frame.
     fn reply(&self, token: u64, reply: &Frame<'_>, frame: &[u8]);
-    /// There will be no reply.
+    /// The request failed; no reply will come.
     fn failed(&self, token: u64, failure: Failure);
-    /// A one-way request was given to the system.
+    /// A one-way request was queued on its connection.
     fn written(&self, token: u64);
-    /// A server asks us something, or tells us.
+    /// A server sent a request of its own, such as a notice to consumers.
     fn request(&self, address: &str, frame: &[u8]);
-    /// The connection to a server is gone; its requests were failed before.
+    /// The connection to a server ended; its requests have failed before this call.
     fn closed(&self, address: &str);
-    /// Everything that arrived together was told: a good moment to wake somebody.
+    /// All events that came together have been reported: the time to wake a waiting thread once.
     fn settled(&self);
 }

@@ -1,4 +1,4 @@
-//! One address: its connection, being made or open, and the requests in flight on it.
+//! The connection to one address, connecting or open, and its requests in flight.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -16,7 +16,8 @@ use mq_net::connection::{Connection, SendError};
 use mq_net::frame::FrameSplitter;
 use mq_net::receiver::Receiver;
 
-/// What a server that takes TLS only does with a plain connection.
+/// Shown when a server closes a plain connection before any answer, as a server that requires TLS
+/// does.
 const NEVER_HEARD: &str =
     "end of stream before any answer; if it takes only TLS, give the client tls=True";
 
@@ -24,7 +25,7 @@ enum State {
     /// Requests wait for the connection, in order.
     Connecting(Vec<Requests>),
     Open(Arc<Connection>),
-    /// Failed or closed: a new line takes its place in the pool.
+    /// Failed or closed: the pool makes a new line for the next request.
     Gone,
 }
 
@@ -38,7 +39,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// A line whose connection is about to be made by `run`.
+    /// A line; `run` makes its connection.
     pub fn new(address: &str, now_ms: i64) -> Self {
         Self {
             address: address.to_owned(),
@@ -50,7 +51,8 @@ impl Line {
 
     /// Takes requests; gives them back if the line is gone.
     ///
-    /// The waiters are entered before the bytes leave, since a reply may be faster than we are.
+    /// The waiters are added before the bytes are sent, because the reply may come before `send`
+    /// returns.
     pub fn submit(&self, shared: &Shared, requests: Requests) -> Result<(), Requests> {
         let mut state = self.state.lock();
         if matches!(*state, State::Gone) {
@@ -74,7 +76,7 @@ impl Line {
         Ok(())
     }
 
-    /// Sends a frame that is a reply of ours; dropped if the connection is gone.
+    /// Sends our reply to a server's request; drops the reply if the connection is gone.
     pub fn reply(&self, frame: Vec<u8>) {
         if let State::Open(connection) = &*self.state.lock() {
             // A peer that is gone or too slow does not get its reply.
@@ -92,7 +94,8 @@ impl Line {
                 .iter()
                 .for_each(|entry| shared.events.written(entry.waiter.token));
         };
-        // The receiver may have failed a waiter meanwhile: whoever takes it out tells.
+        // The receiver may have failed a waiter meanwhile. The side that removes a waiter reports
+        // it.
         let mut waiters = self.waiters.lock();
         let mut failed = oneways;
         failed.extend(
@@ -112,7 +115,7 @@ impl Line {
         }
     }
 
-    /// The line's life: connect, send what waited, receive until the end, fail what is left.
+    /// Connects, sends the waiting requests, receives until the end, then fails the open requests.
     pub async fn run(self: Arc<Self>, shared: Arc<Shared>) {
         let failure = match self.open(&shared).await {
             Ok((connection, receiver)) => {
@@ -139,7 +142,7 @@ impl Line {
         let (connection, receiver) = opened.map_err(unreachable)?;
         let mut state = self.state.lock();
         if let State::Connecting(waiting) = &mut *state {
-            // Under the lock, so that later requests cannot overtake these.
+            // Sent under the lock, so that later requests cannot overtake these.
             for requests in std::mem::take(waiting) {
                 let waiters = self.waiters.lock();
                 let alive = |entry: &Entry| entry.oneway || waiters.contains(entry.opaque);
@@ -156,7 +159,7 @@ impl Line {
         Ok((connection, receiver))
     }
 
-    /// Receives until the connection ends; why it did.
+    /// Receives until the connection ends; returns the reason.
     async fn receive(&self, shared: &Shared, mut receiver: Receiver) -> String {
         let mut splitter = FrameSplitter::new(shared.settings.max_frame_bytes);
         let mut unheard = shared.tls().is_none();
@@ -189,7 +192,7 @@ impl Line {
             shared.events.request(&self.address, frame);
             return Ok(());
         }
-        // A reply that nobody waits for came after its deadline.
+        // A reply without a waiter came after its deadline.
         if let Some(waiter) = self.waiters.lock().remove(head.opaque) {
             shared.events.reply(waiter.token, &head, frame);
             shared.release(1);
@@ -197,7 +200,7 @@ impl Line {
         Ok(())
     }
 
-    /// Fails what is past its deadline; the next deadline.
+    /// Fails the requests past their deadline; returns the next deadline.
     pub fn expire(&self, shared: &Shared, now: Instant) -> Option<Instant> {
         let (expired, next) = self.waiters.lock().take_expired(now);
         shared.release(expired.len());

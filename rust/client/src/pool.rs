@@ -1,4 +1,4 @@
-//! The pool: an address in, a reply out.
+//! The pool: sends requests to an address and reports the replies.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use super::events::{Events, Failure};
 use super::line::Line;
 use mq_format::remoting::MAX_FRAME_BYTES;
 
-/// Bounds and times of the engine.
+/// Limits and timeouts of the engine.
 #[derive(Debug, Clone)]
 pub struct PoolSettings {
-    /// How long to try to connect; RocketMQ's 3 s.
+    /// Timeout for connecting; RocketMQ's 3 s.
     pub connect_timeout: Duration,
-    /// A connection without traffic and without requests is closed after this; 120 s.
+    /// A connection without traffic and without requests is closed after this time; 120 s.
     pub idle_timeout: Duration,
     /// Largest frame received, length word included.
     pub max_frame_bytes: usize,
-    /// Requests in flight over all connections; more are refused.
+    /// Requests in flight over all connections; further ones are refused.
     pub in_flight_max: usize,
-    /// Bytes waiting for one slow server; more are refused.
+    /// Bytes that wait for one slow server; further requests are refused.
     pub outbound_limit_bytes: usize,
-    /// TLS with every server, until `Pool::renew_tls`; None is plain.
+    /// TLS for all connections, until `Pool::renew_tls`; None is without TLS.
     pub tls: Option<Arc<ClientConfig>>,
 }
 
@@ -45,17 +45,17 @@ impl Default for PoolSettings {
     }
 }
 
-/// Connections by address. `close` it before its runtime goes: dropping alone closes nothing, so
-/// that a copy in a forked child cannot shut the parent's sockets down.
+/// Connections by address. Call `close` before the runtime ends: dropping a pool closes no socket,
+/// because a copy in a forked child must not shut down the parent's connections.
 pub struct Pool {
     pub(super) shared: Arc<Shared>,
     runtime: Handle,
 }
 
-/// What lines, timer and submitters share.
+/// Shared by lines, timer and submitters.
 pub(super) struct Shared {
     pub settings: PoolSettings,
-    /// What the next connections are made with.
+    /// TLS of the next connections.
     tls: Mutex<Option<Arc<ClientConfig>>>,
     pub events: Arc<dyn Events>,
     lines: Mutex<HashMap<String, Arc<Line>>>,
@@ -63,7 +63,7 @@ pub(super) struct Shared {
     in_flight: AtomicUsize,
     closed: AtomicBool,
     started: Instant,
-    /// The next time the timer looks at deadlines, milliseconds after `started`.
+    /// When the timer next checks the deadlines, milliseconds after `started`.
     next_look_ms: AtomicU64,
     look_earlier: Notify,
 }
@@ -87,7 +87,7 @@ impl Pool {
         Self { shared, runtime }
     }
 
-    /// Starts a batch of requests; of one or many.
+    /// Starts a batch for one or more requests.
     pub fn batch(&self) -> Batch {
         Batch::new(self.shared.clone())
     }
@@ -105,7 +105,7 @@ impl Pool {
             };
             match line.submit(shared, requests) {
                 Ok(()) => break,
-                // The line ended between the look-up and the hand-over; the next one is new.
+                // The line ended after the look-up; the next look-up makes a new one.
                 Err(back) => requests = back,
             }
         }
@@ -123,7 +123,7 @@ impl Pool {
         }
     }
 
-    /// Makes new connections with other certificates; open ones go on.
+    /// Uses other certificates for new connections; open connections stay.
     pub fn renew_tls(&self, tls: Arc<ClientConfig>) {
         *self.shared.tls.lock() = Some(tls);
     }
@@ -137,7 +137,7 @@ impl Pool {
         }
     }
 
-    /// The line of an address, made and started if there is none; None once the pool is closed.
+    /// The line of an address; a missing one is created and started. None once the pool is closed.
     fn line(&self, address: &str) -> Option<Arc<Line>> {
         let mut lines = self.shared.lines.lock();
         if self.shared.closed.load(Ordering::Acquire) {
@@ -159,22 +159,22 @@ impl Shared {
         self.tls.lock().clone()
     }
 
-    /// Milliseconds since the pool was made.
+    /// Milliseconds since the pool was created.
     pub fn now_ms(&self) -> i64 {
         i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// Frees places of requests that are over.
+    /// Frees the in-flight places of `count` requests.
     pub fn release(&self, count: usize) {
         self.in_flight.fetch_sub(count, Ordering::Relaxed);
     }
 
-    /// A correlation number that nobody has used for a long time.
+    /// A correlation number that no request in flight has; numbers repeat after 2^32 requests.
     pub fn next_opaque(&self) -> i32 {
         self.next_opaque.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Tells the failure of requests that were never handed to a line.
+    /// Fails requests that no line tracks as waiting, and frees their places.
     pub fn fail(&self, entries: Vec<Entry>, failure: &Failure) {
         self.release(entries.len());
         for entry in entries {
@@ -182,7 +182,7 @@ impl Shared {
         }
     }
 
-    /// Takes a place in flight.
+    /// Takes an in-flight place for one request.
     pub fn claim(&self) -> Result<(), Failure> {
         let limit = self.settings.in_flight_max;
         if self.in_flight.fetch_add(1, Ordering::Relaxed) < limit {
@@ -194,7 +194,7 @@ impl Shared {
         )))
     }
 
-    /// Takes a line out of the map, unless a newer one has its place.
+    /// Removes a line from the map, unless a newer line has replaced it.
     pub fn forget(&self, line: &Line) {
         let mut lines = self.lines.lock();
         if lines
@@ -209,7 +209,7 @@ impl Shared {
         self.lines.lock().values().cloned().collect()
     }
 
-    /// Makes sure that the timer looks no later than `deadline`.
+    /// Makes sure that the timer wakes no later than `deadline`.
     fn look_at(&self, deadline: Instant) {
         let at_ms = self.ms_of(deadline);
         if at_ms < self.next_look_ms.load(Ordering::Acquire) {
@@ -225,12 +225,12 @@ impl Shared {
             .saturating_add(1)
     }
 
-    /// The timer: sleeps to the earliest deadline, fails what is late, closes what is idle.
+    /// The timer: sleeps until the earliest deadline, fails late requests, closes idle connections.
     async fn watch_deadlines(self: Arc<Self>) {
         let idle = self.settings.idle_timeout;
         while !self.closed.load(Ordering::Acquire) {
             let now = Instant::now();
-            // Set before looking, so that a request submitted meanwhile lowers it again.
+            // Set before the check, so that a request submitted during the check lowers it again.
             self.next_look_ms
                 .store(self.ms_of(now + idle / 4), Ordering::Release);
             let idle_since_ms = self.now_ms() - i64::try_from(idle.as_millis()).unwrap_or(i64::MAX);

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 /// One request in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Waiter {
-    /// Whose request it is.
+    /// Token of the request.
     pub token: u64,
-    /// When it is given up.
+    /// When the request fails with a timeout.
     pub deadline: Instant,
-    /// The time it was given, for the error text.
+    /// The request's timeout, for the error text.
     pub timeout: Duration,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Waiters {
 impl Waiters {
     pub fn insert(&mut self, opaque: i32, waiter: Waiter) {
         let before = self.by_opaque.insert(opaque, waiter);
-        // Numbers repeat after 2^32 requests, and the pool never has so many in flight.
+        // Numbers repeat after 2^32 requests, and the pool has at most `in_flight_max` in flight.
         debug_assert!(before.is_none(), "opaque {opaque} is in flight already");
     }
 
@@ -39,12 +39,12 @@ impl Waiters {
         self.by_opaque.is_empty()
     }
 
-    /// Takes out every request, for a connection that is gone.
+    /// Removes every request, after the connection ended.
     pub fn take_all(&mut self) -> Vec<Waiter> {
         self.by_opaque.drain().map(|(_, waiter)| waiter).collect()
     }
 
-    /// Takes out the requests whose deadline has come, and tells the next deadline.
+    /// Removes the requests whose deadline has passed; returns them and the next deadline.
     ///
     /// This looks at all of them, but only when the earliest known deadline has come: requests
     /// answered in a millisecond with a timeout of seconds are looked at every few seconds.

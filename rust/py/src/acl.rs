@@ -1,4 +1,4 @@
-//! From Python's accounts to the rules of access control.
+//! Converts Python's accounts to the rules of access control.
 
 use std::collections::{HashMap, HashSet};
 

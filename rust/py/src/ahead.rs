@@ -1,4 +1,4 @@
-//! Python doors of work done ahead on the log, and of columns.
+//! Python door of JSON lines and Arrow columns that threads render ahead of the reader.
 
 use std::collections::HashSet;
 use std::io;
@@ -19,11 +19,11 @@ use mq_offline::{
     Ended, LineWork, LinesMade, Made, Sink, TextBuffers, column_layouts,
 };
 
-/// How often Ctrl-C is looked for.
+/// Interval between two checks for Ctrl-C.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Bytes that native code made, lent by the buffer protocol; their memory is used again once
-/// nobody has it.
+/// Bytes made by native code, readable by the buffer protocol; their memory is reused once no
+/// Python object refers to them.
 #[pyclass(frozen, module = "mqstore._core")]
 pub struct Memory {
     bytes: Sink,
@@ -35,7 +35,7 @@ impl Memory {
         self.bytes.as_bytes().len()
     }
 
-    /// Lends them for reading.
+    /// Fills a buffer view for reading.
     ///
     /// # Safety
     /// Python calls this with a view to fill.
@@ -59,7 +59,7 @@ impl Memory {
     }
 }
 
-/// What `mqstore.offline.Wanted` says.
+/// The fields of `mqstore.offline.Wanted`.
 #[derive(FromPyObject)]
 pub struct Wanted {
     stop: Option<i64>,
@@ -121,13 +121,13 @@ impl LinesAhead {
         Ok(Self { ahead, body })
     }
 
-    /// The next lines, where the chunk after them begins, and why they ended.
+    /// The next lines, the offset of the chunk after them, and why the lines ended.
     fn step(&self, py: Python<'_>) -> PyResult<(Memory, i64, &'static str)> {
         let (bytes, next_offset, ended) = self.take(py)?;
         Ok((Memory { bytes }, next_offset, ended.as_str()))
     }
 
-    /// Writes all lines to an open file: where they end in the log, and why.
+    /// Writes all lines to an open file; returns the log offset at their end, and why they ended.
     fn write(&self, py: Python<'_>, descriptor: i32) -> PyResult<(i64, &'static str)> {
         loop {
             let (bytes, next_offset, ended) = self.take(py)?;
@@ -161,7 +161,8 @@ impl LinesAhead {
 }
 
 fn write_some(descriptor: i32, bytes: &[u8]) -> io::Result<usize> {
-    // SAFETY: the bytes are there; a descriptor that is none is an error.
+    // SAFETY: the pointer and length are those of a live slice; `write` answers a bad descriptor
+    // with an error.
     let written = unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }
@@ -209,7 +210,7 @@ impl ColumnsAhead {
         })
     }
 
-    /// How many rows and their columns, where the next chunk begins, and why this one ended.
+    /// The number of rows, their columns, the offset of the next chunk, and why this chunk ended.
     fn step<'py>(&self, py: Python<'py>) -> PyResult<(Rows<'py>, i64, &'static str)> {
         let made = next(py, &self.ahead)?;
         let collected = match made.made {
@@ -246,13 +247,13 @@ impl ColumnBuilder {
         self.columns.lock().rows()
     }
 
-    /// Bytes collected since the last take, about.
+    /// Approximate bytes collected since the last take.
     #[getter]
     fn size_bytes(&self) -> usize {
         self.columns.lock().bytes()
     }
 
-    /// Adds the records that are wanted; how many were.
+    /// Adds the records that pass the filter; returns their number.
     #[pyo3(signature = (
         body, *, topic=None, queue_ids=None, tags=None, first_queue_offset=0,
         end_queue_offset=i64::MAX, end_physical_offset=i64::MAX
@@ -278,12 +279,12 @@ impl ColumnBuilder {
             end_physical_offset,
         };
         let records = body.as_bytes();
-        // Locked without the GIL: to decompress takes it.
+        // Locked without the GIL, because decompressing takes the GIL under this lock.
         let added = py.detach(|| self.columns.lock().add(records, &choice, &mut decompress));
         added.map_err(|error| column_error(py, &error))
     }
 
-    /// What was collected, by column.
+    /// Takes the collected columns, by name.
     fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let collected = py.detach(|| self.columns.lock().take());
         lent(py, collected)
@@ -307,7 +308,7 @@ fn made_columns(names: &[String]) -> PyResult<Columns> {
     })
 }
 
-/// DecodeError is the codec's.
+/// Raises the codec's DecodeError.
 fn column_error(py: Python<'_>, error: &ColumnError) -> PyErr {
     if *error == ColumnError::TooLarge {
         return PyOverflowError::new_err(error.to_string());
@@ -320,7 +321,7 @@ fn column_error(py: Python<'_>, error: &ColumnError) -> PyErr {
     }
 }
 
-/// Every column's memory, as Python gets it.
+/// Every column's memory, as Python objects.
 fn lent(py: Python<'_>, collected: Collected) -> PyResult<Bound<'_, PyDict>> {
     let memory = |bytes| Memory { bytes };
     let text = |text: TextBuffers| {

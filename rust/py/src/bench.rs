@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use mq_bench::{self as load, BenchError, Report};
 
-/// How long Ctrl-C may go unnoticed.
+/// Interval between two checks for Ctrl-C.
 const POLL: Duration = Duration::from_millis(50);
 
 /// Runs a load of this kind: "produce", "consume", "latency" or "connect"; settings and report
@@ -29,9 +29,9 @@ pub fn bench(py: Python<'_>, kind: &str, settings: &str) -> PyResult<String> {
     }
 }
 
-/// Runs the load on a thread of its own, looking for signals meanwhile. One Ctrl-C ends the load
-/// and gives the report so far; it is raised only if the load does not end. What another signal's
-/// handler raises, as one that exits, ends it too and is raised.
+/// Runs the load on a thread of its own and checks for signals meanwhile. One Ctrl-C ends the load
+/// and returns the report so far; KeyboardInterrupt is raised only if the load does not end. An
+/// exception from another signal handler also ends the load, and is raised.
 fn run<S: DeserializeOwned + Send + 'static>(
     py: Python<'_>,
     settings: &str,
@@ -43,7 +43,7 @@ fn run<S: DeserializeOwned + Send + 'static>(
     let (sender, mut outcome) = channel();
     let begun = std::thread::Builder::new().spawn({
         let stop = stop.clone();
-        // Nobody receives it only if a second Ctrl-C gave up waiting.
+        // The receiver is gone only if a second Ctrl-C ended the wait.
         move || drop(sender.send(load(&settings, &stop)))
     });
     begun.map_err(|cause| to_python(BenchError::Threads { threads: 1, cause }))?;

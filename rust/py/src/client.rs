@@ -26,16 +26,17 @@ use mq_client::events::{Events, Failure};
 use mq_client::pool::{Pool, PoolSettings};
 use mq_net::threads::can_start;
 
-/// A wait looks for signals this often.
+/// Interval at which a waiting thread checks for signals.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Bytes collected for an address that leave before the turn ends, so that the server can begin.
+/// Bytes for one address at which a batch is sent before `flush`, so that the server can start on
+/// it.
 const FLUSH_BYTES: usize = 64 * 1024;
 
-/// What `drain` gives: futures with their replies, and whatever else happened.
+/// The result of `drain`: futures with their replies, and all other events.
 type Drained<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>);
 
-/// Connections to servers; requests go in with a future, outcomes come out of `drain`.
+/// Connections to servers. A request is submitted with a future; `drain` returns the outcomes.
 #[pyclass(frozen, module = "mqstore._core")]
 pub struct Connector {
     pool: Pool,
@@ -43,13 +44,13 @@ pub struct Connector {
     futures: Futures,
     /// Requests of `request` until `flush`, by address.
     outbox: Mutex<Vec<(String, Batch)>>,
-    /// Counts requests of `call`, for their tokens.
+    /// Number of the next request of `call`, for its token.
     calls: AtomicU64,
     /// Signs every request, if given.
     credentials: Option<Credentials>,
     /// None once closed.
     runtime: Mutex<Option<Runtime>>,
-    /// Threads do not survive a fork: only the process that made them may use them.
+    /// The process that made the threads. A forked child has no copy of them.
     forks: u32,
 }
 
@@ -144,10 +145,10 @@ impl Connector {
             let signed = self.credentials.as_ref();
             template.encode(opaque, &values, body.as_bytes(), false, signed, out)
         });
-        // Signals reach the main thread only: other threads wait in one piece.
+        // Python handles signals in the main thread only; other threads wait without interruption.
         let is_main = rustix::thread::gettid() == rustix::process::getpid();
         let slice = if is_main { POLL } else { Duration::MAX };
-        // Without a stop in Python in between, which would have to wait for other threads.
+        // Without returning to Python in between, which would wait for the GIL.
         let mut outcome = py.detach(|| {
             self.pool.submit(&template.target, batch);
             seat.wait(slice)
@@ -177,7 +178,7 @@ impl Connector {
                     .failed(token, Failure::BadFrame(error.to_string())),
             }
         }
-        // What goes to the same server one after the other goes with one write.
+        // Consecutive requests to the same server are sent with one write.
         for same in readable.chunk_by(|(_, one), (_, next)| one.address == next.address) {
             let mut batch = self.pool.batch();
             for (token, submission) in same {

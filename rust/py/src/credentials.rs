@@ -6,7 +6,7 @@ use pyo3::types::PyDict;
 
 use mq_client::credentials::Credentials;
 
-/// The settings that credentials are made of.
+/// The settings of an account.
 pub(super) const NAMES: [&str; 3] = ["access_key", "secret_key", "security_token"];
 
 /// Reads them from a client's settings; None without an access key.

@@ -43,8 +43,8 @@ create_exception!(
     "A setting is unknown, of the wrong type or out of its range."
 );
 
-/// The one place where errors of the store become Python's; file errors are OSError with its
-/// errno and file name, so that FileNotFoundError and PermissionError stay themselves.
+/// The one place that converts errors of the store to Python's. A file error becomes an OSError
+/// with errno and file name, so that Python raises FileNotFoundError or PermissionError.
 pub(crate) fn raise(error: Error) -> PyErr {
     let text = error.to_string();
     match error {
@@ -69,7 +69,7 @@ pub(crate) fn file_error(error: &std::io::Error) -> PyErr {
     }
 }
 
-/// The operating system's words alone; Python adds number and file itself.
+/// The operating system's text without errno and file name, which Python adds itself.
 fn without_errno(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {

@@ -6,7 +6,7 @@ use pyo3::types::{PyAny, PyBool, PyDict, PyFloat, PyInt, PyList, PySet, PyString
 
 use mq_format::fastjson::{MAX_DEPTH, to_strict, write_string};
 
-/// Rewrites fastjson's text as strict JSON; ValueError where even fastjson would give up.
+/// Rewrites fastjson's text as strict JSON; ValueError for text that fastjson cannot read either.
 #[pyfunction]
 pub fn fastjson_to_strict(text: &str) -> PyResult<String> {
     to_strict(text).map_err(|error| PyValueError::new_err(error.to_string()))
@@ -78,7 +78,7 @@ impl<'py> Writer<'_, 'py> {
         Ok(())
     }
 
-    /// An `int` or a subclass; an enum's own text would be its name, so its number is asked for.
+    /// An `int` or a subclass. The text of an enum would be its name, so its number is read.
     fn integer(&mut self, value: &Bound<'py, PyAny>) -> PyResult<()> {
         let text = match value.extract::<i64>() {
             Ok(number) => number.to_string(),
@@ -88,7 +88,7 @@ impl<'py> Writer<'_, 'py> {
         Ok(())
     }
 
-    /// Lists go line by line in pretty text; Java's arrays and sets do not.
+    /// Pretty text has one line per element of a list, but not of Java's arrays and sets.
     fn items(
         &mut self,
         items: impl Iterator<Item = Bound<'py, PyAny>>,

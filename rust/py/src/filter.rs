@@ -1,4 +1,4 @@
-//! What a reader wants, from Python's words.
+//! Converts Python's filter arguments.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn compile(text: &str) -> PyResult<Sql> {
     Sql::compile(text).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// The bits of a group's filter for a topic: of how many, and which.
+/// The bits of a group's filter for a topic: the size of the bit map, and the positions.
 #[pyfunction]
 pub(super) fn bloom_bits(
     group: &str,
@@ -51,7 +51,7 @@ pub(super) fn bloom_bits(
     Ok((shape.bit_count(), shape.positions(group, topic)))
 }
 
-/// Compiles an expression only to say what is wrong with it.
+/// Compiles an expression to report its errors.
 #[pyfunction]
 pub(super) fn check_sql(text: &str) -> PyResult<()> {
     compile(text).map(drop)

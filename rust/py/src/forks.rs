@@ -1,4 +1,4 @@
-//! Which process of a line of forks this is, without a system call for each question.
+//! Tells a forked child from its parent without a system call for each check.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 static FORKS: AtomicU32 = AtomicU32::new(0);
 static REGISTER: Once = Once::new();
 
-/// How often this process and its parents forked since the first question: a number that stays
-/// in a process and is another in its children.
+/// Number of forks on the way to this process since the first call. It stays the same in a process
+/// and differs in its children.
 pub(super) fn count() -> u32 {
     REGISTER.call_once(|| {
         // SAFETY: the handler only adds to an atomic, which it may after a fork.

@@ -12,12 +12,13 @@ use mq_client::credentials::Credentials;
 use mq_format::remoting::{FieldValue, Frame, Head, Language, MAX_FRAME_BYTES, Serialize};
 use mq_format::signature::SIGNATURE;
 
-/// The longest timeout taken; longer ones would overflow the clock.
+/// Longest timeout; a longer one would overflow the clock.
 const TIMEOUT_MAX_S: f64 = 1e9;
-/// Text in a header: a JSON escape makes six bytes of one, and a header has 24 bits of length.
+/// Largest text in a header: a JSON escape makes six bytes of one, and a header's length has 24
+/// bits.
 const HEADER_TEXT_MAX_BYTES: usize = 2 * 1024 * 1024;
 
-/// A request as Python hands it over.
+/// A request as Python passes it.
 pub(super) struct Submission<'py> {
     pub address: String,
     timeout: Duration,
@@ -134,7 +135,7 @@ impl<'py> Submission<'py> {
     }
 }
 
-/// How a request of that code is to be written, by the number of RocketMQ's serialize type.
+/// The serialisation of a request, by the number of RocketMQ's `SerializeType`.
 pub(super) fn serialization(kind: u8, code: i32) -> Result<Serialize, String> {
     match kind {
         0 => Ok(Serialize::Json),
@@ -152,7 +153,7 @@ pub(super) fn check_text(text_bytes: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses a frame that no server takes.
+/// Refuses a frame that is too large for any server.
 pub(super) fn check_frame(frame_bytes: usize) -> Result<(), String> {
     if frame_bytes > MAX_FRAME_BYTES {
         return Err(format!(
@@ -190,7 +191,7 @@ pub(super) fn frame_to_python<'py>(py: Python<'py>, frame: &[u8]) -> PyResult<Bo
         .into_bound_py_any(py)
 }
 
-/// Seconds of a caller; ValueError if they are no time.
+/// A timeout in seconds; ValueError for a number that is not a duration.
 pub(super) fn duration(seconds: f64) -> PyResult<Duration> {
     if seconds.is_nan() || seconds < 0.0 {
         return Err(PyValueError::new_err(format!(

@@ -1,10 +1,10 @@
-//! Python's futures of requests under way.
+//! Python's futures of requests in flight.
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
 
-/// Futures by number, each until the outcome of its request is told.
+/// Futures by number, each kept until the outcome of its request.
 ///
 /// Bounded by the requests in flight: every number gets exactly one outcome.
 #[derive(Default)]
@@ -16,15 +16,15 @@ struct Slots {
     free: Vec<usize>,
 }
 
-/// Who waits for the outcome of a request.
+/// The future of a request, and its server.
 pub(super) struct Waiting {
     pub future: Py<PyAny>,
-    /// The server's, for the text of an error.
+    /// The server's address, for the text of an error.
     pub address: Py<PyAny>,
 }
 
 impl Futures {
-    /// Keeps a future; its number, and whether nobody else waits.
+    /// Keeps a future; returns its number, and whether it is the only one.
     pub fn keep(&self, waiting: Waiting) -> (u64, bool) {
         let mut kept = self.0.lock();
         let Slots { slots, free } = &mut *kept;
@@ -37,7 +37,7 @@ impl Futures {
         (number as u64, alone)
     }
 
-    /// Takes out the future of a number, which is free again.
+    /// Removes the future of a number, and frees the number.
     pub fn take(&self, number: u64) -> Option<Waiting> {
         let mut kept = self.0.lock();
         let number = usize::try_from(number).ok()?;
@@ -46,9 +46,10 @@ impl Futures {
         Some(waiting)
     }
 
-    /// Shows the collector every object that is kept.
+    /// Shows every kept object to the garbage collector.
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        // Another thread that is about to keep or take one has no cycle to collect.
+        // While another thread holds the lock, the futures are in use and no cycle needs
+        // collecting.
         let Some(kept) = self.0.try_lock() else {
             return Ok(());
         };
@@ -61,6 +62,6 @@ impl Futures {
     /// Forgets all of them.
     pub fn clear(&self) {
         let forgotten = std::mem::take(&mut *self.0.lock());
-        drop(forgotten); // outside the lock: what goes with a future may be anything
+        drop(forgotten); // outside the lock: dropping a future may run any code
     }
 }

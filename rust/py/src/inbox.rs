@@ -1,4 +1,4 @@
-//! What happened, kept until Python fetches it; or given at once to the thread that waits for it.
+//! Events, kept until Python fetches them, or passed at once to the thread that waits for one.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use super::template::{PulledReply, ReplyKind, SentReply};
 use mq_client::events::{Events, Failure};
 use mq_format::remoting::Frame;
 
-/// Tokens with this bit have a thread waiting in `Seat::wait` instead of a Python future.
+/// Tokens with this bit belong to a thread that waits in `Seat::wait`, not to a Python future.
 pub(super) const SEATED: u64 = 4;
 /// Below the number: `SEATED` and a `ReplyKind`.
 const FLAG_BITS: u32 = 3;
@@ -28,7 +28,7 @@ const REQUEST: u8 = 3;
 const CLOSED: u8 = 4;
 pub(super) const READ: u8 = 5;
 
-/// Requests of servers kept for a Python that does not fetch them; later ones are dropped.
+/// Requests of servers that are kept until Python fetches them; further ones are dropped.
 const UNREAD_REQUESTS_MAX: usize = 100_000;
 
 /// Events until Python fetches them. Bounded by the requests in flight and `UNREAD_REQUESTS_MAX`.
@@ -38,7 +38,7 @@ pub(super) struct Inbox {
     seats: Mutex<HashMap<u64, Arc<Seat>>>,
 }
 
-/// The token of a request: a number of its own, and how the reply is read.
+/// The token of a request: its number, and how to read its reply.
 pub(super) fn token_of(number: u64, kind: ReplyKind) -> u64 {
     number << FLAG_BITS | kind as u64
 }
@@ -48,7 +48,7 @@ pub(super) fn number_of(token: u64) -> u64 {
     token >> FLAG_BITS
 }
 
-/// Where a thread waits for the outcome of its one request.
+/// A place in which one thread waits for the outcome of one request.
 #[derive(Default)]
 pub(super) struct Seat {
     outcome: Mutex<Option<Event>>,
@@ -69,7 +69,7 @@ impl Seat {
 #[derive(Default)]
 struct Pending {
     events: Vec<Event>,
-    /// The wake-up byte was written and `drain` has not run since.
+    /// Whether the wake-up byte was written and `drain` has not run since.
     woken: bool,
 }
 
@@ -84,7 +84,7 @@ pub(super) enum Event {
 }
 
 impl Event {
-    /// Whose request it is the outcome of, None if it is no outcome.
+    /// The token of the request that this event ends; None for other events.
     pub fn token(&self) -> Option<u64> {
         match self {
             Self::Reply(token, _)
@@ -137,24 +137,24 @@ impl Inbox {
         }
     }
 
-    /// Lets the outcome of a request be waited for; its token has the bit `SEATED`.
+    /// Adds a seat for the outcome of a request whose token has the bit `SEATED`.
     pub fn seat(&self, token: u64) -> Arc<Seat> {
         let seat = Arc::new(Seat::default());
         self.seats.lock().insert(token, seat.clone());
         seat
     }
 
-    /// Forgets a seat that its thread has left.
+    /// Removes a seat after its thread stopped waiting.
     pub fn leave(&self, token: u64) {
         self.seats.lock().remove(&token);
     }
 
-    /// Tells the outcome of a request.
+    /// Delivers the outcome of a request.
     fn tell(&self, token: u64, event: Event) {
         if token & SEATED == 0 {
             return self.push(event);
         }
-        // Nobody is there any more if the wait was interrupted.
+        // The seat is gone if the wait was interrupted.
         if let Some(seat) = self.seats.lock().remove(&token) {
             *seat.outcome.lock() = Some(event);
             seat.arrived.notify_one();
@@ -165,7 +165,7 @@ impl Inbox {
         self.events.lock().events.push(event);
     }
 
-    /// Everything since the last call.
+    /// All events since the last call.
     pub fn take(&self) -> Vec<Event> {
         let mut pending = self.events.lock();
         pending.woken = false;
@@ -212,8 +212,8 @@ impl Events for Inbox {
         }
         pending.woken = true;
         drop(pending);
-        // A full pipe has a byte that was not read yet, and a closed one has no reader: either
-        // way there is nothing to do.
+        // A full pipe still holds an unread byte, and a closed pipe has no reader. Neither needs a
+        // byte.
         let _ = rustix::io::write(&self.wake, &[1]);
     }
 }

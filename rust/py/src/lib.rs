@@ -80,7 +80,7 @@ mod _core {
 
         super::logging::install();
         module.add("COLUMN_LAYOUTS", super::ahead::layouts(module.py())?)?;
-        // Benches refuse to measure a build that checks and does not optimise.
+        // Benches refuse to measure a build with debug assertions.
         module.add("OPTIMISED", !cfg!(debug_assertions))
     }
 }

@@ -1,7 +1,7 @@
-//! What the core logs, queued for Python's logging.
+//! The core's log lines, queued for Python's logging.
 //!
-//! A thread of the core never takes the GIL to log: it might hold the put lock. It leaves its line
-//! in a bounded queue, which a Python thread empties (mqstore/logs.py).
+//! A thread of the core never takes the GIL to log: it might hold the put lock. It puts the line
+//! into a bounded queue, which a Python thread empties (`mqstore/logs.py`).
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 
 /// Lines kept for a slow reader; later ones are counted and dropped.
 const LINES_MAX: usize = 1_024;
-/// How long a wait may keep Ctrl-C waiting.
+/// Longest wait without a check for Ctrl-C.
 const POLL: Duration = Duration::from_millis(50);
 
 /// Level as Python numbers it, Rust module, text.
@@ -52,7 +52,7 @@ impl Lines {
 
 impl Log for Queue {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // Not what the libraries under the core say of themselves.
+        // Log lines of the libraries under the core are dropped.
         metadata.target().starts_with("mq_")
     }
 

@@ -13,10 +13,10 @@ use mq_format::index::IndexHeader;
 use mq_format::message::CheckCrc;
 use mq_offline::{self as scan, BodyText, Filter, Finding, QueueRange};
 
-/// How often a long check looks for Ctrl-C and reports where it is.
+/// Interval at which a long check looks for Ctrl-C and reports its progress.
 const POLL: Duration = Duration::from_millis(50);
 
-/// A store directory, read as it is: no lock, no recovery, nothing created.
+/// A store directory, read without lock, recovery or any change.
 #[pyclass(frozen, module = "mqstore._core")]
 pub struct Scan {
     inner: Arc<scan::Scan>,
@@ -31,7 +31,7 @@ type Layout = (Option<u64>, Option<u64>, Option<u32>, Option<u32>);
 
 #[pymethods]
 impl Scan {
-    /// Looks at the store at `root`.
+    /// Opens the store at `root` for reading.
     #[new]
     fn new(py: Python<'_>, root: PathBuf) -> PyResult<Self> {
         let inner = py.detach(|| scan::Scan::open(&root)).map_err(raise)?;
@@ -77,7 +77,8 @@ impl Scan {
         Ok((bytes, chunk.physical_offsets, chunk.next_offset))
     }
 
-    /// Whether it was closed cleanly, whether a broker holds the lock, the checkpoint's times.
+    /// Whether the store was closed cleanly, whether a broker holds its lock, and the checkpoint's
+    /// times.
     fn state(&self, py: Python<'_>) -> PyResult<State> {
         let state = py.detach(|| self.inner.state()).map_err(raise)?;
         let times = state
@@ -86,7 +87,7 @@ impl Scan {
         Ok((state.is_clean, state.is_locked, times))
     }
 
-    /// What a newer RocketMQ left here that cannot be read: path in the store, words.
+    /// Files of a newer RocketMQ that this version cannot read: path in the store, description.
     fn unread(&self, py: Python<'_>) -> Vec<(String, &'static str)> {
         let found = py.detach(|| self.inner.unread());
         found
@@ -95,7 +96,8 @@ impl Scan {
             .collect()
     }
 
-    /// The next records that pass, how many, where the next chunk begins, why it ended.
+    /// The next records that pass the filter, their number, the offset of the next chunk, and why
+    /// this chunk ended.
     #[pyo3(signature = (
         offset, max_bytes, *, stop=None, topic=None, queue_id=None, tag=None, begin_ms=None,
         end_ms=None, check_crc=false
@@ -132,7 +134,7 @@ impl Scan {
         Ok((bytes, found.count, found.next_offset, found.ended.as_str()))
     }
 
-    /// Where records go on behind a place at which none starts, or None.
+    /// The offset of the next record after an offset at which none starts, or None.
     fn next_record_after(&self, py: Python<'_>, offset: i64) -> PyResult<Option<i64>> {
         py.detach(|| self.inner.next_record_after(offset))
             .map_err(raise)
@@ -162,7 +164,7 @@ impl Scan {
         Ok(queues.into_iter().map(row).collect())
     }
 
-    /// Raw 20-byte units of a queue from a queue offset on.
+    /// Raw 20-byte entries of a queue from a queue offset on.
     fn queue_entries<'py>(
         &self,
         py: Python<'py>,
@@ -177,7 +179,7 @@ impl Scan {
         Ok(PyBytes::new(py, &units))
     }
 
-    /// Records of one queue, how many, the next queue offset, whether there is more.
+    /// Records of one queue, their number, the next queue offset, and whether more follow.
     #[pyo3(signature = (
         topic, queue_id, offset, max_bytes, *, stop=None, check_crc=false
     ))]
@@ -258,7 +260,7 @@ impl Scan {
             .map_err(raise)
     }
 
-    /// Checks every record, queue unit and index entry.
+    /// Checks every record, queue entry and index entry.
     fn verify(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<Report> {
         let mut interrupted = None;
         let mut reported = Instant::now();
@@ -279,7 +281,7 @@ impl Scan {
 }
 
 impl Scan {
-    /// What threads read from.
+    /// The log that the rendering threads read.
     pub(super) fn shared(&self) -> Arc<scan::Scan> {
         Arc::clone(&self.inner)
     }
@@ -307,7 +309,7 @@ pub fn json_lines<'py>(
     Ok(PyBytes::new(py, lines.as_bytes()))
 }
 
-/// How to write bodies, as Python names it.
+/// How to write bodies, by Python's name.
 pub(super) fn body_text(word: &str) -> PyResult<BodyText> {
     BodyText::parse(word).ok_or_else(|| {
         let what = format!("body must be none, text, hex or base64, not {word:?}");
@@ -315,7 +317,7 @@ pub(super) fn body_text(word: &str) -> PyResult<BodyText> {
     })
 }
 
-/// Compressed bodies are rare enough to go through the codec, whose words say what is wrong.
+/// Compressed bodies are rare. The codec decompresses them, so that its error texts are used.
 pub(super) fn decompress(body: &[u8], sys_flag: i32) -> Result<Vec<u8>, String> {
     let words = |error: PyErr| error.to_string();
     Python::attach(|py| {
@@ -329,7 +331,7 @@ pub(super) fn decompress(body: &[u8], sys_flag: i32) -> Result<Vec<u8>, String> 
     })
 }
 
-/// Lets Ctrl-C in and tells the caller how far the check is; an exception there stops it.
+/// Handles Ctrl-C and reports the progress to the caller; an exception in either stops the check.
 fn report_progress(progress: Option<&Py<PyAny>>, offset: i64) -> PyResult<()> {
     Python::attach(|py| {
         py.check_signals()?;
@@ -339,28 +341,28 @@ fn report_progress(progress: Option<&Py<PyAny>>, offset: i64) -> PyResult<()> {
 
 type Row = (&'static str, String, i64, String);
 
-/// What a check of a store counted.
+/// The figures of a check of a store.
 #[pyclass(frozen, get_all, module = "mqstore._core")]
 pub struct Report {
     /// Good records.
     records: u64,
-    /// Their bytes.
+    /// Bytes of the good records.
     record_bytes: u64,
-    /// Queue units looked at.
+    /// Queue entries checked.
     queue_entries: u64,
-    /// Consume-queue extension units looked at.
+    /// Consume-queue extension units checked.
     extension_units: u64,
-    /// Index entries looked at.
+    /// Index entries checked.
     index_entries: u64,
-    /// Committed and delay offsets looked at.
+    /// Committed and delay offsets checked.
     offsets: u64,
-    /// Where the last good record ends.
+    /// End of the last good record.
     log_end: u64,
-    /// Findings in all; `findings` keeps at most the first thousand.
+    /// Number of findings; `findings` has at most the first thousand.
     finding_count: u64,
-    /// What is wrong: kind, place, offset (-1 for none), words.
+    /// Damage: kind, place, offset (-1 for none), description.
     findings: Vec<Row>,
-    /// What is no damage.
+    /// Remarks that are not damage.
     notices: Vec<Row>,
 }
 

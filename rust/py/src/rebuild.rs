@@ -8,15 +8,15 @@ use pyo3::prelude::*;
 use super::errors::raise;
 use mq_offline::{self as scan, GroupOutlook, Rebuilt, SetSizes, Wish, WorkStep};
 
-/// How often long work looks for Ctrl-C and reports where it is.
+/// Interval at which long work looks for Ctrl-C and reports its progress.
 const POLL: Duration = Duration::from_millis(50);
 
 type Group = (String, String, i32, i64, i64, i64, i64, i64);
 
-/// What a rebuild or a repair did.
+/// The result of a rebuild or a repair.
 #[pyclass(frozen, get_all, module = "mqstore._core")]
 pub struct RepairReport {
-    /// Where the result is.
+    /// Directory of the resulting store.
     root: String,
     /// First byte of the log.
     log_start: u64,
@@ -26,11 +26,11 @@ pub struct RepairReport {
     records: u64,
     /// Damaged ranges overwritten, and the files that keep their bytes.
     healed: Vec<(u64, u64, String)>,
-    /// Bytes of no usable record at the log's end, which are gone.
+    /// Bytes removed from the log's end, which held no usable record.
     cut: Option<(u64, u64)>,
     /// Consume queues written.
     queues: usize,
-    /// Their units.
+    /// Entries written to consume queues.
     queue_entries: u64,
     /// Queues all of whose messages have expired.
     kept_queues: Vec<(String, i32)>,
@@ -38,7 +38,7 @@ pub struct RepairReport {
     index_entries: u64,
     /// State files taken from their previous copy.
     restored: Vec<String>,
-    /// What consumer groups will see.
+    /// Changes that consumer groups will see.
     groups: Vec<Group>,
 }
 
@@ -76,7 +76,7 @@ fn group_row(row: GroupOutlook) -> Group {
     )
 }
 
-/// Makes anew what is derived from the log; `repairs` mends the log and the state files first.
+/// Rebuilds queues and index from the log; with `repairs` it repairs log and state files first.
 #[pyfunction]
 #[pyo3(signature = (root, to, progress=None, *, repairs, delay_levels=None,
     index_slots=None, index_entries=None))]
@@ -126,7 +126,7 @@ fn run(
     }
 }
 
-/// Lets Ctrl-C in and tells the caller how far the work is; an exception there stops it.
+/// Handles Ctrl-C and reports the progress to the caller; an exception in either stops the work.
 fn tell(progress: Option<&Py<PyAny>>, step: WorkStep, done: u64, all: u64) -> PyResult<()> {
     Python::attach(|py| {
         py.check_signals()?;

@@ -15,8 +15,8 @@ use mq_format::registration::{
 /// Topics with (reads, writes, perm, system flag), counter, timestamp, filter servers.
 type Read<'py> = (Bound<'py, PyDict>, i64, i64, Vec<String>);
 
-/// Reads a registration as brokers write it; None for anything unusual. ValueError for a compressed
-/// one that cannot be unpacked, or must not be.
+/// Reads a registration as brokers write it; None for any other form. ValueError for a compressed
+/// one that is damaged or unpacks to too many bytes.
 #[pyfunction]
 #[pyo3(signature = (body, compressed = false))]
 pub fn read_registration<'py>(
@@ -56,7 +56,7 @@ fn refused(error: UnpackError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Equal rows are one tuple: a broker's topics have few shapes.
+/// Equal rows share one tuple, because the settings of most topics are alike.
 fn rows_of<'py>(py: Python<'py>, found: &Registration<'_>) -> PyResult<Bound<'py, PyDict>> {
     let mut shapes: HashMap<Row, Bound<'py, PyTuple>> = HashMap::new();
     let rows = PyDict::new(py);

@@ -14,14 +14,14 @@ use mq_format::remoting::{ExtFields, Frame, Serialize};
 use mq_server::{self as server, Job, JobHead};
 use mq_store::TagFilter;
 
-/// Replies above this, bytes, are written with the GIL released; for smaller ones giving it away
-/// would cost more than the write.
+/// Replies above this many bytes are written with the GIL released. For a smaller reply releasing
+/// the GIL costs more than the write.
 const LARGE_BODY_BYTES: usize = 64 << 10;
 
 /// One frame handed off to Python; answered exactly once.
 #[pyclass(frozen, module = "mqstore._core")]
 pub struct Request {
-    /// Taken by whatever answers.
+    /// Taken by the call that answers.
     job: Mutex<Option<Job>>,
     head: JobHead,
     peer: Arc<server::Peer>,
@@ -48,7 +48,7 @@ impl Request {
         self.job.lock().take().ok_or_else(answered)
     }
 
-    /// The frame decoded once before, so it decodes again.
+    /// Decoding succeeded before, so it succeeds again.
     fn decoded(&self) -> PyResult<Frame<'_>> {
         Frame::decode(&self.frame).map_err(|error| PyRuntimeError::new_err(error.to_string()))
     }
@@ -114,7 +114,7 @@ impl Request {
         self.head.flag & mq_format::remoting::FLAG_ONEWAY != 0
     }
 
-    /// Header fields, decoded at the first look.
+    /// Header fields, decoded at the first access.
     #[getter]
     fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let fields = self.fields.get_or_try_init(py, || {
@@ -167,21 +167,21 @@ impl Request {
         Ok(())
     }
 
-    /// Answers 1 as RocketMQ does for an exception.
+    /// Answers code 1, as RocketMQ does for an exception.
     fn fail(&self, py: Python<'_>, remark: &str) -> PyResult<()> {
         let job = self.take()?;
         py.detach(|| job.fail(remark));
         Ok(())
     }
 
-    /// Done without a reply.
+    /// Ends the request without a reply.
     fn no_reply(&self, py: Python<'_>) -> PyResult<()> {
         let job = self.take()?;
         py.detach(|| job.no_reply());
         Ok(())
     }
 
-    /// Parks the request until a message arrives or time is up.
+    /// Holds the request until a message arrives or the timeout ends.
     fn hold(
         &self,
         py: Python<'_>,
@@ -198,7 +198,7 @@ impl Request {
         Ok(())
     }
 
-    /// Routes the same frame afresh, once.
+    /// Routes the same frame once more.
     fn again(&self, py: Python<'_>) -> PyResult<()> {
         let job = self.take()?;
         py.detach(|| job.again());

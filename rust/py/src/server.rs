@@ -27,14 +27,14 @@ create_exception!(
     "The server was stopped: no request will come any more."
 );
 
-/// A wait looks for signals this often.
+/// Interval at which a waiting thread checks for signals.
 const POLL: Duration = Duration::from_millis(50);
 /// Name of the queue of connection events.
 const EVENTS: &str = "events";
 
-/// A queue in Python's hands: topic, broker name, queue id.
+/// A queue as Python passes it: topic, broker name, queue id.
 type QueueTuple = (String, String, i32);
-/// Kind, topic, group, queue; requests, messages, bytes, milliseconds of waiting, bytes behind.
+/// Kind, topic, group, queue; requests, messages, bytes, milliseconds of waiting, backlog in bytes.
 type TrafficRow = (&'static str, String, String, i32, [u64; 5]);
 
 /// One listening server: a broker's or a NameServer's sockets.
@@ -46,7 +46,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Threads do not survive a fork: a child gets an error instead of a hang.
+    /// A forked child has no copy of the threads; it gets an error instead of a hang.
     fn check_process(&self) -> PyResult<()> {
         if self.process_id == std::process::id() {
             return Ok(());
@@ -63,7 +63,7 @@ impl Server {
 
 /// Waits in slices with the GIL released, so that Ctrl-C ends the wait.
 ///
-/// Signals reach the main thread only: other threads wait in one piece.
+/// Python handles signals in the main thread only; other threads wait without interruption.
 fn wait<T: Send>(
     py: Python<'_>,
     timeout: Duration,
@@ -106,7 +106,8 @@ impl Server {
         })
     }
 
-    /// Binds and listens; gives the ports it got. Without `accept` connections wait for it.
+    /// Binds and listens; returns the ports. Without `accept` connections wait in the kernel's
+    /// queue.
     #[pyo3(signature = (accept=true))]
     fn start(&self, py: Python<'_>, accept: bool) -> PyResult<(u16, Option<u16>)> {
         self.check_process()?;
@@ -133,7 +134,7 @@ impl Server {
         Ok(ports)
     }
 
-    /// Takes the connections that wait, and all that come.
+    /// Accepts the connections that wait, and all later ones.
     fn accept(&self) {
         self.core.gate.open();
     }
@@ -269,13 +270,13 @@ impl Server {
         }
     }
 
-    /// Those of the connections without a heartbeat of an acknowledged kind for `seconds`.
+    /// The connections whose last natively answered heartbeat is at least `seconds` old.
     fn silent(&self, connections: Vec<u64>, seconds: f64) -> Vec<u64> {
         self.core.silent(connections, (seconds * 1e3) as i64)
     }
 
-    /// Locks queues for a client; gives those it now holds, and the remark where a bound refused
-    /// others.
+    /// Locks queues for a client; returns the queues it holds now, and the remark if a limit
+    /// refused the others.
     fn lock_batch(
         &self,
         group: &str,
@@ -290,13 +291,13 @@ impl Server {
         (tuples.collect(), remark)
     }
 
-    /// Frees those of the queues that the client holds.
+    /// Unlocks the queues that the client holds.
     fn unlock_batch(&self, group: &str, client_id: &str, queues: Vec<QueueTuple>) {
         let names: Vec<_> = queues.into_iter().map(queue_name).collect();
         self.core.locks.unlock(group, client_id, &names);
     }
 
-    /// What was counted since the start, and what waits now.
+    /// Counts since the start, and the requests that wait now.
     fn counters(&self) -> std::collections::BTreeMap<String, u64> {
         let core = &self.core;
         let mut counters = core.counters.snapshot();
@@ -316,7 +317,8 @@ impl Server {
         counters
     }
 
-    /// Threads and tasks that have failed: how many times, and why if they still do.
+    /// Threads and tasks that have failed: number of failures, and the reason if the last round
+    /// failed.
     fn failures(&self) -> std::collections::BTreeMap<&'static str, (u64, Option<String>)> {
         let all = self.core.services.all();
         all.into_iter()
@@ -324,7 +326,7 @@ impl Server {
             .collect()
     }
 
-    /// What was stored, read and delivered natively since the last call.
+    /// The messages stored, read and delivered natively since the last call.
     fn take_traffic(&self) -> Vec<TrafficRow> {
         let taken = self.core.traffic.take();
         let row = |kind, topic, group, queue_id, sums: server::Sums| {
@@ -348,7 +350,7 @@ impl Server {
         puts.chain(gets).chain(deliveries).collect()
     }
 
-    /// Sets how long the log's lock may be held, and requests of each family may wait.
+    /// Sets the longest time the log's lock may be held, and a request of each family may wait.
     fn set_overload(
         &self,
         busy_ms: i64,
@@ -384,7 +386,7 @@ impl Server {
         }
     }
 
-    /// Answers every held request; from now on none is held.
+    /// Answers every held request, and holds no more.
     fn release_holds(&self, py: Python<'_>) {
         py.detach(|| self.core.release_holds());
     }
@@ -417,7 +419,7 @@ impl Drop for Server {
         if self.process_id == std::process::id() {
             running.abandon();
         } else {
-            // Its threads are the parent's: joining them here would wait for ever.
+            // The threads are the parent's; joining them here would never return.
             std::mem::forget(running);
         }
     }

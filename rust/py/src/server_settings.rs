@@ -1,4 +1,4 @@
-//! From Python's mappings to the server's settings and tables.
+//! Converts Python's mappings to the server's settings and tables.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use mq_server::{
 };
 use mq_store::Marks;
 
-/// The keys `Server` takes; anything else is a spelling mistake.
+/// The keys of `Server`; any other key is an error.
 const KEYS: [&str; 21] = [
     "kind",
     "host",
@@ -43,7 +43,7 @@ const KEYS: [&str; 21] = [
     "tls",
 ];
 
-/// Seconds as Python gives them; negative, infinite or absurd ones become the nearest sane value.
+/// Seconds from Python; a negative, infinite or huge number becomes the nearest allowed value.
 pub(super) fn seconds(value: f64) -> Duration {
     const YEAR_SECONDS: f64 = 365.0 * 86_400.0;
     Duration::from_secs_f64(if value > 0.0 {
@@ -128,7 +128,7 @@ pub(super) fn settings(map: &Bound<'_, PyMapping>) -> PyResult<Settings> {
                 .unwrap_or(defaults.frame.bytes_per_second),
         },
         large_bytes_max: optional(map, "max_large_bytes")?.unwrap_or(defaults.large_bytes_max),
-        // A buffer doubles as it grows: one frame of the largest size must always fit.
+        // A buffer doubles as it grows, and must be able to hold a frame of the largest size.
         unfinished_bytes_max: unfinished.max(2 * frame_bytes_max),
         idle_timeout: idle.map_or(defaults.idle_timeout, seconds),
         connections_max: optional(map, "max_connections")?.unwrap_or(defaults.connections_max),
@@ -157,7 +157,7 @@ pub(super) fn changes<'py, R>(
     Ok(changes)
 }
 
-/// Connections, which are a table's keys.
+/// The connection numbers that are a table's keys.
 pub(super) fn connections(rows: &Bound<'_, PyMapping>) -> PyResult<Vec<u64>> {
     let parse = |name: String| {
         let number = name.parse();

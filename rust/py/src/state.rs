@@ -1,4 +1,4 @@
-//! Python's door to state files, those of a store and others.
+//! Python door of state files, inside and outside a store.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use pyo3::types::PyBytes;
 use super::errors::raise;
 use mq_store::{Aside, State};
 
-/// Files that are replaced as a whole and known by a checksum; `own` keeps what is ours.
+/// Files that are replaced as a whole and have a checksum; `own` is the folder for our own files.
 #[pyclass(frozen, module = "mqstore._core")]
 pub struct StateFiles {
     inner: State,
@@ -23,12 +23,12 @@ impl StateFiles {
         }
     }
 
-    /// Replaces a file, durably; what it held before stays in `{name}.bak`.
+    /// Replaces a file durably; its previous content stays in `{name}.bak`.
     fn save(&self, py: Python<'_>, name: &str, content: &[u8]) -> PyResult<()> {
         py.detach(|| self.inner.save(name, content)).map_err(raise)
     }
 
-    /// What `check` makes of a file, or of its previous copy; None without a file.
+    /// The result of `check` for a file, or for its previous copy; None without a file.
     fn load(&self, py: Python<'_>, name: &str, check: Py<PyAny>) -> PyResult<Option<Py<PyAny>>> {
         let checked = |bytes: &[u8]| read_checked(Some(&check), bytes);
         py.detach(|| self.inner.load_checked(name, checked))
@@ -42,7 +42,7 @@ impl StateFiles {
     }
 }
 
-/// What `check` makes of a file's bytes, the bytes themselves without one.
+/// The result of `check` for a file's bytes; without `check` the bytes.
 pub(super) fn read_checked(check: Option<&Py<PyAny>>, bytes: &[u8]) -> Result<Py<PyAny>, String> {
     Python::attach(|py| {
         let text = PyBytes::new(py, bytes);

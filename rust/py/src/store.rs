@@ -73,7 +73,8 @@ impl Store {
         })
     }
 
-    /// Appends one message (or a batch body) and waits until it is as durable as configured.
+    /// Appends one message (or a batch body) and waits until it is written or flushed, as
+    /// configured.
     #[pyo3(signature = (topic, body, *, queue_id=0, flag=0, sys_flag=0, properties=b"" as &[u8],
         born_timestamp_ms=None, born_host="127.0.0.1:0", store_host="127.0.0.1:10911",
         reconsume_times=0, prepared_transaction_offset=0, wait_store_ok=true, delay_level=0,
@@ -214,7 +215,8 @@ impl Store {
         self.run(py, |store| store.store_time_at(topic, queue_id, offset))
     }
 
-    /// Whether the message at a queue offset lies beyond what RocketMQ deems in memory.
+    /// Whether the message at a queue offset is older than the part of the log that RocketMQ
+    /// assumes to be in memory.
     fn is_on_disk(
         &self,
         py: Python<'_>,
@@ -283,7 +285,7 @@ impl Store {
         self.run(py, |store| store.committed_of_group(group))
     }
 
-    /// Moves a group to another offset of a queue, which its next pull is told.
+    /// Resets a group to another offset of a queue; its next pull is answered with that offset.
     fn reset_offset(
         &self,
         py: Python<'_>,
@@ -297,7 +299,7 @@ impl Store {
         })
     }
 
-    /// What a pull is answered once after a reset, or None.
+    /// The offset that answers the next pull after a reset, once, or None.
     fn take_reset(
         &self,
         py: Python<'_>,
@@ -309,7 +311,7 @@ impl Store {
         Ok(moved.map(|result| GetResult::new(py, &result, &[])))
     }
 
-    /// Gives a group the offsets that another has in a topic; returns in how many queues.
+    /// Copies another group's offsets in a topic; returns the number of queues.
     fn clone_offsets(
         &self,
         py: Python<'_>,
@@ -320,8 +322,8 @@ impl Store {
         self.run(py, |store| store.clone_offsets(from_group, to_group, topic))
     }
 
-    /// Forgets the committed offsets of a group, in one topic or in all; returns how many queues
-    /// had one.
+    /// Deletes the committed offsets of a group, in one topic or in all; returns the number of
+    /// queues.
     #[pyo3(signature = (group, topic=None))]
     fn remove_group(&self, py: Python<'_>, group: &str, topic: Option<&str>) -> PyResult<usize> {
         self.run(py, |store| store.remove_group(group, topic))
@@ -368,7 +370,7 @@ impl Store {
         self.run(py, store::Store::runtime)
     }
 
-    /// Milliseconds the put lock has been held by its present owner, 0 when free.
+    /// Milliseconds since the current owner took the put lock, 0 when it is free.
     fn lock_held_ms(&self, py: Python<'_>) -> PyResult<i64> {
         self.run(py, store::Store::lock_held_ms)
     }
@@ -378,7 +380,7 @@ impl Store {
         self.run(py, store::Store::refusal)
     }
 
-    /// Threads that have failed: how many times, and why if they still do.
+    /// Threads that have failed: number of failures, and the reason if the last round failed.
     fn failures(&self, py: Python<'_>) -> PyResult<BTreeMap<&'static str, (u64, Option<String>)>> {
         let all = self.run(py, store::Store::failures)?;
         Ok(all
@@ -387,30 +389,30 @@ impl Store {
             .collect())
     }
 
-    /// Takes the settings of cleaning among these.
+    /// Applies the cleaning settings of this mapping.
     fn set_cleaning(&self, py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<()> {
         let settings = read_settings(settings)?;
         self.run(py, |store| store.set_cleaning(&settings.cleaning))?
             .map_err(raise)
     }
 
-    /// Deletes what is old, whatever the hour: files of the log, of queues, of the index.
+    /// Deletes expired files of log, queues and index now, whatever `deleteWhen` says.
     fn clean(&self, py: Python<'_>) -> PyResult<(usize, usize, usize)> {
         self.run(py, store::Store::clean).map(cleaned)
     }
 
-    /// Has the next 20 runs of the cleaning thread not wait for the hour; the first comes now.
+    /// Makes the next 20 runs of the cleaning thread ignore `deleteWhen`; the first starts now.
     fn clean_soon(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, store::Store::clean_soon)
     }
 
-    /// Drops what queues and index say about messages that are gone.
+    /// Removes queue and index entries of deleted messages.
     fn clean_expired_queues(&self, py: Python<'_>) -> PyResult<(usize, usize, usize)> {
         self.run(py, store::Store::clean_expired_queues)
             .map(cleaned)
     }
 
-    /// Empties the queues of all topics but these.
+    /// Empties the queues of all other topics.
     fn clean_unused_topics(
         &self,
         py: Python<'_>,

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use mq_base::clock::SystemClock;
 
-/// Now, milliseconds since the epoch.
+/// The current time, milliseconds since the epoch.
 pub(super) fn wall_ms() -> i64 {
     SystemClock::shared().wall_ms()
 }

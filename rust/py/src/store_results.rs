@@ -1,4 +1,4 @@
-//! What the store engine answers, as Python objects.
+//! Results of the store engine as Python objects.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -6,10 +6,10 @@ use pyo3::types::PyBytes;
 
 use mq_store::{self as store, PutStatus, WouldBlock};
 
-/// Where a message (or a batch) went.
+/// Place and outcome of a stored message or batch.
 #[pyclass(frozen, get_all, module = "mqstore._core")]
 pub struct PutResult {
-    /// RocketMQ's name of the outcome, "PUT_OK" when all is well.
+    /// RocketMQ's name of the outcome; "PUT_OK" for success.
     status: &'static str,
     /// Physical offset of the first record, bytes from the start of the log.
     physical_offset: i64,
@@ -63,12 +63,12 @@ fn status_name(status: PutStatus) -> &'static str {
     }
 }
 
-/// What a read of a queue found.
+/// The result of a read of a queue.
 #[pyclass(frozen, get_all, module = "mqstore._core")]
 pub struct GetResult {
     /// RocketMQ's status, "FOUND" when there are messages.
     status: &'static str,
-    /// Where the next read should begin.
+    /// Queue offset for the next read.
     next_begin_offset: i64,
     /// First readable offset of the queue.
     min_offset: i64,
@@ -76,9 +76,9 @@ pub struct GetResult {
     max_offset: i64,
     /// Messages in `body`.
     message_count: i32,
-    /// The reader is so far behind that a slave should serve it.
+    /// Whether the reader's backlog is so large that a slave should serve it.
     suggest_slave: bool,
-    /// Bytes of the log behind the last message that was looked at.
+    /// Bytes of the log after the last message that was checked.
     behind_bytes: i64,
     /// Whole records one after another; see `decode_messages`.
     body: Py<PyBytes>,
@@ -99,7 +99,7 @@ impl GetResult {
     }
 }
 
-/// What a query by key found.
+/// The result of a query by key.
 #[pyclass(frozen, get_all, module = "mqstore._core")]
 pub struct QueryResult {
     /// Messages in `body`.
@@ -128,7 +128,7 @@ pub(super) fn cleaned(count: store::Cleaned) -> (usize, usize, usize) {
     (count.log_files, count.queue_files, count.index_files)
 }
 
-/// A read that was allowed to wait has no reason to say that it would block.
+/// A read that may wait never answers that it would block.
 pub(super) fn waited<T>(result: Result<T, WouldBlock>) -> PyResult<T> {
     result.map_err(|_| PyRuntimeError::new_err("the store refused to wait for the disk"))
 }

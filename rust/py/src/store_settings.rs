@@ -1,4 +1,4 @@
-//! A Python mapping of settings becomes the store's `Settings`.
+//! Converts a Python mapping to the store's `Settings`.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -7,7 +7,7 @@ use super::errors::SettingError;
 use mq_log::fs;
 use mq_store::{Cleaning, Settings};
 
-/// Has this process make new files of stores with these permission bits.
+/// Sets the permission bits of the store files that this process creates.
 #[pyfunction]
 pub(super) fn set_file_mode(mode: u32) {
     fs::set_file_mode(mode);

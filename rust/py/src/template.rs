@@ -1,5 +1,5 @@
-//! Requests that differ in little: what they share is kept here, and their replies are read
-//! before Python sees them.
+//! Requests that differ in a few fields. The common fields are encoded once, and the replies are
+//! decoded before Python sees them.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -22,12 +22,12 @@ pub(super) enum ReplyKind {
     Frame = 0,
     /// A `SentReply`, if the message was stored.
     Sent = 1,
-    /// A tuple of numbers and the body, if it is one of `PULLED`.
+    /// A tuple of numbers and the body, if the code is one of `PULLED`.
     Pulled = 2,
 }
 
 impl ReplyKind {
-    /// The kind in a token's lowest bits.
+    /// Reads the kind from a token's lowest bits.
     pub fn of(token: u64) -> Self {
         match token & 3 {
             1 => Self::Sent,
@@ -37,7 +37,7 @@ impl ReplyKind {
     }
 }
 
-/// A request of one code to one address: its fields, of which some are given each time.
+/// A request of one code to one address: its fixed fields, and the names of the open ones.
 #[pyclass(frozen, module = "mqstore._core")]
 pub struct RequestTemplate {
     /// For Python, which keeps it with every request.
@@ -48,7 +48,7 @@ pub struct RequestTemplate {
     code: i32,
     serialize: Serialize,
     pub(super) kind: ReplyKind,
-    /// In wire order; None is given with each request.
+    /// In wire order; None marks an open field, which each request gives.
     fields: Vec<(String, Option<String>)>,
     open: usize,
     /// Bytes of the fixed fields.
@@ -100,8 +100,8 @@ impl RequestTemplate {
 }
 
 impl RequestTemplate {
-    /// Appends the frame of one request, signed if there are credentials; `values` are its open
-    /// fields, None leaves one out.
+    /// Appends the frame of one request, signed if there are credentials; `values` are the open
+    /// fields; None leaves a field out.
     pub(super) fn encode(
         &self,
         opaque: i32,
@@ -162,7 +162,7 @@ impl RequestTemplate {
             }
             match value.cast::<PyString>() {
                 Ok(text) => {
-                    text.to_str()?; // what cannot be UTF-8 is refused here
+                    text.to_str()?; // refuses text that is not valid UTF-8
                     Ok(Value::Text(text.to_owned()))
                 }
                 Err(_) => Ok(Value::Number(value.extract()?)),

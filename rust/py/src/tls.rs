@@ -1,4 +1,4 @@
-//! From Python's mappings to what TLS sessions share, on both sides.
+//! Converts Python's "tls" settings, for servers and clients.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn unusable(error: TlsError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Until when the first certificate of a PEM file is good, seconds since 1970.
+/// When the first certificate of a PEM file expires, seconds since 1970.
 #[pyfunction]
 pub fn certificate_end(path: PathBuf) -> PyResult<u64> {
     let end = ends_at(&path).map_err(unusable)?;
@@ -53,14 +53,15 @@ pub(super) fn server_settings(all: &Bound<'_, PyMapping>) -> PyResult<TlsSetting
     Ok(settings)
 }
 
-/// Has a running server show what the one row of table "tls" says.
+/// Applies the one row of table "tls" to a running server.
 pub(super) fn show(tls: &Tls, rows: &Bound<'_, PyMapping>) -> PyResult<()> {
     let row = rows.get_item("")?.cast_into()?;
     tls.show(shown(&row)?);
     Ok(())
 }
 
-/// What a server shows and asks for: the row of table "tls", and part of its setting.
+/// A server's certificate and its demands on clients: the row of table "tls", and part of its
+/// setting.
 fn shown(map: &Bound<'_, PyMapping>) -> PyResult<Arc<ServerConfig>> {
     let client_auth: Option<String> = optional(map, "client_auth")?;
     let client_auth = match client_auth.as_deref() {
@@ -85,7 +86,7 @@ pub(super) fn client(settings: &Bound<'_, PyDict>) -> PyResult<Option<Arc<Client
     renewed(&map.cast_into::<PyMapping>()?).map(Some)
 }
 
-/// What a client's "tls" setting says, its files read now.
+/// Reads a client's "tls" setting and the files that it names.
 pub(super) fn renewed(map: &Bound<'_, PyMapping>) -> PyResult<Arc<ClientConfig>> {
     let verify: Option<String> = optional(map, "verify")?;
     let verify = match verify.as_deref() {

@@ -1,5 +1,6 @@
 //! Which groups' SQL92 filters a message satisfies, as bits for the consume-queue extension
-//! (server.md B.10): a reader with a clear bit need not look at the message itself.
+//! (`CommitLogDispatcherCalcBitMap`): a reader with a clear bit need not look at the message
+//! itself.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What happens when requests come faster than they are served (server.md B.11).
+//! What happens when requests come faster than they are served (`BrokerFastFailure`).
 //!
 //! While the log's lock is held for long, sends are answered 2 before they wait anywhere, and
 //! those that wait already as well. A request that waited in its queue for longer than its family

@@ -338,7 +338,7 @@ fn number<N: FromStr>(frame: &Frame<'_>, name: &str) -> Option<N> {
     frame.ext.get(name)?.parse().ok()
 }
 
-/// RocketMQ's answer to a store status (wire.md 2.7).
+/// RocketMQ's answer to a store status (`PullMessageProcessor.processRequest`).
 fn response_code(status: GetStatus, offset: i64) -> i32 {
     match status {
         GetStatus::Found => 0,

@@ -1,4 +1,5 @@
-//! The reply to a send: RocketMQ's code, remark and fields for each outcome (server.md B.3).
+//! The reply to a send: RocketMQ's code, remark and fields for each outcome
+//! (`SendMessageProcessor.handlePutMessageResult`).
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! What was stored in each topic and read by each group, for the statistics (server.md B.9).
+//! What was stored in each topic and read by each group, for the statistics.
 //!
 //! Every thread counts in a shard of its own, so its lock is free when it is taken. Python takes
 //! the sums every ten seconds and makes RocketMQ's items of them; between two takings a shard has

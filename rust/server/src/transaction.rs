@@ -1,4 +1,4 @@
-//! Half messages, and their ends (37): what a transaction writes (server.md B.6).
+//! Half messages, and their ends (37): what a transaction writes (`EndTransactionProcessor`).
 //!
 //! A half message waits in a topic of the broker's own and names its real topic in its
 //! properties. Its end stores it there, or not, and an op message that says it is done with:

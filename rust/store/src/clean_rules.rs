@@ -1,4 +1,5 @@
-//! When files are deleted: RocketMQ's rules (store.md 8), without clocks and disks of their own.
+//! When files are deleted: RocketMQ's rules (`DefaultMessageStore.CleanCommitLogService`), without
+//! clocks and disks of their own.
 
 use std::time::Duration;
 

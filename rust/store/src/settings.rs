@@ -64,7 +64,7 @@ pub struct Settings {
     pub multi_dispatch: MultiDispatch,
 }
 
-/// When files of the log and what is derived from it are deleted (store.md 8).
+/// When files of the log and what is derived from it are deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cleaning {
     /// `fileReservedTime`: files older than this go, hours.
@@ -89,7 +89,7 @@ pub struct Cleaning {
     pub retry_ms: u64,
 }
 
-/// The consume-queue extension (store.md 1).
+/// The consume-queue extension (`ConsumeQueueExt`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueExt {
     /// `enableConsumeQueueExt`.
@@ -100,7 +100,7 @@ pub struct QueueExt {
     pub bitmap_bits: u32,
 }
 
-/// Multi-dispatch and light queues (store.md 5).
+/// Multi-dispatch and light queues (`MultiDispatch`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MultiDispatch {
     /// `enableMultiDispatch`: messages enter the queues that INNER_MULTI_DISPATCH names.

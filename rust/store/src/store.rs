@@ -92,8 +92,8 @@ impl Store {
         self.put_latency.time(|| self.puts.try_batch(request))
     }
 
-    /// Appends a batch body (wire.md 2.8) as consecutive records, all or none. Waits as
-    /// [`Store::put`] does.
+    /// Appends a batch body (`MessageDecoder.encodeMessages`) as consecutive records, all or
+    /// none. Waits as [`Store::put`] does.
     pub fn put_batch(&self, request: &PutRequest<'_>) -> Put {
         self.put_latency.time(|| self.puts.batch(request))
     }
@@ -152,7 +152,7 @@ impl Store {
         self.reader.max_offset(topic, queue_id)
     }
 
-    /// RocketMQ's offset by store time (blocks on disk): store.md 7.
+    /// The offset by store time, as `ConsumeQueue.getOffsetInQueueByTime`. Blocks on disk.
     pub fn offset_by_time(&self, topic: &str, queue_id: i32, timestamp_ms: i64) -> i64 {
         self.reader.offset_by_time(topic, queue_id, timestamp_ms)
     }
@@ -305,7 +305,8 @@ impl Store {
         self.dispatcher.set_bitmap_source(source);
     }
 
-    /// Figures for broker runtime info (server.md B.9), RocketMQ's keys where they exist.
+    /// Figures for `AdminBrokerProcessor.prepareRuntimeInfo`, with RocketMQ's keys where it has
+    /// them.
     pub fn runtime(&self) -> BTreeMap<String, String> {
         runtime::figures(self)
     }

@@ -14,7 +14,7 @@ pub const LOG_FILE_BYTES: usize = 65_536;
 pub const INDEX_SLOTS: u32 = 100;
 /// Entries of an index file of every golden store.
 pub const INDEX_ENTRIES: u32 = 400;
-/// Every golden store that comes with lists of what is in it.
+/// Every golden store that comes with lists of its content.
 pub const LISTED: [&str; 6] = [
     "store",
     "store-crashed",
@@ -69,7 +69,7 @@ impl Golden {
         files.into_values().flatten().copied().collect()
     }
 
-    /// The objects of one of its lists.
+    /// The objects of one list of this store.
     pub fn list(&self, list: &str) -> Vec<Value> {
         list_of(self.name, list)
     }

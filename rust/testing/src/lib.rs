@@ -1,4 +1,4 @@
-//! What the tests of several rooms share. No product code depends on it.
+//! Shared by the tests of several rooms. No product code depends on this crate.
 
 #![allow(clippy::unwrap_used, reason = "for tests: what fails ends the test")]
 

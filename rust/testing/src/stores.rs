@@ -15,7 +15,8 @@ pub fn golden(name: &str) -> PathBuf {
     root.join("../../tests/golden").join(name)
 }
 
-/// A fresh copy of a golden store, in memory where possible: recovery syncs a lot.
+/// A fresh copy of a golden store, on a memory file system if there is one, because recovery syncs
+/// often.
 pub fn unpack(name: &str) -> TempDir {
     let memory = Path::new("/dev/shm");
     let root = if memory.is_dir() {
@@ -39,7 +40,7 @@ pub fn lines(name: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Every file but ours, by path relative to the root.
+/// Every file that RocketMQ knows, by path relative to the root.
 pub fn snapshot(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut directories = vec![root.to_owned()];

@@ -16,9 +16,9 @@ use mq_net::connection::Connection;
 use mq_net::frame::FrameSplitter;
 use mq_net::receiver::Receiver;
 
-/// A heartbeat's reply, or a notice that a group has changed; more would be no broker's.
+/// Largest frame received: a heartbeat's reply, or a notice that a group has changed.
 const FRAME_BYTES_MAX: usize = 64 * 1024;
-/// What may wait to be written on a connection: heartbeats are written whole.
+/// Bytes that may wait to be written on a connection. A heartbeat is queued as a whole.
 const WAITING_BYTES_MAX: usize = 64 * 1024;
 
 /// One connection.
@@ -35,7 +35,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Connects, and is held until `over` ends.
+    /// Connects, and holds the connection until `over` ends.
     pub async fn live(self, mut over: watch::Receiver<()>) {
         let mut line = match self.open().await {
             Ok(line) => line,
@@ -67,7 +67,7 @@ impl Client {
         })
     }
 
-    /// Sends heartbeats and reads what comes; returns why that ended.
+    /// Sends heartbeats and reads the replies; returns why the connection ended.
     async fn hold(&self, line: &mut Line) -> io::Error {
         loop {
             let beat = match self.beat(line).await {
@@ -112,7 +112,7 @@ impl Client {
     }
 
     fn tell(&self, event: Event) {
-        // The collector outlives all tasks, unless the run has failed: then nobody asks.
+        // The collector outlives all tasks unless the run has failed; then the event is not needed.
         let _ = self.events.send(event);
     }
 
@@ -124,7 +124,7 @@ impl Client {
     }
 }
 
-/// The two sides of a connection, and what was received; it keeps no buffer while it waits.
+/// The two sides of a connection, and the received bytes; it keeps no buffer while it waits.
 struct Line {
     connection: Arc<Connection>,
     receiver: Receiver,
@@ -132,7 +132,7 @@ struct Line {
 }
 
 impl Line {
-    /// The next frame; may be dropped at any time.
+    /// The next frame. The future may be dropped at any time.
     async fn read_frame(&mut self) -> io::Result<Vec<u8>> {
         loop {
             if let Some(frame) = self.splitter.next_frame().map_err(io::Error::other)? {
@@ -144,7 +144,7 @@ impl Line {
         }
     }
 
-    /// Reads what the broker says unasked, until the connection ends.
+    /// Reads the broker's own requests until the connection ends.
     async fn ignore(&mut self) -> io::Error {
         loop {
             if let Err(cause) = self.read_frame().await {
@@ -154,7 +154,7 @@ impl Line {
     }
 }
 
-/// A failure's cause, without the address that is said beside it.
+/// A failure's cause, without the address, which is reported beside it.
 fn cause_of(error: ConnectError) -> io::Error {
     match error {
         ConnectError::Failed { cause, .. } => cause,

@@ -5,21 +5,21 @@ use serde::{Deserialize, Serialize};
 use super::{Load, check_name, in_range};
 use crate::BenchError;
 
-/// One host can open about 28,000 connections to one port; several brokers may be asked.
+/// Largest number of connections. One host can open about 28,000 to one port of a broker.
 const CONNECTIONS_MAX: usize = 100_000;
 const GROUPS_MAX: usize = 100_000;
 const RATE_MAX: f64 = 1e6;
 
-/// What a connection says it is.
+/// The role in a connection's heartbeats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Nothing: it sends no heartbeats.
+    /// No role: the connection sends no heartbeats.
     Silent,
     /// A producer.
     #[default]
     Producer,
-    /// A member of a consumer group; the broker tells all members when one joins.
+    /// A member of a consumer group; the broker notifies all members when one joins.
     Consumer,
 }
 
@@ -27,18 +27,18 @@ pub enum Role {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Connect {
-    /// The common part: the topic's brokers are connected to, `duration_s` is how long all
-    /// connections are held, `threads` serve them all.
+    /// The common part. The run connects to the topic's brokers and holds all connections for
+    /// `duration_s`; `threads` threads serve them.
     pub load: Load,
     /// Connections to open.
     pub connections: usize,
     /// Connections to open per second; 0 opens all at once.
     pub rate: f64,
-    /// What they say they are.
+    /// The role in their heartbeats.
     pub role: Role,
-    /// The group they are in; of several groups, the beginning of their names.
+    /// Their group; with several groups, the start of the groups' names.
     pub group: String,
-    /// Groups to spread them over.
+    /// Number of groups over which the connections are spread.
     pub groups: usize,
     /// Time between a connection's heartbeats, seconds.
     pub heartbeat_s: f64,

@@ -5,9 +5,9 @@ use serde::Deserialize;
 use super::{Load, check_name, in_range};
 use crate::BenchError;
 
-/// Groups of one run; three digits name them.
+/// Largest number of groups of a run; three digits name them.
 const GROUPS_MAX: usize = 1000;
-/// Messages of a pull; brokers cap it far lower.
+/// Largest number of messages of a pull; brokers have a far lower limit.
 const PULL_MAX: usize = 1 << 20;
 const EXPRESSION_BYTES_MAX: usize = 1024;
 
@@ -17,7 +17,7 @@ const EXPRESSION_BYTES_MAX: usize = 1024;
 pub struct Consume {
     /// The common part; its threads count per broker and group.
     pub load: Load,
-    /// The group named in the pulls; of several groups, the beginning of their names.
+    /// The group named in the pulls; with several groups, the start of their names.
     pub group: String,
     /// Groups that each read everything; above 1 they are called `{group}-000` and so on.
     pub groups: usize,
@@ -25,9 +25,9 @@ pub struct Consume {
     pub pull_max: usize,
     /// The inline subscription: tags, or `*`.
     pub expression: String,
-    /// Begin again at the end of the backlog, until the time is over.
+    /// Start again at the end of the backlog, until the time is over.
     pub repeat: bool,
-    /// Begin at the end and wait for new messages (long polling), until the time is over.
+    /// Start at the end and wait for new messages (long polling), until the time is over.
     pub tail: bool,
     /// Commit the group's offsets in the pulls, as members of a group do.
     pub commit: bool,
@@ -70,7 +70,7 @@ impl Consume {
         format!("{}-{number:03}", self.group)
     }
 
-    /// Whether every message is asked for, so that a gap is a loss.
+    /// Whether the run reads every message, so that a gap means a loss.
     pub(crate) fn takes_all(&self) -> bool {
         self.expression == "*"
     }

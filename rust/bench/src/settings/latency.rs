@@ -9,7 +9,7 @@ use crate::BenchError;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Latency {
-    /// What is sent.
+    /// Settings of the senders.
     pub produce: Produce,
     /// Connections that read, per broker.
     pub readers: usize,
@@ -37,7 +37,7 @@ impl Latency {
         self.consume().check()
     }
 
-    /// How the readers read.
+    /// Settings of the readers.
     pub(crate) fn consume(&self) -> Consume {
         let mut load = self.produce.load.clone();
         load.threads = self.readers;

@@ -10,11 +10,11 @@ use crate::stamp::STAMP_BYTES;
 const IN_FLIGHT_MAX: usize = 1 << 20;
 /// Bytes of the requests that one thread may have in flight.
 const IN_FLIGHT_BYTES_MAX: usize = 256 << 20;
-/// What RocketMQ takes in one request by default.
+/// RocketMQ's default limit on the size of a request's body.
 const REQUEST_BYTES_MAX: usize = 4 << 20;
-/// A request's header and a message's properties, about.
+/// Approximate bytes of a request's header and a message's properties.
 const HEADER_BYTES: usize = 512;
-/// TAGS: with the rest of the properties it has to fit in 32 KiB.
+/// Largest TAGS; together with the other properties it has to fit in 32 KiB.
 const TAG_BYTES_MAX: usize = 1024;
 const RATE_MAX: f64 = 1e8;
 
@@ -26,10 +26,10 @@ pub struct Produce {
     pub load: Load,
     /// Requests in flight per thread; 1 is a synchronous send. Oneway: requests per write.
     pub in_flight: usize,
-    /// Messages per second over all threads, sent when they are due whatever the broker does
-    /// (open loop); 0 sends the next as soon as there is room (closed loop).
+    /// Messages per second over all threads, each sent when due, even if the broker is slow (open
+    /// loop). 0 sends the next request as soon as the window has room (closed loop).
     pub rate: f64,
-    /// Ask for no replies.
+    /// Send one-way requests, which get no replies.
     pub oneway: bool,
     /// The property WAIT: whether the broker answers after its flush and replication only.
     pub wait: bool,
@@ -72,12 +72,12 @@ impl Produce {
         in_range("bytes in flight", bytes, 1, IN_FLIGHT_BYTES_MAX)?;
         match self.load.count {
             0 => Ok(()),
-            // Less than a request would be a run of nothing.
+            // A count below one request would send nothing.
             count => in_range("count", count, self.batch as u64, COUNT_MAX),
         }
     }
 
-    /// The check of a run that stamps its messages with the time.
+    /// Checks the settings of a run that stamps its messages.
     pub(super) fn check_stamped(&self) -> Result<(), BenchError> {
         self.check()?;
         in_range(

@@ -1,4 +1,4 @@
-//! Which messages a consumer wants: RocketMQ's SQL92 expressions (server.md B.10). Pure: the one
+//! Which messages a consumer wants: RocketMQ's SQL92 expressions (`SqlFilter`). Pure: the one
 //! evaluator for pulls, held pulls and the bits of the consume-queue extension.
 
 mod error;
