@@ -172,7 +172,9 @@ def test_new_files_are_shown_without_a_restart(servers, authority, caplog):
         assert serial(port) == second
         authority.issue("server")
         assert until(lambda: serial(port) != second)
-    said = [record.message for record in caplog.records if "TLS files cannot be used" in record.message]
+    said = [
+        record.message for record in caplog.records if "TLS files cannot be used" in record.message
+    ]
     assert said == [
         "the changed TLS files cannot be used; the old certificate stays: "
         f"{tls['key']}: holds no private key in PEM"
