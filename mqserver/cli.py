@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import sys
 
-from mqstore.commands.shortage import telling_shortage
+from mqstore.commands import exit_codes, running
 
 NEEDS_MIB = {"broker": 2_560, "standalone": 512, "quickstart": 512, "namesrv": 128}
 """Address space that each command needs; a broker maps files of RocketMQ's sizes."""
 
 
-def main() -> None:
-    """Entry point of `mqserver`."""
-    with telling_shortage("mqserver", NEEDS_MIB.get("".join(sys.argv[1:2]), 0)):
-        # Where memory is short, loading the compiled core is the first thing that fails.
-        from mqserver.commands import cli
+def main() -> int:
+    """Run the command of `mqserver`; returns its exit code."""
+    return running.run(
+        "mqserver",
+        _command,
+        lambda error: None,  # the commands report what may fail at start; the rest is a defect
+        broken_pipe=exit_codes.FAILED,  # a server cannot print its boot lines
+        needs_mib=NEEDS_MIB.get("".join(sys.argv[1:2]), 0),
+    )
 
-        cli(prog_name="mqserver")
+
+def _command() -> object:
+    # Where memory is short, loading the compiled core is the first thing that fails.
+    from mqserver.commands import cli
+
+    return cli.main(prog_name="mqserver", standalone_mode=False)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -8,17 +8,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
+from mqclient.wire.codes import RequestCode as Code
 from mqclient.wire.codes import ResponseCode
 from mqserver.config.settings import networks
 from mqserver.replies import Processor, Refused, Reply, Request
 from mqstore.own_address import is_own_address
 
 ADMIN_CODES = frozenset(
-    {17, 25, 50, 51, 53, 54, 100, 102, 200, 205, 207, 215, 216, 222}
-    | {306, 308, 314, 316, 318, 323, 327, 329}
+    {
+        Code.UPDATE_AND_CREATE_TOPIC,
+        Code.UPDATE_BROKER_CONFIG,
+        Code.UPDATE_AND_CREATE_ACL_CONFIG,
+        Code.DELETE_ACL_CONFIG,
+        Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
+        Code.GET_BROKER_CLUSTER_ACL_CONFIG,
+        Code.PUT_KV_CONFIG,
+        Code.DELETE_KV_CONFIG,
+        Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+        Code.WIPE_WRITE_PERM_OF_BROKER,
+        Code.DELETE_SUBSCRIPTIONGROUP,
+        Code.DELETE_TOPIC_IN_BROKER,
+        Code.DELETE_TOPIC_IN_NAMESRV,
+        Code.INVOKE_BROKER_TO_RESET_OFFSET,
+        Code.CLEAN_EXPIRED_CONSUMEQUEUE,
+        Code.QUERY_CORRECTION_OFFSET,
+        Code.CLONE_GROUP_OFFSET,
+        Code.CLEAN_UNUSED_TOPIC,
+        Code.UPDATE_NAMESRV_CONFIG,
+        Code.RESUME_CHECK_HALF_MESSAGE,
+        Code.ADD_WRITE_PERM_OF_BROKER,
+        Code.DELETE_EXPIRED_COMMITLOG,
+    }
 )
 """Request codes that change a server or show its secrets."""
-ACCOUNT_CODES = ADMIN_CODES | {52}
+ACCOUNT_CODES = ADMIN_CODES | {Code.GET_BROKER_CLUSTER_ACL_INFO}
 """Request codes that need an admin account when access control is on. They include the request for
 the version of the access files."""
 

@@ -6,7 +6,8 @@ Needs pyarrow (`pip install mqstack[arrow]`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Set
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mqstore import extras
 from mqstore.errors import StoreDamaged
@@ -16,8 +17,6 @@ from mqstore.offline.walk import Gap, Walk, Wanted
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from mqstore.offline.reader import StoreReader
 else:
     pa = extras.load("pyarrow", "Arrow")
 
@@ -122,8 +121,30 @@ def walk_batches(walk: Walk[Rows], schema: pa.Schema) -> Iterator[pa.RecordBatch
     yield from _whole_batches(iter(walk), schema)
 
 
+class ColumnSource(Protocol):
+    """The part of `mqstore.offline.StoreReader` that batches are made from."""
+
+    @property
+    def path(self) -> Path:
+        """The store's directory."""
+        ...
+
+    def columns(
+        self,
+        names: Collection[str],
+        start: int | None = None,
+        wanted: Wanted | None = None,
+        on_gap: Callable[[Gap], None] | None = None,
+        *,
+        queue_ids: Set[int] | None = None,
+        tags: Set[str] | None = None,
+    ) -> Walk[Rows]:
+        """The records as column buffers."""
+        ...
+
+
 def store_batches(
-    reader: StoreReader,
+    reader: ColumnSource,
     schema: pa.Schema,
     start: int,
     end: int,
@@ -135,8 +156,8 @@ def store_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Batches of the records that start in [start, end), physical offsets.
 
-    topic, queue_ids, tags: only these, None for all. on_gap: told of each range without a readable
-    record, where records are left out whose body does not match its checksum.
+    topic, queue_ids, tags: only these, None for all. on_gap: called for each range without a
+    readable record; records whose body does not match its checksum are left out.
     Raises StoreDamaged without on_gap, after the last batch before such a range.
     """
     wanted = Wanted(stop=end, topic=topic, check_crc=True)

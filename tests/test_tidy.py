@@ -166,11 +166,15 @@ def imported_modules(path: Path) -> set[str]:
 
 
 def own_imports(path: Path, modules: dict[str, Path]) -> set[str]:
-    """What a module imports of ours; below mqserver, not what only type checkers read."""
+    """What a module imports of ours.
+
+    Imports for type checkers count, but not those in the door of a package (`__init__.py`): it
+    offers the names of the modules below it and loads them when they are used.
+    """
     tree = ast.parse(path.read_text())
-    is_server = name(path).startswith("mqserver/")
+    is_door = path.name == "__init__.py"
     for node in ast.walk(tree):
-        if not is_server and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        if is_door and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             node.body = []
     found = set()
     for node in ast.walk(tree):

@@ -8,19 +8,16 @@ damaged again is logged and skipped; its record stays in the broker's log.
 """
 
 import logging
-from typing import TYPE_CHECKING
 
 from mqclient.consumer.process_queue import ProcessQueue
-
-if TYPE_CHECKING:
-    from mqclient.consumer.pull import PullAnswer
+from mqclient.consumer.pull_answer import PullAnswer
 
 __all__ = ["pass_damage"]
 
 log = logging.getLogger(__name__)
 
 
-def pass_damage(held: ProcessQueue, answer: "PullAnswer") -> "PullAnswer":
+def pass_damage(held: ProcessQueue, answer: PullAnswer) -> PullAnswer:
     """The messages to deliver from an answer, and the offset to continue at.
 
     held.pulls_one: whether the pull asked for one message; set for the next.

@@ -7,24 +7,22 @@ continues at once from the broker's offset, as in 5.x, instead of idling for 10 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
 
 from mqclient.config import ConsumerSettings
 from mqclient.consumer.damage import pass_damage
 from mqclient.consumer.flow import FLOW_CONTROL_DELAY, too_much_held
 from mqclient.consumer.process_queue import ProcessQueue
+from mqclient.consumer.pull_answer import PullAnswer, read_pull_answer
 from mqclient.consumer.subscription import Subscription
 from mqclient.engine import Client
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
 from mqclient.frame_template import FrameTemplate, Values
 from mqclient.offsets import MemoryOffsets
 from mqclient.wire.codes import PullSysFlag, RequestCode, ResponseCode
-from mqclient.wire.frame import Frame
-from mqclient.wire.headers.pull import PullMessageResponseHeader
-from mqstore.message import DamagedRecord, MessageQueue, ReceivedMessage, decode_reply
+from mqstore.message import MessageQueue, ReceivedMessage
 
-__all__ = ["PullAnswer", "Puller", "pull_template", "pull_values", "read_pull_answer"]
+__all__ = ["Puller", "pull_template", "pull_values"]
 
 log = logging.getLogger(__name__)
 ERROR_DELAY = 1.0
@@ -33,38 +31,9 @@ BUSY_DELAY = 0.02
 ANSWER_GRACE = 15.0
 """Seconds to wait for the answer after the broker's hold time."""
 
-_ANSWERS = frozenset(
-    map(
-        int,
-        (
-            ResponseCode.SUCCESS,
-            ResponseCode.PULL_NOT_FOUND,
-            ResponseCode.PULL_RETRY_IMMEDIATELY,
-            ResponseCode.PULL_OFFSET_MOVED,
-        ),
-    )
-)
-_SUCCESS = int(ResponseCode.SUCCESS)
-_OFFSET_MOVED = int(ResponseCode.PULL_OFFSET_MOVED)
 _SUSPEND = int(PullSysFlag.SUSPEND)
 _SUSPEND_AND_COMMIT = int(PullSysFlag.SUSPEND | PullSysFlag.COMMIT_OFFSET)
 _NOT_SUBSCRIBED = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
-
-
-class PullAnswer(NamedTuple):
-    """A broker's answer to a pull. moved: the requested offset does not exist.
-
-    size: bytes of all messages. damaged: records that differ from what was stored.
-    """
-
-    messages: list[ReceivedMessage]
-    next_offset: int
-    min_offset: int
-    max_offset: int
-    suggested_broker_id: int
-    moved: bool
-    size: int
-    damaged: Sequence[DamagedRecord] = ()
 
 
 def pull_template(
@@ -101,24 +70,6 @@ def pull_template(
 def pull_values(held: ProcessQueue, sys_flag: int, commit_offset: int = 0) -> Values:
     """The fields of one pull, for the next messages of a queue."""
     return held.next_offset, sys_flag, commit_offset
-
-
-def read_pull_answer(reply: Any, broker_name: str) -> PullAnswer:
-    """Read the reply to a pull: a frame, or the compiled transport's form of it.
-
-    Raises BrokerError when it is an error.
-    """
-    if isinstance(reply, Frame):
-        if reply.code not in _ANSWERS:
-            raise BrokerError(reply.code, reply.remark, f"broker {broker_name}")
-        header = PullMessageResponseHeader.from_fields(reply.fields)
-        code, body, broker_id = reply.code, reply.body, header.suggest_which_broker_id
-        low, high, next_offset = header.min_offset, header.max_offset, header.next_begin_offset
-    else:
-        code, next_offset, low, high, broker_id, body = reply
-    messages, damaged = decode_reply(body, broker_name, low, high) if code == _SUCCESS else ([], [])
-    moved, size = code == _OFFSET_MOVED, len(body)
-    return PullAnswer(messages, next_offset, low, high, broker_id, moved, size, damaged)
 
 
 class Puller:

@@ -14,7 +14,8 @@ from typing import Self, Unpack
 from mqclient.config import ClientOptions, ConsumeFrom, check_start, client_settings
 from mqclient.consumer.damage import pass_damage
 from mqclient.consumer.process_queue import ProcessQueue
-from mqclient.consumer.pull import ERROR_DELAY, pull_template, pull_values, read_pull_answer
+from mqclient.consumer.pull import ERROR_DELAY, pull_template, pull_values
+from mqclient.consumer.pull_answer import read_pull_answer
 from mqclient.consumer.subscription import Subscription, tag_subscription
 from mqclient.engine import Client, TransportLike
 from mqclient.errors import BrokerError, RocketMQError, UnreachableError

@@ -42,14 +42,16 @@ def run(
     *,
     label: str | None = None,
     broken_pipe: int = exit_codes.OK,
+    needs_mib: int = 0,
 ) -> int:
     """Run a command and return its exit code: the int that `work` returns, else 0.
 
     label: what its error lines begin with; the program's name unless given. broken_pipe: the exit
-    code when the reader of standard output is gone.
+    code when the reader of standard output is gone. needs_mib: address space that the command
+    usually needs, for the advice when memory is short; 0 if that depends on its input.
     """
     try:
-        with telling_shortage(program):
+        with telling_shortage(program, needs_mib):
             result = work()
             sys.stdout.flush()
         return result if isinstance(result, int) else exit_codes.OK

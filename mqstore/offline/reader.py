@@ -294,10 +294,34 @@ class StoreReader:
         return state.committed_offsets(self.path)
 
     def stat(self) -> StoreStat:
-        """Summary of the store: condition, sizes, extent, and how a broker opens it."""
-        from mqstore.offline.stat import take_stat
+        """Summary of the store: condition, sizes, extent, and how a broker opens it.
 
-        return take_stat(self)
+        Reads the head and the newest part of the log.
+        """
+        from mqstore.offline.stat import StoreStat, broker_conf, part_sizes
+
+        queues = self.queues()
+        first, last = self.first_message(), self.last_message()
+        begin = self.min_physical_offset
+        topics = {queue.topic for queue in queues} | set(state.topic_names(self.path))
+        return StoreStat(
+            path=self.path,
+            condition=self.condition(),
+            layout=self.layout,
+            parts=part_sizes(self.path),
+            begin_physical_offset=begin,
+            end_physical_offset=begin if last is None else last.commit_log_offset + last.store_size,
+            queued_physical_offset=self.queued_end(),
+            first_store_timestamp_ms=None if first is None else first.store_timestamp_ms,
+            last_store_timestamp_ms=None if last is None else last.store_timestamp_ms,
+            checkpoint=self.checkpoint(),
+            topics=tuple(sorted(topics)),
+            groups=tuple(state.group_names(self.path)),
+            queue_count=len(queues),
+            message_count=sum(queue.message_count for queue in queues),
+            unread=tuple(self.unread()),
+            broker_conf=broker_conf(self.path, self.layout, topics),
+        )
 
     def batches(
         self,

@@ -5,16 +5,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mqstore.names import LIGHT_PREFIX
-from mqstore.offline import state
 from mqstore.offline.report import Checkpoint, Condition, Layout
 
-if TYPE_CHECKING:
-    from mqstore.offline.reader import StoreReader
-
-__all__ = ["PartSize", "StoreStat", "take_stat"]
+__all__ = ["PartSize", "StoreStat", "broker_conf", "part_sizes"]
 
 PARTS = ("commitlog", "consumequeue", "consumequeue_ext", "index")
 
@@ -71,31 +66,9 @@ class StoreStat:
     """The settings of a broker.conf that open this store."""
 
 
-def take_stat(reader: StoreReader) -> StoreStat:
-    """Summarize a store; reads the head and the newest part of the log."""
-    root = reader.path
-    queues = reader.queues()
-    first, last = reader.first_message(), reader.last_message()
-    begin = reader.min_physical_offset
-    topics = {queue.topic for queue in queues} | set(state.topic_names(root))
-    return StoreStat(
-        path=root,
-        condition=reader.condition(),
-        layout=reader.layout,
-        parts=tuple(_part(root, name) for name in PARTS if (root / name).is_dir()),
-        begin_physical_offset=begin,
-        end_physical_offset=begin if last is None else last.commit_log_offset + last.store_size,
-        queued_physical_offset=reader.queued_end(),
-        first_store_timestamp_ms=None if first is None else first.store_timestamp_ms,
-        last_store_timestamp_ms=None if last is None else last.store_timestamp_ms,
-        checkpoint=reader.checkpoint(),
-        topics=tuple(sorted(topics)),
-        groups=tuple(state.group_names(root)),
-        queue_count=len(queues),
-        message_count=sum(queue.message_count for queue in queues),
-        unread=tuple(reader.unread()),
-        broker_conf=_broker_conf(root, reader.layout, topics),
-    )
+def part_sizes(root: Path) -> tuple[PartSize, ...]:
+    """The sizes of the parts that the store has."""
+    return tuple(_part(root, name) for name in PARTS if (root / name).is_dir())
 
 
 def _part(root: Path, name: str) -> PartSize:
@@ -113,8 +86,8 @@ def _part(root: Path, name: str) -> PartSize:
     return PartSize(name, files, length, disk)
 
 
-def _broker_conf(root: Path, layout: Layout, topics: set[str]) -> dict[str, str]:
-    """Settings by RocketMQ's names, without sizes that the store does not show."""
+def broker_conf(root: Path, layout: Layout, topics: set[str]) -> dict[str, str]:
+    """A broker.conf that opens the store, without sizes that its files do not show."""
     sizes = {
         "mappedFileSizeCommitLog": layout.commit_log_file_bytes,
         "mappedFileSizeConsumeQueue": layout.consume_queue_file_bytes,

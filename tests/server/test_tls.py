@@ -168,11 +168,13 @@ def test_new_files_are_shown_without_a_restart(servers, authority, caplog):
         assert raw.ask(json_frame(1, 1)).code == 0  # its session goes on
         second = serial(port)
         Path(str(tls["key"])).write_text("no key")
-        assert until(lambda: "cannot be taken" in caplog.text)
+        assert until(lambda: "TLS files cannot be used" in caplog.text)
         assert serial(port) == second
         authority.issue("server")
         assert until(lambda: serial(port) != second)
-    said = [record.message for record in caplog.records if "cannot be taken" in record.message]
+    said = [
+        record.message for record in caplog.records if "TLS files cannot be used" in record.message
+    ]
     assert said == [
         "the changed TLS files cannot be used; the old certificate stays: "
         f"{tls['key']}: holds no private key in PEM"

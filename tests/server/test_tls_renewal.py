@@ -84,12 +84,14 @@ def test_what_cannot_be_used_changes_nothing(authority, shown, caplog):
     ):
         assert is_registered(running)
         Path(shown.key).write_text("no key")
-        assert until(lambda: "cannot be taken" in caplog.text)
+        assert until(lambda: "TLS files cannot be used" in caplog.text)
         running.topic("StillTold")
         over(shown, authority.issue("renewed"))
         assert until(lambda: "TLS files changed: new connections use" in caplog.text)
         assert is_registered(running)
-    said = [record.message for record in caplog.records if "cannot be taken" in record.message]
+    said = [
+        record.message for record in caplog.records if "TLS files cannot be used" in record.message
+    ]
     assert said == [
         "the changed TLS files cannot be used; the old certificate stays: "
         f"{shown.key}: holds no private key in PEM"

@@ -12,7 +12,7 @@ use mq_format::signature::SIGNATURE;
 
 /// Codes of replies to a send that say "stored": `mqclient.results.STATUS_OF_CODE`.
 const STORED: [i32; 4] = [0, 10, 11, 12];
-/// Codes of replies to a pull that say how to go on: `mqclient.consumer.pull`.
+/// Codes of replies to a pull that say how to go on: `mqclient.consumer.pull_answer`.
 const PULLED: [i32; 4] = [0, 19, 20, 21];
 
 /// How the reply to a request is read. The ordinal is part of the request's token.
