@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::types::StoreError;
+use crate::types::StoreError;
 use mq_log::fs::{self, File, OpenOptions};
 use mq_log::is_full;
 

@@ -11,36 +11,36 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::ack::Acks;
-use super::append::{Appender, Counters, Tail};
-use super::checkpoint::Checkpoint;
-use super::clean::Cleaner;
-use super::clean_rules::Rules;
-use super::consume_queues::ConsumeQueues;
-use super::delay::{Delay, DelayThread};
-use super::dispatch::Derived;
-use super::encode::Encoder;
-use super::files::io_error;
-use super::flush::{FlushThreads, Flusher, Interval};
-use super::follow::{self, Dispatcher, Room};
-use super::latency::Latency;
-use super::layout;
-use super::lock::StoreLock;
-use super::log_files;
-use super::offsets::Offsets;
-use super::periodic::{Every, Pause, Periodic};
-use super::put::{Puts, Redelivery};
-use super::queue_offsets::QueueOffsets;
-use super::rates::Rates;
-use super::read::Reader;
-use super::record_check::DamagedRecords;
-use super::recover::{Marker, Recovered, Recovery};
-use super::settings::Settings;
-use super::space::Space;
-use super::state::State;
-use super::store::{Running, Store};
-use super::types::{Arrival, StoreError};
-use super::upkeep::Upkeep;
+use crate::clean::cleaner::Cleaner;
+use crate::clean::rules::Rules;
+use crate::delay::deliver::{Delay, DelayThread};
+use crate::derive::dispatch::Derived;
+use crate::derive::follow::{self, Dispatcher, Room};
+use crate::derive::queues::table::ConsumeQueues;
+use crate::directory::layout;
+use crate::directory::lock::StoreLock;
+use crate::directory::log_files;
+use crate::files::io_error;
+use crate::latency::Latency;
+use crate::rates::Rates;
+use crate::read::reader::Reader;
+use crate::records::record::DamagedRecords;
+use crate::recover::{Marker, Recovered, Recovery};
+use crate::settings::Settings;
+use crate::state::checkpoint::Checkpoint;
+use crate::state::files::State;
+use crate::state::offsets::Offsets;
+use crate::store::{Running, Store};
+use crate::threads::periodic::{Every, Pause, Periodic};
+use crate::types::{Arrival, StoreError};
+use crate::upkeep::Upkeep;
+use crate::write::ack::Acks;
+use crate::write::append::{Appender, Counters, Tail};
+use crate::write::encode::Encoder;
+use crate::write::flush::{FlushThreads, Flusher, Interval};
+use crate::write::put::{Puts, Redelivery};
+use crate::write::queue_offsets::QueueOffsets;
+use crate::write::space::Space;
 use mq_base::clock::Clock;
 use mq_base::services::Services;
 use mq_format::delay_levels::DelayLevels;
@@ -52,7 +52,7 @@ const WRITE_EVERY: Duration = Duration::from_millis(200);
 /// Of so many writes of queues one is a flush: `flushIntervalConsumeQueue`.
 const WRITES_PER_FLUSH: u32 = 5;
 
-pub(super) fn open(
+pub(crate) fn open(
     root: &Path,
     settings: Settings,
     clock: Arc<dyn Clock>,
@@ -86,7 +86,7 @@ pub(super) fn open(
     parts.start(recovered, lock)
 }
 
-pub(super) fn parse_levels(settings: &Settings) -> Result<DelayLevels, StoreError> {
+pub(crate) fn parse_levels(settings: &Settings) -> Result<DelayLevels, StoreError> {
     DelayLevels::parse(&settings.delay_levels).ok_or_else(|| StoreError::Setting {
         key: "messageDelayLevel",
         value: settings.delay_levels.clone(),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::types::{GetResult, GetStatus};
+use crate::types::{GetResult, GetStatus};
 
 /// The windows of RocketMQ's rates: ten seconds, a minute, ten minutes.
 const WINDOWS_MS: [i64; 3] = [10_000, 60_000, 600_000];

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use super::rates::Totals;
-use super::store::Store;
+use crate::rates::Totals;
+use crate::store::Store;
 
 type Pick = fn(&Totals) -> u64;
 
@@ -27,7 +27,7 @@ impl Table {
     }
 }
 
-pub(super) fn figures(store: &Store) -> BTreeMap<String, String> {
+pub(crate) fn figures(store: &Store) -> BTreeMap<String, String> {
     let mut table = Table::default();
     log_figures(store, &mut table);
     disk_figures(store, &mut table);
@@ -132,7 +132,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::store_rig::rig;
+    use crate::tests::store_rig::rig;
     use mq_testing::stores::lines;
 
     /// What the broker adds, not the store.

@@ -10,60 +10,60 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::arrivals::{Arrivals, Listener};
-use super::aside::Aside;
-use super::clean::Cleaner;
-use super::delay::{DelayThread, DeliveryListener};
-use super::dispatch::BitmapSource;
-use super::files::{io_error, sync_directory};
-use super::flush::FlushThreads;
-use super::follow::Dispatcher;
-use super::latency::Latency;
-use super::layout;
-use super::lock::StoreLock;
-use super::open;
-use super::periodic::Periodic;
-use super::put::Puts;
-use super::read::Reader;
-use super::runtime;
-use super::settings::{Cleaning, Settings};
-use super::types::{
+use crate::clean::cleaner::Cleaner;
+use crate::delay::deliver::{DelayThread, DeliveryListener};
+use crate::derive::arrivals::{Arrivals, Listener};
+use crate::derive::dispatch::BitmapSource;
+use crate::derive::follow::Dispatcher;
+use crate::directory::layout;
+use crate::directory::lock::StoreLock;
+use crate::files::{io_error, sync_directory};
+use crate::latency::Latency;
+use crate::open;
+use crate::read::reader::Reader;
+use crate::runtime;
+use crate::settings::{Cleaning, Settings};
+use crate::state::aside::Aside;
+use crate::threads::periodic::Periodic;
+use crate::types::{
     AckOutcome, Cleaned, GetRequest, GetResult, Put, PutRequest, PutResult, QueryResult, ReadMode,
     StoreError, Ticket, WouldBlock,
 };
-use super::upkeep::Upkeep;
+use crate::upkeep::Upkeep;
+use crate::write::flush::FlushThreads;
+use crate::write::put::Puts;
 use mq_base::clock::Clock;
 use mq_base::services::{Failures, Services};
 use mq_log::{Allocator, Directory, Segments, fs};
 
 /// An open store directory: one writer, any number of readers.
 pub struct Store {
-    pub(super) root: PathBuf,
-    pub(super) log: Arc<Segments<Directory>>,
-    pub(super) puts: Arc<Puts<Directory>>,
-    pub(super) reader: Arc<Reader<Directory>>,
-    pub(super) dispatcher: Dispatcher,
-    pub(super) upkeep: Arc<Upkeep>,
-    pub(super) cleaner: Arc<Cleaner<Directory>>,
-    pub(super) put_latency: Latency,
-    pub(super) get_latency: Latency,
+    pub(crate) root: PathBuf,
+    pub(crate) log: Arc<Segments<Directory>>,
+    pub(crate) puts: Arc<Puts<Directory>>,
+    pub(crate) reader: Arc<Reader<Directory>>,
+    pub(crate) dispatcher: Dispatcher,
+    pub(crate) upkeep: Arc<Upkeep>,
+    pub(crate) cleaner: Arc<Cleaner<Directory>>,
+    pub(crate) put_latency: Latency,
+    pub(crate) get_latency: Latency,
     /// Damaged ranges of the log that recovery healed.
-    pub(super) healed: usize,
-    pub(super) listener: Arc<OnceLock<Listener>>,
+    pub(crate) healed: usize,
+    pub(crate) listener: Arc<OnceLock<Listener>>,
     /// Its threads, as far as they failed.
-    pub(super) services: Arc<Services>,
+    pub(crate) services: Arc<Services>,
     /// None once closed.
-    pub(super) running: Mutex<Option<Running>>,
+    pub(crate) running: Mutex<Option<Running>>,
 }
 
 /// What ends at close.
-pub(super) struct Running {
-    pub(super) delay: DelayThread,
-    pub(super) flush: FlushThreads,
-    pub(super) upkeep: Periodic,
-    pub(super) cleaning: Periodic,
-    pub(super) allocator: Allocator<Directory>,
-    pub(super) lock: StoreLock,
+pub(crate) struct Running {
+    pub(crate) delay: DelayThread,
+    pub(crate) flush: FlushThreads,
+    pub(crate) upkeep: Periodic,
+    pub(crate) cleaning: Periodic,
+    pub(crate) allocator: Allocator<Directory>,
+    pub(crate) lock: StoreLock,
 }
 
 impl Store {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use mq_log::gated::Gate;
 use mq_log::{Operation, Tape, Target, Watch, watch};
 
-pub use crate::ack::calling_replies;
 use crate::types::PutRequest;
+pub use crate::write::ack::calling_replies;
 
 /// A disk on which some operations wait while it is closed.
 #[derive(Debug)]

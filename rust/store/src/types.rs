@@ -8,7 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use thiserror::Error;
 
-use super::read_sql::Marks;
+use crate::read::sql::Marks;
 use mq_format::filter::Sql;
 use mq_format::properties;
 

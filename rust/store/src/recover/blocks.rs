@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 
 use super::damage::find;
 use super::record::Belief;
+use crate::records::walk::{LogRead, Step, Walk};
 use crate::settings::MultiDispatch;
-use crate::walk::{LogRead, Step, Walk};
 use mq_format::message::{RecordView, sys_flag};
 use mq_format::multi_dispatch;
 

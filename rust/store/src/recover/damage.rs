@@ -5,8 +5,8 @@ use std::io;
 
 use super::log_io;
 use super::record::good_record;
+use crate::records::walk::{LogRead, Step, Walk};
 use crate::types::StoreError;
-use crate::walk::{LogRead, Step, Walk};
 use mq_format::message::{MAGIC, MAGIC_V2, RecordView, sys_flag};
 
 /// Bytes searched at once.

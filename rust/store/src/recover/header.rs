@@ -8,8 +8,8 @@ use super::blocks::Findings;
 use super::heal::quarantine;
 use super::log_check::{LogCheck, Queued};
 use super::log_io;
+use crate::records::walk::{Step, Walk};
 use crate::types::StoreError;
-use crate::walk::{Step, Walk};
 use mq_format::message::{self, Assigned, RecordView, sys_flag};
 use mq_log::Files;
 

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use super::log_io;
 use crate::files::{create_directory, io_error, sync_directory};
+use crate::records::walk::{LogRead, Step, Walk};
 use crate::types::StoreError;
-use crate::walk::{LogRead, Step, Walk};
 use mq_format::message::{
     self, BLANK_BYTES, CheckCrc, PROPERTIES_BYTES_MAX, RecordView, Version, sys_flag,
 };

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use super::heal::Change;
 use super::{Recovery, log_io};
+use crate::derive::index::file::IndexFile;
+use crate::derive::index::files::IndexFiles;
+use crate::derive::index::writer::IndexWriter;
 use crate::files::io_error;
-use crate::index::IndexFiles;
-use crate::index_file::IndexFile;
-use crate::index_writer::IndexWriter;
+use crate::records::walk::{LogRead, Step, Walk};
 use crate::types::StoreError;
-use crate::walk::{LogRead, Step, Walk};
 use mq_format::index::{IndexEntry, IndexHeader, IndexLayout};
 use mq_format::message::{self, CheckCrc, Head, RecordView, STATED_BYTES, sys_flag};
 use mq_format::properties;

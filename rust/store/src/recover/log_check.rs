@@ -9,12 +9,12 @@ use super::heal::{Change, Damage};
 use super::log_io;
 use super::progress::Progress;
 use super::record::Belief;
+use crate::directory::log_facts::{Healing, LogFacts};
+use crate::directory::log_files::MISSING_FILES_MAX;
 use crate::files::{io_error, offset_name};
-use crate::log_facts::{Healing, LogFacts};
-use crate::log_files::MISSING_FILES_MAX;
+use crate::records::walk::{Step, Walk};
 use crate::settings::MultiDispatch;
 use crate::types::StoreError;
-use crate::walk::{Step, Walk};
 use mq_format::message::CheckCrc;
 use mq_log::{Files, Segments};
 

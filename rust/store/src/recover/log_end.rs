@@ -5,8 +5,8 @@ use super::marker::Marker;
 use super::progress::Progress;
 use super::record::good_record;
 use super::{Recovery, log_io};
+use crate::records::walk::{Step, Walk};
 use crate::types::StoreError;
-use crate::walk::{Step, Walk};
 use mq_format::message::{CheckCrc, RecordView};
 use mq_log::{Files, Segments};
 

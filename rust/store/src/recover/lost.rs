@@ -13,11 +13,11 @@ use serde_json::Value;
 
 use super::log_check::Queued;
 use super::log_io;
-use crate::consume_queue::ConsumeQueue;
-use crate::consume_queues::ConsumeQueues;
-use crate::state::State;
+use crate::derive::queues::queue::ConsumeQueue;
+use crate::derive::queues::table::ConsumeQueues;
+use crate::records::walk::{Step, Walk};
+use crate::state::files::State;
 use crate::types::StoreError;
-use crate::walk::{Step, Walk};
 use mq_format::fastjson;
 use mq_format::message::{CheckCrc, RecordView, SCHEDULE_TOPIC, sys_flag};
 use mq_format::multi_dispatch;

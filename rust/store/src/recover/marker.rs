@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::consume_queue::ConsumeQueue;
-use crate::consume_queues::ConsumeQueues;
+use crate::derive::index::files::IndexFiles;
+use crate::derive::queues::queue::ConsumeQueue;
+use crate::derive::queues::table::ConsumeQueues;
 use crate::files::io_error;
-use crate::index::IndexFiles;
-use crate::own_json;
+use crate::records::walk::LogRead;
+use crate::state::own_json;
 use crate::types::StoreError;
-use crate::walk::LogRead;
 use mq_format::message::BLANK_BYTES;
 use mq_log::fs;
 

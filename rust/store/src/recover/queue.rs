@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::heal::Change;
-use crate::consume_queue::{ConsumeQueue, WALK_BYTES};
+use crate::derive::queues::queue::{ConsumeQueue, WALK_BYTES};
 use crate::files::{OffsetFile, offset_files};
 use crate::types::{ReadMode, StoreError};
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};

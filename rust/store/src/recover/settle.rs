@@ -3,11 +3,11 @@
 use super::heal::Change;
 use super::log_check::LogCheck;
 use super::{Recovery, log_io};
-use crate::consume_queue::ConsumeQueue;
-use crate::consume_queues::ConsumeQueues;
-use crate::log_facts::QueueEnd;
+use crate::derive::queues::queue::ConsumeQueue;
+use crate::derive::queues::table::ConsumeQueues;
+use crate::directory::log_facts::QueueEnd;
+use crate::records::walk::{Step, Walk};
 use crate::types::StoreError;
-use crate::walk::{Step, Walk};
 use mq_format::consume_queue::QueueEntry;
 use mq_format::delay_levels::DelayLevels;
 use mq_format::message::{CheckCrc, RecordView, SCHEDULE_TOPIC};

@@ -3,9 +3,9 @@
 use super::heal::Change;
 use super::record::good_record;
 use super::{Recovery, log_io};
-use crate::log_facts::Healing;
+use crate::directory::log_facts::Healing;
+use crate::records::walk::{Step, Walk};
 use crate::types::StoreError;
-use crate::walk::{Step, Walk};
 use mq_format::message::sys_flag;
 use mq_log::Files;
 

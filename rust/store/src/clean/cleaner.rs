@@ -1,0 +1,150 @@
+//! Deleting what is old: files of the log, then what of the queues and the index points below it.
+//!
+//! Where RocketMQ's rules are unsafe, ours differ:
+//! - A file's age is that of its newest message or of its last change, whichever is younger:
+//!   times of files alone are lost when a store is copied.
+//! - A file goes only once it is flushed, and dispatched to queues and index.
+//! - RocketMQ waits for the readers of a file, and takes it away from them after two minutes. Here
+//!   a name goes at once, and the bytes with the last reader; nobody is cut off. A file that hangs
+//!   is one whose name could not be removed, or whose reader never ends; both are logged.
+//! - A queue never loses its last file, so it never restarts at offset 0 under its consumers.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::rules::{FIRST_RUN_MS, MANUAL_RUNS, Rules};
+use super::run::{Run, State};
+use crate::read::reader::Reader;
+use crate::settings::Cleaning;
+use crate::threads::periodic::Pause;
+use crate::types::{Cleaned, StoreError};
+use crate::upkeep::Upkeep;
+use mq_format::message::SCHEDULE_TOPIC;
+use mq_format::multi_dispatch;
+use mq_log::Files;
+
+/// The topic whose messages tell which half messages are done.
+const OP_HALF_TOPIC: &str = "RMQ_SYS_TRANS_OP_HALF_TOPIC";
+
+/// Deletes files; one run at a time.
+pub(crate) struct Cleaner<F: Files> {
+    rules: Mutex<Rules>,
+    pub(crate) reader: Arc<Reader<F>>,
+    pub(crate) upkeep: Arc<Upkeep>,
+    /// Where the log's files are.
+    pub(crate) log_directory: PathBuf,
+    /// Monotonic time of the first run that nobody asked for.
+    first_run_ms: i64,
+    /// Runs that the operator still has.
+    manual_runs: AtomicU32,
+    /// Held for the whole of a run.
+    state: Mutex<State<F>>,
+    /// Everything deleted since the store was opened.
+    total: Mutex<Cleaned>,
+}
+
+/// How a run pauses; false ends it.
+pub(crate) type Sleep<'a> = &'a dyn Fn(Duration) -> bool;
+
+impl<F: Files> Cleaner<F> {
+    /// A cleaner of a store whose log is in `log_directory`.
+    pub(crate) fn new(
+        rules: Rules,
+        reader: Arc<Reader<F>>,
+        upkeep: Arc<Upkeep>,
+        log_directory: PathBuf,
+    ) -> Self {
+        let first_run_ms = upkeep.clock.monotonic_ms() + FIRST_RUN_MS;
+        Self {
+            rules: Mutex::new(rules),
+            reader,
+            upkeep,
+            log_directory,
+            first_run_ms,
+            manual_runs: AtomicU32::new(0),
+            state: Mutex::default(),
+            total: Mutex::default(),
+        }
+    }
+
+    /// Takes other settings, from the next run on.
+    pub(crate) fn set(&self, settings: &Cleaning) -> Result<(), StoreError> {
+        *self.rules.lock() = Rules::new(settings)?;
+        self.upkeep.space.set_ratios(settings);
+        Ok(())
+    }
+
+    /// One round of the cleaning thread.
+    pub(crate) fn round(&self, pause: &Pause) {
+        let is_manual = self.manual_runs.load(Ordering::Relaxed) > 0;
+        if is_manual || self.upkeep.clock.monotonic_ms() >= self.first_run_ms {
+            self.run(&|time| pause.sleep(time));
+        }
+    }
+
+    /// Gives the operator's runs, as RocketMQ's DELETE_EXPIRED_COMMITLOG does.
+    pub(crate) fn ask(&self) {
+        self.manual_runs.store(MANUAL_RUNS, Ordering::Relaxed);
+    }
+
+    /// A run that the operator waits for.
+    pub(crate) fn run_now(&self, sleep: Sleep<'_>) -> Cleaned {
+        self.manual_runs.fetch_max(1, Ordering::Relaxed);
+        self.run(sleep)
+    }
+
+    /// Everything deleted since the store was opened.
+    pub(crate) fn total(&self) -> Cleaned {
+        *self.total.lock()
+    }
+
+    /// Deletes what has to go now.
+    pub(crate) fn run(&self, sleep: Sleep<'_>) -> Cleaned {
+        self.with_run(sleep, |run| {
+            // The disk is not well once poisoned; recovery decides what of the store is sound.
+            if self.upkeep.acks.poison().is_none() {
+                run.clean(self.take_manual_run());
+            }
+        })
+    }
+
+    /// Drops what the queues and the index say about messages that are gone.
+    pub(crate) fn clean_queues(&self) -> Cleaned {
+        self.with_run(&|_| true, |run| run.clean_derived())
+    }
+
+    /// Empties the queues of topics that are not in `topics`.
+    pub(crate) fn clean_unused(&self, topics: &HashSet<String>) -> Cleaned {
+        self.with_run(&|_| true, |run| {
+            for queue in self.reader.queues.all() {
+                let topic = queue.topic();
+                let is_kept = topics.contains(topic)
+                    || [SCHEDULE_TOPIC, OP_HALF_TOPIC].contains(&topic)
+                    || multi_dispatch::is_lmq(topic);
+                if !is_kept {
+                    run.clean_queue(&queue, i64::MAX);
+                }
+            }
+        })
+    }
+
+    fn with_run(&self, sleep: Sleep<'_>, work: impl FnOnce(&mut Run<'_, F>)) -> Cleaned {
+        let rules = self.rules.lock().clone();
+        let mut run = Run::new(self, self.state.lock(), rules, sleep);
+        work(&mut run);
+        let cleaned = run.finish();
+        *self.total.lock() += cleaned;
+        cleaned
+    }
+
+    fn take_manual_run(&self) -> bool {
+        let take = |runs: u32| runs.checked_sub(1);
+        let order = Ordering::Relaxed;
+        self.manual_runs.fetch_update(order, order, take).is_ok()
+    }
+}

@@ -1,0 +1,7 @@
+//! Deleting what is old.
+
+pub(crate) mod cleaner;
+pub(crate) mod rules;
+pub(crate) mod run;
+#[cfg(test)]
+mod tests;

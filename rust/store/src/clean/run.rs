@@ -1,0 +1,229 @@
+//! One run of the cleaner.
+
+use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
+
+use parking_lot::MutexGuard;
+
+use super::cleaner::{Cleaner, Sleep};
+use super::rules::{FILES_PER_RUN, Leave, Rules};
+use crate::derive::queues::queue::ConsumeQueue;
+use crate::files::offset_name;
+use crate::types::Cleaned;
+use crate::write::space::Pressure;
+use mq_log::{Files, Removed, Segments, fs};
+
+/// What one run leaves to the next.
+pub(crate) struct State<F: Files> {
+    /// Queues and index are clean up to here, bytes from the start of the log.
+    cleaned_to: u64,
+    /// Monotonic time of the next try, after a file could not be deleted.
+    retry_at_ms: i64,
+    /// Deleted files that somebody still read.
+    held: Vec<Held<F>>,
+}
+
+/// A deleted file. Its blocks are given back by the cleaner, so that no reader has to wait for
+/// the file system.
+struct Held<F: Files> {
+    removed: Removed<F::Disk>,
+    /// Monotonic time of its removal; None once its hanging was reported.
+    since_ms: Option<i64>,
+}
+
+impl<F: Files> Default for State<F> {
+    fn default() -> Self {
+        Self {
+            cleaned_to: 0,
+            retry_at_ms: i64::MIN,
+            held: Vec::new(),
+        }
+    }
+}
+
+/// A run under way.
+pub(crate) struct Run<'a, F: Files> {
+    cleaner: &'a Cleaner<F>,
+    state: MutexGuard<'a, State<F>>,
+    rules: Rules,
+    sleep: Sleep<'a>,
+    now_ms: i64,
+    is_ended: bool,
+    cleaned: Cleaned,
+}
+
+impl<'a, F: Files> Run<'a, F> {
+    pub(crate) fn new(
+        cleaner: &'a Cleaner<F>,
+        state: MutexGuard<'a, State<F>>,
+        rules: Rules,
+        sleep: Sleep<'a>,
+    ) -> Self {
+        let mut run = Self {
+            cleaner,
+            state,
+            rules,
+            sleep,
+            now_ms: cleaner.upkeep.clock.monotonic_ms(),
+            is_ended: false,
+            cleaned: Cleaned::default(),
+        };
+        run.let_go();
+        run
+    }
+
+    /// What was deleted.
+    pub(crate) fn finish(mut self) -> Cleaned {
+        self.let_go();
+        let cleaned = self.cleaned;
+        if cleaned != Cleaned::default() {
+            let start = self.log().min_offset();
+            tracing::info!(
+                start,
+                ?cleaned,
+                "deleted old files; so begins the commit log"
+            );
+        }
+        cleaned
+    }
+
+    /// Deletes what has to go now; `is_manual` if the operator asked.
+    pub(crate) fn clean(&mut self, is_manual: bool) {
+        let pressure = self.cleaner.upkeep.space.pressure();
+        let wall_ms = self.cleaner.upkeep.clock.wall_ms();
+        let leave = self.rules.leave(wall_ms, pressure, is_manual);
+        if leave == Leave::Any {
+            // With many queues the pauses would keep the next log files for an hour.
+            self.rules.queue_pause = Duration::ZERO;
+        }
+        if self.now_ms >= self.state.retry_at_ms {
+            self.clean_log(leave);
+        }
+        if self.cleaned.log_files == 0 && pressure > Pressure::None {
+            tracing::warn!("the disk fills up, and no file of the commit log may be deleted");
+        }
+        if self.log().min_offset() > self.state.cleaned_to {
+            self.clean_derived();
+        }
+    }
+
+    /// Has queues and index begin where the log does.
+    pub(crate) fn clean_derived(&mut self) {
+        let start = self.log().min_offset();
+        let queues = self.cleaner.reader.queues.all();
+        // All of them before the first pause.
+        for queue in &queues {
+            queue.set_min_from(start.cast_signed());
+        }
+        for queue in &queues {
+            self.clean_queue(queue, start.cast_signed());
+            if self.is_ended {
+                return;
+            }
+        }
+        if let Some(index) = &self.cleaner.reader.index {
+            match index.delete_before(start.cast_signed()) {
+                Ok(files) => self.cleaned.index_files += files,
+                Err(error) => return tracing::error!(%error, "cannot clean the index"),
+            }
+        }
+        self.state.cleaned_to = start;
+    }
+
+    /// Deletes leading files of a queue, and hides what it says about messages before `start`.
+    pub(crate) fn clean_queue(&mut self, queue: &ConsumeQueue, start: i64) {
+        match queue.delete_before(start) {
+            Ok(0) => {}
+            Ok(files) => {
+                self.cleaned.queue_files += files;
+                self.is_ended |= !(self.sleep)(self.rules.queue_pause);
+            }
+            Err(error) => {
+                let (topic, queue_id) = (queue.topic(), queue.queue_id());
+                tracing::error!(topic, queue_id, %error, "cannot clean a consume queue");
+            }
+        }
+    }
+
+    /// Deletes leading files of the log, each only if it may go and nothing needs it.
+    fn clean_log(&mut self, leave: Leave) {
+        while self.cleaned.log_files < FILES_PER_RUN && self.may_go(leave) {
+            if self.cleaned.log_files > 0 && !(self.sleep)(self.rules.log_pause) {
+                self.is_ended = true;
+                return;
+            }
+            match self.log().remove_first() {
+                Ok(Some(removed)) => {
+                    self.cleaned.log_files += 1;
+                    let since_ms = Some(self.now_ms);
+                    self.state.held.push(Held { removed, since_ms });
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    let file = self.path(self.log().min_offset());
+                    let (file, retry_ms) = (file.display(), self.rules.retry_ms);
+                    tracing::error!(%file, %error, retry_ms, "cannot delete, will try again");
+                    self.state.retry_at_ms = self.now_ms.saturating_add(retry_ms);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether the first file may go: it is not the last, it is flushed and dispatched, and old
+    /// enough.
+    fn may_go(&self, leave: Leave) -> bool {
+        let starts = self.log().starts();
+        let (Some(first), Some(next)) = (starts.first(), starts.get(1)) else {
+            return false;
+        };
+        let upkeep = &self.cleaner.upkeep;
+        let is_needed = *next > upkeep.acks.flushed() || *next > upkeep.progress.dispatched();
+        let is_old_enough = || match leave {
+            Leave::None => false,
+            Leave::Any => true,
+            Leave::Expired => self
+                .written_ms(*first, *next)
+                .is_some_and(|at| self.rules.is_expired(at, upkeep.clock.wall_ms())),
+        };
+        !is_needed && is_old_enough()
+    }
+
+    /// When a file was written last: the first message of the next file came right behind its
+    /// last one; a younger time of the file itself counts too. None where neither can be read.
+    fn written_ms(&self, first: u64, next: u64) -> Option<i64> {
+        let stored_ms = self.cleaner.reader.stored_ms(next.cast_signed());
+        let modified = fs::metadata(self.path(first)).and_then(|found| found.modified());
+        let modified_ms = modified.ok().and_then(|time| {
+            let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+            i64::try_from(since.as_millis()).ok()
+        });
+        stored_ms.max(modified_ms)
+    }
+
+    /// Gives back the blocks of deleted files that nobody reads any more, and says once which
+    /// reader hangs.
+    fn let_go(&mut self) {
+        let reported_at_ms = self.now_ms.saturating_sub(self.rules.retry_ms);
+        self.state.held.retain_mut(|held| {
+            let is_read = held.removed.is_read();
+            if is_read && held.since_ms.is_some_and(|since| since <= reported_at_ms) {
+                held.since_ms = None;
+                let start = held.removed.start();
+                tracing::warn!(
+                    start,
+                    "a deleted file is still read, its blocks stay in use"
+                );
+            }
+            is_read
+        });
+    }
+
+    fn log(&self) -> &'a Segments<F> {
+        &self.cleaner.reader.log
+    }
+
+    fn path(&self, start: u64) -> PathBuf {
+        self.cleaner.log_directory.join(offset_name(start))
+    }
+}

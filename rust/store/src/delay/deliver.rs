@@ -1,0 +1,389 @@
+//! Delivers delayed messages: follows each level's queue of the schedule topic and stores every
+//! message again, in its real topic, when it is due.
+//!
+//! Messages of one level are due in the order they were stored, so the first one not due ends a
+//! level's turn; the thread sleeps until the earliest of those, or an arrival at the head of a
+//! level. Progress is the queue offset per level, kept in `config/delayOffset.json`; what was
+//! delivered after its last save is delivered again after a crash, as in RocketMQ.
+//!
+//! RocketMQ's `enableScheduleAsyncDeliver` lets a level go on while a delivered message waits for
+//! its flush or for slaves. Nothing waits here: it is the same with and without.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::progress::DelayOffsets;
+use super::redeliver::{Spans, real_request};
+use crate::derive::queues::queue::ConsumeQueue;
+use crate::derive::queues::table::ConsumeQueues;
+use crate::records::record::{DamagedRecords, Place, Wrong};
+use crate::state::files::State;
+use crate::threads::signal::{Signal, Woken};
+use crate::types::{Delivered, PutRequest, PutResult, PutStatus, ReadMode, StoreError};
+use mq_base::clock::Clock;
+use mq_base::services::Services;
+use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
+use mq_format::delay_levels::DelayLevels;
+use mq_format::message::SCHEDULE_TOPIC;
+
+/// Messages of one level delivered before the next level has its turn: with every level behind,
+/// each is served every few milliseconds.
+const TURN_MESSAGES: usize = 512;
+/// The delivering thread's name.
+const THREAD: &str = "mq-delay";
+/// A put that was refused, or a message that could not be read, is tried again after this long.
+const RETRY_MS: i64 = 100;
+/// A message that could not be read so often in a row does not hold up the others any longer.
+const READ_FAILURES_MAX: u32 = 100;
+/// Longest sleep: a wall clock that is set forward is noticed after this.
+const SLEEP_MS_MAX: i64 = 1_000;
+
+/// Reads the log, and stores messages.
+pub(crate) trait Delivery: Send + Sync + 'static {
+    /// Reads what lies in one file of the log, as much as fits; 0 for what is gone.
+    fn read(&self, physical_offset: i64, out: &mut [u8]) -> io::Result<usize>;
+    /// Stores a message; nobody waits for the flush.
+    fn put(&self, request: &PutRequest<'_>) -> PutResult;
+}
+
+/// Told of each delivered message, by the delivering thread.
+pub type DeliveryListener = Box<dyn Fn(&Delivered<'_>) + Send + Sync>;
+
+/// How far each level is, and what wakes the thread.
+pub(crate) struct Delay {
+    levels: DelayLevels,
+    queues: Arc<ConsumeQueues>,
+    clock: Arc<dyn Clock>,
+    signal: Signal,
+    offsets: DelayOffsets,
+    /// Reads that failed in a row.
+    read_failures: AtomicU32,
+    /// Told of each message that was delivered.
+    listener: OnceLock<DeliveryListener>,
+    damaged: Arc<DamagedRecords>,
+}
+
+/// When a level wants its next turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// At once: there is more.
+    Now,
+    /// At this time, milliseconds since the epoch.
+    At(i64),
+    /// When its queue has grown beyond this offset.
+    Beyond(i64),
+}
+
+impl Delay {
+    /// Levels as far as the file says, within what their queues hold.
+    pub(crate) fn load(
+        levels: DelayLevels,
+        queues: Arc<ConsumeQueues>,
+        clock: Arc<dyn Clock>,
+        state: &State,
+    ) -> Result<Self, StoreError> {
+        let within = |level: i32, offset: i64| {
+            let queue = queues.get(SCHEDULE_TOPIC, level - 1);
+            let range = queue.map_or((0, 0), |queue| (queue.min_offset(), queue.max_offset()));
+            offset.clamp(range.0, range.1)
+        };
+        let offsets = DelayOffsets::load(state, levels.max_level(), within)?;
+        Ok(Self {
+            levels,
+            queues,
+            clock,
+            signal: Signal::default(),
+            offsets,
+            read_failures: AtomicU32::new(0),
+            listener: OnceLock::new(),
+            damaged: Arc::default(),
+        })
+    }
+
+    /// Counts damaged records there, with those that others meet.
+    pub(crate) fn counting(mut self, damaged: Arc<DamagedRecords>) -> Self {
+        self.damaged = damaged;
+        self
+    }
+
+    /// A message arrived in a queue of the schedule topic, which ends at `max_offset` now. Behind
+    /// others that wait it changes nothing.
+    pub(crate) fn notify(&self, queue_id: i32, max_offset: i64) {
+        let next = self.offsets.next(queue_id.saturating_add(1));
+        if next.is_some_and(|next| next + 1 >= max_offset) {
+            self.signal.ring();
+        }
+    }
+
+    /// Registers the one listener; later ones are ignored.
+    pub(crate) fn on_delivery(&self, listener: DeliveryListener) {
+        let _ = self.listener.set(listener);
+    }
+
+    /// The queue of the schedule topic where messages of a level wait.
+    pub(crate) fn queue_of(&self, level: i32) -> i32 {
+        self.levels.clamp(level) - 1
+    }
+
+    /// Writes the offsets that changed and are durable: the log is flushed up to `flushed`.
+    pub(crate) fn save(&self, state: &State, flushed: u64) -> Result<(), StoreError> {
+        self.offsets.save(state, flushed.cast_signed())
+    }
+
+    /// Per level from 1: its offset and the end of its queue.
+    pub(crate) fn progress(&self) -> Vec<(i64, i64)> {
+        let ends = (0..).map(|queue_id| self.end(queue_id));
+        self.offsets.all().into_iter().zip(ends).collect()
+    }
+
+    fn end(&self, queue_id: i32) -> i64 {
+        let queue = self.queues.get(SCHEDULE_TOPIC, queue_id);
+        queue.map_or(0, |queue| queue.max_offset())
+    }
+
+    fn run(&self, delivery: &impl Delivery, services: &Services) {
+        loop {
+            let turn = services.round(THREAD, || self.deliver_due(delivery));
+            // After a panic nothing is known but that it is to be tried again.
+            let next = turn.unwrap_or_else(|_| vec![Next::At(self.clock.wall_ms() + RETRY_MS)]);
+            let sleep_ms = self.sleep_ms(&next);
+            let sleep = Duration::from_millis(sleep_ms.unsigned_abs());
+            // With no time to sleep: only look whether to stop.
+            let is_news = || sleep.is_zero() || self.has_arrivals(&next);
+            if self.signal.wait(Some(sleep), is_news) == Woken::Stop {
+                return;
+            }
+        }
+    }
+
+    /// How long to sleep when nothing arrives.
+    pub(crate) fn sleep_ms(&self, next: &[Next]) -> i64 {
+        let now_ms = self.clock.wall_ms();
+        let sleep_ms = next.iter().map(|next| match next {
+            Next::Now => 0,
+            Next::At(at_ms) => at_ms - now_ms,
+            Next::Beyond(_) => SLEEP_MS_MAX,
+        });
+        let first_ms = sleep_ms.min().unwrap_or(SLEEP_MS_MAX);
+        first_ms.clamp(0, SLEEP_MS_MAX)
+    }
+
+    /// Whether a queue that had nothing left has something now.
+    fn has_arrivals(&self, next: &[Next]) -> bool {
+        let has_grown = |(queue_id, next): (i32, &Next)| match next {
+            Next::Beyond(offset) => self.end(queue_id) > *offset,
+            Next::Now | Next::At(_) => false,
+        };
+        (0..).zip(next).any(has_grown)
+    }
+
+    /// Gives each level a turn.
+    pub(crate) fn deliver_due(&self, delivery: &impl Delivery) -> Vec<Next> {
+        (1..=self.levels.max_level())
+            .map(|level| self.deliver_level(level, delivery))
+            .collect()
+    }
+
+    fn deliver_level(&self, level: i32, delivery: &impl Delivery) -> Next {
+        let offset = self.offsets.next(level).unwrap_or(0);
+        let Some(queue) = self.queues.get(SCHEDULE_TOPIC, level - 1) else {
+            return Next::Beyond(offset);
+        };
+        // Units below the minimum have expired.
+        let offset = offset.max(queue.min_offset());
+        let now_ms = self.clock.wall_ms();
+        let (entries, next) = match self.due(level, &queue, offset, now_ms, delivery) {
+            Ok(due) => due,
+            Err(retry) => return retry,
+        };
+        let mut spans = Spans::new(&entries);
+        for (offset, entry) in (offset..).zip(&entries) {
+            let place = waiting_at(level - 1, offset);
+            let Some(log_end) = self.deliver(place, entry, &mut spans, delivery) else {
+                return Next::At(now_ms + RETRY_MS);
+            };
+            self.offsets.advance(level, offset + 1, log_end);
+        }
+        next
+    }
+
+    /// The units from `offset` on that are due, and when the next turn is. Err if the queue cannot
+    /// be read.
+    fn due(
+        &self,
+        level: i32,
+        queue: &ConsumeQueue,
+        offset: i64,
+        now_ms: i64,
+        delivery: &impl Delivery,
+    ) -> Result<(Vec<QueueEntry>, Next), Next> {
+        if offset >= queue.max_offset() {
+            return Ok((Vec::new(), Next::Beyond(offset)));
+        }
+        let mut units = Vec::with_capacity(TURN_MESSAGES * ENTRY_BYTES);
+        let read = queue.read(
+            offset,
+            TURN_MESSAGES * ENTRY_BYTES,
+            ReadMode::Wait,
+            &mut units,
+        );
+        if !matches!(read, Ok(true)) || units.is_empty() {
+            return Err(Next::At(now_ms + SLEEP_MS_MAX));
+        }
+        let mut codes = queue.tags_codes(ReadMode::Wait);
+        let mut due = Vec::with_capacity(units.len() / ENTRY_BYTES);
+        for (offset, entry) in (offset..).zip(QueueEntry::decode_all(&units)) {
+            // A filler stands for no message.
+            let due_ms = if entry.is_filler() {
+                now_ms
+            } else if let Ok(Some(code)) = codes.tags_code(&entry) {
+                self.levels.believed_due_ms(level, code, now_ms)
+            } else {
+                // The extension lost it; the record knows when it was stored.
+                let place = waiting_at(level - 1, offset);
+                self.due_by_record((level, place), &entry, now_ms, delivery)
+            };
+            if due_ms > now_ms {
+                return Ok((due, Next::At(due_ms)));
+            }
+            due.push(entry);
+        }
+        Ok((due, Next::Now))
+    }
+
+    fn due_by_record(
+        &self,
+        (level, place): (i32, Place<'_>),
+        entry: &QueueEntry,
+        now_ms: i64,
+        delivery: &impl Delivery,
+    ) -> i64 {
+        let mut spans = Spans::new(std::slice::from_ref(entry));
+        match spans.record(entry, place, delivery) {
+            Ok(Ok(record)) => self.levels.deliver_at_ms(level, record.store_timestamp_ms),
+            _ => now_ms,
+        }
+    }
+
+    /// Stores the message in its real topic; one that cannot be delivered is skipped. Returns where
+    /// it ends in the log, 0 if skipped, None if it has to be tried again.
+    fn deliver(
+        &self,
+        place: Place<'_>,
+        entry: &QueueEntry,
+        spans: &mut Spans<'_>,
+        delivery: &impl Delivery,
+    ) -> Option<i64> {
+        let offset = entry.physical_offset;
+        if entry.is_filler() {
+            return Some(0);
+        }
+        let record = match spans.record(entry, place, delivery) {
+            Ok(record) => record,
+            Err(error) => return self.read_failed(offset, &error),
+        };
+        self.read_failures.store(0, Ordering::Relaxed);
+        let record = match record {
+            Ok(record) => record,
+            Err(Wrong::Short { .. }) => {
+                tracing::error!(offset, "a delayed message is gone, skipping it");
+                return Some(0);
+            }
+            Err(wrong) => {
+                self.damaged.note(offset, Some(place), wrong);
+                return Some(0);
+            }
+        };
+        let put = |request: &PutRequest<'_>| {
+            let result = delivery.put(request);
+            self.tell(place.queue_id, request.topic, &result);
+            result
+        };
+        let Some(result) = real_request(&record, put) else {
+            tracing::warn!(offset, "a delayed message has no real topic, skipping it");
+            return Some(0);
+        };
+        outcome(offset, &result)
+    }
+
+    fn tell(&self, queue_id: i32, topic: &str, result: &PutResult) {
+        let is_stored = result.status == PutStatus::Ok;
+        if let Some(listener) = self.listener.get().filter(|_| is_stored) {
+            listener(&Delivered {
+                queue_id,
+                topic,
+                size_bytes: usize::try_from(result.size_bytes).unwrap_or(0),
+            });
+        }
+    }
+
+    fn read_failed(&self, offset: i64, error: &io::Error) -> Option<i64> {
+        let failures = self.read_failures.fetch_add(1, Ordering::Relaxed);
+        let is_final = failures >= READ_FAILURES_MAX;
+        tracing::error!(offset, %error, is_skipped = is_final, "cannot read a delayed message");
+        is_final.then_some(0)
+    }
+}
+
+/// Where a message of a level waits.
+fn waiting_at(queue_id: i32, queue_offset: i64) -> Place<'static> {
+    Place {
+        topic: SCHEDULE_TOPIC,
+        queue_id,
+        queue_offset,
+    }
+}
+
+/// Where the message ends in the log, 0 if it never will be in it, None if later perhaps.
+fn outcome(offset: i64, result: &PutResult) -> Option<i64> {
+    match result.status {
+        // It will not get better: RocketMQ would try for ever and hold up the level.
+        PutStatus::MessageIllegal | PutStatus::PropertiesSizeExceeded | PutStatus::UnknownError => {
+            tracing::error!(offset, status = ?result.status, "dropping a delayed message");
+            Some(0)
+        }
+        PutStatus::Ok
+        | PutStatus::FlushDiskTimeout
+        | PutStatus::FlushSlaveTimeout
+        | PutStatus::SlaveNotAvailable => {
+            Some(result.physical_offset + i64::from(result.size_bytes))
+        }
+        PutStatus::CreateMappedFileFailed
+        | PutStatus::ServiceNotAvailable
+        | PutStatus::OsPageCacheBusy
+        | PutStatus::LmqConsumeQueueNumExceeded => None,
+    }
+}
+
+/// The delivering thread; dropping stops it.
+pub(crate) struct DelayThread {
+    delay: Arc<Delay>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl DelayThread {
+    /// Starts delivering.
+    pub(crate) fn start(
+        delay: Arc<Delay>,
+        delivery: impl Delivery,
+        services: &Arc<Services>,
+    ) -> io::Result<Self> {
+        let (seen, services) = (Arc::clone(&delay), Arc::clone(services));
+        let run = move || seen.run(&delivery, &services);
+        let thread = Some(thread::Builder::new().name(THREAD.into()).spawn(run)?);
+        Ok(Self { delay, thread })
+    }
+}
+
+impl Drop for DelayThread {
+    fn drop(&mut self) {
+        self.delay.signal.stop();
+        if let Some(thread) = self.thread.take() {
+            // No panic ends it.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! How far each delay level is, and `config/delayOffset.json`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::state::aside::Aside;
+use crate::state::files::State;
+use crate::state::json;
+use crate::types::StoreError;
+
+const FILE_NAME: &str = "delayOffset.json";
+
+/// The next queue offset of each level.
+#[derive(Debug)]
+pub(crate) struct DelayOffsets {
+    /// By level - 1.
+    next: Vec<AtomicI64>,
+    /// Log offset behind the last message that was delivered.
+    delivered_end: AtomicI64,
+    saving: Mutex<Saving>,
+}
+
+/// The file must not be ahead of the log: a message that is delivered, but lost with what was not
+/// flushed, would never be delivered again.
+#[derive(Debug)]
+struct Saving {
+    /// What the file says.
+    saved: Vec<i64>,
+    /// Offsets that may be written once the log is flushed to the given end.
+    noted: Option<(i64, Vec<i64>)>,
+}
+
+impl DelayOffsets {
+    /// What the file says for `levels` levels, as corrected by `within(level, offset)`.
+    pub(crate) fn load(
+        state: &State,
+        levels: i32,
+        within: impl Fn(i32, i64) -> i64,
+    ) -> Result<Self, StoreError> {
+        let table = read(state)?;
+        let next = |level| within(level, table.get(&level).copied().unwrap_or(0));
+        let next: Vec<i64> = (1..=levels).map(next).collect();
+        let saving = Saving {
+            saved: next.clone(),
+            noted: None,
+        };
+        Ok(Self {
+            next: next.into_iter().map(AtomicI64::new).collect(),
+            delivered_end: AtomicI64::new(0),
+            saving: Mutex::new(saving),
+        })
+    }
+
+    /// The next offset of a level, None if there is no such level.
+    pub(crate) fn next(&self, level: i32) -> Option<i64> {
+        let next = self.next.get(usize::try_from(level - 1).ok()?)?;
+        Some(next.load(Ordering::Acquire))
+    }
+
+    /// Everything below `offset` of a level is delivered, up to `log_end` in the log.
+    pub(crate) fn advance(&self, level: i32, offset: i64, log_end: i64) {
+        let place = usize::try_from(level - 1).ok();
+        if let Some(next) = place.and_then(|place| self.next.get(place)) {
+            // In this order: who sees the offset, sees the end.
+            self.delivered_end.fetch_max(log_end, Ordering::AcqRel);
+            next.fetch_max(offset, Ordering::AcqRel);
+        }
+    }
+
+    /// All of them, from level 1.
+    pub(crate) fn all(&self) -> Vec<i64> {
+        let load = |next: &AtomicI64| next.load(Ordering::Acquire);
+        self.next.iter().map(load).collect()
+    }
+
+    /// Writes what changed and is durable: the log is flushed up to `flushed`.
+    pub(crate) fn save(&self, state: &State, flushed: i64) -> Result<(), StoreError> {
+        let mut saving = self.saving.lock();
+        let offsets = self.all();
+        let end = self.delivered_end.load(Ordering::Acquire);
+        let durable = if end <= flushed {
+            saving.noted = None;
+            Some(offsets)
+        } else {
+            let noted = saving.noted.take_if(|(end, _)| *end <= flushed);
+            saving.noted.get_or_insert((end, offsets));
+            noted.map(|(_, offsets)| offsets)
+        };
+        if let Some(durable) = durable.filter(|durable| *durable != saving.saved) {
+            let by_level = (1..).zip(durable.iter().copied());
+            state.save(FILE_NAME, render(by_level).as_bytes())?;
+            saving.saved = durable;
+        }
+        Ok(())
+    }
+}
+
+/// Moves offsets beyond the end of their queue back to it, on disk: from beyond, delayed messages
+/// to come would never be delivered. `end` says where the queue of a level ends.
+pub fn set_back(state: &State, end: impl Fn(i32) -> i64) -> Result<(), StoreError> {
+    let before = read(state)?;
+    let after = before
+        .iter()
+        .map(|(level, offset)| (*level, end(*level).min(*offset)));
+    let after: BTreeMap<i32, i64> = after.collect();
+    if after == before {
+        return Ok(());
+    }
+    state.save(FILE_NAME, render(after).as_bytes())
+}
+
+/// What the file says, or nothing without one.
+fn read(state: &State) -> Result<BTreeMap<i32, i64>, StoreError> {
+    let Some((table, aside)) = state.load_checked(FILE_NAME, parse)? else {
+        return Ok(BTreeMap::new());
+    };
+    state.set_aside(FILE_NAME, &aside);
+    Ok(table)
+}
+
+/// The offsets by level, and what cannot be used; Err when nothing can.
+fn parse(bytes: &[u8]) -> Result<(BTreeMap<i32, i64>, Vec<Aside>), String> {
+    let file = json::object(bytes)?;
+    let (mut table, mut aside) = (BTreeMap::new(), Vec::new());
+    for (level, offset) in json::table(&file, "offsetTable")? {
+        match (level.parse(), offset.as_i64()) {
+            (Ok(level), Some(offset)) if level > 0 && offset >= 0 => {
+                table.insert(level, offset);
+            }
+            _ => aside.push(Aside {
+                name: format!("level {level}"),
+                reason: "not the offset of a level".to_owned(),
+                entry: offset.to_string(),
+            }),
+        }
+    }
+    match aside.first() {
+        Some(first) if table.is_empty() => Err(format!("{}: {}", first.name, first.reason)),
+        _ => Ok((table, aside)),
+    }
+}
+
+fn render(by_level: impl IntoIterator<Item = (i32, i64)>) -> String {
+    let mut text = String::from("{\n\t\"offsetTable\":{");
+    let mut comma = "";
+    for (level, offset) in by_level {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{comma}{level}:{offset}");
+        comma = ",";
+    }
+    text.push_str("\n\t}\n}");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_read_and_written_as_java_does() {
+        let golden = b"{\n\t\"offsetTable\":{1:2,2:2,3:2\n\t}\n}";
+        let read = |text: &[u8]| parse(text).map(|(table, aside)| (table, aside.len()));
+        let table = BTreeMap::from([(1, 2), (2, 2), (3, 2)]);
+        assert_eq!(read(golden), Ok((table.clone(), 0)));
+        assert_eq!(render(table).as_bytes(), golden);
+        assert_eq!(read(b"{}"), Ok((BTreeMap::new(), 0)));
+        let one = BTreeMap::from([(1, 7)]);
+        assert_eq!(read(b"{\"offsetTable\":{\"1\":7}}"), Ok((one.clone(), 0)));
+        let bad = b"{\"offsetTable\":{1:7,2:-1,x:3,0:1,4:\"y\"}}";
+        assert_eq!(read(bad), Ok((one, 4)), "the bad ones are set aside");
+        read(b"{\"offsetTable\":{1:").unwrap_err();
+        read(b"{\"offsetTable\":{1:true}}").unwrap_err();
+    }
+
+    #[test]
+    fn a_save_that_failed_is_made_up_for_by_the_next() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        let load = || DelayOffsets::load(&state, 2, |_, offset| offset).unwrap();
+        let offsets = load();
+        offsets.advance(1, 3, 1_000);
+        let in_the_way = root.path().join("config/delayOffset.json.tmp");
+        std::fs::create_dir_all(&in_the_way).unwrap();
+        offsets.save(&state, 1_000).unwrap_err();
+        std::fs::remove_dir(&in_the_way).unwrap();
+        offsets.save(&state, 1_000).unwrap();
+        assert_eq!(load().all(), [3, 0]);
+    }
+
+    #[test]
+    fn the_file_is_never_ahead_of_what_is_durable() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        let offsets = DelayOffsets::load(&state, 2, |_, offset| offset).unwrap();
+        let saved = |flushed| {
+            offsets.save(&state, flushed).unwrap();
+            let fresh = DelayOffsets::load(&state, 2, |_, offset| offset).unwrap();
+            fresh.all()
+        };
+        offsets.advance(1, 3, 1_000);
+        assert_eq!(saved(999), [0, 0]);
+        offsets.advance(2, 7, 2_000);
+        // What was noted is durable; what came since is not, and is noted in turn.
+        assert_eq!(saved(1_500), [3, 0]);
+        assert_eq!(saved(1_500), [3, 0]);
+        offsets.advance(2, 8, 3_000);
+        assert_eq!(saved(2_000), [3, 7]);
+        assert_eq!(saved(3_000), [3, 8]);
+        assert_eq!(offsets.next(2), Some(8));
+        assert_eq!((offsets.next(0), offsets.next(3)), (None, None));
+    }
+}

@@ -1,0 +1,177 @@
+//! From records that waited in the schedule topic to the puts of their messages.
+
+use std::io;
+
+use super::deliver::Delivery;
+use crate::records::record::{self, Place, Wrong};
+use crate::types::PutRequest;
+use mq_format::consume_queue::QueueEntry;
+use mq_format::message::{BLANK_BYTES, CheckCrc, Head, RecordView};
+use mq_format::properties;
+
+/// Half messages are never delivered from there.
+const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
+/// Bytes read at once, unless one record is longer.
+const SPAN_BYTES: i64 = 256 << 10;
+/// A gap between two records up to this is read over.
+const GAP_BYTES: i64 = 4 << 10;
+
+/// The records of some units, in order; those that lie close together are read together.
+pub(crate) struct Spans<'a> {
+    entries: &'a [QueueEntry],
+    bytes: Vec<u8>,
+    /// Offset of the first byte.
+    from: i64,
+}
+
+impl<'a> Spans<'a> {
+    /// Nothing is read yet.
+    pub(crate) fn new(entries: &'a [QueueEntry]) -> Self {
+        Self {
+            entries,
+            bytes: Vec::new(),
+            from: 0,
+        }
+    }
+
+    /// The record of a unit, which is one of the given ones behind those asked for before, at its
+    /// place in the schedule topic; or what is wrong with it, after it was read once more. The
+    /// body is checked: a damaged one would get a new checksum and be taken for a good one.
+    pub(crate) fn record(
+        &mut self,
+        entry: &QueueEntry,
+        place: Place<'_>,
+        delivery: &impl Delivery,
+    ) -> io::Result<Result<RecordView<'_>, Wrong>> {
+        if self.slice(entry).is_none() {
+            self.read(entry, delivery)?;
+        }
+        if self.check(entry, place).is_err() {
+            self.read(entry, delivery)?;
+        }
+        if let Err(wrong) = self.check(entry, place) {
+            return Ok(Err(wrong));
+        }
+        let bytes = self.slice(entry).unwrap_or_default();
+        Ok(RecordView::parse(bytes, CheckCrc::No).map_err(Wrong::from))
+    }
+
+    fn check(&self, entry: &QueueEntry, place: Place<'_>) -> Result<(), Wrong> {
+        let Some(bytes) = self.slice(entry) else {
+            let size = usize::try_from(entry.size_bytes).unwrap_or(0);
+            return Err(Wrong::Short { size });
+        };
+        record::check_queued(bytes, entry.physical_offset, place)
+    }
+
+    fn slice(&self, entry: &QueueEntry) -> Option<&[u8]> {
+        let at = usize::try_from(entry.physical_offset - self.from).ok()?;
+        let size = usize::try_from(entry.size_bytes).ok()?;
+        self.bytes.get(at..at.checked_add(size)?)
+    }
+
+    /// Reads the record and those that follow it closely.
+    fn read(&mut self, entry: &QueueEntry, delivery: &impl Delivery) -> io::Result<()> {
+        self.bytes.clear();
+        self.from = entry.physical_offset;
+        let mut end = entry.end_offset();
+        if end - self.from > SPAN_BYTES && !self.is_record(entry, delivery)? {
+            return Ok(());
+        }
+        let passed = self.entries.iter().skip_while(|other| *other != entry);
+        for other in passed.skip(1) {
+            let is_near = (0..=GAP_BYTES).contains(&(other.physical_offset - end));
+            if !is_near || other.end_offset() - self.from > SPAN_BYTES {
+                break;
+            }
+            end = other.end_offset();
+        }
+        let length = usize::try_from(end - self.from).unwrap_or(0);
+        self.bytes.resize(length, 0);
+        let count = delivery.read(self.from, &mut self.bytes);
+        self.bytes.truncate(*count.as_ref().unwrap_or(&0));
+        count.map(drop)
+    }
+
+    /// Whether a record of the unit's size starts there; before much memory is taken for it.
+    fn is_record(&self, entry: &QueueEntry, delivery: &impl Delivery) -> io::Result<bool> {
+        let mut head = [0; BLANK_BYTES];
+        delivery.read(self.from, &mut head)?;
+        let size = usize::try_from(entry.size_bytes).unwrap_or(0);
+        Ok(Head::parse(&head) == Head::Record(size))
+    }
+}
+
+/// Puts the message to its real topic; None if it has none. DELAY, REAL_TOPIC and REAL_QID stay in
+/// the text, as in RocketMQ.
+pub(crate) fn real_request<R>(
+    record: &RecordView<'_>,
+    put: impl FnOnce(&PutRequest<'_>) -> R,
+) -> Option<R> {
+    let topic = properties::get_str(record.properties, properties::REAL_TOPIC)?;
+    let queue_id = properties::get_str(record.properties, properties::REAL_QUEUE_ID)?;
+    if topic == HALF_TOPIC {
+        return None;
+    }
+    Some(put(&PutRequest {
+        topic: &topic,
+        queue_id: queue_id.parse().ok()?,
+        flag: record.flag,
+        sys_flag: record.sys_flag,
+        born_timestamp_ms: record.born_timestamp_ms,
+        born_host: record.born_host,
+        store_host: record.store_host,
+        reconsume_times: record.reconsume_times,
+        prepared_transaction_offset: 0,
+        body: record.body,
+        properties: record.properties,
+        wait_store_ok: false,
+        delay_level: 0,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mq_format::message::{SCHEDULE_TOPIC, Version};
+
+    #[test]
+    fn only_a_message_with_a_real_topic_is_delivered() {
+        let deliver = |properties: &[u8]| {
+            let host = "127.0.0.1:1".parse().unwrap();
+            let record = RecordView {
+                version: Version::V1,
+                body_crc: 0,
+                queue_id: 0,
+                flag: 3,
+                queue_offset: 9,
+                physical_offset: 0,
+                sys_flag: 0,
+                born_timestamp_ms: 5,
+                born_host: host,
+                store_timestamp_ms: 6,
+                store_host: host,
+                reconsume_times: 2,
+                prepared_transaction_offset: 7,
+                body: b"body",
+                topic: SCHEDULE_TOPIC,
+                properties,
+            };
+            real_request(&record, |request| {
+                assert_eq!(
+                    (request.delay_level, request.prepared_transaction_offset),
+                    (0, 0)
+                );
+                assert_eq!((request.flag, request.reconsume_times), (3, 2));
+                assert_eq!(request.properties, properties);
+                (request.topic.to_owned(), request.queue_id)
+            })
+        };
+        let delivered = deliver(b"DELAY\x011\x02REAL_TOPIC\x01T\x02REAL_QID\x014");
+        assert_eq!(delivered, Some(("T".to_owned(), 4)));
+        assert_eq!(deliver(b"REAL_TOPIC\x01T"), None);
+        assert_eq!(deliver(b"REAL_TOPIC\x01T\x02REAL_QID\x01x"), None);
+        let half = format!("REAL_TOPIC\x01{HALF_TOPIC}\x02REAL_QID\x010");
+        assert_eq!(deliver(half.as_bytes()), None);
+    }
+}

@@ -1,0 +1,4 @@
+//! Delayed messages: what is delivered, and when.
+
+mod deliver;
+mod whole_store;

@@ -1,0 +1,364 @@
+//! One index file: appended to through a map by the dispatcher, read by pread by anyone.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use memmap2::MmapMut;
+
+use crate::files::{io_error, write_error};
+use crate::types::StoreError;
+use mq_format::index::{
+    ENTRY_BYTES, HEADER_BYTES, IndexEntry, IndexHeader, IndexLayout, SLOT_BYTES,
+};
+use mq_log::fs::{File, OpenOptions, open_own};
+use mq_log::{Access, Guarded, Operation, warm_map};
+
+/// Blocks of entries are allocated ahead in steps of this many bytes, so that storing through
+/// the map cannot fault on a full disk.
+pub(crate) const ALLOCATE_BYTES: u64 = 1 << 20;
+
+/// An index file as readers see it.
+#[derive(Debug)]
+pub struct IndexFile {
+    path: PathBuf,
+    file: File,
+    layout: IndexLayout,
+}
+
+/// The time span and number of hits a look-up is content with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub key_hash: i32,
+    pub begin_ms: i64,
+    pub end_ms: i64,
+    pub max_count: usize,
+}
+
+/// One key of a message that enters the index.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Key {
+    pub hash: i32,
+    pub physical_offset: i64,
+    pub store_timestamp_ms: i64,
+}
+
+impl IndexFile {
+    /// Opens a file of the store's layout.
+    pub fn open(path: &Path, layout: IndexLayout, access: Access) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(access == Access::Append);
+        let file = open_own(path, &mut options)?;
+        let bytes = file.metadata()?.len();
+        if bytes != layout.file_bytes() {
+            let expected = layout.file_bytes();
+            let what = format!("index file has {bytes} bytes, expected {expected}");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        Ok(Self::of(path.to_owned(), file, layout))
+    }
+
+    /// An open file of that length.
+    pub(crate) fn of(path: PathBuf, file: File, layout: IndexLayout) -> Self {
+        Self { path, file, layout }
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file's header, read anew.
+    pub fn header(&self) -> io::Result<IndexHeader> {
+        let mut bytes = [0; HEADER_BYTES];
+        self.file.read_exact_at(&mut bytes, 0)?;
+        Ok(IndexHeader::decode(&bytes))
+    }
+
+    /// Its slots and entries.
+    pub fn layout(&self) -> IndexLayout {
+        self.layout
+    }
+
+    /// The same file read with another layout of its length.
+    pub(crate) fn with_layout(self, layout: IndexLayout) -> Self {
+        Self { layout, ..self }
+    }
+
+    /// Whether first and last entry are those that the header tells of, and the newest is in its
+    /// slot. A few reads: what cut or zeroed the file from somewhere on shows here.
+    pub(crate) fn ends_match(&self) -> io::Result<bool> {
+        let header = self.header()?;
+        let count = header.index_count;
+        if (0..=1).contains(&count) {
+            return Ok(true);
+        }
+        if count < 0 || count.unsigned_abs() > self.layout.entries {
+            return Ok(false);
+        }
+        let (zeroth, first, last) = (self.entry(0)?, self.entry(1)?, self.entry(count - 1)?);
+        let newest = self.slot(self.layout.slot_of(last.key_hash))?;
+        Ok(zeroth.encode() == [0; ENTRY_BYTES]
+            && first.physical_offset == header.begin_physical_offset
+            && first.previous == 0
+            && last.key_hash >= 0
+            && last.physical_offset == header.end_physical_offset
+            // After a crash entries may follow that the header does not count.
+            && newest >= count - 1
+            && newest.unsigned_abs() < self.layout.entries)
+    }
+
+    /// The last byte of `[from, to)` that is not zero.
+    pub(crate) fn last_data(&self, from: u64, to: u64) -> io::Result<Option<u64>> {
+        let is_hole = self.file.next_data(from)?.is_none_or(|data| data >= to);
+        if is_hole {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; usize::try_from(to - from).unwrap_or(0)];
+        self.file.read_exact_at(&mut bytes, from)?;
+        let last = bytes.iter().rposition(|byte| *byte != 0);
+        Ok(last.map(|at| from + at as u64))
+    }
+
+    /// Whether a file with this header takes no more entries.
+    pub(crate) fn is_full(&self, header: &IndexHeader) -> bool {
+        header.index_count.unsigned_abs() >= self.layout.entries
+    }
+
+    /// Makes the file durable.
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+        self.file.sync_data().map_err(io_error(&self.path))
+    }
+
+    pub(crate) fn slot(&self, slot: u32) -> io::Result<i32> {
+        let mut bytes = [0; SLOT_BYTES];
+        let position = self.layout.slot_position(slot);
+        self.file.read_exact_at(&mut bytes, position)?;
+        Ok(i32::from_be_bytes(bytes))
+    }
+
+    /// The entry with this number, counted from 0.
+    pub fn entry(&self, index: i32) -> io::Result<IndexEntry> {
+        let mut bytes = [0; ENTRY_BYTES];
+        let position = self.layout.entry_position(index.unsigned_abs());
+        self.file.read_exact_at(&mut bytes, position)?;
+        Ok(IndexEntry::decode(&bytes))
+    }
+
+    /// `count` entries from `index` on.
+    pub fn entries(&self, index: i32, count: i32) -> io::Result<Vec<IndexEntry>> {
+        let bytes = self.raw_entries(index.unsigned_abs(), count.unsigned_abs() as usize)?;
+        Ok(bytes.as_chunks().0.iter().map(IndexEntry::decode).collect())
+    }
+
+    /// `count` entries from `index` on, as they are stored.
+    pub fn raw_entries(&self, index: u32, count: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; count * ENTRY_BYTES];
+        let position = self.layout.entry_position(index);
+        self.file.read_exact_at(&mut bytes, position)?;
+        Ok(bytes)
+    }
+
+    /// Every slot, as it is stored.
+    pub fn raw_slots(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; self.layout.slots as usize * SLOT_BYTES];
+        let position = self.layout.slot_position(0);
+        self.file.read_exact_at(&mut bytes, position)?;
+        Ok(bytes)
+    }
+
+    /// Whether the slots are these.
+    pub(crate) fn has_slots(&self, slots: &[i32]) -> io::Result<bool> {
+        let mut bytes = vec![0; slots.len() * SLOT_BYTES];
+        self.file
+            .read_exact_at(&mut bytes, self.layout.slot_position(0))?;
+        let stored = bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|slot| i32::from_be_bytes(*slot));
+        Ok(stored.eq(slots.iter().copied()))
+    }
+
+    /// Replaces header and slots, durably.
+    pub(crate) fn rewrite(&self, header: &IndexHeader, slots: &[i32]) -> io::Result<()> {
+        let bytes: Vec<u8> = slots.iter().flat_map(|slot| slot.to_be_bytes()).collect();
+        self.file
+            .write_all_at(&bytes, self.layout.slot_position(0))?;
+        self.file.write_all_at(&header.encode(), 0)?;
+        self.file.sync_data()
+    }
+
+    /// Adds to `hits` the physical offsets of entries with the wanted hash, newest first.
+    pub(crate) fn look_up(&self, wanted: &Wanted, hits: &mut Vec<i64>) -> io::Result<()> {
+        let header = self.header()?;
+        let count = header.index_count;
+        let mut index = self.slot(self.layout.slot_of(wanted.key_hash))?;
+        if count <= 1 || index <= 0 || index.unsigned_abs() >= self.layout.entries {
+            return Ok(());
+        }
+        while hits.len() < wanted.max_count {
+            let entry = self.entry(index)?;
+            if entry.time_difference_seconds < 0 {
+                break;
+            }
+            let time_ms = header.entry_timestamp_ms(entry.time_difference_seconds);
+            let is_in_time = (wanted.begin_ms..=wanted.end_ms).contains(&time_ms);
+            // Entries that are not counted yet, or never were, still lead to those before them.
+            if entry.key_hash == wanted.key_hash && is_in_time && index < count {
+                hits.push(entry.physical_offset);
+            }
+            // Entries link backwards; anything else is damage and would loop.
+            let is_linked = entry.previous > 0 && entry.previous < index;
+            if !is_linked || time_ms < wanted.begin_ms {
+                break;
+            }
+            index = entry.previous;
+        }
+        Ok(())
+    }
+}
+
+/// The file that entries are added to.
+#[derive(Debug)]
+pub(crate) struct ActiveIndexFile {
+    file: Arc<IndexFile>,
+    map: Guarded<MmapMut>,
+    header: IndexHeader,
+    /// Bytes from the start of the file that have blocks.
+    allocated: u64,
+}
+
+impl ActiveIndexFile {
+    /// Takes a file over for writing.
+    pub(crate) fn new(file: Arc<IndexFile>) -> io::Result<Self> {
+        let mut header = file.header()?;
+        // RocketMQ's count starts at 1 in memory and at 0 in a fresh file.
+        header.index_count = header.index_count.max(1);
+        // SAFETY: the file keeps its length while it is open (the store's lock keeps other
+        // writers away), and nobody else holds a reference into a map of it.
+        let map = unsafe { MmapMut::map_mut(&file.file)? };
+        let mut active = Self {
+            file,
+            map: map.into(),
+            header,
+            allocated: 0,
+        };
+        active.allocate(active.entry_end(header.index_count))?;
+        Ok(active)
+    }
+
+    pub(crate) fn file(&self) -> &Arc<IndexFile> {
+        &self.file
+    }
+
+    pub(crate) fn header(&self) -> &IndexHeader {
+        &self.header
+    }
+
+    /// Whether the next entry needs a new file.
+    pub(crate) fn is_full(&self) -> bool {
+        self.file.is_full(&self.header)
+    }
+
+    /// Adds entries as far as the file has room, and returns how many; none on a full disk. The
+    /// order of the stores keeps chains sound for readers: entry, slot, header.
+    pub(crate) fn add(&mut self, keys: &[Key]) -> Result<usize, StoreError> {
+        let first = self.header.index_count.unsigned_abs();
+        let room = self.file.layout.entries.saturating_sub(first);
+        let keys = &keys[..keys.len().min(room as usize)];
+        let end = first + u32::try_from(keys.len()).unwrap_or(u32::MAX);
+        let allocated = self.allocate(self.file.layout.entry_position(end));
+        allocated.map_err(write_error(self.file.path()))?;
+        self.touch_slots(keys);
+        let added = keys.iter().try_for_each(|key| self.add_one(key));
+        let header = self.header.encode();
+        let stored = added
+            .and_then(|()| self.store(0, &header))
+            .and_then(|()| self.map.check());
+        stored.map_err(io_error(self.file.path()))?;
+        Ok(keys.len())
+    }
+
+    /// Reads the slots first, all at once: they are far apart, and memory answers many questions
+    /// in the time of one.
+    fn touch_slots(&self, keys: &[Key]) {
+        let heads = keys.iter().map(|key| self.map[self.slot_place(key)]);
+        std::hint::black_box(heads.fold(0, |all, head| all ^ head));
+    }
+
+    fn slot_place(&self, key: &Key) -> usize {
+        let slot = self.file.layout.slot_of(key.hash);
+        usize::try_from(self.file.layout.slot_position(slot)).unwrap_or(usize::MAX)
+    }
+
+    fn add_one(&mut self, key: &Key) -> io::Result<()> {
+        let index = self.header.index_count;
+        let slot_place = self.slot_place(key);
+        let previous = self.chain_head(slot_place);
+        let entry = IndexEntry {
+            key_hash: key.hash,
+            physical_offset: key.physical_offset,
+            time_difference_seconds: self.header.time_difference_seconds(key.store_timestamp_ms),
+            previous,
+        };
+        let entry_position = self.file.layout.entry_position(index.unsigned_abs());
+        self.store(entry_position, &entry.encode())?;
+        self.store(slot_place as u64, &index.to_be_bytes())?;
+        if index <= 1 {
+            self.header.begin_physical_offset = key.physical_offset;
+            self.header.begin_timestamp_ms = key.store_timestamp_ms;
+        }
+        if previous == 0 {
+            self.header.hash_slot_count += 1;
+        }
+        self.header.index_count += 1;
+        self.header.end_physical_offset = key.physical_offset;
+        self.header.end_timestamp_ms = key.store_timestamp_ms;
+        Ok(())
+    }
+
+    /// The newest entry of a slot's chain, 0 for none.
+    fn chain_head(&self, slot_place: usize) -> i32 {
+        let mut bytes = [0; SLOT_BYTES];
+        bytes.copy_from_slice(&self.map[slot_place..slot_place + SLOT_BYTES]);
+        let head = i32::from_be_bytes(bytes);
+        // Beyond the count: an entry whose header was never written.
+        if head < 0 || head >= self.header.index_count {
+            return 0;
+        }
+        head
+    }
+
+    fn entry_end(&self, index: i32) -> u64 {
+        self.file.layout.entry_position(index.unsigned_abs() + 1)
+    }
+
+    fn store(&mut self, position: u64, bytes: &[u8]) -> io::Result<()> {
+        let at = usize::try_from(position).unwrap_or(usize::MAX);
+        let target = &mut self.map[at..at + bytes.len()];
+        self.file
+            .file
+            .doing(&Operation::Write(position, &[bytes]), || {
+                target.copy_from_slice(bytes);
+                Ok(())
+            })
+    }
+
+    /// Sees to it that everything below `end` has blocks, and that free entries have pages.
+    fn allocate(&mut self, end: u64) -> io::Result<()> {
+        if end <= self.allocated {
+            return Ok(());
+        }
+        let layout = self.file.layout;
+        let to = (end + ALLOCATE_BYTES).min(layout.file_bytes());
+        // Without fallocate a full disk faults; there is no better way on such a system.
+        self.file.file.allocate(0, to)?;
+        let free = layout.entry_position(self.header.index_count.unsigned_abs());
+        let from = free.max(self.allocated).min(to);
+        let advise = |advice, start, count| self.map.advise_range(advice, start, count);
+        warm_map(&self.file.file, advise, from, to)?;
+        self.allocated = to;
+        Ok(())
+    }
+}

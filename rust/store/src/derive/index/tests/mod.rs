@@ -1,0 +1,4 @@
+//! Index files on disk.
+
+mod files;
+mod geometry;

@@ -1,0 +1,75 @@
+//! Building the queues, or the index, of a store that nobody has open anew from its log: what the
+//! benches measure, one without the other. Opening a store builds what is missing by itself.
+
+pub(crate) mod arrivals;
+pub(crate) mod dispatch;
+pub(crate) mod follow;
+pub(crate) mod index;
+pub(crate) mod queues;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::derive::dispatch::Derived;
+use crate::derive::index::files::IndexFiles;
+use crate::derive::index::writer::IndexWriter;
+use crate::derive::queues::table::ConsumeQueues;
+use crate::directory::log_files;
+use crate::files::io_error;
+use crate::open::parse_levels;
+use crate::records::walk::{Step, Walk};
+use crate::settings::Settings;
+use crate::types::StoreError;
+use mq_base::clock::Clock;
+use mq_format::message::Outline;
+use mq_log::Access;
+
+/// Adds every record to the consume queues and their extensions; returns the end of the log.
+pub fn queues(root: &Path, settings: &Settings) -> Result<u64, StoreError> {
+    let log = log_files::open_log(root, settings)?;
+    let queues = Arc::new(ConsumeQueues::open(root, settings, false)?);
+    let derived = Derived::new(Arc::clone(&queues), None, parse_levels(settings)?);
+    let mut derived = derived.with_multi_dispatch(settings.multi_dispatch);
+    let mut walk = Walk::from(log.min_offset());
+    match derived.follow(&log, &mut walk, log.max_offset(), None) {
+        // The unwritten rest of the last file: what was taken in is still to be written.
+        Err(StoreError::Damaged { .. }) => {
+            let end = walk.offset();
+            derived.follow(&log, &mut walk, end, None)?;
+        }
+        other => other?,
+    }
+    queues.write_pending()?;
+    Ok(walk.offset())
+}
+
+/// Adds every record to the index; returns the end of the log.
+pub fn index(root: &Path, settings: &Settings, clock: Arc<dyn Clock>) -> Result<u64, StoreError> {
+    let log = log_files::open_log(root, settings)?;
+    let files = IndexFiles::load(
+        root,
+        settings.index_slots,
+        settings.index_entries,
+        Access::Append,
+    )?;
+    let mut index = IndexWriter::resume(Arc::new(files), clock)?;
+    let mut walk = Walk::from(log.min_offset());
+    loop {
+        let steps = walk.steps(&log, log.max_offset());
+        match steps.map_err(io_error(root))? {
+            Step::Record(records) => {
+                for (offset, bytes) in records.iter() {
+                    if let Ok(record) = Outline::parse(bytes) {
+                        index.add_record(offset.cast_signed(), &record)?;
+                    }
+                }
+            }
+            Step::Blank => {}
+            Step::Neither | Step::End => break,
+        }
+    }
+    index.write()?;
+    Ok(walk.offset())
+}

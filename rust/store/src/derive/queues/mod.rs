@@ -1,0 +1,12 @@
+//! Consume queues.
+
+pub(crate) mod ext;
+pub(crate) mod flush;
+pub(crate) mod open_files;
+pub(crate) mod pending;
+pub(crate) mod queue;
+pub(crate) mod recent;
+pub(crate) mod sparse_files;
+pub(crate) mod table;
+#[cfg(test)]
+mod tests;

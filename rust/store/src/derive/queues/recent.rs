@@ -1,0 +1,186 @@
+//! Queues that dispatch met lately, found without a lock and without a look at other queues:
+//! with many of them each look is a wait for memory.
+
+use std::sync::Arc;
+
+use super::queue::ConsumeQueue;
+use super::table::ConsumeQueues;
+use crate::records::walk::GROUP;
+use mq_log::prefetch;
+
+/// Slots at first, and at most; powers of two. A slot takes 24 bytes.
+const SLOTS_MIN: usize = 1_024;
+const SLOTS_MAX: usize = 65_536;
+/// Fewer are near the processor anyhow.
+const MANY_QUEUES: usize = 256;
+
+/// A queue, and where it was put in a batch.
+pub(crate) struct Slot {
+    /// Tells most other queues from this one.
+    mixed: u64,
+    pub(crate) queue: Arc<ConsumeQueue>,
+    pub(crate) place: usize,
+}
+
+/// A queue is in one of two neighbouring slots. There are twice as many slots as queues, up to
+/// [`SLOTS_MAX`]; beyond that the queue met last is kept.
+#[derive(Default)]
+pub(crate) struct RecentQueues {
+    slots: Vec<Option<Slot>>,
+    /// How many are filled.
+    filled: usize,
+    /// Queues removed when the slots were last emptied.
+    removals: u64,
+}
+
+impl RecentQueues {
+    /// The queue of a record, made if needed; None where no queue can have that name.
+    pub(crate) fn get(
+        &mut self,
+        queues: &ConsumeQueues,
+        topic: &str,
+        queue_id: i32,
+    ) -> Option<&mut Slot> {
+        let removals = queues.removals();
+        if self.slots.is_empty() || self.removals != removals {
+            self.resize(SLOTS_MIN);
+            self.removals = removals;
+        }
+        let mixed = mixed(topic, queue_id);
+        let is_it = |slot: &Option<Slot>| {
+            slot.as_ref().is_some_and(|slot| {
+                let queue = &slot.queue;
+                slot.mixed == mixed && queue.queue_id() == queue_id && queue.topic() == topic
+            })
+        };
+        let mut places = self.places_of(mixed).into_iter();
+        let found = places.find(|at| is_it(&self.slots[*at]));
+        let at = match found {
+            Some(at) => at,
+            None => self.insert(Slot {
+                mixed,
+                queue: queues.for_record(topic, queue_id)?,
+                place: 0,
+            }),
+        };
+        self.slots[at].as_mut()
+    }
+
+    /// Has the processor fetch queues that [`Self::get`] will be asked for shortly, at most
+    /// [`GROUP`]: each of them is a wait for its slot, for itself, and for the end of its units,
+    /// and so all wait at once.
+    pub(crate) fn expect<'a>(&self, wanted: impl Iterator<Item = (&'a str, i32)>) {
+        if self.filled < MANY_QUEUES {
+            return;
+        }
+        let mut wanted_mixed = [0; GROUP];
+        let mut count = 0;
+        for ((topic, queue_id), wanted) in wanted.zip(&mut wanted_mixed) {
+            *wanted = mixed(topic, queue_id);
+            for at in self.places_of(*wanted) {
+                prefetch(self.slots.as_ptr().cast(), at * size_of::<Option<Slot>>());
+            }
+            count += 1;
+        }
+        let expected = || {
+            wanted_mixed[..count].iter().filter_map(|wanted| {
+                let mut slots = self.places_of(*wanted).into_iter();
+                slots.find_map(|at| self.slots[at].as_ref().filter(|slot| slot.mixed == *wanted))
+            })
+        };
+        for slot in expected() {
+            slot.queue.fetch();
+        }
+        for slot in expected() {
+            slot.queue.fetch_end();
+        }
+    }
+
+    /// Puts a queue where it may be; tells where.
+    fn insert(&mut self, slot: Slot) -> usize {
+        if self.filled * 2 >= self.slots.len() && self.slots.len() < SLOTS_MAX {
+            let old = std::mem::take(&mut self.slots);
+            self.resize(old.len() * 2);
+            for slot in old.into_iter().flatten() {
+                self.put(slot);
+            }
+        }
+        self.put(slot)
+    }
+
+    fn put(&mut self, slot: Slot) -> usize {
+        let places = self.places_of(slot.mixed);
+        let at = places.into_iter().find(|at| self.slots[*at].is_none());
+        self.filled += usize::from(at.is_some());
+        let at = at.unwrap_or(places[0]);
+        self.slots[at] = Some(slot);
+        at
+    }
+
+    fn resize(&mut self, slots: usize) {
+        self.slots.clear();
+        self.slots.resize_with(slots, || None);
+        self.filled = 0;
+    }
+
+    /// The two slots a queue may be in, the one it is put in if both are free first.
+    fn places_of(&self, mixed: u64) -> [usize; 2] {
+        let bits = self.slots.len().trailing_zeros();
+        let first = usize::try_from(mixed >> (64 - bits)).unwrap_or(0);
+        [first, first ^ 1]
+    }
+}
+
+/// Topics that follow a scheme differ at their end.
+fn mixed(topic: &str, queue_id: i32) -> u64 {
+    let topic = topic.as_bytes();
+    let last = match topic.last_chunk::<8>() {
+        Some(last) => u64::from_le_bytes(*last),
+        None => topic
+            .iter()
+            .fold(0, |last, byte| last << 8 | u64::from(*byte)),
+    };
+    (last ^ topic.len() as u64 ^ u64::from(queue_id.unsigned_abs()) << 32)
+        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Settings;
+
+    #[test]
+    fn every_queue_is_found_however_many_there_are() {
+        let root = tempfile::tempdir().unwrap();
+        let queues = ConsumeQueues::open(root.path(), &Settings::default(), false).unwrap();
+        let mut recent = RecentQueues::default();
+        // Two topics look alike to the hash, and more queues than slots are met.
+        let topics = [
+            "A",
+            "B",
+            "LongEnough-1",
+            "LongEnough-2",
+            "OtherLongEnough-2",
+        ];
+        for round in 0..2 {
+            for queue_id in 0..14_000 {
+                for topic in topics {
+                    let slot = recent.get(&queues, topic, queue_id).unwrap();
+                    assert_eq!(slot.queue.topic(), topic);
+                    assert_eq!(slot.queue.queue_id(), queue_id);
+                    if round == 0 {
+                        assert_eq!(slot.place, 0);
+                        slot.place = 7;
+                    }
+                }
+            }
+        }
+        assert_eq!(recent.slots.len(), SLOTS_MAX);
+        assert!(recent.filled <= SLOTS_MAX);
+        assert!(recent.get(&queues, "../A", 0).is_none());
+        let gone = queues.get("LongEnough-1", 13_999).unwrap();
+        queues.remove(&gone).unwrap();
+        let anew = &recent.get(&queues, "LongEnough-1", 13_999).unwrap().queue;
+        assert!(!Arc::ptr_eq(anew, &gone));
+    }
+}

@@ -1,0 +1,317 @@
+//! Files of one nominal length, each named by the offset of its first byte: what a consume queue
+//! and its extension are made of. Sparse, written by pwrite, read by pread; a queue holds neither
+//! a map nor a descriptor.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+
+use super::open_files::OpenFiles;
+use crate::files::{
+    OffsetFile, create_sparse, io_error, offset_files, offset_name, open_error, read_nowait,
+    sync_directory, write_error,
+};
+use crate::types::{ReadMode, StoreError};
+use mq_log::Access;
+use mq_log::fs::{self, File, OpenOptions};
+
+/// Zeros written at once where holes cannot be punched.
+const ZERO_BYTES: usize = 64 << 10;
+
+/// What all queues of a store share.
+#[derive(Debug)]
+pub struct QueueFiles {
+    /// Root directory of the store.
+    pub root: PathBuf,
+    pub access: Access,
+    pub open: OpenFiles,
+    /// Bytes of units that readers see and no file has.
+    pub pending: AtomicI64,
+}
+
+/// The files of one directory.
+#[derive(Debug)]
+pub struct SparseFiles {
+    /// Names the directory among the open files.
+    pub number: u64,
+    pub directory: PathBuf,
+    /// Nominal length of a file.
+    pub file_bytes: u64,
+    pub shared: Arc<QueueFiles>,
+}
+
+/// Syncs directories of which files were flushed.
+pub(crate) fn sync_directories(directories: &BTreeSet<PathBuf>) -> Result<(), StoreError> {
+    directories.iter().try_for_each(|path| sync_directory(path))
+}
+
+/// What was written since the last flush.
+#[derive(Debug, Default)]
+pub(crate) struct Dirty {
+    /// Starts of files.
+    files: BTreeSet<u64>,
+    /// A file was created.
+    directory: bool,
+}
+
+impl Dirty {
+    /// Takes in what was written before.
+    pub(crate) fn merge(&mut self, earlier: Self) {
+        self.files.extend(earlier.files);
+        self.directory |= earlier.directory;
+    }
+
+    /// Files to sync.
+    pub(crate) fn count(&self) -> usize {
+        self.files.len()
+    }
+}
+
+impl SparseFiles {
+    /// Start of the file that holds a position.
+    pub(crate) fn start_of(&self, position: u64) -> u64 {
+        position - position % self.file_bytes
+    }
+
+    pub(crate) fn path(&self, start: u64) -> PathBuf {
+        self.directory.join(offset_name(start))
+    }
+
+    /// Names the file in an error; only then, as writing its path costs as much as a small write.
+    fn failed(&self, start: u64, error: io::Error) -> StoreError {
+        write_error(&self.path(start))(error)
+    }
+
+    /// The files in order, each where the one before ends. The owner of the store removes a file
+    /// of another length or after a hole, and all after it: true if there was one, so that what
+    /// they held is derived from the log again; `before` is called first. To others such a file is
+    /// an error.
+    pub(crate) fn sound(
+        &self,
+        before: impl FnOnce() -> Result<(), StoreError>,
+    ) -> Result<(Vec<OffsetFile>, bool), StoreError> {
+        let is_owner = self.shared.access == Access::Append;
+        let mut files = offset_files(&self.directory)?;
+        if let Some(stray) = files.pop_if(|last| last.bytes == 0)
+            && is_owner
+        {
+            // It never got its length.
+            tracing::warn!(path = %stray.path.display(), "removing an empty last file");
+            fs::remove_file(&stray.path).map_err(io_error(&stray.path))?;
+        }
+        let file_bytes = self.file_bytes;
+        let has_length =
+            |file: &OffsetFile| file.bytes == file_bytes && file.offset.is_multiple_of(file_bytes);
+        let first = files.first().map_or(0, |first| first.offset);
+        let ends = (0_u64..).map(|at| first.saturating_add(at.saturating_mul(file_bytes)));
+        let mut places = files.iter().zip(ends);
+        let wrong =
+            places.position(|(file, end)| !has_length(file) || (is_owner && file.offset != end));
+        let Some(wrong) = wrong else {
+            return Ok((files, false));
+        };
+        let (path, bytes) = (files[wrong].path.display().to_string(), files[wrong].bytes);
+        if !is_owner {
+            return Err(StoreError::UnknownLayout {
+                root: self.shared.root.display().to_string(),
+                what: format!("{path} has {bytes} bytes where such files have {file_bytes}"),
+            });
+        }
+        before()?;
+        tracing::warn!(
+            path,
+            bytes,
+            expected = file_bytes,
+            "rebuilding a consume queue from this file on: it is damaged or follows a hole"
+        );
+        for file in files.drain(wrong..) {
+            self.remove(&file)?;
+        }
+        Ok((files, true))
+    }
+
+    /// Writes bytes, in as many files as they reach, creating those that are missing. After a
+    /// failure any part of them may be there: another try writes over it.
+    pub(crate) fn write(
+        &self,
+        mut position: u64,
+        mut bytes: &[u8],
+        dirty: &mut Dirty,
+    ) -> Result<(), StoreError> {
+        while !bytes.is_empty() {
+            let start = self.start_of(position);
+            let room = start + self.file_bytes - position;
+            let count = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+            let file = self.open_or_create(start, dirty)?;
+            file.write_all_at(&bytes[..count], position - start)
+                .map_err(|error| self.failed(start, error))?;
+            dirty.files.insert(start);
+            bytes = &bytes[count..];
+            position += count as u64;
+        }
+        Ok(())
+    }
+
+    fn open_or_create(&self, start: u64, dirty: &mut Dirty) -> Result<Arc<File>, StoreError> {
+        match self.open(start) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => return other.map_err(|error| self.failed(start, error)),
+        }
+        fs::create_dir_all(&self.directory).map_err(write_error(&self.directory))?;
+        let path = self.path(start);
+        let file = create_sparse(&self.shared.root, &path, self.file_bytes, |_| Ok(()))?;
+        dirty.directory = true;
+        self.shared
+            .open
+            .get((self.number, start), || Ok(file))
+            .map_err(io_error(&path))
+    }
+
+    pub(crate) fn open(&self, start: u64) -> io::Result<Arc<File>> {
+        self.shared.open.get((self.number, start), || {
+            let mut options = OpenOptions::new();
+            options
+                .read(true)
+                .write(self.shared.access == Access::Append);
+            fs::open_own(self.path(start), &mut options)
+        })
+    }
+
+    /// Reads what lies in one file; None or less than asked for where the disk would have to be
+    /// waited for.
+    pub(crate) fn read(
+        &self,
+        position: u64,
+        mode: ReadMode,
+        out: &mut [u8],
+    ) -> io::Result<Option<usize>> {
+        let start = self.start_of(position);
+        let file = self.open(start)?;
+        match mode {
+            ReadMode::NoWait => read_nowait(&file, out, position - start),
+            ReadMode::Wait => {
+                file.read_exact_at(out, position - start)?;
+                Ok(Some(out.len()))
+            }
+        }
+    }
+
+    /// Makes what was written durable; adds to `directories` those that are to be synced, because
+    /// a file is new there.
+    pub(crate) fn flush(
+        &self,
+        dirty: &Dirty,
+        directories: &mut BTreeSet<PathBuf>,
+    ) -> Result<(), StoreError> {
+        if dirty.directory {
+            // The directories of queue and topic may be new as well, and the one of all queues.
+            let (root, all) = (&self.shared.root, self.directory.ancestors());
+            let below = all.take_while(|path| path.starts_with(root));
+            directories.extend(below.map(Path::to_owned));
+        }
+        for &start in &dirty.files {
+            let file = match self.open(start) {
+                // It expired in between.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                file => file.map_err(|error| open_error(&self.path(start))(error))?,
+            };
+            let synced = file.sync_data();
+            synced.map_err(|error| io_error(&self.path(start))(error))?;
+        }
+        Ok(())
+    }
+
+    /// Zeroes what is behind a position and removes the files behind it.
+    pub(crate) fn clear_from(&self, position: u64, dirty: &mut Dirty) -> Result<(), StoreError> {
+        for file in offset_files(&self.directory)? {
+            if file.offset + file.bytes <= position {
+                continue;
+            }
+            if file.offset > position {
+                self.remove(&file)?;
+                continue;
+            }
+            let from = position - file.offset;
+            let open = self.open(file.offset).map_err(io_error(&file.path))?;
+            // A sync for each of many queues takes minutes, and most need none.
+            if !is_zero(&open, from, file.bytes).map_err(io_error(&file.path))? {
+                zero(&open, from, file.bytes - from).map_err(io_error(&file.path))?;
+                dirty.files.insert(file.offset);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the files that lie before a position, but never the last one; returns their starts.
+    /// Whoever reads from one of them goes on reading.
+    pub(crate) fn delete_before(&self, position: u64) -> Result<Vec<u64>, StoreError> {
+        let mut files = offset_files(&self.directory)?;
+        files.pop();
+        files.retain(|file| file.offset + file.bytes <= position);
+        files.iter().try_for_each(|file| self.remove(file))?;
+        if !files.is_empty() {
+            sync_directory(&self.directory)?;
+        }
+        Ok(files.into_iter().map(|file| file.offset).collect())
+    }
+
+    fn remove(&self, file: &OffsetFile) -> Result<(), StoreError> {
+        fs::remove_file(&file.path).map_err(io_error(&file.path))?;
+        self.shared.open.forget(self.number, file.offset);
+        Ok(())
+    }
+
+    /// Removes the directory from the disk.
+    pub(crate) fn destroy(&self) -> Result<(), StoreError> {
+        self.shared.open.forget_all(self.number);
+        remove_directory(&self.directory)
+    }
+}
+
+fn remove_directory(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether `[from, to)` reads as zeros; holes are not read.
+fn is_zero(file: &File, from: u64, to: u64) -> io::Result<bool> {
+    let mut bytes = [0; 4096];
+    let mut at = from;
+    while let Some(data) = file.next_data(at)?.filter(|data| *data < to) {
+        at = data;
+        let room = usize::try_from(to - at).unwrap_or(usize::MAX);
+        let count = room.min(bytes.len());
+        file.read_exact_at(&mut bytes[..count], at)?;
+        if bytes[..count].iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += count as u64;
+        if at >= to {
+            break;
+        }
+    }
+    Ok(true)
+}
+
+/// Makes a range read as zeros, giving its blocks back where the file system can.
+fn zero(file: &File, from: u64, length: u64) -> io::Result<()> {
+    if length == 0 {
+        return Ok(());
+    }
+    if file.punch_hole(from, from + length)? {
+        return Ok(());
+    }
+    let zeros = [0; ZERO_BYTES];
+    let mut done = 0;
+    while done < length {
+        let count = (length - done).min(ZERO_BYTES as u64);
+        let count = usize::try_from(count).unwrap_or(ZERO_BYTES);
+        file.write_all_at(&zeros[..count], from + done)?;
+        done += count as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,394 @@
+//! All consume queues of a store, by topic and queue id.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use super::ext::Extension;
+use super::open_files::OpenFiles;
+use super::queue::ConsumeQueue;
+use super::sparse_files::{QueueFiles, SparseFiles};
+use crate::files::{io_error, list, offset_files};
+use crate::settings::{MultiDispatch, QueueExt, Settings};
+use crate::types::StoreError;
+use crate::write::light_queues::LightQueues;
+use mq_format::consume_queue::ENTRY_BYTES;
+use mq_log::Access;
+use mq_log::fs::File;
+
+/// Folder of the queues in a store, and of what more is told of their messages.
+const DIRECTORY: &str = "consumequeue";
+const EXT_DIRECTORY: &str = "consumequeue_ext";
+/// `mappedFileSizeConsumeQueue` of a new store, bytes.
+const DEFAULT_FILE_BYTES: u64 = 6_000_000;
+/// `mappedFileSizeConsumeQueueExt` of a new store, bytes.
+const DEFAULT_EXT_FILE_BYTES: u64 = 50_331_648;
+/// Most consume-queue files open at once.
+const OPEN_FILES_MAX: usize = 16_384;
+/// Queues looked at for the length of their files.
+const LOOKED_AT_MAX: usize = 256;
+/// Longest name of a directory, bytes.
+const NAME_BYTES_MAX: usize = 255;
+
+type ByTopic = HashMap<Arc<str>, BTreeMap<i32, Arc<ConsumeQueue>>>;
+
+/// The consume queues, each under `consumequeue/{topic}/{queueId}`.
+#[derive(Debug)]
+pub struct ConsumeQueues {
+    pub(crate) shared: Arc<QueueFiles>,
+    /// Opened before anything is written: a file system tells of errors since then.
+    pub(crate) root: File,
+    file_bytes: u64,
+    ext: Ext,
+    queues: RwLock<ByTopic>,
+    light: Arc<LightQueues>,
+    numbers: AtomicU64,
+    removals: AtomicU64,
+    /// Queues that have to be written or synced.
+    pub(crate) noted: Mutex<Vec<Arc<ConsumeQueue>>>,
+    /// Held for the whole of a flush, and by it the failure of an earlier one: pages may be lost,
+    /// and a later flush must not vouch for them.
+    pub(crate) flushing: Mutex<Option<String>>,
+    /// Where in the log dispatch has to start for queues that lost units at load.
+    lost_from: AtomicI64,
+    lost_ends: Vec<LostEnd>,
+}
+
+/// Where a queue ended of which files were damaged: the log cannot tell once its records expired.
+#[derive(Debug, Clone)]
+pub(crate) struct LostEnd {
+    pub topic: String,
+    pub queue_id: i32,
+    /// One past the last unit.
+    pub end: i64,
+    /// Where the last record ended, bytes from the start of the log.
+    pub end_physical: i64,
+}
+
+/// The extensions of a store.
+#[derive(Debug, Clone, Copy)]
+struct Ext {
+    /// Whether new messages have a unit in them.
+    is_written: bool,
+    /// Whether there are any.
+    is_there: bool,
+    file_bytes: u64,
+}
+
+impl ConsumeQueues {
+    /// Loads the queues of a store that is about to be written; settings without a length adopt
+    /// that of the files found. `sequential` walks the last files unit by unit, as after an
+    /// unclean stop. Damaged files are removed, so that dispatch makes them anew.
+    pub fn open(root: &Path, settings: &Settings, sequential: bool) -> Result<Self, StoreError> {
+        let directories = queue_directories(&root.join(DIRECTORY))?;
+        let unit = ENTRY_BYTES as u64;
+        // RocketMQ rounds the setting up to whole units.
+        let wanted = settings.consume_queue_file_bytes;
+        let wanted = wanted.map(|bytes| bytes.max(1).div_ceil(unit) * unit);
+        let found = FoundBytes::of(&directories, unit)?;
+        found.check(root, wanted, "mappedFileSizeConsumeQueue")?;
+        let file_bytes = wanted.or(found.usual).unwrap_or(DEFAULT_FILE_BYTES);
+        let ext = Ext::of(root, settings.queue_ext)?;
+        let mut queues = Self::empty(root, file_bytes, ext, Access::Append)?;
+        queues.light = Arc::new(LightQueues::new(settings.multi_dispatch));
+        for (topic, queue_id, _) in directories {
+            queues.load(&topic, queue_id, sequential)?;
+        }
+        Ok(queues)
+    }
+
+    fn load(&mut self, topic: &str, queue_id: i32, sequential: bool) -> Result<(), StoreError> {
+        let queue = self.new_queue(topic, queue_id);
+        let loaded = queue.load(sequential)?;
+        if !loaded.is_whole {
+            self.lost_units(&queue);
+        }
+        if let Some((end, end_physical)) = loaded.before {
+            self.lost_ends.push(LostEnd {
+                topic: topic.to_owned(),
+                queue_id,
+                end,
+                end_physical,
+            });
+        }
+        self.insert(queue);
+        Ok(())
+    }
+
+    /// Units at the end of a queue are gone, and have to be made again.
+    pub(crate) fn lost_units(&self, queue: &ConsumeQueue) {
+        let end = queue.end_physical();
+        self.lost_from.fetch_min(end, Ordering::Relaxed);
+    }
+
+    /// Where queues ended of which files were damaged.
+    pub(crate) fn lost_ends(&self) -> &[LostEnd] {
+        &self.lost_ends
+    }
+
+    /// Loads for reading those queues that can be loaded; the directories of the others come
+    /// with what is wrong with them.
+    pub fn load_sound(
+        root: &Path,
+        file_bytes: Option<u64>,
+    ) -> Result<(Self, Vec<(PathBuf, StoreError)>), StoreError> {
+        let ext = Ext::of(root, QueueExt::default())?;
+        let file_bytes = file_bytes.unwrap_or(DEFAULT_FILE_BYTES);
+        let queues = Self::empty(root, file_bytes, ext, Access::Read)?;
+        let mut unsound = Vec::new();
+        for (topic, queue_id, path) in queue_directories(&root.join(DIRECTORY))? {
+            let queue = queues.new_queue(&topic, queue_id);
+            match queue.load(false) {
+                Ok(_) => drop(queues.insert(queue)),
+                Err(error) => unsound.push((path, error)),
+            }
+        }
+        Ok((queues, unsound))
+    }
+
+    /// Loads one queue for reading; None if it is not on disk.
+    pub fn load_one(
+        root: &Path,
+        file_bytes: Option<u64>,
+        topic: &str,
+        queue_id: i32,
+    ) -> Result<Option<Arc<ConsumeQueue>>, StoreError> {
+        let Some(file_bytes) = file_bytes.filter(|_| is_directory_name(topic)) else {
+            return Ok(None);
+        };
+        let ext = Ext::of(root, QueueExt::default())?;
+        let queues = Self::empty(root, file_bytes, ext, Access::Read)?;
+        let queue = queues.new_queue(topic, queue_id);
+        if !queue.files.directory.is_dir() {
+            return Ok(None);
+        }
+        queue.load(false)?;
+        Ok(Some(Arc::new(queue)))
+    }
+
+    fn empty(root: &Path, file_bytes: u64, ext: Ext, access: Access) -> Result<Self, StoreError> {
+        let shared = QueueFiles {
+            root: root.to_owned(),
+            access,
+            open: OpenFiles::new(open_files_max()),
+            pending: AtomicI64::new(0),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            root: File::open_directory(root).map_err(io_error(root))?,
+            file_bytes,
+            ext,
+            queues: RwLock::default(),
+            light: Arc::new(LightQueues::new(MultiDispatch::default())),
+            numbers: AtomicU64::new(0),
+            removals: AtomicU64::new(0),
+            noted: Mutex::default(),
+            flushing: Mutex::default(),
+            lost_from: AtomicI64::new(i64::MAX),
+            lost_ends: Vec::new(),
+        })
+    }
+
+    fn new_queue(&self, topic: &str, queue_id: i32) -> ConsumeQueue {
+        let files = self.files(DIRECTORY, topic, queue_id, self.file_bytes);
+        let ext = self.files(EXT_DIRECTORY, topic, queue_id, self.ext.file_bytes);
+        let has_ext = self.ext.is_written || (self.ext.is_there && ext.directory.is_dir());
+        let ext = has_ext.then(|| Extension::new(ext, self.ext.is_written));
+        let known = self.queues.read();
+        let known = known.get_key_value(topic).map(|(topic, _)| topic);
+        let topic = known.map_or_else(|| topic.into(), Arc::clone);
+        ConsumeQueue::empty(topic, queue_id, files, ext)
+    }
+
+    fn files(&self, of: &str, topic: &str, queue_id: i32, file_bytes: u64) -> SparseFiles {
+        let directory = self.shared.root.join(of).join(topic);
+        SparseFiles {
+            number: self.numbers.fetch_add(1, Ordering::Relaxed),
+            directory: directory.join(queue_id.to_string()),
+            file_bytes,
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// Where in the log dispatch has to start because units were lost at load, None if none were.
+    pub(crate) fn lost_from(&self) -> Option<u64> {
+        u64::try_from(self.lost_from.load(Ordering::Relaxed))
+            .ok()
+            .filter(|from| *from < i64::MAX as u64)
+    }
+
+    fn insert(&self, queue: ConsumeQueue) -> Arc<ConsumeQueue> {
+        let queue = Arc::new(queue);
+        let mut queues = self.queues.write();
+        let of_topic = queues.entry(Arc::clone(&queue.topic)).or_default();
+        let before = of_topic.insert(queue.queue_id(), Arc::clone(&queue));
+        if before.is_none() {
+            self.light.added(queue.topic());
+        }
+        queue
+    }
+
+    /// How many of them are light.
+    pub(crate) fn light(&self) -> Arc<LightQueues> {
+        Arc::clone(&self.light)
+    }
+
+    /// The queue, if it has ever had a message.
+    pub fn get(&self, topic: &str, queue_id: i32) -> Option<Arc<ConsumeQueue>> {
+        let queues = self.queues.read();
+        queues.get(topic)?.get(&queue_id).map(Arc::clone)
+    }
+
+    /// Every queue, in no order.
+    pub fn all(&self) -> Vec<Arc<ConsumeQueue>> {
+        let queues = self.queues.read();
+        queues
+            .values()
+            .flat_map(BTreeMap::values)
+            .cloned()
+            .collect()
+    }
+
+    /// Whether there can be a queue of that name.
+    pub(crate) fn is_possible(topic: &str, queue_id: i32) -> bool {
+        is_directory_name(topic) && queue_id >= 0
+    }
+
+    /// The queue of a record, made if needed; None where no queue can have that name. Called by
+    /// the dispatcher alone.
+    pub fn for_record(&self, topic: &str, queue_id: i32) -> Option<Arc<ConsumeQueue>> {
+        if let Some(queue) = self.get(topic, queue_id) {
+            return Some(queue);
+        }
+        // Record headers have no checksum: a damaged topic must not leave the directory.
+        Self::is_possible(topic, queue_id).then(|| self.insert(self.new_queue(topic, queue_id)))
+    }
+
+    /// Whether messages have a unit in an extension.
+    #[inline]
+    pub(crate) fn writes_ext(&self) -> bool {
+        self.ext.is_written
+    }
+
+    /// How many queues were removed since the store was opened.
+    #[inline]
+    pub(crate) fn removals(&self) -> u64 {
+        self.removals.load(Ordering::Acquire)
+    }
+
+    /// Removes a queue from memory and disk, so that it is built anew.
+    pub(crate) fn remove(&self, queue: &ConsumeQueue) -> Result<(), StoreError> {
+        let mut queues = self.queues.write();
+        let of_topic = queues.get_mut(queue.topic());
+        if of_topic.is_some_and(|ids| ids.remove(&queue.queue_id()).is_some()) {
+            self.light.removed(queue.topic());
+        }
+        self.removals.fetch_add(1, Ordering::AcqRel);
+        queue.destroy()
+    }
+}
+
+/// Most consume-queue files open at once: sockets and the log need descriptors, too.
+fn open_files_max() -> usize {
+    let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let allowed = usize::try_from(allowed.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+    OPEN_FILES_MAX.min(allowed / 4).max(1)
+}
+
+impl Ext {
+    /// Adopts the length of the files found where none is set.
+    fn of(root: &Path, settings: QueueExt) -> Result<Self, StoreError> {
+        let directories = queue_directories(&root.join(EXT_DIRECTORY))?;
+        let found = FoundBytes::of(&directories, 1)?;
+        found.check(root, settings.file_bytes, "mappedFileSizeConsumeQueueExt")?;
+        let file_bytes = settings.file_bytes.or(found.usual);
+        Ok(Self {
+            is_written: settings.enabled,
+            is_there: !directories.is_empty(),
+            file_bytes: file_bytes.unwrap_or(DEFAULT_EXT_FILE_BYTES),
+        })
+    }
+}
+
+/// Whether a topic can be the name of a directory below `consumequeue`.
+fn is_directory_name(topic: &str) -> bool {
+    let is_reserved = topic.is_empty() || topic == "." || topic == "..";
+    !is_reserved && topic.len() <= NAME_BYTES_MAX && !topic.contains(['/', '\0'])
+}
+
+/// Topic, queue id and directory of every queue on disk; other directories are not RocketMQ's.
+pub fn queue_directories(directory: &Path) -> Result<Vec<(String, i32, PathBuf)>, StoreError> {
+    let mut found = Vec::new();
+    for (topic, path) in list(directory)? {
+        if !path.is_dir() {
+            continue;
+        }
+        for (name, path) in list(&path)? {
+            if let Some(queue_id) = name.parse().ok().filter(|_| path.is_dir()) {
+                found.push((topic.clone(), queue_id, path));
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The length that most of the files found have, which must be a multiple of `unit`.
+pub fn adopted_file_bytes(
+    directories: &[(String, i32, PathBuf)],
+    unit: u64,
+) -> Result<Option<u64>, StoreError> {
+    Ok(FoundBytes::of(directories, unit)?.usual)
+}
+
+/// The lengths of the files found.
+#[derive(Debug, Default)]
+struct FoundBytes {
+    /// How many files have a length, and one of them.
+    counts: BTreeMap<u64, (usize, PathBuf)>,
+    /// What most have, of two equally frequent lengths the larger.
+    usual: Option<u64>,
+}
+
+impl FoundBytes {
+    /// Looks at some queues: a file cut short must not set the length, and a store may have very
+    /// many.
+    fn of(directories: &[(String, i32, PathBuf)], unit: u64) -> Result<Self, StoreError> {
+        let mut found = Self::default();
+        let step = directories.len().div_ceil(LOOKED_AT_MAX).max(1);
+        for (_, _, path) in directories.iter().step_by(step) {
+            for file in offset_files(path)? {
+                if file.bytes > 0 && file.bytes.is_multiple_of(unit) {
+                    let count = found.counts.entry(file.bytes);
+                    count.or_insert((0, file.path)).0 += 1;
+                }
+            }
+        }
+        let most = found.counts.iter().max_by_key(|(_, (count, _))| *count);
+        found.usual = most.map(|(bytes, _)| *bytes);
+        Ok(found)
+    }
+
+    /// Refuses a setting that no file has where several have the same other length.
+    fn check(&self, root: &Path, wanted: Option<u64>, key: &str) -> Result<(), StoreError> {
+        let (Some(wanted), Some(usual)) = (wanted, self.usual) else {
+            return Ok(());
+        };
+        let Some((count, path)) = self.counts.get(&usual) else {
+            return Ok(());
+        };
+        if usual == wanted || *count < 2 || self.counts.contains_key(&wanted) {
+            return Ok(());
+        }
+        Err(StoreError::UnknownLayout {
+            root: root.display().to_string(),
+            what: format!(
+                "{} has {usual} bytes, {key} is {wanted}; set it to {usual} or leave it out",
+                path.display(),
+            ),
+        })
+    }
+}

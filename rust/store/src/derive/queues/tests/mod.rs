@@ -1,0 +1,6 @@
+//! Consume queues in memory and on disk.
+
+pub(crate) mod pending;
+mod pending_memory;
+mod queue;
+mod slow_queue;

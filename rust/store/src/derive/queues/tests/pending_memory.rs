@@ -1,0 +1,82 @@
+//! Memory that the pending units of a consume queue gather in.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+use super::pending::{append, open};
+use crate::derive::queues::pending::KEPT_BYTES_MAX;
+use crate::derive::queues::queue::ConsumeQueue;
+use crate::derive::queues::table::ConsumeQueues;
+use mq_format::consume_queue::ENTRY_BYTES;
+
+struct Rig {
+    _root: TempDir,
+    queues: ConsumeQueues,
+    queue: Arc<ConsumeQueue>,
+    next: i64,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let path: &Path = root.path();
+        let queues = open(path, 100_000, false);
+        let queue = queues.for_record("T", 0).unwrap();
+        Self {
+            _root: root,
+            queues,
+            queue,
+            next: 0,
+        }
+    }
+
+    fn append(&mut self, units: i64) {
+        append(&self.queue, self.next..self.next + units);
+        self.next += units;
+        self.queues.publish(&[Arc::clone(&self.queue)]).unwrap();
+    }
+
+    fn capacity(&self) -> usize {
+        self.queue.tail.lock().pending.capacity()
+    }
+
+    fn flush(&self) -> usize {
+        self.queues.flush().unwrap();
+        self.capacity()
+    }
+}
+
+#[test]
+fn it_stays_from_flush_to_flush_unless_it_is_far_too_much() {
+    let mut rig = Rig::new();
+    rig.append(70);
+    let grown = rig.capacity();
+    assert_eq!(rig.flush(), grown);
+    rig.append(60);
+    assert_eq!(rig.capacity(), grown, "not taken anew");
+    assert_eq!(rig.flush(), grown);
+    rig.append(1);
+    assert!(rig.flush() < grown, "kept for one unit");
+}
+
+#[test]
+fn it_stays_although_it_was_written_before_the_flush() {
+    let mut rig = Rig::new();
+    for units in [70, (KEPT_BYTES_MAX / ENTRY_BYTES) as i64] {
+        rig.append(units);
+        rig.queues.write_pending().unwrap();
+        let grown = rig.capacity();
+        assert_eq!(rig.flush(), grown, "after {units} units");
+    }
+}
+
+#[test]
+fn of_a_queue_that_gets_nothing_more_it_is_given_back() {
+    let mut rig = Rig::new();
+    rig.append(1_000);
+    assert!(rig.flush() >= 1_000 * ENTRY_BYTES, "while it may be needed");
+    let idle = rig.flush();
+    assert!(idle <= 1_024, "{idle} bytes kept for nothing");
+}

@@ -1,0 +1,6 @@
+//! What dispatch makes of the log.
+
+mod at_once;
+mod damage;
+mod dispatch;
+mod golden;

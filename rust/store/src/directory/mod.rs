@@ -1,0 +1,8 @@
+//! The store's directory: its lock, what belongs in it, and the files of the log.
+
+pub(crate) mod layout;
+pub(crate) mod lock;
+pub(crate) mod log_facts;
+pub(crate) mod log_files;
+pub(crate) mod log_place;
+pub(crate) mod recognise;

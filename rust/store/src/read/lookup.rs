@@ -1,0 +1,184 @@
+//! Finding messages by physical offset, by key and by time; and the bounds of queues.
+
+use super::reader::{Reader, is_within};
+use super::time_search;
+use crate::records::record::{self, Wrong};
+use crate::types::{QueryResult, ReadMode, WouldBlock};
+use mq_format::consume_queue::QueueEntry;
+use mq_format::message::{self, BLANK_BYTES, CheckCrc, Head, RecordView, STATED_BYTES, sys_flag};
+use mq_log::Files;
+
+/// Bytes read for a record whose size is not known.
+const GUESS_BYTES: usize = 4_096;
+/// Rounds of a query, each with an earlier end.
+const QUERY_ROUNDS: usize = 3;
+
+impl<F: Files> Reader<F> {
+    /// See [`crate::Store::get_at`]. No queue entry says what should be there, so a record
+    /// that is damaged in its size or its magic is none.
+    pub(crate) fn get_at(
+        &self,
+        physical_offset: i64,
+        mode: ReadMode,
+    ) -> Result<Option<Vec<u8>>, WouldBlock> {
+        // RocketMQ takes 0 for the first record, even if the log starts later.
+        let offset = match physical_offset {
+            0 => self.log.min_offset().cast_signed(),
+            other => other,
+        };
+        let mut wrong = None;
+        for _ in 0..2 {
+            match self.record_at(offset, mode)? {
+                None => return Ok(None),
+                Some(Ok(bytes)) => return Ok(Some(bytes)),
+                // Once more, by the threads that may wait for the disk.
+                Some(Err(_)) if mode == ReadMode::NoWait => return Err(WouldBlock),
+                Some(Err(found)) => wrong = Some(found),
+            }
+        }
+        if let Some(wrong) = wrong {
+            self.damaged.note(offset, None, wrong);
+        }
+        Ok(None)
+    }
+
+    /// The record at an offset, or what is wrong with it; None for no record at all.
+    fn record_at(
+        &self,
+        offset: i64,
+        mode: ReadMode,
+    ) -> Result<Option<Result<Vec<u8>, Wrong>>, WouldBlock> {
+        let mut bytes = vec![0; GUESS_BYTES];
+        let read = self.read_log(offset, mode, &mut bytes)?.unwrap_or(0);
+        let Head::Record(size) = Head::parse(&bytes[..read.min(BLANK_BYTES)]) else {
+            return Ok(None);
+        };
+        let room = self
+            .log
+            .next_file_start(offset.cast_unsigned())
+            .cast_signed()
+            - offset;
+        if size as u64 > room.cast_unsigned() {
+            return Ok(None);
+        }
+        bytes.resize(size, 0);
+        if size > read {
+            let rest = self.read_log(offset + read as i64, mode, &mut bytes[read..])?;
+            if rest.is_none_or(|rest| rest < size - read) {
+                return Ok(None);
+            }
+        }
+        let checked = record::check(&bytes, offset).map(drop);
+        // What lies in a body may look like a record, and anybody may ask for any offset.
+        Ok(match checked {
+            Err(Wrong::Position { .. }) => None,
+            checked => Some(checked.map(|()| bytes)),
+        })
+    }
+
+    /// See [`crate::Store::query`].
+    pub(crate) fn query(
+        &self,
+        topic: &str,
+        key: &str,
+        max_count: i32,
+        begin_ms: i64,
+        end_ms: i64,
+        out: &mut Vec<u8>,
+    ) -> QueryResult {
+        let mut result = QueryResult {
+            message_count: 0,
+            index_last_update_timestamp_ms: 0,
+            index_last_update_physical_offset: 0,
+        };
+        let Some(index) = &self.index else {
+            return result;
+        };
+        let max_count = usize::try_from(max_count)
+            .unwrap_or(0)
+            .min(self.limits.query_count);
+        let mut round_end_ms = end_ms;
+        for _ in 0..QUERY_ROUNDS {
+            let mut hits = index.look_up(topic, key, max_count, begin_ms, round_end_ms);
+            result.index_last_update_timestamp_ms = hits.last_update_timestamp_ms;
+            result.index_last_update_physical_offset = hits.last_update_physical_offset;
+            hits.physical_offsets.sort_unstable();
+            for (at, offset) in hits.physical_offsets.iter().enumerate() {
+                let Ok(Some(bytes)) = self.get_at(*offset, ReadMode::Wait) else {
+                    continue;
+                };
+                if message::stated_sys_flag(&bytes).is_some_and(sys_flag::is_rollback) {
+                    continue;
+                }
+                if let (0, Ok(record)) = (at, RecordView::parse(&bytes, CheckCrc::No)) {
+                    round_end_ms = record.store_timestamp_ms;
+                }
+                out.extend_from_slice(&bytes);
+                result.message_count += 1;
+            }
+            let is_done = result.message_count > 0 || round_end_ms < begin_ms;
+            if is_done || hits.physical_offsets.is_empty() {
+                break;
+            }
+        }
+        result
+    }
+
+    /// Whether the message at a queue offset is deemed on disk.
+    pub(crate) fn is_on_disk(&self, topic: &str, queue_id: i32, offset: i64) -> bool {
+        let queue = self.queues.get(topic, queue_id);
+        let entry = queue.and_then(|queue| queue.entry(offset));
+        entry.is_some_and(|entry| self.is_cold(&entry))
+    }
+
+    /// First readable offset of a queue, 0 when unknown.
+    pub(crate) fn min_offset(&self, topic: &str, queue_id: i32) -> i64 {
+        let queue = self.queues.get(topic, queue_id);
+        queue.map_or(0, |queue| queue.min_offset())
+    }
+
+    /// One past the last offset of a queue, 0 when unknown.
+    pub(crate) fn max_offset(&self, topic: &str, queue_id: i32) -> i64 {
+        let queue = self.queues.get(topic, queue_id);
+        queue.map_or(0, |queue| queue.max_offset())
+    }
+
+    /// Store time of the message at a queue offset, -1 if there is none.
+    pub(crate) fn store_time_at(&self, topic: &str, queue_id: i32, offset: i64) -> i64 {
+        let queue = self.queues.get(topic, queue_id);
+        let entry = queue.and_then(|queue| queue.entry(offset));
+        entry
+            .and_then(|entry| self.store_time(&entry))
+            .unwrap_or(-1)
+    }
+
+    /// See [`crate::Store::offset_by_time`].
+    pub(crate) fn offset_by_time(&self, topic: &str, queue_id: i32, timestamp_ms: i64) -> i64 {
+        let Some(queue) = self.queues.get(topic, queue_id) else {
+            return 0;
+        };
+        let store_time = |offset| self.store_time(&queue.entry(offset)?);
+        let range = queue.min_offset()..queue.max_offset();
+        time_search::offset_by_time(range, timestamp_ms, store_time)
+    }
+
+    fn store_time(&self, entry: &QueueEntry) -> Option<i64> {
+        if entry.is_filler() || !is_within(entry, self.log_bounds()) {
+            return None;
+        }
+        self.stored_ms(entry.physical_offset)
+    }
+
+    /// When the record that starts at a physical offset was stored, milliseconds since the epoch;
+    /// reads no more than its head.
+    pub(crate) fn stored_ms(&self, physical_offset: i64) -> Option<i64> {
+        let mut head = [0; STATED_BYTES];
+        let read = self.read_log(physical_offset, ReadMode::Wait, &mut head);
+        let head = &head[..read.ok()??];
+        let is_record = matches!(Head::parse(head), Head::Record(_))
+            && message::stated_offset(head) == Some(physical_offset);
+        is_record
+            .then(|| message::stated_store_timestamp(head))
+            .flatten()
+    }
+}

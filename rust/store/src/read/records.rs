@@ -1,0 +1,324 @@
+//! Reading the records that a pull has chosen.
+
+use super::reader::{Reader, Selection};
+use crate::records::record::{self, Place, Wrong};
+use crate::types::{GetRequest, ReadMode, WouldBlock};
+use mq_format::consume_queue::QueueEntry;
+use mq_format::message::{BLANK_BYTES, Head};
+use mq_log::Files;
+
+/// Records closer than this are read at once, the bytes between thrown away.
+const NEAR_BYTES: i64 = 4_096;
+/// Records closer than this are looked for in memory at once: a look costs more than the pages
+/// between them, which other queues' readers want in memory as well.
+const LOOK_BYTES: i64 = 32 << 10;
+/// Read at once at most; before a longer record is read, its head is: a damaged entry may claim
+/// any size.
+const SPAN_BYTES_MAX: usize = 1 << 20;
+
+/// Records read for a pull.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    pub(crate) count: i32,
+    /// The first of the entries that could not be read for an error of the disk.
+    pub(crate) failed_at: Option<usize>,
+}
+
+/// Entries of a queue whose records are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Run<'a> {
+    topic: &'a str,
+    queue_id: i32,
+    /// The queue offset that `places` count from.
+    first_offset: i64,
+    entries: &'a [QueueEntry],
+    places: &'a [i64],
+}
+
+impl<'a> Run<'a> {
+    /// What a pull has chosen.
+    pub(crate) fn of(request: &GetRequest<'a>, selection: &'a Selection) -> Self {
+        Self::new(request, &selection.entries, &selection.places)
+    }
+
+    /// Entries, and where each is, entries from the first one that the pull looks at.
+    pub(crate) fn new(
+        request: &GetRequest<'a>,
+        entries: &'a [QueueEntry],
+        places: &'a [i64],
+    ) -> Self {
+        Self {
+            topic: request.topic,
+            queue_id: request.queue_id,
+            first_offset: request.offset,
+            entries,
+            places,
+        }
+    }
+
+    fn part(self, from: usize, count: usize) -> Self {
+        Self {
+            entries: &self.entries[from..from + count],
+            places: &self.places[from..from + count],
+            ..self
+        }
+    }
+
+    fn place(self, at: usize) -> Place<'a> {
+        Place {
+            topic: self.topic,
+            queue_id: self.queue_id,
+            queue_offset: self.first_offset + self.places[at],
+        }
+    }
+}
+
+/// What became of the records of a run.
+struct Kept {
+    count: i32,
+    /// Why the last of those that were dropped was; those that stand in for damage do not count.
+    dropped: Option<Wrong>,
+}
+
+impl<F: Files> Reader<F> {
+    /// Appends the records to `out`, neighbours together, up to the first that cannot be read.
+    /// One that is gone is left out, and so is one that is damaged.
+    pub(crate) fn read_records(
+        &self,
+        chosen: Run<'_>,
+        mode: ReadMode,
+        out: &mut Vec<u8>,
+    ) -> Result<Records, WouldBlock> {
+        let mut records = Records::default();
+        let mut seen = 0;
+        let near = match mode {
+            ReadMode::NoWait => LOOK_BYTES,
+            ReadMode::Wait => NEAR_BYTES,
+        };
+        let are_near = |left: &QueueEntry, right: &QueueEntry| self.is_near(left, right, near);
+        for entries in chosen.entries.chunk_by(are_near) {
+            let run = chosen.part(seen, entries.len());
+            match self.read_run(run, mode, out) {
+                Ok(Some(read)) => records.count += read,
+                Ok(None) | Err(WouldBlock) => {
+                    // Alone, so that one bad block or record takes no neighbour with it, nor a
+                    // page between them that is not in memory.
+                    self.read_each(run, mode, out, &mut records)?;
+                    if let Some(at) = records.failed_at {
+                        records.failed_at = Some(seen + at);
+                        break;
+                    }
+                }
+            }
+            seen += entries.len();
+        }
+        Ok(records)
+    }
+
+    fn read_each(
+        &self,
+        run: Run<'_>,
+        mode: ReadMode,
+        out: &mut Vec<u8>,
+        records: &mut Records,
+    ) -> Result<(), WouldBlock> {
+        for at in 0..run.entries.len() {
+            match self.read_run(run.part(at, 1), mode, out)? {
+                Some(read) => records.count += read,
+                None => {
+                    records.failed_at = Some(at);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether `right` follows `left` by at most `near` bytes and in the same file.
+    fn is_near(&self, left: &QueueEntry, right: &QueueEntry, near: i64) -> bool {
+        let gap = right.physical_offset - left.end_offset();
+        let next_file = self
+            .log
+            .next_file_start(left.physical_offset.cast_unsigned());
+        (0..=near).contains(&gap) && right.physical_offset.cast_unsigned() < next_file
+    }
+
+    /// Appends the records of a run to `out`; None if the disk fails, or where each has to be read
+    /// alone.
+    pub(crate) fn read_run(
+        &self,
+        run: Run<'_>,
+        mode: ReadMode,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<i32>, WouldBlock> {
+        match mode {
+            ReadMode::NoWait => self.copy_run(run, out),
+            ReadMode::Wait if run.entries.len() == 1 => Ok(self.read_one(run, out)),
+            ReadMode::Wait => Ok(self.read_span(run, out)),
+        }
+    }
+
+    /// Copies records that are in memory, and nothing of what lies between them. Where one is not
+    /// what it should be, all are read again by who may wait for the disk.
+    fn copy_run(&self, run: Run<'_>, out: &mut Vec<u8>) -> Result<Option<i32>, WouldBlock> {
+        let start = out.len();
+        let place = |entry: &QueueEntry| (entry.physical_offset.cast_unsigned(), size(entry));
+        let pieces: Vec<_> = run.entries.iter().map(place).collect();
+        match self.log.copy_from_memory(&pieces, out) {
+            Ok(true) => {
+                let mut end = start;
+                let place = |entry: &QueueEntry| {
+                    let at = end;
+                    end += size(entry);
+                    at
+                };
+                let kept = keep_records(run, place, start, out);
+                if kept.dropped.is_some() {
+                    out.truncate(start);
+                    return Err(WouldBlock);
+                }
+                Ok(Some(kept.count))
+            }
+            Ok(false) => Err(WouldBlock),
+            Err(error) => {
+                self.note_error(run, &error);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Reads everything from the first record to the last at once; None if one is to be read again.
+    fn read_span(&self, run: Run<'_>, out: &mut Vec<u8>) -> Option<i32> {
+        let (first, last) = (run.entries.first()?, run.entries.last()?);
+        let length = usize::try_from(last.end_offset() - first.physical_offset).unwrap_or(0);
+        if length > SPAN_BYTES_MAX {
+            return None;
+        }
+        let start = out.len();
+        let kept = self.read_and_keep(run, length, out)?;
+        if kept.dropped.is_some() {
+            out.truncate(start);
+            return None;
+        }
+        Some(kept.count)
+    }
+
+    /// Reads one record, and once more if it is not what it should be; then it is skipped.
+    fn read_one(&self, run: Run<'_>, out: &mut Vec<u8>) -> Option<i32> {
+        let entry = run.entries.first()?;
+        let length = size(entry);
+        if length > SPAN_BYTES_MAX && !self.has_head(entry) {
+            self.note_damage(run, Wrong::Size { expected: length });
+            return Some(0);
+        }
+        let first = self.read_and_keep(run, length, out)?;
+        if first.dropped.is_none() {
+            return Some(first.count);
+        }
+        let again = self.read_and_keep(run, length, out)?;
+        if let Some(wrong) = again.dropped {
+            self.note_damage(run, wrong);
+        }
+        Some(again.count)
+    }
+
+    /// Appends the records of a run that are as they should be; None if the disk fails.
+    fn read_and_keep(&self, run: Run<'_>, length: usize, out: &mut Vec<u8>) -> Option<Kept> {
+        let (from, start) = (run.entries.first()?.physical_offset, out.len());
+        out.resize(start + length, 0);
+        let read = self.log.read_at(from.cast_unsigned(), &mut out[start..]);
+        let read = read.inspect_err(|error| self.note_error(run, error));
+        out.truncate(start + *read.as_ref().unwrap_or(&0));
+        read.ok()?;
+        let at = |entry: &QueueEntry| usize::try_from(entry.physical_offset - from).unwrap_or(0);
+        Some(keep_records(run, |entry| start + at(entry), start, out))
+    }
+
+    /// Whether a record of the entry's size seems to be there; before much memory is taken for it.
+    fn has_head(&self, entry: &QueueEntry) -> bool {
+        let mut head = [0; BLANK_BYTES];
+        let offset = entry.physical_offset.cast_unsigned();
+        let read = self.log.read_at(offset, &mut head);
+        read.is_err() || Head::parse(&head) == Head::Record(size(entry))
+    }
+
+    /// The record of a run of one is skipped; quietly if its file was deleted meanwhile.
+    #[cold]
+    fn note_damage(&self, run: Run<'_>, wrong: Wrong) {
+        let Some(entry) = run.entries.first() else {
+            return;
+        };
+        if entry.physical_offset >= self.log.min_offset().cast_signed() {
+            self.damaged
+                .note(entry.physical_offset, Some(run.place(0)), wrong);
+        }
+    }
+
+    fn note_error(&self, run: Run<'_>, error: &std::io::Error) {
+        let offset = run.entries.first().map(|first| first.physical_offset);
+        tracing::error!(offset, %error, "cannot read the commit log");
+    }
+
+    /// Reads from the log; None if the disk fails.
+    pub(crate) fn read_log(
+        &self,
+        offset: i64,
+        mode: ReadMode,
+        out: &mut [u8],
+    ) -> Result<Option<usize>, WouldBlock> {
+        let offset = offset.cast_unsigned();
+        let read = match mode {
+            ReadMode::Wait => self.log.read_at(offset, out).map(Some),
+            ReadMode::NoWait => self.log.read_at_nowait(offset, out),
+        };
+        match read {
+            Ok(Some(count)) => Ok(Some(count)),
+            Ok(None) => Err(WouldBlock),
+            Err(error) => {
+                tracing::error!(offset, %error, "cannot read the commit log");
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn size(entry: &QueueEntry) -> usize {
+    usize::try_from(entry.size_bytes).unwrap_or(0)
+}
+
+/// Moves the records, each with its place in `out`, together from `start` on and drops the rest. A
+/// unit may outlive its record: what is there now is not the message.
+fn keep_records(
+    run: Run<'_>,
+    mut at: impl FnMut(&QueueEntry) -> usize,
+    start: usize,
+    out: &mut Vec<u8>,
+) -> Kept {
+    let (mut count, mut filled) = (0, start);
+    let mut dropped = None;
+    for (number, entry) in run.entries.iter().enumerate() {
+        let at = at(entry);
+        let end = at + size(entry);
+        match check(run.place(number), entry, out.get(at..end)) {
+            Ok(()) => {
+                if at != filled {
+                    out.copy_within(at..end, filled);
+                }
+                filled += end - at;
+                count += 1;
+            }
+            Err(Wrong::StandsIn) => {}
+            Err(wrong) => dropped = Some(wrong),
+        }
+    }
+    out.truncate(filled);
+    Kept { count, dropped }
+}
+
+#[inline]
+fn check(place: Place<'_>, entry: &QueueEntry, bytes: Option<&[u8]>) -> Result<(), Wrong> {
+    let Some(bytes) = bytes else {
+        return Err(Wrong::Short { size: size(entry) });
+    };
+    record::check_queued(bytes, entry.physical_offset, place)
+}

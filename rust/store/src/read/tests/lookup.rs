@@ -1,0 +1,70 @@
+//! Messages found by physical offset, by key and by time, over real stores.
+
+use crate::settings::Settings;
+use crate::tests::store_rig::{BODY, LOG_FILE, rig, rig_with, settings};
+use crate::tests::test_rig::request;
+use crate::types::{PutRequest, ReadMode};
+use mq_base::clock::Clock;
+use mq_format::message::{CheckCrc, Head, RecordView};
+
+#[test]
+fn looked_up_by_offset_key_and_time() {
+    let rig = rig();
+    let start_ms = rig.clock.wall_ms() / 1_000 * 1_000 + 1_000;
+    rig.clock.set_wall(start_ms);
+    for _ in 0..5 {
+        rig.put("T", 1);
+        rig.clock.advance(1_000);
+    }
+    let store = &rig.store;
+    let at = |index: u64| (index * LOG_FILE).cast_signed();
+    let record = store.get_at(at(2), ReadMode::Wait).unwrap().unwrap();
+    let view = RecordView::parse(&record, CheckCrc::Yes).unwrap();
+    assert_eq!((view.queue_offset, view.body), (2, BODY.as_slice()));
+    for nothing in [at(2) + 1, at(9), -1, i64::MAX] {
+        assert_eq!(store.get_at(nothing, ReadMode::Wait), Ok(None), "{nothing}");
+    }
+    assert_eq!(store.store_time_range(), Some((start_ms, start_ms + 4_000)));
+    assert_eq!(store.store_time_at("T", 1, 3), start_ms + 3_000);
+    assert_eq!(store.store_time_at("T", 1, 5), -1);
+    for (time_ms, offset) in [(0, 0), (2_000, 2), (2_499, 2), (2_501, 3), (99_000, 4)] {
+        assert_eq!(
+            store.offset_by_time("T", 1, start_ms + time_ms),
+            offset,
+            "{time_ms}"
+        );
+    }
+    let mut records = Vec::new();
+    let hits = |begin_ms, end_ms, records: &mut Vec<u8>| {
+        let query = store.query("T", "k2", 32, begin_ms, end_ms, records);
+        query.message_count
+    };
+    assert_eq!(hits(start_ms + 2_000, start_ms + 2_999, &mut records), 1);
+    assert_eq!(Head::parse(&records), Head::Record(records.len()));
+    assert_eq!(hits(start_ms + 3_000, i64::MAX, &mut records), 0);
+    assert_eq!(hits(0, start_ms + 1_000, &mut records), 0);
+}
+
+#[test]
+fn a_query_gives_no_more_than_the_setting_allows() {
+    let rig = rig_with(Settings {
+        query_count_max: 3,
+        index_entries: Some(40),
+        ..settings()
+    });
+    for _ in 0..9 {
+        let put = rig.store.put(&PutRequest {
+            properties: b"KEYS\x01same",
+            ..request("T", b"small")
+        });
+        rig.store.wait(put);
+    }
+    rig.settle();
+    let count = |max| {
+        let query = rig
+            .store
+            .query("T", "same", max, 0, i64::MAX, &mut Vec::new());
+        query.message_count
+    };
+    assert_eq!([count(2), count(32), count(-1)], [2, 3, 0]);
+}

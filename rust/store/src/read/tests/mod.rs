@@ -1,0 +1,5 @@
+//! What readers get.
+
+mod damage;
+mod lookup;
+mod reader;

@@ -1,0 +1,429 @@
+//! State files under `{root}/config`: replaced as a whole, or not at all.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+
+use super::aside::{self, Aside};
+use super::json;
+use super::seal::{self, Seal, Verdict};
+use crate::files::{create_directory, io_error, sync_directory};
+use crate::types::StoreError;
+use mq_log::fs::{self, OpenOptions};
+
+/// A larger state file is refused, bytes.
+pub(crate) const BYTES_MAX: u64 = 1 << 30;
+
+/// Whose read error means that the medium has lost the file: `EIO`.
+const MEDIUM_ERROR: i32 = libc::EIO;
+
+/// The directory of RocketMQ's JSON files.
+#[derive(Debug)]
+pub struct State {
+    directory: PathBuf,
+    /// Checksums, and what cannot be used, lie below this one.
+    own: PathBuf,
+    /// One save at a time: two of the same name would share the temporary file.
+    saving: Mutex<()>,
+    /// Files that are not to become the previous copy: it is the good one.
+    damaged: Mutex<HashSet<String>>,
+}
+
+impl State {
+    /// The state files of the store at `root`; creates nothing before the first save.
+    pub fn new(root: &Path) -> Self {
+        Self::at(&root.join("config"), &root.join("mqstack"))
+    }
+
+    /// State files in any directory; what we keep beside them lies below `own`.
+    pub fn at(directory: &Path, own: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            own: own.to_owned(),
+            saving: Mutex::new(()),
+            damaged: Mutex::default(),
+        }
+    }
+
+    /// Replaces `name` by `bytes`, durably; what it held before stays in `{name}.bak`, or in
+    /// quarantine if it was damaged.
+    pub fn save(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let _saving = self.saving.lock();
+        let path = self.path_of(name)?;
+        if bytes.len() as u64 > BYTES_MAX {
+            let what = format!(
+                "{} bytes, at most {BYTES_MAX} could be read again",
+                bytes.len()
+            );
+            let error = io::Error::new(io::ErrorKind::FileTooLarge, what);
+            return Err(io_error(&path)(error));
+        }
+        create_directory(&self.directory)?;
+        let temporary = self.directory.join(format!("{name}.tmp"));
+        let backup = self.directory.join(format!("{name}.bak"));
+        let new = write_synced(&temporary, bytes, &path).map_err(io_error(&temporary))?;
+        self.note(name, new, [&path, &backup])?;
+        match self.damaged.lock().contains(name) {
+            true => {
+                create_directory(&self.quarantine())?;
+                keep_previous(&path, &self.quarantine().join(name))?;
+            }
+            false => keep_previous(&path, &backup)?,
+        }
+        fs::rename(&temporary, &path).map_err(io_error(&path))?;
+        self.damaged.lock().remove(name);
+        sync_directory(&self.directory)
+    }
+
+    /// Has the side file know the version to come beside those that are there.
+    fn note(&self, name: &str, new: Seal, present: [&Path; 2]) -> Result<(), StoreError> {
+        let side = seal::path_of(&self.own, name);
+        let known = seal::read(&side)?;
+        let mut seals = vec![new];
+        for path in present {
+            let Some(modified_ns) = seal::modified_ns(path).map_err(io_error(path))? else {
+                continue;
+            };
+            seals.extend(known.iter().filter(|seal| seal.is_of(modified_ns)));
+        }
+        seal::write(&side, &seals)
+    }
+
+    /// The content of `name` if it is usable, else that of `{name}.bak` if that is, else None if
+    /// neither exists. [`StoreError::State`] where there is a file and none is usable.
+    pub fn load(
+        &self,
+        name: &str,
+        is_usable: impl Fn(&[u8]) -> bool,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let check = |bytes: &[u8]| match is_usable(bytes) {
+            true => Ok(bytes.to_vec()),
+            false => Err("not what RocketMQ writes there".to_owned()),
+        };
+        self.load_checked(name, check)
+    }
+
+    /// As [`State::load`]; `check` makes of the bytes what is wanted, or says what is wrong.
+    pub fn load_checked<T>(
+        &self,
+        name: &str,
+        check: impl Fn(&[u8]) -> Result<T, String>,
+    ) -> Result<Option<T>, StoreError> {
+        let path = self.path_of(name)?;
+        let mut unusable = Vec::new();
+        for candidate in self.candidates(name)? {
+            let reason = match candidate.content.and_then(|bytes| check(&bytes)) {
+                Ok(content) => return Ok(Some(content)),
+                Err(reason) => reason,
+            };
+            if candidate.path == path {
+                self.damaged.lock().insert(name.to_owned());
+            }
+            let shown = candidate.path.display().to_string();
+            tracing::warn!(path = shown, reason, "damaged state file, not used");
+            unusable.push((candidate.path, reason));
+        }
+        let Some((path, reason)) = unusable.first() else {
+            return Ok(None);
+        };
+        Err(StoreError::State {
+            path: path.display().to_string(),
+            reason: reason.clone(),
+            command: self.begin_without(unusable.iter().map(|(path, _)| path.as_path())),
+        })
+    }
+
+    /// The shell's words that put files away, so that the next start begins without them.
+    fn begin_without<'a>(&self, files: impl Iterator<Item = &'a Path>) -> String {
+        let quoted =
+            |path: &Path| format!("'{}'", path.display().to_string().replace('\'', "'\\''"));
+        let files: Vec<String> = files.map(quoted).collect();
+        let to = quoted(&self.quarantine());
+        format!("mkdir -p {to} && mv {} {to}", files.join(" "))
+    }
+
+    /// Keeps entries of a file that cannot be used, and logs them. They are no longer in the file
+    /// once it is saved.
+    pub fn set_aside(&self, name: &str, entries: &[Aside]) {
+        if let Err(error) = aside::keep(&self.quarantine(), name, entries) {
+            tracing::error!(%error, "entries that are set aside are in this log alone");
+        }
+    }
+
+    fn quarantine(&self) -> PathBuf {
+        self.own.join("quarantine")
+    }
+
+    /// The file and its previous copy, as far as they exist, in the order to try them in.
+    pub fn candidates(&self, name: &str) -> Result<Vec<Candidate>, StoreError> {
+        let path = self.path_of(name)?;
+        let known = seal::read(&seal::path_of(&self.own, name))?;
+        let mut found = Vec::new();
+        for path in [path, self.directory.join(format!("{name}.bak"))] {
+            match checked(&path, &known) {
+                Ok(content) => found.push(Candidate { path, content }),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) if error.raw_os_error() == Some(MEDIUM_ERROR) => {
+                    let content = Err(error.to_string());
+                    found.push(Candidate { path, content });
+                }
+                Err(error) => return Err(io_error(&path)(error)),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Names come from callers outside the store, so they must not leave the directory.
+    fn path_of(&self, name: &str) -> Result<PathBuf, StoreError> {
+        if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
+            return Err(StoreError::Setting {
+                key: "state file name",
+                value: name.to_owned(),
+                what: "a file name without a directory",
+            });
+        }
+        Ok(self.directory.join(name))
+    }
+}
+
+/// A state file or its previous copy.
+#[derive(Debug)]
+pub struct Candidate {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it holds, or why that is damaged.
+    pub content: Result<Vec<u8>, String>,
+}
+
+/// What a file holds, unless its checksum says it is damaged.
+fn checked(path: &Path, known: &[Seal]) -> io::Result<Result<Vec<u8>, String>> {
+    let bytes = fs::read_own(path, BYTES_MAX)?;
+    if bytes.is_empty() && is_json(path) {
+        return Ok(Err("empty".to_owned()));
+    }
+    let file = fs::open_own(path, OpenOptions::new().read(true))?;
+    Ok(match seal::verdict(known, &Seal::of(&file, &bytes)?) {
+        Verdict::Damaged => Err(no_checksum(path, &bytes)),
+        Verdict::Unknown if !known.is_empty() => {
+            tracing::info!(path = %path.display(), "state file written by somebody else: taken");
+            Ok(bytes)
+        }
+        Verdict::Ours | Verdict::Unknown => Ok(bytes),
+    })
+}
+
+/// Whether a file, or what it is the previous copy of, is JSON by its name.
+fn is_json(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    name.trim_end_matches(".bak").ends_with(".json")
+}
+
+/// Where the JSON of a damaged file ends is where the damage is, if it shows there.
+fn no_checksum(path: &Path, bytes: &[u8]) -> String {
+    let what = format!("its {} bytes do not have their checksum", bytes.len());
+    match is_json(path).then(|| json::flaw(bytes)).flatten() {
+        Some(flaw) => format!("{what}; {flaw}"),
+        None => what,
+    }
+}
+
+fn write_synced(path: &Path, bytes: &[u8], replaced: &Path) -> io::Result<Seal> {
+    let file = fs::create_own(path)?;
+    file.keep_mode(replaced)?;
+    file.write_all_at(bytes, 0)?;
+    file.sync_all()?;
+    Seal::of(&file, bytes)
+}
+
+/// Makes the present file the previous one without a moment in which neither exists; where the
+/// file system knows no links there is such a moment, and `load` then reads the copy.
+fn keep_previous(path: &Path, backup: &Path) -> Result<(), StoreError> {
+    let link = backup.with_extension("bak.tmp");
+    remove_if_present(&link)?;
+    let kept = fs::hard_link(path, &link)
+        .and_then(|()| fs::rename(&link, backup))
+        .or_else(|_| fs::rename(path, backup));
+    match kept {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(backup)(error)),
+        _ => Ok(()),
+    }
+}
+
+fn remove_if_present(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(path)(error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: &str = "topics.json";
+
+    fn any(_: &[u8]) -> bool {
+        true
+    }
+
+    #[test]
+    fn a_save_keeps_the_previous_copy() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        assert_eq!(state.load(NAME, any).unwrap(), None);
+        for content in [&b"one"[..], b"two", b"three"] {
+            state.save(NAME, content).unwrap();
+        }
+        assert_eq!(state.load(NAME, any).unwrap().unwrap(), b"three");
+        let config = root.path().join("config");
+        assert_eq!(
+            std::fs::read(config.join("topics.json.bak")).unwrap(),
+            b"two"
+        );
+        assert_eq!(fs::read_dir(config).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn the_copy_is_read_when_the_file_is_missing_empty_or_unusable() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        state.save(NAME, b"old").unwrap();
+        state.save(NAME, b"new").unwrap();
+        let load = || state.load(NAME, |bytes| bytes != b"torn").unwrap();
+        let path = root.path().join("config").join(NAME);
+        std::fs::write(&path, b"torn").unwrap();
+        assert_eq!(load().unwrap(), b"old");
+        std::fs::write(&path, b"").unwrap();
+        assert_eq!(load().unwrap(), b"old");
+        fs::remove_file(&path).unwrap();
+        assert_eq!(load().unwrap(), b"old");
+    }
+
+    #[test]
+    fn every_flipped_bit_is_found_and_the_copy_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        state.save(NAME, b"{\"old\":1}").unwrap();
+        state.save(NAME, b"{\"new\":2}").unwrap();
+        let path = root.path().join("config").join(NAME);
+        let whole = std::fs::read(&path).unwrap();
+        let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+        for bit in 0..whole.len() * 8 {
+            let mut flipped = whole.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, &flipped).unwrap();
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.set_modified(modified).unwrap();
+            let loaded = state.load(NAME, any).unwrap().unwrap();
+            assert_eq!(loaded, b"{\"old\":1}", "bit {bit}");
+        }
+        std::fs::remove_file(path.with_extension("json.bak")).unwrap();
+        let refused = state.load(NAME, any).unwrap_err().to_string();
+        assert!(
+            refused.contains("topics.json") && refused.contains("checksum"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn a_file_somebody_else_wrote_is_taken() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        state.save(NAME, b"ours").unwrap();
+        let path = root.path().join("config").join(NAME);
+        std::fs::write(&path, b"java").unwrap();
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
+        file.set_modified(later).unwrap();
+        assert_eq!(state.load(NAME, any).unwrap().unwrap(), b"java");
+    }
+
+    #[test]
+    fn a_crash_after_any_file_operation_leaves_a_good_file() {
+        use crash::StopAfter;
+        for stop in 0.. {
+            let root = tempfile::tempdir().unwrap();
+            let state = State::new(root.path());
+            state.save(NAME, b"one").unwrap();
+            state.save(NAME, b"two").unwrap();
+            let watch = mq_log::watch(root.path(), StopAfter::new(stop));
+            let saved = state.save(NAME, b"three");
+            drop(watch);
+            let found = state.candidates(NAME).unwrap();
+            let is_whole = |candidate: &Candidate| candidate.content.is_ok();
+            assert!(
+                found.iter().all(is_whole),
+                "after {stop} operations: {found:?}"
+            );
+            let loaded = state.load(NAME, any).unwrap().unwrap();
+            assert!(
+                loaded == b"two" || loaded == b"three",
+                "after {stop} operations"
+            );
+            if saved.is_ok() {
+                assert_eq!(loaded, b"three");
+                assert!(stop > 10, "operations are seen");
+                return;
+            }
+            state.save(NAME, b"four").unwrap();
+            assert_eq!(state.load(NAME, any).unwrap().unwrap(), b"four");
+        }
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        state.save(NAME, b"one").unwrap();
+        let path = root.path().join("config").join(NAME);
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        let refused = state.load(NAME, any).unwrap_err().to_string();
+        assert!(refused.contains("symbolic link"), "{refused}");
+    }
+
+    mod crash {
+        use std::io;
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicUsize, Ordering};
+
+        use mq_log::{Operation, Tape, Target};
+
+        /// Lets this number of operations succeed and fails every later one.
+        #[derive(Debug)]
+        pub struct StopAfter(AtomicUsize);
+
+        impl StopAfter {
+            pub fn new(operations: usize) -> Arc<Self> {
+                Arc::new(Self(AtomicUsize::new(operations)))
+            }
+        }
+
+        impl Tape for StopAfter {
+            fn before(&self, _: Target<'_>, _: &Operation<'_>) -> io::Result<u64> {
+                let left = |left: usize| left.checked_sub(1);
+                match self
+                    .0
+                    .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left)
+                {
+                    Ok(_) => Ok(0),
+                    Err(_) => Err(io::Error::other("stopped")),
+                }
+            }
+
+            fn after(&self, _: Target<'_>, _: &Operation<'_>, _: u64) {}
+        }
+    }
+
+    #[test]
+    fn names_cannot_leave_the_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        for name in ["", ".", "..", "../lock", "a/b", "/a", "a\0b"] {
+            assert!(state.save(name, b"x").is_err(), "{name:?}");
+            assert!(state.load(name, any).is_err(), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The JSON of a state file: an object, or what is wrong with it and at which byte.
+
+use serde_json::{Map, Value};
+
+use mq_format::fastjson::{self, FastjsonError};
+
+/// Longest strict text that is made of a state file, bytes.
+const STRICT_BYTES_MAX: usize = 2 << 30;
+/// Characters of an entry's name: the longest group of RocketMQ, with the prefix of its topic.
+const NAME_CHARS_MAX: usize = 255 + "%RETRY%".len();
+
+/// The object in a state file; Err says what is wrong.
+pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, String> {
+    match serde_json::from_str(&strict(bytes)?) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err("not an object at byte 0".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// What is wrong with a file's JSON, None if nothing is.
+pub(crate) fn flaw(bytes: &[u8]) -> Option<String> {
+    strict(bytes).err()
+}
+
+fn strict(bytes: &[u8]) -> Result<String, String> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| format!("no UTF-8 text at byte {}", error.valid_up_to()))?;
+    fastjson::to_strict_within(text, STRICT_BYTES_MAX).map_err(|error| match error {
+        FastjsonError::Syntax { expected, position } => {
+            format!("no JSON at byte {position}: {expected} expected")
+        }
+        FastjsonError::Depth(position) => format!("nested too deep at byte {position}"),
+        FastjsonError::Size => error.to_string(),
+    })
+}
+
+/// The entries of a table of a file, none if the file has no such table.
+pub(crate) fn table<'a>(
+    file: &'a Map<String, Value>,
+    name: &str,
+) -> Result<Vec<(&'a String, &'a Value)>, String> {
+    match file.get(name) {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Object(table)) => Ok(table.iter().collect()),
+        Some(_) => Err(format!("{name} is not a table")),
+    }
+}
+
+/// Why a topic or a group cannot have this name. RocketMQ takes any group from a heartbeat, and
+/// makes a topic and its folder of it.
+pub(crate) fn bad_name(name: &str) -> Option<&'static str> {
+    if name.is_empty() {
+        return Some("an empty name");
+    }
+    if name.chars().count() > NAME_CHARS_MAX {
+        return Some("a name of over 262 characters");
+    }
+    if name.chars().any(char::is_control) {
+        return Some("a name with a control character");
+    }
+    if name.contains('/') || matches!(name, "." | "..") {
+        return Some("a name that is no folder's");
+    }
+    None
+}

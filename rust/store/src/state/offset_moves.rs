@@ -1,0 +1,173 @@
+//! What an operator does to committed offsets: look, reset, clone, remove.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::offsets::{ByQueue, Offsets, entry_or_default};
+
+/// Group, topic and queue.
+type Place = (String, String, i32);
+
+/// Resets that their groups have not met yet; nothing to look at while there are none.
+#[derive(Debug, Default)]
+pub(crate) struct Resets {
+    count: AtomicUsize,
+    offsets: Mutex<HashMap<Place, i64>>,
+}
+
+impl Resets {
+    /// Whether a queue's reset waits for its group.
+    pub(crate) fn is_pending(&self, group: &str, topic: &str, queue_id: i32) -> bool {
+        self.with(|offsets| offsets.contains_key(&place(group, topic, queue_id)))
+            .unwrap_or(false)
+    }
+
+    fn set(&self, place: Place, offset: i64) {
+        let mut offsets = self.offsets.lock();
+        offsets.insert(place, offset);
+        self.count.store(offsets.len(), Ordering::Release);
+    }
+
+    fn forget(&self, is_gone: impl Fn(&Place) -> bool) {
+        let _ = self.with(|offsets| offsets.retain(|place, _| !is_gone(place)));
+    }
+
+    /// Works on the table unless it is empty.
+    fn with<T>(&self, work: impl FnOnce(&mut HashMap<Place, i64>) -> T) -> Option<T> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut offsets = self.offsets.lock();
+        let result = work(&mut offsets);
+        self.count.store(offsets.len(), Ordering::Release);
+        Some(result)
+    }
+}
+
+fn place(group: &str, topic: &str, queue_id: i32) -> Place {
+    (group.to_owned(), topic.to_owned(), queue_id)
+}
+
+impl Offsets {
+    /// The committed offsets of a group: topic to queue to offset.
+    pub fn of_group(&self, group: &str) -> BTreeMap<String, ByQueue> {
+        let groups = self.groups.read();
+        let topics = groups.get(group).into_iter().flatten();
+        topics
+            .map(|(topic, queues)| (topic.clone(), queues.clone()))
+            .collect()
+    }
+
+    /// Moves a group to another offset of a queue. Until its next pull there, which
+    /// [`Self::take_reset`] answers, the group's commits are without effect.
+    pub fn reset(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
+        self.resets.set(place(group, topic, queue_id), offset);
+        self.set(group, topic, queue_id, offset);
+    }
+
+    /// The offset that a group was reset to since its last pull from a queue; told once.
+    pub fn take_reset(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
+        let take = |offsets: &mut HashMap<_, _>| offsets.remove(&place(group, topic, queue_id));
+        self.resets.with(take).flatten()
+    }
+
+    /// Gives `to` the committed offsets that `from` has in a topic; returns in how many queues.
+    pub fn clone_group(&self, from: &str, to: &str, topic: &str) -> usize {
+        let mut groups = self.groups.write();
+        let Some(queues) = groups.get(from).and_then(|topics| topics.get(topic)) else {
+            return 0;
+        };
+        let (queues, count) = (queues.clone(), queues.len());
+        let to_queues = entry_or_default(entry_or_default(&mut groups, to), topic);
+        let before = to_queues.len();
+        to_queues.extend(queues);
+        self.count
+            .fetch_add(to_queues.len() - before, Ordering::Relaxed);
+        drop(groups);
+        self.version.fetch_add(1, Ordering::Release);
+        count
+    }
+
+    /// Forgets a group, in one topic or in all; returns how many queues had a committed offset.
+    pub fn remove(&self, group: &str, topic: Option<&str>) -> usize {
+        self.resets
+            .forget(|place| place.0 == group && topic.is_none_or(|topic| place.1 == topic));
+        let mut groups = self.groups.write();
+        let removed = match topic {
+            None => groups
+                .remove(group)
+                .unwrap_or_default()
+                .into_values()
+                .collect(),
+            Some(topic) => {
+                let of_topic = groups
+                    .get_mut(group)
+                    .and_then(|topics| topics.remove(topic));
+                Vec::from_iter(of_topic)
+            }
+        };
+        groups.retain(|_, topics| !topics.is_empty());
+        let count = removed.iter().map(BTreeMap::len).sum();
+        self.count.fetch_sub(count, Ordering::Relaxed);
+        drop(groups);
+        if count > 0 {
+            self.version.fetch_add(1, Ordering::Release);
+        }
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offsets() -> Offsets {
+        let offsets = Offsets::default();
+        offsets.commit("g", "T", 0, 5, usize::MAX);
+        offsets.commit("g", "T", 1, 7, usize::MAX);
+        offsets.commit("g", "U", 0, 1, usize::MAX);
+        offsets.commit("other", "T", 0, 9, usize::MAX);
+        offsets
+    }
+
+    #[test]
+    fn a_reset_is_told_once_and_late_commits_do_not_undo_it() {
+        let offsets = offsets();
+        assert_eq!(offsets.take_reset("g", "T", 0), None);
+        offsets.reset("g", "T", 0, 2);
+        offsets.commit("g", "T", 0, 6, usize::MAX);
+        offsets.commit("g", "T", 1, 8, usize::MAX);
+        assert_eq!(offsets.of_group("g")["T"], BTreeMap::from([(0, 2), (1, 8)]));
+        assert_eq!(offsets.take_reset("other", "T", 0), None);
+        assert_eq!(offsets.take_reset("g", "T", 0), Some(2));
+        assert_eq!(offsets.take_reset("g", "T", 0), None);
+        offsets.commit("g", "T", 0, 3, usize::MAX);
+        assert_eq!(offsets.get("g", "T", 0), Some(3));
+    }
+
+    #[test]
+    fn a_clone_overwrites_what_both_have() {
+        let offsets = offsets();
+        assert_eq!(offsets.clone_group("g", "other", "T"), 2);
+        let cloned = BTreeMap::from([("T".to_owned(), BTreeMap::from([(0, 5), (1, 7)]))]);
+        assert_eq!(offsets.of_group("other"), cloned);
+        assert_eq!(offsets.clone_group("g", "other", "None"), 0);
+        assert_eq!(offsets.clone_group("nobody", "x", "T"), 0);
+        assert!(offsets.of_group("x").is_empty());
+    }
+
+    #[test]
+    fn a_group_goes_from_one_topic_or_from_all() {
+        let offsets = offsets();
+        offsets.reset("g", "T", 0, 2);
+        assert_eq!(offsets.remove("g", Some("T")), 2);
+        assert_eq!(offsets.take_reset("g", "T", 0), None);
+        assert_eq!(offsets.remove("g", Some("T")), 0);
+        assert_eq!(offsets.of_group("g").len(), 1);
+        assert_eq!(offsets.remove("g", None), 1);
+        assert!(offsets.of_group("g").is_empty());
+        assert_eq!(offsets.all().len(), 1);
+    }
+}

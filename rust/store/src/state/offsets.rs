@@ -1,0 +1,468 @@
+//! Committed consumer offsets: group and topic to queue to offset, kept in
+//! `config/consumerOffset.json` as RocketMQ does.
+//!
+//! With light queues enabled all of them are in `config/lmqConsumerOffset.json`, where those of
+//! light groups (`%LMQ%...`) have a table of their own: a light queue has no id.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use serde_json::Value;
+
+use super::aside::Aside;
+use super::files::State;
+use super::json;
+use super::offset_moves::Resets;
+use crate::types::StoreError;
+use mq_format::multi_dispatch;
+
+const FILE_NAME: &str = "consumerOffset.json";
+const LMQ_FILE_NAME: &str = "lmqConsumerOffset.json";
+const TABLE: &str = "offsetTable";
+const LMQ_TABLE: &str = "lmqOffsetTable";
+/// Where the offset of a light group is in memory.
+const LMQ_QUEUE_ID: i32 = 0;
+const NO_OFFSET: &str = "not an offset";
+/// Groups that are copied before a commit may go on.
+const GROUPS_AT_ONCE: usize = 64;
+
+pub(crate) type ByQueue = BTreeMap<i32, i64>;
+/// Nested so that a look-up needs no joined key.
+pub(crate) type ByGroup = HashMap<String, HashMap<String, ByQueue>>;
+
+/// The committed offsets, in memory; [`Offsets::save`] writes them when they changed.
+#[derive(Debug, Default)]
+pub struct Offsets {
+    lmq_enabled: bool,
+    pub(crate) groups: RwLock<ByGroup>,
+    /// Offsets in `groups`; changed under its lock.
+    pub(crate) count: AtomicUsize,
+    /// Offsets set by the operator that the group has not met yet.
+    pub(crate) resets: Resets,
+    /// Counts changes, so that an unchanged table is not written again.
+    pub(crate) version: AtomicU64,
+    saved_version: Mutex<u64>,
+}
+
+impl Offsets {
+    /// Reads the table from its file, or its copy; missing is empty. A store that takes up light
+    /// queues brings its offsets along, which RocketMQ forgets.
+    pub fn load(state: &State, lmq_enabled: bool) -> Result<Self, StoreError> {
+        let names = match lmq_enabled {
+            true => &[LMQ_FILE_NAME, FILE_NAME][..],
+            false => &[FILE_NAME],
+        };
+        let mut groups = None;
+        for name in names {
+            if groups.is_none()
+                && let Some((found, aside)) = state.load_checked(name, parse)?
+            {
+                state.set_aside(name, &aside);
+                groups = Some(found);
+            }
+        }
+        let groups = groups.unwrap_or_default();
+        let by_queue = groups.values().flat_map(HashMap::values);
+        Ok(Self {
+            count: AtomicUsize::new(by_queue.map(BTreeMap::len).sum()),
+            groups: RwLock::new(groups),
+            lmq_enabled,
+            ..Self::default()
+        })
+    }
+
+    /// Writes the table if it changed since the last save.
+    pub fn save(&self, state: &State) -> Result<(), StoreError> {
+        let mut saved_version = self.saved_version.lock();
+        // Read before the table: a change in between is written now and once more later.
+        let version = self.version.load(Ordering::Acquire);
+        if *saved_version == version {
+            return Ok(());
+        }
+        let (name, text) = match self.lmq_enabled {
+            true => (LMQ_FILE_NAME, render_with_lmq(self.all())),
+            false => (FILE_NAME, render(&self.all())),
+        };
+        state.save(name, text.as_bytes())?;
+        *saved_version = version;
+        Ok(())
+    }
+
+    /// The committed offset of a group in a queue.
+    pub fn get(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
+        let queue_id = self.queue_id_in(group, queue_id);
+        let groups = self.groups.read();
+        groups.get(group)?.get(topic)?.get(&queue_id).copied()
+    }
+
+    /// Commits an offset; it may go back. Without effect while the group has yet to meet a reset
+    /// of this queue, which its late commits would undo.
+    ///
+    /// False if it would be the group's first in this queue and there are `entries_max` offsets of
+    /// all groups already: what clients make up must not fill the memory.
+    pub fn commit(
+        &self,
+        group: &str,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        entries_max: usize,
+    ) -> bool {
+        self.resets.is_pending(group, topic, queue_id)
+            || self.set_within(group, topic, queue_id, offset, entries_max)
+    }
+
+    pub(crate) fn set(&self, group: &str, topic: &str, queue_id: i32, offset: i64) {
+        self.set_within(group, topic, queue_id, offset, usize::MAX);
+    }
+
+    fn set_within(
+        &self,
+        group: &str,
+        topic: &str,
+        queue_id: i32,
+        offset: i64,
+        entries_max: usize,
+    ) -> bool {
+        let queue_id = self.queue_id_in(group, queue_id);
+        let mut groups = self.groups.write();
+        let queues = groups
+            .get_mut(group)
+            .and_then(|topics| topics.get_mut(topic));
+        match queues.and_then(|queues| queues.get_mut(&queue_id)) {
+            Some(known) => *known = offset,
+            None if self.count.load(Ordering::Relaxed) >= entries_max => return false,
+            None => {
+                let topics = entry_or_default(&mut groups, group);
+                entry_or_default(topics, topic).insert(queue_id, offset);
+                self.count.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        drop(groups);
+        self.version.fetch_add(1, Ordering::Release);
+        true
+    }
+
+    /// Committed offsets of all groups.
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    fn queue_id_in(&self, group: &str, queue_id: i32) -> i32 {
+        multi_dispatch::queue_id_in(group, queue_id, self.lmq_enabled)
+    }
+
+    /// Every committed offset: topic@group to queue to offset.
+    ///
+    /// Copied a few groups at a time: a commit, which holds up a worker of the server, must not
+    /// wait for all of them. A group that is new meanwhile may be missing.
+    pub fn all(&self) -> BTreeMap<String, ByQueue> {
+        let names: Vec<String> = self.groups.read().keys().cloned().collect();
+        let mut all = BTreeMap::new();
+        for part in names.chunks(GROUPS_AT_ONCE) {
+            let groups = self.groups.read();
+            let found = part.iter().filter_map(|group| groups.get_key_value(group));
+            for (group, topics) in found {
+                for (topic, queues) in topics {
+                    all.insert(format!("{topic}@{group}"), queues.clone());
+                }
+            }
+        }
+        all
+    }
+}
+
+/// `entry` without allocating the key of an entry that exists.
+pub(crate) fn entry_or_default<'a, V: Default>(
+    map: &'a mut HashMap<String, V>,
+    key: &str,
+) -> &'a mut V {
+    if !map.contains_key(key) {
+        map.insert(key.to_owned(), V::default());
+    }
+    map.get_mut(key).expect("inserted above")
+}
+
+/// Reads RocketMQ's file: what can be used, and what cannot; Err when nothing can. Java writes the
+/// queue ids as bare numbers.
+fn parse(bytes: &[u8]) -> Result<(ByGroup, Vec<Aside>), String> {
+    let file = json::object(bytes)?;
+    let mut groups = ByGroup::new();
+    let mut aside = Vec::new();
+    for (key, queues) in json::table(&file, TABLE)? {
+        if let Err(reason) = take_row(&mut groups, key, queues, &mut aside) {
+            aside.push(set_aside(key.clone(), reason, queues));
+        }
+    }
+    for (key, offset) in json::table(&file, LMQ_TABLE)? {
+        match (topic_and_group(key), offset.as_i64()) {
+            (Ok((topic, group)), Some(offset)) => {
+                by_queue(&mut groups, topic, group).insert(LMQ_QUEUE_ID, offset);
+            }
+            (Err(reason), _) => aside.push(set_aside(key.clone(), reason, offset)),
+            (Ok(_), None) => aside.push(set_aside(key.clone(), NO_OFFSET, offset)),
+        }
+    }
+    match aside.first() {
+        Some(first) if groups.is_empty() => Err(format!("{}: {}", first.name, first.reason)),
+        _ => Ok((groups, aside)),
+    }
+}
+
+/// Takes the queues of `topic@group`; those without an offset are set aside.
+fn take_row(
+    groups: &mut ByGroup,
+    key: &str,
+    queues: &Value,
+    aside: &mut Vec<Aside>,
+) -> Result<(), &'static str> {
+    let (topic, group) = topic_and_group(key)?;
+    let queues = queues.as_object().ok_or("not a table of queues")?;
+    for (queue_id, offset) in queues {
+        match (queue_id.parse(), offset.as_i64()) {
+            (Ok(queue_id), Some(offset)) => {
+                by_queue(groups, topic, group).insert(queue_id, offset);
+            }
+            (Err(_), _) => {
+                aside.push(set_aside(
+                    format!("{key} {queue_id}"),
+                    "no queue id",
+                    offset,
+                ));
+            }
+            (Ok(_), None) => aside.push(set_aside(format!("{key} {queue_id}"), NO_OFFSET, offset)),
+        }
+    }
+    Ok(())
+}
+
+fn topic_and_group(key: &str) -> Result<(&str, &str), &'static str> {
+    let (topic, group) = key.split_once('@').ok_or("not topic@group")?;
+    let bad = json::bad_name(topic).or_else(|| json::bad_name(group));
+    bad.map_or(Ok((topic, group)), Err)
+}
+
+fn set_aside(name: String, reason: &str, entry: &Value) -> Aside {
+    Aside {
+        name,
+        reason: reason.to_owned(),
+        entry: entry.to_string(),
+    }
+}
+
+fn by_queue<'a>(groups: &'a mut ByGroup, topic: &str, group: &str) -> &'a mut ByQueue {
+    entry_or_default(entry_or_default(groups, group), topic)
+}
+
+/// RocketMQ's text of the table, keys sorted.
+fn render(table: &BTreeMap<String, ByQueue>) -> String {
+    let mut text = String::from("{");
+    render_table(&mut text, table);
+    text.push_str("\n}");
+    text
+}
+
+/// RocketMQ's text with light queues enabled.
+fn render_with_lmq(mut table: BTreeMap<String, ByQueue>) -> String {
+    let is_lmq = |key: &str| {
+        let group = key.split_once('@').map_or("", |(_, group)| group);
+        multi_dispatch::is_lmq(group)
+    };
+    let mut text = format!("{{\n\t\"{LMQ_TABLE}\":{{");
+    let mut is_empty = true;
+    for (key, queues) in table.iter().filter(|(key, _)| is_lmq(key)) {
+        if let Some(offset) = queues.get(&LMQ_QUEUE_ID) {
+            let comma = if is_empty { "" } else { "," };
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{comma}\n\t\t{}:{offset}", Value::from(key.as_str()));
+            is_empty = false;
+        }
+    }
+    text.push_str(if is_empty { "}," } else { "\n\t}," });
+    table.retain(|key, _| !is_lmq(key));
+    render_table(&mut text, &table);
+    text.push_str("\n}");
+    text
+}
+
+/// fastjson's pretty mode, in which a map with number keys stays on one line with its closing
+/// bracket on the next.
+fn render_table(text: &mut String, table: &BTreeMap<String, ByQueue>) {
+    let _ = write!(text, "\n\t\"{TABLE}\":{{");
+    for (at, (key, queues)) in table.iter().enumerate() {
+        let comma = if at == 0 { "" } else { "," };
+        let key = Value::from(key.as_str());
+        let _ = write!(text, "{comma}\n\t\t{key}:{{");
+        for (at, (queue_id, offset)) in queues.iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            let _ = write!(text, "{comma}{queue_id}:{offset}");
+        }
+        text.push_str("\n\t\t}");
+    }
+    if !table.is_empty() {
+        text.push_str("\n\t");
+    }
+    text.push('}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reopened(state: &State) -> BTreeMap<String, ByQueue> {
+        Offsets::load(state, false).unwrap().all()
+    }
+
+    #[test]
+    fn commits_survive_a_save_and_a_removal_too() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        let offsets = Offsets::load(&state, false).unwrap();
+        offsets.commit("g", "T", 1, 7, usize::MAX);
+        offsets.commit("g", "T", 0, 5, usize::MAX);
+        offsets.commit("other", "%RETRY%g", 0, 1, usize::MAX);
+        assert_eq!(offsets.get("g", "T", 1), Some(7));
+        assert_eq!(offsets.get("g", "T", 2), None);
+        assert_eq!(offsets.get("nobody", "T", 1), None);
+        offsets.save(&state).unwrap();
+        assert_eq!(reopened(&state), offsets.all());
+        assert_eq!(offsets.all()["T@g"], BTreeMap::from([(0, 5), (1, 7)]));
+        assert_eq!(offsets.remove("g", None), 2);
+        offsets.save(&state).unwrap();
+        assert_eq!(reopened(&state).len(), 1);
+    }
+
+    #[test]
+    fn a_full_table_takes_what_it_knows_and_nothing_new() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        let offsets = Offsets::load(&state, false).unwrap();
+        assert!(offsets.commit("g", "T", 0, 1, 2));
+        assert!(offsets.commit("g", "T", 1, 1, 2));
+        for (group, topic, queue_id) in [("g", "T", 2), ("g", "U", 0), ("h", "T", 0)] {
+            assert!(!offsets.commit(group, topic, queue_id, 1, 2));
+            assert_eq!(offsets.get(group, topic, queue_id), None);
+        }
+        assert!(offsets.commit("g", "T", 1, 7, 0), "known");
+        assert_eq!((offsets.get("g", "T", 1), offsets.count()), (Some(7), 2));
+        offsets.save(&state).unwrap();
+        let again = Offsets::load(&state, false).unwrap();
+        assert_eq!(again.count(), 2, "what is in the file counts");
+        assert_eq!((again.clone_group("g", "h", "T"), again.count()), (2, 4));
+        assert_eq!((again.clone_group("g", "h", "T"), again.count()), (2, 4));
+        assert_eq!((again.remove("g", None), again.count()), (2, 2));
+        assert_eq!((again.remove("h", Some("T")), again.count()), (2, 0));
+    }
+
+    #[test]
+    fn a_save_that_failed_is_made_up_for_by_the_next() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        let offsets = Offsets::load(&state, false).unwrap();
+        offsets.commit("g", "T", 1, 7, usize::MAX);
+        let in_the_way = root.path().join("config/consumerOffset.json.tmp");
+        std::fs::create_dir_all(&in_the_way).unwrap();
+        offsets.save(&state).unwrap_err();
+        std::fs::remove_dir(&in_the_way).unwrap();
+        offsets.save(&state).unwrap();
+        assert_eq!(reopened(&state), offsets.all());
+    }
+
+    #[test]
+    fn an_unchanged_table_is_not_written() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        let offsets = Offsets::load(&state, false).unwrap();
+        offsets.save(&state).unwrap();
+        assert!(!root.path().join("config").exists());
+    }
+
+    #[test]
+    fn the_text_is_rocketmqs() {
+        let table = BTreeMap::from([
+            ("A@g".to_owned(), BTreeMap::from([(0, 5), (1, 7)])),
+            ("B@g".to_owned(), BTreeMap::from([(0, 0)])),
+        ]);
+        let text =
+            "{\n\t\"offsetTable\":{\n\t\t\"A@g\":{0:5,1:7\n\t\t},\n\t\t\"B@g\":{0:0\n\t\t}\n\t}\n}";
+        assert_eq!(render(&table), text);
+        assert_eq!(render(&BTreeMap::new()), "{\n\t\"offsetTable\":{}\n}");
+        assert_eq!(parse(text.as_bytes()).unwrap().0["g"]["A"][&1], 7);
+    }
+
+    #[test]
+    fn what_is_not_an_offset_table_is_unusable() {
+        let reason = |text: &[u8]| parse(text).unwrap_err();
+        let cut = reason(b"{\"offsetTable\":{\"T@g\":{0:");
+        assert!(cut.contains("at byte 25"), "{cut}");
+        assert!(reason(b"{\"offsetTable\xff").contains("at byte 13"));
+        reason(b"[]");
+        reason(b"{\"offsetTable\":[]}");
+        let all_bad = reason(b"{\"offsetTable\":{\"T@g\":{\"x\":1}}}");
+        assert_eq!(all_bad, "T@g x: no queue id");
+        assert!(parse(b"{}").unwrap().0.is_empty());
+    }
+
+    #[test]
+    fn a_bad_entry_is_set_aside_and_the_others_are_kept() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("config")).unwrap();
+        let text = r#"{"offsetTable":{"T@g":{0:5,1:"x",2:7},"no group":{0:1},"T@a/b":{0:1},
+            "T@odd name":{0:99999999999999999999},"%RETRY%\u00fc@\u00fc":{0:3}}}"#;
+        let path = root.path().join("config/consumerOffset.json");
+        std::fs::write(path, text).unwrap();
+        let state = State::new(root.path());
+        let offsets = Offsets::load(&state, false).unwrap();
+        let kept = [("%RETRY%ü@ü", &[(0, 3)][..]), ("T@g", &[(0, 5), (2, 7)])];
+        let kept = kept.map(|(key, queues)| (key.to_owned(), queues.iter().copied().collect()));
+        assert_eq!(offsets.all(), BTreeMap::from(kept));
+        let aside = root
+            .path()
+            .join("mqstack/quarantine/consumerOffset.json.entries.jsonl");
+        let aside = std::fs::read_to_string(aside).unwrap();
+        for name in ["T@g 1", "no group", "T@a/b", "T@odd name 0"] {
+            assert!(
+                aside.contains(&format!("\"name\":\"{name}\"")),
+                "{name} in {aside}"
+            );
+        }
+        assert_eq!(aside.lines().count(), 4);
+    }
+
+    #[test]
+    fn light_groups_have_a_table_and_a_file_of_their_own() {
+        let root = tempfile::tempdir().unwrap();
+        let state = State::new(root.path());
+        let before = Offsets::load(&state, false).unwrap();
+        before.commit("g", "T", 1, 7, usize::MAX);
+        before.save(&state).unwrap();
+
+        let offsets = Offsets::load(&state, true).unwrap();
+        assert_eq!(offsets.get("g", "T", 1), Some(7), "taken along");
+        offsets.commit("%LMQ%alice", "%LMQ%alice", 3, 9, usize::MAX);
+        assert_eq!(offsets.get("%LMQ%alice", "%LMQ%alice", 0), Some(9));
+        offsets.save(&state).unwrap();
+        let saved = std::fs::read_to_string(root.path().join("config/lmqConsumerOffset.json"));
+        let text = "{\n\t\"lmqOffsetTable\":{\n\t\t\"%LMQ%alice@%LMQ%alice\":9\n\t},\n\t\
+                    \"offsetTable\":{\n\t\t\"T@g\":{1:7\n\t\t}\n\t}\n}";
+        assert_eq!(saved.unwrap(), text);
+        assert_eq!(Offsets::load(&state, true).unwrap().all(), offsets.all());
+        assert_eq!(offsets.remove("%LMQ%alice", None), 1);
+        offsets.save(&state).unwrap();
+        assert_eq!(Offsets::load(&state, true).unwrap().all(), before.all());
+    }
+
+    #[test]
+    fn the_file_of_the_golden_store_is_read_and_written_alike() {
+        let root = mq_testing::stores::unpack("store-lmq");
+        let path = root.path().join("config/lmqConsumerOffset.json");
+        let golden = std::fs::read_to_string(path).unwrap();
+        let offsets = Offsets::load(&State::new(root.path()), true).unwrap();
+        assert_eq!(render_with_lmq(offsets.all()), golden);
+        assert_eq!(parse(golden.as_bytes()).unwrap().0, ByGroup::new());
+        parse(b"{\"lmqOffsetTable\":{\"T@g\":{}}}").unwrap_err();
+    }
+}

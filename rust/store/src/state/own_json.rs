@@ -1,0 +1,98 @@
+//! Small JSON files of ours in `{root}/mqstack` that carry a checksum of their own: what a start
+//! believes of them, it acts on.
+
+use std::io;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::files::{create_directory, io_error, sync_directory};
+use crate::types::StoreError;
+use mq_log::fs;
+
+/// Such a file is never longer, bytes: some names of queues for each of many thousands of them.
+const BYTES_MAX: u64 = 64 << 20;
+
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    content: Value,
+    /// Checksum of the content with sorted keys and no spaces.
+    crc32: u32,
+}
+
+impl Sealed {
+    fn of(content: Value) -> Self {
+        let crc32 = crc32fast::hash(content.to_string().as_bytes());
+        Self { content, crc32 }
+    }
+}
+
+/// Replaces the file at `path`, durably.
+pub(crate) fn write(path: &Path, content: &impl Serialize) -> Result<(), StoreError> {
+    let failed = || io_error(path);
+    let content = serde_json::to_value(content).map_err(io::Error::other);
+    let text = serde_json::to_vec(&Sealed::of(content.map_err(failed())?));
+    let text = text.map_err(io::Error::other).map_err(failed())?;
+    let Some(directory) = path.parent() else {
+        return Ok(());
+    };
+    create_directory(directory)?;
+    let temporary = path.with_extension("tmp");
+    let file = fs::create_own(&temporary).map_err(io_error(&temporary))?;
+    file.write_all_at(&text, 0)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&temporary, path))
+        .map_err(failed())?;
+    sync_directory(directory)
+}
+
+/// What the file at `path` holds; None where it is missing or damaged.
+pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StoreError> {
+    let text = match fs::read_own(path, BYTES_MAX) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io_error(path)(error)),
+    };
+    let content = parse(&text);
+    if content.is_none() {
+        tracing::warn!(path = %path.display(), "the file does not match its checksum: ignored");
+    }
+    Ok(content)
+}
+
+fn parse<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
+    let sealed: Sealed = serde_json::from_slice(text).ok()?;
+    let crc32 = sealed.crc32;
+    let sealed = Sealed::of(sealed.content);
+    let content = (sealed.crc32 == crc32).then_some(sealed.content)?;
+    serde_json::from_value(content).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn no_flipped_bit_and_no_cut_is_believed() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("mqstack/closed.json");
+        let content = BTreeMap::from([("logEnd".to_owned(), u64::MAX), ("queues".to_owned(), 7)]);
+        assert_eq!(read::<Value>(&path).unwrap(), None);
+        write(&path, &content).unwrap();
+        assert_eq!(read(&path).unwrap(), Some(content.clone()));
+        let bytes = std::fs::read(&path).unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let found = parse::<BTreeMap<String, u64>>(&damaged);
+            assert!(found.is_none(), "{}", String::from_utf8_lossy(&damaged));
+        }
+        for length in 0..bytes.len() {
+            assert!(parse::<Value>(&bytes[..length]).is_none(), "{length}");
+        }
+    }
+}

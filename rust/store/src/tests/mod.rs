@@ -1,0 +1,8 @@
+//! Whole stores, and what the tests of the store share.
+
+pub(crate) mod damage_rig;
+mod full_disk;
+mod panic;
+pub(crate) mod store_rig;
+pub(crate) mod test_rig;
+mod trimmed;

@@ -1,0 +1,126 @@
+//! Append, acknowledge and flush over any disk, without the rest of a store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64};
+
+use parking_lot::Mutex;
+
+use crate::settings::{MultiDispatch, Settings};
+pub(crate) use crate::testing::{SlowDisk, request};
+use crate::types::{PutRequest, PutResult, Ticket};
+use crate::write::ack::Acks;
+use crate::write::append::{Appender, Counters, Tail};
+use crate::write::encode::Encoder;
+use crate::write::flush::Flusher;
+use crate::write::light_queues::LightQueues;
+use crate::write::queue_offsets::QueueOffsets;
+use crate::write::space::Space;
+use mq_base::clock::Clock;
+use mq_format::delay_levels::DelayLevels;
+use mq_format::message::{CheckCrc, RecordView};
+use mq_log::{Files, Memory, Segments, Writer};
+
+pub(crate) const FILE_SIZE: u64 = 4096;
+pub(crate) const FAR_MS: i64 = i64::MAX;
+
+pub(crate) struct Rig<F: Files> {
+    pub(crate) appender: Appender<F>,
+    pub(crate) flusher: Arc<Flusher<F>>,
+}
+
+pub(crate) fn rig<F: Files>(files: F, clock: Arc<dyn Clock>) -> Rig<F> {
+    rig_of_files(files, FILE_SIZE, clock)
+}
+
+/// A rig with files of another size.
+pub(crate) fn rig_of_files<F: Files>(files: F, file_size: u64, clock: Arc<dyn Clock>) -> Rig<F> {
+    let encoder = Encoder {
+        max_message_bytes: 3000,
+        levels: DelayLevels::parse("1s 5s").unwrap(),
+        multi_dispatch: MultiDispatch::default(),
+        light_queues: Arc::new(LightQueues::new(MultiDispatch::default())),
+    };
+    rig_of(files, file_size, encoder, clock)
+}
+
+/// A rig as Java's broker is set up by default, apart from the size of files; with light queues.
+pub(crate) fn java_rig(file_size: u64, clock: Arc<dyn Clock>) -> Rig<Memory> {
+    let settings = Settings::default();
+    let multi_dispatch = MultiDispatch {
+        enabled: true,
+        lmq_enabled: true,
+        ..settings.multi_dispatch
+    };
+    let encoder = Encoder {
+        max_message_bytes: settings.max_message_bytes,
+        levels: DelayLevels::parse(&settings.delay_levels).unwrap(),
+        multi_dispatch,
+        light_queues: Arc::new(LightQueues::new(multi_dispatch)),
+    };
+    rig_of(Memory::default(), file_size, encoder, clock)
+}
+
+fn rig_of<F: Files>(files: F, file_size: u64, encoder: Encoder, clock: Arc<dyn Clock>) -> Rig<F> {
+    let log = Arc::new(Segments::open(files, file_size).unwrap());
+    let acks = Arc::new(Acks::new(Arc::clone(&clock), 0));
+    let last_store_timestamp_ms = Arc::new(AtomicI64::new(0));
+    let space = Arc::new(Space::new("/".as_ref(), Some(0)));
+    let writer = Writer::new(Arc::clone(&log), 1024);
+    let appender = Appender {
+        encoder,
+        clock,
+        acks: Arc::clone(&acks),
+        space: Arc::clone(&space),
+        last_store_timestamp_ms: Arc::clone(&last_store_timestamp_ms),
+        busy_ms: 1_000,
+        locked_at_ms: AtomicI64::new(0),
+        counters: Counters::default(),
+        stall: writer.stall(),
+        tail: Mutex::new(Tail {
+            writer,
+            queue_offsets: QueueOffsets::default(),
+            is_closed: false,
+        }),
+    };
+    let on_flushed = Box::new(|_| ());
+    let flusher = Arc::new(Flusher {
+        log,
+        acks,
+        space,
+        lacks_room: AtomicBool::new(false),
+        appended: Arc::default(),
+        last_store_timestamp_ms,
+        on_flushed,
+    });
+    Rig { appender, flusher }
+}
+
+impl<F: Files> Rig<F> {
+    pub(crate) fn put(&self, body: &[u8]) -> PutResult {
+        self.put_one(&request("T", body))
+    }
+
+    pub(crate) fn put_one(&self, request: &PutRequest<'_>) -> PutResult {
+        self.appender.put_one(request).unwrap()
+    }
+
+    pub(crate) fn put_batch(&self, request: &PutRequest<'_>) -> PutResult {
+        self.appender.put_batch(request).unwrap()
+    }
+
+    pub(crate) fn ticket(result: &PutResult, deadline_ms: i64) -> Ticket {
+        Ticket {
+            end_offset: result.physical_offset + i64::from(result.size_bytes),
+            deadline_ms,
+        }
+    }
+
+    pub(crate) fn with_record<R>(&self, offset: i64, check: impl FnOnce(RecordView<'_>) -> R) -> R {
+        let mut bytes = vec![0; FILE_SIZE as usize];
+        self.flusher
+            .log
+            .read_at(offset.cast_unsigned(), &mut bytes)
+            .unwrap();
+        check(RecordView::parse(&bytes, CheckCrc::Yes).unwrap())
+    }
+}

@@ -1,0 +1,278 @@
+//! Makes the log durable: by group commit, or on an interval.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::ack::{Acks, Step, Turn};
+use super::space::{Space, Waiting};
+use super::writeback::AheadOfFlush;
+use crate::threads::periodic::{Pause, Periodic};
+use crate::threads::signal::Signal;
+use crate::types::{AckOutcome, Ticket};
+use mq_base::clock::Clock;
+use mq_base::services::{self, Services};
+use mq_log::{Files, Segments, is_full};
+
+pub(crate) const PAGE_BYTES: u64 = 4096;
+/// Two, so that one syncs while the other sends the replies of the sync before.
+const GROUP_COMMIT_THREADS: usize = 2;
+/// A flush for which the disk has no room is tried again so often.
+const FULL_RETRY: Duration = Duration::from_millis(100);
+
+/// How a write of what is appended ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// All of it is in the log.
+    All,
+    /// The disk is full: the rest is in memory, and puts are refused until it is written.
+    NoRoom,
+    /// The store is poisoned.
+    Failed,
+}
+
+/// Flushes the log; shared by everyone who may have to.
+pub(crate) struct Flusher<F: Files> {
+    pub(crate) log: Arc<Segments<F>>,
+    pub(crate) acks: Arc<Acks>,
+    pub(crate) space: Arc<Space>,
+    /// The last write found the disk full.
+    pub(crate) lacks_room: AtomicBool,
+    /// Wakes the dispatcher.
+    pub(crate) appended: Arc<Signal>,
+    /// Store timestamp of a record below the log's end, at least as old as any above it.
+    pub(crate) last_store_timestamp_ms: Arc<AtomicI64>,
+    /// Told the store timestamp up to which the log is durable.
+    pub(crate) on_flushed: Box<dyn Fn(i64) + Send + Sync>,
+}
+
+impl<F: Files> Flusher<F> {
+    /// Blocks until the ticket is settled, flushing on this thread if nobody else does. Who waits
+    /// for another thread's flush learns of the deadline on time; who flushes, when that is done.
+    pub(crate) fn wait(&self, ticket: &Ticket) -> AckOutcome {
+        loop {
+            match self.acks.next_step(ticket) {
+                Step::Done(outcome) => return outcome,
+                Step::Flush => self.run_turn(false),
+            }
+        }
+    }
+
+    /// Makes everything appended so far durable; false if the disk is full or the store poisoned.
+    pub(crate) fn flush_all(&self) -> bool {
+        let end_offset = self.log.appended().cast_signed();
+        // First: who waits for a flush that lacks room waits until there is some.
+        if self.write_out() != Written::All {
+            return false;
+        }
+        self.wait(&Ticket {
+            end_offset,
+            deadline_ms: i64::MAX,
+        }) == AckOutcome::Durable
+    }
+
+    /// Writes what is appended, so that it is read. Where that lacks room, a flush is wanted, which
+    /// tries again.
+    pub(crate) fn write_out(&self) -> Written {
+        match self.log.write_out() {
+            Ok(()) => {
+                if self.lacks_room.load(Ordering::Acquire) {
+                    self.lacks_room.store(false, Ordering::Release);
+                    self.space.release(Waiting::Log);
+                    tracing::info!("there is room, the commit log is written");
+                }
+                self.appended.ring();
+                Written::All
+            }
+            Err(error) if is_full(&error) => {
+                let what = format!("the commit log waits for room: {error}");
+                self.space.hold(Waiting::Log, what);
+                self.lacks_room.store(true, Ordering::Release);
+                self.acks.want_flush();
+                Written::NoRoom
+            }
+            Err(error) => {
+                self.acks.fail(format!("append to the commit log: {error}"));
+                Written::Failed
+            }
+        }
+    }
+
+    /// One sync for all that is appended; this thread has the turn, and `comes_back` for
+    /// the next.
+    ///
+    /// A panic leaves it open what is on the disk, and whoever waits without an answer: it counts
+    /// as a flush that failed.
+    fn run_turn(&self, comes_back: bool) {
+        let turn = AssertUnwindSafe(|| self.turn(comes_back));
+        if let Err(panic) = catch_unwind(turn) {
+            let reason = services::words(&*panic);
+            self.acks
+                .fail(format!("flush of the commit log panicked: {reason}"));
+        }
+    }
+
+    fn turn(&self, comes_back: bool) {
+        // In this order: the timestamp's record lies below the end read after it.
+        let timestamp_ms = self.last_store_timestamp_ms.load(Ordering::Acquire);
+        let written = self.write_out();
+        if written == Written::Failed {
+            return;
+        }
+        let to = self.log.max_offset();
+        self.acks.covers(to);
+        match self.sync(self.acks.flushed(), to) {
+            Ok(()) if written == Written::NoRoom => self.acks.end_short(to, comes_back, FULL_RETRY),
+            Ok(()) => {
+                (self.on_flushed)(timestamp_ms);
+                self.acks.end_flush(to, comes_back);
+            }
+            Err(error) => self
+                .acks
+                .fail(format!("flush of the commit log up to {to}: {error}")),
+        }
+    }
+
+    fn sync(&self, from: u64, to: u64) -> io::Result<()> {
+        if from >= to {
+            return Ok(());
+        }
+        self.log.sync(from, to)?;
+        if self.log.next_file_start(from) <= to
+            && let Err(error) = self.log.retire_before(to)
+        {
+            // The bytes are durable; only memory stays in use.
+            tracing::warn!(%error, "a full commit-log file stays mapped");
+        }
+        Ok(())
+    }
+
+    /// Whether a flush on the interval has enough to do.
+    fn is_due(&self, least_pages: u64) -> bool {
+        let (from, to) = (self.acks.flushed(), self.log.max_offset());
+        if least_pages == 0 || self.log.next_file_start(from) <= to {
+            return to > from;
+        }
+        to / PAGE_BYTES >= from / PAGE_BYTES + least_pages
+    }
+}
+
+/// When an asynchronous flush happens, RocketMQ's settings.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interval {
+    /// `flushIntervalCommitLog`.
+    pub(crate) every: Duration,
+    /// `flushCommitLogLeastPages`: fewer dirty pages wait.
+    pub(crate) least_pages: u64,
+    /// `flushCommitLogThoroughInterval`: after this long one dirty byte is enough.
+    pub(crate) thorough_ms: i64,
+}
+
+/// Flushes that come one after the other.
+pub(crate) struct Rounds<F: Files> {
+    flusher: Arc<Flusher<F>>,
+    interval: Interval,
+    clock: Arc<dyn Clock>,
+    thorough_at_ms: i64,
+}
+
+impl<F: Files> Rounds<F> {
+    /// The thorough one is due an interval from now.
+    pub(crate) fn new(flusher: Arc<Flusher<F>>, interval: Interval, clock: Arc<dyn Clock>) -> Self {
+        let thorough_at_ms = clock.monotonic_ms() + interval.thorough_ms;
+        Self {
+            flusher,
+            interval,
+            clock,
+            thorough_at_ms,
+        }
+    }
+
+    /// Flushes if there is enough to.
+    pub(crate) fn next(&mut self) {
+        let now_ms = self.clock.monotonic_ms();
+        let is_thorough = now_ms >= self.thorough_at_ms;
+        if is_thorough {
+            self.thorough_at_ms = now_ms + self.interval.thorough_ms;
+        }
+        let least_pages = if is_thorough {
+            0
+        } else {
+            self.interval.least_pages
+        };
+        if self.flusher.is_due(least_pages) && self.flusher.acks.try_turn() {
+            self.flusher.run_turn(false);
+        }
+    }
+}
+
+/// The flushing threads. Dropping stops them; flush first.
+pub(crate) enum FlushThreads {
+    /// Group commit: whoever waits is served by the next sync, which begins as the last one ends.
+    GroupCommit {
+        acks: Arc<Acks>,
+        threads: Vec<JoinHandle<()>>,
+    },
+    /// A flush every so often.
+    OnInterval {
+        /// Stops when dropped.
+        _thread: Periodic,
+    },
+}
+
+impl FlushThreads {
+    /// Starts group commit.
+    pub(crate) fn group_commit<F: Files>(flusher: &Arc<Flusher<F>>) -> io::Result<Self> {
+        let mut threads = Vec::new();
+        flusher.acks.serve();
+        for _ in 0..GROUP_COMMIT_THREADS {
+            let flusher = Arc::clone(flusher);
+            let run = move || {
+                while flusher.acks.next_turn() == Turn::Flush {
+                    flusher.run_turn(true);
+                }
+            };
+            threads.push(thread::Builder::new().name("mq-flush".into()).spawn(run)?);
+        }
+        Ok(Self::GroupCommit {
+            acks: Arc::clone(&flusher.acks),
+            threads,
+        })
+    }
+
+    /// Starts flushing on an interval.
+    pub(crate) fn on_interval<F: Files>(
+        flusher: &Arc<Flusher<F>>,
+        interval: Interval,
+        clock: Arc<dyn Clock>,
+        services: &Arc<Services>,
+    ) -> io::Result<Self> {
+        let every = interval.every;
+        let mut rounds = Rounds::new(Arc::clone(flusher), interval, clock);
+        let mut ahead = AheadOfFlush::new(Arc::clone(flusher));
+        let round = move |pause: &Pause| {
+            rounds.next();
+            while ahead.spend(every, pause) {
+                rounds.next();
+            }
+        };
+        let thread = Periodic::start_pausing("mq-flush", every, services, round)?;
+        Ok(Self::OnInterval { _thread: thread })
+    }
+}
+
+impl Drop for FlushThreads {
+    fn drop(&mut self) {
+        // The periodic thread stops by its own drop.
+        if let Self::GroupCommit { acks, threads } = self {
+            acks.stop();
+            for thread in threads.drain(..) {
+                // A panic of the thread was printed when it happened.
+                let _ = thread.join();
+            }
+        }
+    }
+}

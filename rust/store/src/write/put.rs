@@ -1,0 +1,145 @@
+//! A put from the request to its answer: append, tell the followers, decide what is waited for.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::append::Appender;
+use super::flush::{Flusher, Written};
+use crate::delay::deliver::Delivery;
+use crate::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus, Ticket};
+use mq_base::clock::Clock;
+use mq_log::Files;
+
+/// RocketMQ waits so long for a file that a slow disk has yet to make.
+const FILE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The way in.
+pub(crate) struct Puts<F: Files> {
+    pub(crate) appender: Appender<F>,
+    pub(crate) flusher: Arc<Flusher<F>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// `syncFlushTimeout` if acknowledgements wait for the flush.
+    pub(crate) sync_flush_timeout_ms: Option<i64>,
+    /// Puts that were refused.
+    pub(crate) failures: AtomicU64,
+}
+
+impl<F: Files> Puts<F> {
+    /// See [`crate::Store::try_put`].
+    pub(crate) fn try_one(&self, request: &PutRequest<'_>) -> Option<Put> {
+        let result = self.appender.put_one(request)?;
+        Some(self.finish(result, request.wait_store_ok))
+    }
+
+    /// See [`crate::Store::try_put_batch`].
+    pub(crate) fn try_batch(&self, request: &PutRequest<'_>) -> Option<Put> {
+        let result = self.appender.put_batch(request)?;
+        Some(self.finish(result, request.wait_store_ok))
+    }
+
+    /// See [`crate::Store::put`].
+    pub(crate) fn one(&self, request: &PutRequest<'_>) -> Put {
+        let put = self.try_one(request);
+        put.unwrap_or_else(|| self.patiently(|| self.try_one(request)))
+    }
+
+    /// See [`crate::Store::put_batch`].
+    pub(crate) fn batch(&self, request: &PutRequest<'_>) -> Put {
+        let put = self.try_batch(request);
+        put.unwrap_or_else(|| self.patiently(|| self.try_batch(request)))
+    }
+
+    /// Tries whenever a slow disk may have made room.
+    #[cold]
+    fn patiently(&self, mut put: impl FnMut() -> Option<Put>) -> Put {
+        let until = Instant::now() + FILE_PATIENCE;
+        while self.appender.stall.wait(until) {
+            if let Some(put) = put() {
+                return put;
+            }
+        }
+        tracing::error!("the commit log gets no blocks or no file: the disk is slow");
+        self.failed(PutStatus::CreateMappedFileFailed)
+    }
+
+    /// Blocks until the put is as durable as configured.
+    pub(crate) fn wait(&self, put: Put) -> PutResult {
+        match put {
+            Put::Done(result) => result,
+            Put::Parked(result, ticket) => {
+                let status = match self.flusher.wait(&ticket) {
+                    AckOutcome::Durable => result.status,
+                    AckOutcome::FlushTimeout => return late(result),
+                    AckOutcome::Poisoned => PutStatus::ServiceNotAvailable,
+                };
+                PutResult { status, ..result }
+            }
+        }
+    }
+
+    fn finish(&self, result: PutResult, wait_store_ok: bool) -> Put {
+        if result.status != PutStatus::Ok {
+            self.failures.fetch_add(1, Ordering::Relaxed);
+            return Put::Done(result);
+        }
+        let flusher = &self.flusher;
+        match self.sync_flush_timeout_ms {
+            None => {
+                flusher.appended.ring();
+                Put::Done(result)
+            }
+            Some(timeout_ms) if wait_store_ok => {
+                // Without room it waits for the flush as the others do.
+                if flusher.log.is_much_unwritten() && flusher.write_out() == Written::Failed {
+                    return self.failed(PutStatus::ServiceNotAvailable);
+                }
+                let ticket = Ticket {
+                    end_offset: result.physical_offset + i64::from(result.size_bytes),
+                    deadline_ms: self.clock.monotonic_ms() + timeout_ms,
+                };
+                Put::Parked(result, ticket)
+            }
+            Some(_) => {
+                // Acknowledged now: it must not be lost if only the process ends.
+                match flusher.write_out() {
+                    Written::All => flusher.acks.want_flush(),
+                    // It has its place, and is written when there is room.
+                    Written::NoRoom => return Put::Done(late(result)),
+                    Written::Failed => return self.failed(PutStatus::ServiceNotAvailable),
+                }
+                Put::Done(result)
+            }
+        }
+    }
+
+    fn failed(&self, status: PutStatus) -> Put {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        Put::Done(PutResult::refused(status))
+    }
+}
+
+/// Stored, but not as durable as configured.
+fn late(result: PutResult) -> PutResult {
+    PutResult {
+        status: PutStatus::FlushDiskTimeout,
+        ..result
+    }
+}
+
+/// What delay delivery reads and writes.
+pub(crate) struct Redelivery<F: Files>(pub(crate) Arc<Puts<F>>);
+
+impl<F: Files> Delivery for Redelivery<F> {
+    fn read(&self, physical_offset: i64, out: &mut [u8]) -> io::Result<usize> {
+        let log = &self.0.flusher.log;
+        log.read_at(physical_offset.cast_unsigned(), out)
+    }
+
+    fn put(&self, request: &PutRequest<'_>) -> PutResult {
+        match self.0.one(request) {
+            Put::Done(result) | Put::Parked(result, _) => result,
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! What is appended, and when it is durable.
+
+mod append;
+mod append_golden;
+mod durability;
+mod flush;
