@@ -12,7 +12,8 @@ use tokio::time::sleep;
 use super::connection;
 use super::core::Core;
 use super::events::EventKind;
-use super::limits::{BACKLOG, TRIAL_UNSENT_BYTES_MAX, UNREAD_BYTES_MAX};
+use super::fairness;
+use super::limits::{BACKLOG, UNREAD_BYTES_MAX};
 use super::peers::Peer;
 use crate::net::connection::Connection;
 
@@ -93,7 +94,7 @@ fn admit(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr, fast_port: boo
     let Ok((connection, receiver)) = connection else {
         return;
     };
-    connection.keep_unsent(TRIAL_UNSENT_BYTES_MAX);
+    fairness::limit_unsent(&connection);
     let now_ms = core.clock.monotonic_ms();
     let id = core.peers.next_id();
     let peer = Arc::new(Peer::new(id, remote, fast_port, connection, now_ms));
