@@ -8,6 +8,7 @@ use super::handoff::SYSTEM_BUSY;
 use super::parked;
 use super::pull::{ColdPull, PullTask, write};
 use super::queue::Popped;
+use super::slice;
 use crate::format::remoting::Head;
 use crate::store::ReadMode;
 
@@ -19,6 +20,7 @@ pub(super) fn read_cold(core: &Arc<Core>) {
     let Some(store) = core.store.clone() else {
         return;
     };
+    slice::patient();
     loop {
         match core.cold.pop(Duration::from_secs(3_600)) {
             Popped::Item(task) => {

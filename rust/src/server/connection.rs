@@ -15,12 +15,15 @@ use super::core::Core;
 use super::deadlines::{self, Begun};
 use super::dispatch;
 use super::events::EventKind;
-use super::fairness::{self, ReadSize};
 use super::handshakes::Handshake;
-use super::limits::READ_BYTES;
+use super::limits::{FIRST_READ_BYTES, READ_BYTES, UNREAD_BYTES_PAUSE};
+use super::overload;
 use super::parked;
 use super::peers::Peer;
+use super::slice;
 use super::split::{Splitter, Taken};
+use super::trial::{Length, Trial};
+use super::turns;
 use super::unfinished;
 use crate::net::receiver::Receiver;
 
@@ -64,8 +67,10 @@ struct Connection {
     handshake: Option<Box<Handshake>>,
     /// Was read, and is served when it is this connection's turn again.
     left: Vec<u8>,
-    /// Bytes to read at once.
-    read_size: ReadSize,
+    /// Bytes to read at once: more for who sends much, less for who is owed much.
+    room: usize,
+    /// Whether its client takes its answers.
+    trial: Trial,
     /// Monotonic time since which it is not read.
     unread_since_ms: Option<i64>,
     /// Monotonic time since which a TLS record has begun and not ended.
@@ -123,7 +128,8 @@ pub(super) fn serve(
         is_fresh: true,
         handshake: None,
         left: Vec::new(),
-        read_size: ReadSize::first(),
+        room: FIRST_READ_BYTES,
+        trial: Trial::new(),
         unread_since_ms: None,
         sealed_since_ms: None,
         is_watched: false,
@@ -181,7 +187,11 @@ impl Connection {
 
     /// Whether a client that is owed so many bytes is read, and what was read of it served.
     fn may_read(&self, owed: usize) -> bool {
-        !self.peer.sends.is_full() && !fairness::must_take_answers(&self.core, owed)
+        if self.peer.sends.is_full() {
+            return false;
+        }
+        let has_room = !overload::is_full(&self.core, owed, UNREAD_BYTES_PAUSE);
+        has_room && (owed == 0 || self.next_length() == Length::Long)
     }
 
     /// The frame that has begun, if its sender is what it waits for.
@@ -305,20 +315,52 @@ impl Connection {
         self.admission = Some(Box::pin(async move { core.budget.room(share, size).await }));
     }
 
-    /// Serves what comes; what is left of the last turn only after other connections.
+    /// Serves what comes; if there is more than a short turn takes, when there is a place among the
+    /// few connections that may have long ones. All others are in nobody's way until then.
     async fn turn(&mut self, is_more: bool) -> Result<Turn, End> {
         if self.admission.is_some() {
             Box::pin(self.admit()).await;
         }
-        if is_more {
-            tokio::task::yield_now().await;
+        if !is_more {
+            return poll_fn(|cx| self.poll_read(cx, Length::Short)).await;
         }
-        poll_fn(|cx| self.poll_read(cx)).await
+        let core = Arc::clone(&self.core);
+        let length = self.next_length();
+        let is_trial = length == Length::Trial;
+        if !core.long_turns.are_taken(is_trial) {
+            tokio::task::yield_now().await; // else it waits for a place anyway
+        }
+        // Boxed: few connections are here at once, but the task of each would reserve the space.
+        self.note_whether_read(false);
+        let place = Box::pin(core.long_turns.wait(is_trial)).await;
+        self.note_whether_read(true);
+        let once = poll_fn(|cx| {
+            let _long = slice::LongWork::begin();
+            if is_trial {
+                turns::pass_on_the_watch();
+            }
+            Poll::Ready(self.poll_read(cx, length))
+        })
+        .await;
+        place.leave();
+        match once {
+            Poll::Ready(turn) => turn,
+            Poll::Pending => Ok(Turn::Done), // it ended with the read before
+        }
+    }
+
+    /// Of a turn of its own. One that is not left with requests sends much: that is no question of
+    /// taking answers.
+    fn next_length(&self) -> Length {
+        match self.left.is_empty() {
+            true => Length::Long,
+            false => self.trial.length(),
+        }
     }
 
     /// Reads once, unless something is left from the last time, and answers the whole frames that
-    /// are there, until the turn has answered enough.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Turn, End>> {
+    /// are there, until the answers are longer than `limit` bytes.
+    fn poll_read(&mut self, cx: &mut Context<'_>, length: Length) -> Poll<Result<Turn, End>> {
         if self.core.is_draining() {
             return Poll::Pending; // for good: nothing more is read
         }
@@ -326,7 +368,7 @@ impl Connection {
             scratch.replies.clear(); // a panic may have left another connection's
             if !self.left.is_empty() {
                 let left = std::mem::take(&mut self.left);
-                return Poll::Ready(self.answer(&left, &mut scratch.replies));
+                return Poll::Ready(self.answer(&left, &mut scratch.replies, length));
             }
             let (received, is_kept) = self.receive(cx, &mut scratch.input);
             let failure = self.follow_handshake(&received);
@@ -335,9 +377,11 @@ impl Connection {
                 Ok(0) => Err((EventKind::Closed, "closed by the client".to_owned())),
                 Ok(count) => {
                     self.peer.note_read(self.core.clock.monotonic_ms());
-                    self.read_size.read(count);
+                    if count == self.room {
+                        self.room = READ_BYTES.min(2 * self.room);
+                    }
                     let bytes = &scratch.input[..if is_kept { 0 } else { count }];
-                    let turn = self.take(bytes, count, &mut scratch.replies);
+                    let turn = self.take(bytes, count, &mut scratch.replies, length);
                     turn.map(|turn| if count < READ_BYTES { turn } else { Turn::Over })
                 }
                 Err(error) => Err((failure, error.to_string())),
@@ -352,25 +396,30 @@ impl Connection {
         input: &mut [u8],
     ) -> (Poll<io::Result<usize>>, bool) {
         if self.receiver.is_plain()
-            && let Some((frame, missing)) = self.splitter.large(self.read_size.bytes())
+            && let Some((frame, missing)) = self.splitter.large(self.room)
         {
+            turns::pass_on_the_watch();
             let limit = missing.min(READ_BYTES);
             return (self.receiver.poll_receive_more(cx, frame, limit), true);
         }
-        let received = self
-            .receiver
-            .poll_receive(cx, &mut input[..self.read_size.bytes()]);
+        let received = self.receiver.poll_receive(cx, &mut input[..self.room]);
         (received, false)
     }
 
     /// Takes the `count` bytes just read; none are in `bytes` if a large frame has them. The first
     /// ones say whether the connection is plain or under TLS.
-    fn take(&mut self, bytes: &[u8], count: usize, replies: &mut Vec<u8>) -> Result<Turn, End> {
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        count: usize,
+        replies: &mut Vec<u8>,
+        length: Length,
+    ) -> Result<Turn, End> {
         if self.is_fresh && !self.begin(bytes)? {
             return Ok(Turn::Done);
         }
         self.core.counters.bytes_in.add(count as u64);
-        self.answer(bytes, replies)
+        self.answer(bytes, replies, length)
     }
 
     /// False if these bytes begin a TLS handshake, which is under way then.
@@ -419,21 +468,30 @@ impl Connection {
         EventKind::Tls
     }
 
-    fn answer(&mut self, bytes: &[u8], replies: &mut Vec<u8>) -> Result<Turn, End> {
+    fn answer(&mut self, bytes: &[u8], replies: &mut Vec<u8>, length: Length) -> Result<Turn, End> {
         let (core, peer) = (&self.core, &self.peer);
         let now_ms = core.clock.monotonic_ms();
         let mut is_new = !self.splitter.is_partial();
+        let may_wait = self.trial.must_wait(length, &core.long_turns);
         let result = self.splitter.feed(bytes, |whole| {
             is_new = true; // what is left after it
+            if may_wait && whole.own.is_none() && dispatch::is_pull(core, whole.bytes) {
+                return Ok(Taken::NotYet);
+            }
             dispatch::frame(core, peer, whole, replies)?;
-            Ok(match fairness::ends_turn(core, peer, replies.len()) {
-                true => Taken::Last,
-                false => Taken::Next,
-            })
+            let owed = replies.len();
+            Ok(
+                match owed > length.bytes() || overload::has_its_share(core, peer, owed) {
+                    true => Taken::Last,
+                    false => Taken::Next,
+                },
+            )
         });
         // Also before an error: what was asked before the bad frame is answered.
         if !replies.is_empty() {
+            let count = replies.len();
             send(core, peer, replies, now_ms);
+            self.trial.note(count, length, peer, &core.long_turns);
         }
         let left = result.map_err(|error| {
             core.counters.frames_bad.one();
@@ -441,7 +499,7 @@ impl Connection {
         })?;
         self.left.extend_from_slice(left);
         if !self.left.is_empty() {
-            self.read_size.left_some();
+            self.room = FIRST_READ_BYTES.max(self.room / 2);
         }
         let held = self.splitter.held_bytes() + self.left.capacity();
         unfinished::note(core, peer, held, is_new, now_ms);

@@ -26,6 +26,7 @@ use super::stats::Counters;
 use super::tables::Tables;
 use super::tls::Tls;
 use super::traffic::Traffic;
+use super::turns::LongTurns;
 use crate::clock::Clock;
 use crate::services::Services;
 use crate::store::Store;
@@ -78,6 +79,8 @@ pub struct Core {
     pub tls: Tls,
     /// What large requests may take together.
     pub(super) budget: Budget,
+    /// Places of connections that ask for more than a short turn takes.
+    pub(super) long_turns: LongTurns,
     /// Threads and tasks of the server, as far as they failed.
     pub services: Services,
     /// Closed while Python still imports what requests need.
@@ -118,6 +121,7 @@ impl Core {
             default,
             handoff.index(route::LARGE),
         );
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Arc::new(Self {
             locks: Locks::new(Arc::clone(&clock)),
             services: Services::default(),
@@ -138,6 +142,7 @@ impl Core {
             counters: Counters::default(),
             traffic: Traffic::default(),
             overload,
+            long_turns: LongTurns::new(cores),
             gate: Gate::default(),
             draining: AtomicBool::new(false),
         }))

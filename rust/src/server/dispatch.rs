@@ -38,6 +38,11 @@ pub(super) enum Handled {
     Declined,
 }
 
+/// Whether a frame asks for messages, of which there may be many.
+pub(super) fn is_pull(core: &Core, bytes: &[u8]) -> bool {
+    Frame::decode_within(bytes, core.settings.header).is_ok_and(|frame| frame.code == route::PULL)
+}
+
 /// Takes one frame just read; replies that are ready are appended to `out`.
 pub(super) fn frame(
     core: &Arc<Core>,

@@ -1,5 +1,7 @@
 //! Every bound of the server in one place, with its unit and what happens when it is reached.
 
+use std::time::Duration;
+
 /// Largest frame, length word included, bytes; a larger one closes its connection.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 
@@ -18,13 +20,32 @@ pub const READ_BYTES: usize = 256 << 10;
 /// nothing is so left with most of its requests.
 pub const FIRST_READ_BYTES: usize = 4 << 10;
 
-/// Bytes of answers that end a turn: other connections are served before the rest of the requests.
-/// Four pulls of 32 KiB asked for together are one turn.
-pub const TURN_BYTES: usize = 128 << 10;
+/// Bytes of answers after which a connection that asked for more waits for a place for a long
+/// turn, of which there is one fewer than cores: who asks for little is served at once. Four pulls
+/// of 32 KiB asked for together are one turn.
+pub const SHORT_TURN_BYTES: usize = 128 << 10;
+
+/// A connection whose last turn's answers were longer than this, bytes, or that had none yet,
+/// begins no pull in a short turn while all places for long ones are taken.
+pub const BULK_BYTES: usize = SHORT_TURN_BYTES / 2;
+
+/// A client that took so many bytes of answers reads: the system takes less for one that does not.
+pub const TAKEN_BYTES: usize = 256 << 10;
+
+/// Between two long turns of clients that took less, one at a time; the timer rounds it up to whole
+/// milliseconds.
+pub const TRIAL_REST: Duration = Duration::from_micros(500);
+
+/// Bytes of answers that end such a turn.
+pub const TRIAL_TURN_BYTES: usize = 32 << 10;
+
+/// Bytes the system may keep for such a client that were not sent yet: one that reads is sent them
+/// at once.
+pub const TRIAL_UNSENT_BYTES_MAX: u32 = 32 << 10;
 
 /// Bytes the system may keep for a client that were not sent yet. Without a limit one that does not
 /// read takes up to 4 MB of the system's memory for sockets, which all connections share.
-pub const UNSENT_BYTES_MAX: u32 = 128 << 10;
+pub const UNSENT_BYTES_MAX: u32 = 256 << 10;
 
 /// A connection that owes its client more than this, bytes, is not read until it has been written.
 pub const UNREAD_BYTES_PAUSE: usize = 1 << 20;
@@ -53,6 +74,13 @@ pub const UNFINISHED_BYTES_MAX: usize = 128 << 20;
 /// Of the limit on unfinished frames, one part of so many is freed when it is reached: few
 /// connections end together, whose memory the system takes its time to take back.
 pub const UNFINISHED_PARTS: usize = 32;
+
+/// Memory of frames that are done with, bytes, is kept for later ones up to this; more goes back to
+/// the system.
+pub const SPARE_BYTES_MAX: usize = 8 << 20;
+
+/// Of a smaller buffer, bytes, nothing is kept.
+pub const SPARE_BUFFER_BYTES: usize = 128 << 10;
 
 /// Seconds from the first byte of a frame to its last, when the settings name no time; then the
 /// connection is closed. Time in which the server does not read does not count.

@@ -12,8 +12,7 @@ use tokio::time::sleep;
 use super::connection;
 use super::core::Core;
 use super::events::EventKind;
-use super::fairness;
-use super::limits::{BACKLOG, UNREAD_BYTES_MAX};
+use super::limits::{BACKLOG, TRIAL_UNSENT_BYTES_MAX, UNREAD_BYTES_MAX};
 use super::peers::Peer;
 use crate::net::connection::Connection;
 
@@ -94,7 +93,7 @@ fn admit(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr, fast_port: boo
     let Ok((connection, receiver)) = connection else {
         return;
     };
-    fairness::limit_unsent(&connection);
+    connection.keep_unsent(TRIAL_UNSENT_BYTES_MAX);
     let now_ms = core.clock.monotonic_ms();
     let id = core.peers.next_id();
     let peer = Arc::new(Peer::new(id, remote, fast_port, connection, now_ms));

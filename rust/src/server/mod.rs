@@ -4,8 +4,8 @@
 //! handler (`send`, `pull`, `offsets`, `ready`) as far as the published `tables` allow, else
 //! Python through `handoff`. Held requests sleep in `hold`, `overload` refuses what waits for too
 //! long, `parked` keeps what its client leaves no room for, `traffic` counts what is sent and
-//! pulled. `fairness` keeps clients fast beside bad ones, `core` is what they share, `limits` every
-//! bound, `server` starts and stops it all.
+//! pulled. `turns` says who may take long and when, `slice` who gets a core first, `core` is what
+//! they share, `limits` every bound, `server` starts and stops it all.
 
 mod acl;
 mod acl_needs;
@@ -21,7 +21,6 @@ mod core;
 mod deadlines;
 mod dispatch;
 mod events;
-mod fairness;
 mod gate;
 mod group_row;
 mod handoff;
@@ -53,6 +52,8 @@ mod server;
 mod settings;
 #[cfg(test)]
 mod sizes_tests;
+mod slice;
+mod spare;
 mod split;
 mod stats;
 mod supervise;
@@ -60,6 +61,8 @@ mod tables;
 mod tls;
 mod traffic;
 mod transaction;
+mod trial;
+mod turns;
 mod unfinished;
 
 pub use acl::{Account, AclRules, AddressPattern, Denials};

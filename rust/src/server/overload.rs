@@ -11,7 +11,11 @@ use std::time::Duration;
 
 use super::core::Core;
 use super::handoff::SYSTEM_BUSY;
-use super::limits::{IDLE_TICK_MS, PUT_LOCK_ABSURD_MS, PUT_LOCK_BUSY_MS, QUEUE_TICK_MS};
+use super::limits::{
+    IDLE_TICK_MS, OWED_BYTES_BUDGET, OWED_SHARE_BYTES, PUT_LOCK_ABSURD_MS, PUT_LOCK_BUSY_MS,
+    QUEUE_TICK_MS,
+};
+use super::peers::Peer;
 use super::route;
 use crate::format::remoting::{Frame, Head, ReplyTo, Serialize};
 
@@ -108,6 +112,17 @@ pub(super) fn clean(core: &Arc<Core>) {
             ));
         }
     }
+}
+
+/// Whether a client that is owed so much is to take some of it first. `limit`: if there is room.
+pub(super) fn is_full(core: &Core, owed: usize, limit: usize) -> bool {
+    owed > OWED_SHARE_BYTES && (owed >= limit || core.peers.owed() > OWED_BYTES_BUDGET)
+}
+
+/// Whether a client that `more` bytes are on their way to has its share, while clients are owed too
+/// much altogether.
+pub(super) fn has_its_share(core: &Core, peer: &Peer, more: usize) -> bool {
+    core.peers.owed() > OWED_BYTES_BUDGET && peer.owed() + more > OWED_SHARE_BYTES
 }
 
 /// Looks after the queues for as long as the server lives.

@@ -14,14 +14,14 @@ use parking_lot::Mutex;
 
 use super::cold;
 use super::core::Core;
-use super::fairness;
 use super::handoff::{Handoff, Job};
-use super::limits::{PARKED_BYTES_MAX, PARKED_MAX};
+use super::limits::{PARKED_BYTES_MAX, PARKED_MAX, UNREAD_BYTES_PAUSE};
 use super::overload;
 use super::peers::Peer;
 use super::pull::{ColdPull, PullTask};
 use super::queue::Popped;
 use super::route::Family;
+use super::slice;
 
 /// A request that was about to be answered.
 pub(super) enum Request {
@@ -75,6 +75,7 @@ impl Handoff {
     /// Waits for the next request of a family whose client takes its answers.
     pub fn next(&self, family: Family, timeout: Duration) -> Popped<Job> {
         let began = Instant::now();
+        slice::patient();
         loop {
             match self.pop(family, timeout.saturating_sub(began.elapsed())) {
                 Popped::Item(job) if !job.is_oneway() && must_wait(&job.core, &job.peer) => {
@@ -111,7 +112,7 @@ impl AllParked {
 
 /// Whether a client is to take some of its answers before it gets more.
 pub(super) fn must_wait(core: &Core, peer: &Peer) -> bool {
-    !peer.is_closing() && fairness::must_take_answers(core, peer.owed())
+    !peer.is_closing() && overload::is_full(core, peer.owed(), UNREAD_BYTES_PAUSE)
 }
 
 /// Keeps a request until its client has taken some of its answers; answers 2 if too many wait.

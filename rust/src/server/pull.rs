@@ -13,12 +13,12 @@ use super::core::Core;
 use super::dispatch::{Context, Handled};
 use super::handoff::SYSTEM_BUSY;
 use super::hold::Wanted;
-use super::limits::HOLD_MS_MAX;
+use super::limits::{HOLD_MS_MAX, UNREAD_BYTES_PAUSE};
 use super::peers::Peer;
 use super::pull_filter::{inline_filter, known_filter};
 use super::tables::PERM_READ;
 use super::traffic::Sums;
-use super::{fairness, moved};
+use super::{moved, overload};
 use crate::format::remoting::{FieldValue, Frame, Head, ReplyTo, Serialize};
 use crate::store::{GetRequest, GetResult, GetStatus, ReadMode, Store, TagFilter, WouldBlock};
 
@@ -143,7 +143,7 @@ pub(super) fn rerun(core: &Arc<Core>, mut task: PullTask) {
         return;
     };
     let mut out = Vec::new();
-    let takes_answers = !fairness::must_take_answers(core, task.peer.owed());
+    let takes_answers = !overload::is_full(core, task.peer.owed(), UNREAD_BYTES_PAUSE);
     if takes_answers && task.is_still_allowed(core) {
         let peer = Arc::clone(&task.peer);
         task.answer(core, &store, ReadMode::NoWait, &mut out);

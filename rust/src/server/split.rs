@@ -5,6 +5,7 @@ use std::mem;
 use bytes::Bytes;
 
 use super::budget::{Budget, Room};
+use super::spare;
 use crate::format::remoting::{FrameError, HeaderLimits};
 use crate::net::frame::{LENGTH_BYTES, frame_size};
 
@@ -20,6 +21,8 @@ pub(super) enum Taken {
     Next,
     /// It is the last one for now.
     Last,
+    /// It is left with those after it. Only for one without memory of its own.
+    NotYet,
 }
 
 /// A whole frame.
@@ -104,7 +107,8 @@ impl Splitter {
 
     /// Where more of a large frame is to be received, behind what is there, and how much of it at
     /// most; None if there is no such frame. `feed` takes note, of no bytes if there are no others.
-    /// Room is made for `room` bytes or a few times what came, never for all that is claimed.
+    /// Room is made for `room` bytes or a few times what came, never for all that is claimed,
+    /// unless the memory is there already.
     pub(super) fn large(&mut self, room: usize) -> Option<(&mut Vec<u8>, usize)> {
         let size = frame_size(&self.partial, self.frame_bytes_max).ok()??;
         let missing = size.saturating_sub(self.partial.len());
@@ -120,6 +124,11 @@ impl Splitter {
     }
 
     fn make_room(&mut self, size: usize, room: usize) {
+        if let Some(mut buffer) = spare::take(size) {
+            buffer.extend_from_slice(&self.partial);
+            spare::keep(mem::replace(&mut self.partial, buffer));
+            return;
+        }
         let missing = size - self.partial.len();
         let more = room.max(GROWTH * self.partial.len());
         // The last few bytes are not worth other memory.
@@ -142,7 +151,7 @@ impl Splitter {
             };
             bytes = rest;
             // Nothing is kept: most connections are quiet most of the time.
-            let whole = owned(mem::take(&mut self.partial), self.room.take());
+            let whole = spare::lend(mem::take(&mut self.partial), self.room.take());
             if take(Whole::own(&whole))? != Taken::Next {
                 return Ok(bytes);
             }
@@ -154,6 +163,7 @@ impl Splitter {
             match take(Whole::among(frame))? {
                 Taken::Next => bytes = rest,
                 Taken::Last => return Ok(rest),
+                Taken::NotYet => return Ok(bytes),
             }
         }
         self.header.check_start(bytes)?;
@@ -180,29 +190,16 @@ impl Splitter {
     }
 }
 
-/// The bytes of a frame. Its room in the budget of large requests is given back with the last
-/// reference to them.
-fn owned(frame: Vec<u8>, room: Option<Box<Room>>) -> Bytes {
-    match room {
-        None => Bytes::from(frame),
-        Some(room) => Bytes::from_owner(Roomy(frame, room)),
-    }
-}
-
-struct Roomy(
-    Vec<u8>,
-    #[expect(dead_code, reason = "the room is held until the frame is dropped")] Box<Room>,
-);
-
-impl AsRef<[u8]> for Roomy {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
+impl Drop for Splitter {
+    fn drop(&mut self) {
+        spare::keep(mem::take(&mut self.partial));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::limits::SPARE_BYTES_MAX;
 
     fn frame(body: &[u8]) -> Vec<u8> {
         let length = i32::try_from(body.len() + 4).unwrap();
@@ -254,8 +251,17 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_that_is_not_taken_yet_is_left() {
+        let stream = [frame(b"abc"), frame(b"de")].concat();
+        let mut splitter = Splitter::new(1 << 20, HeaderLimits::NONE);
+        let left = splitter.feed(&stream, |_| Ok(Taken::NotYet)).unwrap();
+        assert_eq!(left, stream);
+        assert!(!splitter.is_partial());
+    }
+
+    #[test]
     fn a_large_frame_gathers_where_it_is_kept() {
-        let sent = frame(&[7; 8 << 20]);
+        let sent = frame(&[7; SPARE_BYTES_MAX]); // for which no memory is there
         let mut splitter = Splitter::new(16 << 20, HeaderLimits::NONE);
         let nothing = |_: Whole<'_>| panic!("it is not whole");
         assert!(splitter.large(1).is_none());
@@ -280,6 +286,33 @@ mod tests {
         assert_eq!(found.unwrap(), sent);
         assert!(splitter.is_partial());
         assert!(splitter.held_bytes() < 100);
+    }
+
+    #[test]
+    fn a_large_frame_gathers_in_the_memory_of_an_earlier_one() {
+        let sent = frame(&[7; 3_000_000]);
+        let mut found = None;
+        for _ in 0..3 {
+            let mut splitter = Splitter::new(16 << 20, HeaderLimits::NONE);
+            let mut feed = |splitter: &mut Splitter, bytes: &[u8]| {
+                let take = |whole: Whole<'_>| {
+                    found = Some(whole.bytes.as_ptr());
+                    assert_eq!(whole.bytes, sent);
+                    Ok(Taken::Next)
+                };
+                assert!(splitter.feed(bytes, take).unwrap().is_empty());
+            };
+            feed(&mut splitter, &sent[..10]);
+            let mut came = 10;
+            while let Some((target, room)) = splitter.large(4_096) {
+                target.extend_from_slice(&sent[came..came + room]);
+                came += room;
+            }
+            feed(&mut splitter, &sent[came..]);
+        }
+        let first = found.unwrap();
+        let kept = spare::take(sent.len()).unwrap();
+        assert_eq!(kept.as_ptr(), first);
     }
 
     #[test]
