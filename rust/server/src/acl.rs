@@ -173,7 +173,7 @@ impl AclTable {
         frame: &Frame<'_>,
         remote: std::net::SocketAddr,
     ) -> Option<String> {
-        if self.rules.publication() == 0 {
+        if !self.rules.is_published() {
             return None; // as with most brokers
         }
         let why = self.rules.get()?.check(frame, remote.ip()).err()?;

@@ -27,7 +27,6 @@ mod handoff;
 mod handshakes;
 mod heartbeat;
 mod hold;
-mod lately;
 mod limits;
 mod listener;
 mod locks;

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::broker_row::BrokerRow;
 use super::core::Core;
 use super::dispatch::{Context, Handled};
-use super::lately::Lately;
 use super::released;
 use super::route;
 use super::send_properties::{self, Traits};
@@ -57,15 +56,13 @@ const ALL_NAMED: u8 = 0b111;
 
 /// 10, 310, 320.
 pub(super) fn send(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
-    Lately::with(|lately| {
-        let header = SendHeader::read(context.frame);
-        let tables = &context.core.tables;
-        let topic = lately.topic(tables, header.topic);
-        match (lately.broker(tables), topic.filter(|topic| topic.plain)) {
-            (Some(broker), Some(topic)) => store(context, &header, (broker, topic), out),
-            _ => Handled::Declined,
-        }
-    })
+    let header = SendHeader::read(context.frame);
+    let tables = &context.core.tables;
+    let topic = tables.topics.get(header.topic);
+    match (tables.broker(), topic.filter(|topic| topic.plain)) {
+        (Some(broker), Some(topic)) => store(context, &header, (&broker, topic), out),
+        _ => Handled::Declined,
+    }
 }
 
 fn store(

@@ -170,26 +170,10 @@ fn message_id(store_host: SocketAddr, offset: i64, room: &mut [u8; ID_BYTES_MAX]
     std::str::from_utf8(id).unwrap_or_default() // nothing but hex
 }
 
-/// Upper-case hex, all digits at once: one by one they would cost more than the rest of the reply.
+/// Sixteen upper-case hex digits.
 fn hex(number: u64) -> [u8; 16] {
-    /// The same in each byte.
-    const fn each(byte: u8) -> u128 {
-        u128::from_ne_bytes([byte; 16])
-    }
-    // Each step halves what still lies together, until each byte has one digit.
-    let mut digits = u128::from(number);
-    for (shift, kept) in [
-        (32, 0x0000_0000_FFFF_FFFF_0000_0000_FFFF_FFFF),
-        (16, 0x0000_FFFF_0000_FFFF_0000_FFFF_0000_FFFF),
-        (8, 0x00FF_00FF_00FF_00FF_00FF_00FF_00FF_00FF),
-        (4, each(0x0F)),
-    ] {
-        digits = (digits | digits << shift) & kept;
-    }
-    // 10 to 15 carry into the upper half of their byte, and are letters.
-    let letters = (digits + each(6)) >> 4 & each(1);
-    let text = digits + each(b'0') + letters * u128::from(b'A' - b'9' - 1);
-    text.to_be_bytes()
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    std::array::from_fn(|at| DIGITS[(number >> (60 - 4 * at)) as usize & 15])
 }
 
 #[cfg(test)]

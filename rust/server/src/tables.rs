@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use thiserror::Error;
@@ -43,27 +43,6 @@ pub struct StaleVersion {
     pub current: i64,
 }
 
-/// Publications of all tables so far.
-static PUBLICATIONS: AtomicU64 = AtomicU64::new(0);
-
-/// Which publication a table has: no two of any tables have the same number, so who keeps a row
-/// with it knows whether the row is still that table's. 0 before the first.
-#[derive(Debug, Default)]
-struct Publication(AtomicU64);
-
-impl Publication {
-    /// To be called before a row is looked up.
-    fn get(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
-    }
-
-    /// To be called while nobody can look up.
-    fn rise(&self) {
-        let number = PUBLICATIONS.fetch_add(1, Ordering::Relaxed) + 1;
-        self.0.store(number, Ordering::Release);
-    }
-}
-
 /// One change: a name, and its row, or None to delete it.
 pub type Change<R> = (String, Option<R>);
 
@@ -71,7 +50,6 @@ pub type Change<R> = (String, Option<R>);
 #[derive(Debug)]
 pub struct Table<R> {
     version: Mutex<i64>,
-    publication: Publication,
     /// A name is shared with those who keep it for long.
     shards: [RwLock<HashMap<Arc<str>, R>>; SHARDS],
 }
@@ -80,7 +58,6 @@ impl<R> Default for Table<R> {
     fn default() -> Self {
         Self {
             version: Mutex::new(i64::MIN),
-            publication: Publication::default(),
             shards: std::array::from_fn(|_| RwLock::default()),
         }
     }
@@ -116,13 +93,7 @@ impl<R> Table<R> {
             };
         }
         *current = version;
-        self.publication.rise();
         Ok(())
-    }
-
-    /// Which publication rows are of that are looked up after this; of no other table.
-    pub(super) fn publication(&self) -> u64 {
-        self.publication.get()
     }
 
     /// What `read` makes of the row of `name`, or None without one. `read` must be short.
@@ -149,14 +120,15 @@ impl<R> Table<R> {
 /// A published table of one row.
 #[derive(Debug)]
 pub struct Single<R> {
-    publication: Publication,
+    /// Read without the lock.
+    is_published: AtomicBool,
     row: RwLock<Option<(i64, Arc<R>)>>,
 }
 
 impl<R> Default for Single<R> {
     fn default() -> Self {
         Self {
-            publication: Publication::default(),
+            is_published: AtomicBool::new(false),
             row: RwLock::default(),
         }
     }
@@ -175,13 +147,13 @@ impl<R> Single<R> {
             });
         }
         *current = Some((version, Arc::new(row)));
-        self.publication.rise();
+        self.is_published.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// As of a [`Table`]; 0 until a row is published.
-    pub(super) fn publication(&self) -> u64 {
-        self.publication.get()
+    /// Whether there is a row.
+    pub(super) fn is_published(&self) -> bool {
+        self.is_published.load(Ordering::Acquire)
     }
 
     /// What `read` makes of the row, None until one is published. `read` must be short.
