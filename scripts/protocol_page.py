@@ -90,7 +90,7 @@ def _table(rows: dict[int, str], native: dict[int, str], *, namesrv: bool) -> li
         served, by = "Python", processor
         if variant:
             served = "native when published" if variant in PUBLISHED else "native"
-            by = f"rust/server/src/{FILES[variant]}, {processor}"
+            by = f"rust/server/src/requests/{FILES[variant]}, {processor}"
         tests = ", ".join(_tests(code, namesrv))
         admin = "yes" if code in ADMIN_CODES else "with ACL" if code in ACCOUNT_CODES else ""
         name = RequestCode(code).name

@@ -16,7 +16,6 @@ mod limits;
 mod opaque;
 mod prepared;
 mod prepared_reply;
-mod spare;
 
 use std::borrow::Cow;
 

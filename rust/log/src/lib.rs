@@ -33,7 +33,6 @@ pub use segments::{Removed, Segments};
 pub use stall::Stall;
 pub use tape::{Operation, Tape, Target, Watch, watch};
 pub use view::View;
-pub use view::prefetch;
 pub use warm::warm_map;
 pub use writer::{WriteError, Writer};
 

@@ -1,4 +1,4 @@
-//! Splitting properties where speed counts: eight bytes at a time, and what their text is like.
+//! Splitting properties, and what their text is like.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,11 +8,6 @@ use mq_format::properties::{self, NAME_END, PAIR_END};
 
 /// Most pairs that are compared each with each.
 const COMPARED_MAX: usize = 24;
-
-/// Every byte 1.
-const ONES: u64 = u64::MAX / 255;
-/// The top bit of every byte.
-const HIGH: u64 = ONES * 0x80;
 
 /// A name and its value: places in the properties text, which is shorter than 32 KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,104 +55,34 @@ impl Nature {
 
 /// Appends the pairs that count, in text order: as `properties::iterate`.
 pub(super) fn split(text: &[u8], pairs: &mut Vec<Pair>) -> Nature {
-    let mut splitter = Splitter {
-        start: 0,
-        middle: None,
-        pairs,
-        high: 0,
-        odd: 0,
-    };
-    let (words, rest) = text.as_chunks::<8>();
-    for (at, bytes) in words.iter().enumerate() {
-        splitter.look(text, at * 8, bytes);
-    }
-    let mut last = [0x7F; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    splitter.look(text, words.len() * 8, &last);
-    splitter.end_pair(text.len());
-    let (high, odd) = (splitter.high, splitter.odd);
-    Nature {
-        is_ascii: high == 0,
-        is_plain: high | odd == 0,
-    }
-}
-
-/// The top bit of every byte that is below `limit`, at most 0x80.
-#[inline]
-fn below(word: u64, limit: u8) -> u64 {
-    let reaches = (word & !HIGH) + ONES * u64::from(0x80 - limit);
-    !(reaches | word) & HIGH
-}
-
-/// The top bit of every byte that is `byte`, below 0x80.
-#[inline]
-fn equal(word: u64, byte: u8) -> u64 {
-    below(word ^ (ONES * u64::from(byte)), 1)
-}
-
-/// The top bit of every byte that is not ASCII, or that JSON must escape.
-#[inline]
-pub(super) fn not_plain(word: u64) -> u64 {
-    (word & HIGH) | below(word, 0x20) | equal(word, b'"') | equal(word, b'\\')
-}
-
-struct Splitter<'a> {
-    /// Where the pair starts.
-    start: usize,
-    /// Where its name ends.
-    middle: Option<usize>,
-    pairs: &'a mut Vec<Pair>,
-    /// Not 0 once a byte was at least 0x80,
-    high: u64,
-    /// or one that JSON must escape.
-    odd: u64,
-}
-
-impl Splitter<'_> {
-    /// Looks at the eight bytes at a place.
-    #[inline(always)]
-    fn look(&mut self, text: &[u8], at: usize, bytes: &[u8; 8]) {
-        let word = u64::from_le_bytes(*bytes);
-        let mut separators = below(word, 3);
-        self.high |= word & HIGH;
-        let quotes = equal(word, b'"') | equal(word, b'\\');
-        self.odd |= (below(word, 0x20) ^ separators) | quotes;
-        while separators != 0 {
-            let place = at + (separators.trailing_zeros() / 8) as usize;
-            separators &= separators - 1;
-            self.odd |= u64::from(!self.separate(text, place));
-        }
-    }
-
-    /// Looks at a byte below 3; false if it belongs to a value or a name.
-    #[inline]
-    fn separate(&mut self, text: &[u8], place: usize) -> bool {
-        match text[place] {
-            PAIR_END => {
-                self.end_pair(place);
-                self.start = place + 1;
-                true
-            }
-            NAME_END if self.middle.is_none() => {
-                self.middle = Some(place);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    #[inline]
-    fn end_pair(&mut self, end: usize) {
-        let Some(middle) = self.middle.take() else {
-            return;
-        };
-        if middle > self.start && middle + 1 < end {
-            self.pairs.push(Pair {
-                name: (self.start as u16, middle as u16),
-                value: (middle as u16 + 1, end as u16),
+    let (mut start, mut has_odd) = (0, false);
+    for part in text.split(|byte| *byte == PAIR_END) {
+        let middle = part.iter().position(|byte| *byte == NAME_END);
+        if let Some(middle) = middle
+            && let (name, value) = (&part[..middle], &part[middle + 1..])
+            && !(name.is_empty() || value.is_empty())
+        {
+            has_odd |= is_odd(name) || is_odd(value);
+            let (name_end, end) = (start + middle, start + part.len());
+            pairs.push(Pair {
+                name: (start as u16, name_end as u16),
+                value: (name_end as u16 + 1, end as u16),
             });
         }
+        start += part.len() + 1;
     }
+    let is_ascii = text.is_ascii();
+    Nature {
+        is_ascii,
+        is_plain: is_ascii && !has_odd,
+    }
+}
+
+/// Whether JSON must escape a byte of it. All are looked at: that goes many at a time.
+fn is_odd(text: &[u8]) -> bool {
+    let must_escape = |byte: u8| (byte < 0x20) | (byte == b'"') | (byte == b'\\');
+    text.iter()
+        .fold(false, |any, byte| any | must_escape(*byte))
 }
 
 /// The last pair with this name.

@@ -128,7 +128,31 @@ fn differences(text: &[u8; BLOCK], known: &[u8; BLOCK], frame: &[u8; BLOCK]) -> 
     let text = u64::from_le_bytes(*text);
     let known = u64::from_le_bytes(*known);
     let frame = u64::from_le_bytes(*frame);
-    ((text ^ known) & frame) | (pairs::not_plain(text) & !frame)
+    ((text ^ known) & frame) | (not_plain(text) & !frame)
+}
+
+/// Every byte 1.
+const ONES: u64 = u64::MAX / 255;
+/// The top bit of every byte.
+const HIGH: u64 = ONES * 0x80;
+
+/// The top bit of every byte that is not ASCII, or that JSON must escape.
+#[inline]
+fn not_plain(word: u64) -> u64 {
+    (word & HIGH) | below(word, 0x20) | equal(word, b'"') | equal(word, b'\\')
+}
+
+/// The top bit of every byte that is below `limit`, at most 0x80.
+#[inline]
+fn below(word: u64, limit: u8) -> u64 {
+    let reaches = (word & !HIGH) + ONES * u64::from(0x80 - limit);
+    !(reaches | word) & HIGH
+}
+
+/// The top bit of every byte that is `byte`, below 0x80.
+#[inline]
+fn equal(word: u64, byte: u8) -> u64 {
+    below(word ^ (ONES * u64::from(byte)), 1)
 }
 
 #[cfg(test)]

@@ -6,27 +6,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use thiserror::Error;
 
-use super::answers::Answers;
-use super::budget::Budget;
-use super::events::{Event, EventKind};
-use super::gate::Gate;
-use super::handoff::Handoff;
-use super::heartbeat::Heartbeats;
-use super::hold::Holds;
-use super::limits::{COLD_QUEUE, EVENTS_MAX};
-use super::locks::Locks;
-use super::overload::Overload;
-use super::parked;
-use super::peers::{Peer, Peers};
-use super::pull::ColdPull;
-use super::queue::BoundedQueue;
-use super::route::{self, Routes};
-use super::settings::Settings;
-use super::stats::Counters;
-use super::tables::Tables;
-use super::tls::Tls;
-use super::traffic::Traffic;
-use super::turns::LongTurns;
+use crate::conn::budget::Budget;
+use crate::conn::events::{Event, EventKind};
+use crate::conn::peers::{Peer, Peers};
+use crate::conn::tls::Tls;
+use crate::fair::backpressure;
+use crate::fair::turns::LongTurns;
+use crate::handoff::Handoff;
+use crate::handoff::gate::Gate;
+use crate::handoff::overload::Overload;
+use crate::handoff::queue::BoundedQueue;
+use crate::limits::{COLD_QUEUE, EVENTS_MAX};
+use crate::requests::heartbeat::Heartbeats;
+use crate::requests::hold::Holds;
+use crate::requests::locks::Locks;
+use crate::requests::pull::ColdPull;
+use crate::route::{self, Routes};
+use crate::settings::Settings;
+use crate::stats::Counters;
+use crate::tables::Tables;
+use crate::tables::answers::Answers;
+use crate::traffic::Traffic;
 use mq_base::clock::Clock;
 use mq_base::services::Services;
 use mq_store::Store;
@@ -78,9 +78,9 @@ pub struct Core {
     /// What connections are shown.
     pub tls: Tls,
     /// What large requests may take together.
-    pub(super) budget: Budget,
+    pub(crate) budget: Budget,
     /// Places of connections that ask for more than a short turn takes.
-    pub(super) long_turns: LongTurns,
+    pub(crate) long_turns: LongTurns,
     /// Threads and tasks of the server, as far as they failed.
     pub services: Services,
     /// Closed while Python still imports what requests need.
@@ -149,7 +149,7 @@ impl Core {
     }
 
     /// Tells Python of a connection's end.
-    pub(super) fn tell(
+    pub(crate) fn tell(
         &self,
         kind: EventKind,
         peer: Option<&Peer>,
@@ -177,9 +177,9 @@ impl Core {
     }
 
     /// No request comes out of any queue any more; those that wait are answered 1.
-    pub(super) fn close_queues(&self) {
+    pub(crate) fn close_queues(&self) {
         self.handoff.close();
-        parked::give_up(self);
+        backpressure::give_up(self);
         drop(self.cold.close());
     }
 
@@ -190,7 +190,7 @@ impl Core {
     }
 
     /// From now on no connection is read.
-    pub(super) fn drain(&self) {
+    pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
     }
 
@@ -200,7 +200,7 @@ impl Core {
     }
 
     /// Whether connections are not to be read any more.
-    pub(super) fn is_draining(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Acquire)
     }
 }

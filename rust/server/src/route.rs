@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use super::limits::LARGE_REQUEST_BYTES;
-use super::settings::{DataPlane, Kind};
+use crate::limits::LARGE_REQUEST_BYTES;
+use crate::settings::{DataPlane, Kind};
 
 /// Name of the family of long requests: who asks Python for much waits for others who do, and
 /// nobody else waits for it.

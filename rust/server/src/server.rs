@@ -9,10 +9,15 @@ use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 
-use super::core::Core;
-use super::limits::COLD_THREADS;
-use super::settings::Kind;
-use super::{cold, hold, listener, memory, overload, supervise};
+use crate::conn::listener;
+use crate::conn::memory;
+use crate::core::Core;
+use crate::handoff::overload;
+use crate::limits::COLD_THREADS;
+use crate::requests::cold;
+use crate::requests::hold;
+use crate::settings::Kind;
+use crate::supervise;
 use mq_net::threads::can_start;
 use mq_store::Delivered;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 
-use super::deadlines::FrameLimits;
-use super::limits;
-use super::tls::TlsMode;
+use crate::conn::deadlines::FrameLimits;
+use crate::conn::tls::TlsMode;
+use crate::limits;
 use mq_format::remoting::HeaderLimits;
 
 /// Which of RocketMQ's two servers this is.

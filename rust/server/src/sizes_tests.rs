@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::connection;
-use super::core::Core;
-use super::hold;
-use super::peers::Peer;
-use super::pull::PullTask;
+use crate::conn::connection;
+use crate::conn::peers::Peer;
+use crate::core::Core;
+use crate::requests::hold;
+use crate::requests::pull::PullTask;
 use mq_net::connection::Connection;
 use mq_net::receiver::Receiver;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::traffic::{SHARDS, own_shard};
+use crate::traffic::{SHARDS, own_shard};
 
 /// Codes below this have a counter of their own.
 const CODES: usize = 400;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::core::Core;
+use crate::core::Core;
 use mq_base::services;
 
 /// A task that panicked begins anew after this long.
@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Runs a task that does not end by itself. One that panics is noted in the core's services and
 /// begun anew; it counts as working again once it has run for a pause.
-pub(super) async fn supervise<F>(core: Arc<Core>, name: &'static str, task: impl Fn(Arc<Core>) -> F)
+pub(crate) async fn supervise<F>(core: Arc<Core>, name: &'static str, task: impl Fn(Arc<Core>) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {

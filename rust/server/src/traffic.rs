@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::limits::TRAFFIC_ROWS_MAX;
+use crate::limits::TRAFFIC_ROWS_MAX;
 
 /// Shards; more threads than these share some.
-pub(super) const SHARDS: usize = 16;
+pub(crate) const SHARDS: usize = 16;
 
 /// Of a put whose queue no statistic names.
 pub const ANY_QUEUE: i32 = -1;
@@ -27,7 +27,7 @@ thread_local! {
 }
 
 /// Which shard this thread counts in.
-pub(super) fn own_shard() -> usize {
+pub(crate) fn own_shard() -> usize {
     SHARD.get()
 }
 

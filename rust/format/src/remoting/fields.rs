@@ -4,10 +4,12 @@ use std::borrow::Cow;
 
 use super::binary::Texts;
 use super::head::push_decimal;
-use super::spare::List;
 
 /// A name and its value, borrowed from the frame unless the text had escapes.
 pub type Entry<'a> = (Cow<'a, str>, Cow<'a, str>);
+
+/// Most headers have fewer fields than this: room for them without growing.
+const USUAL_FIELDS: usize = 16;
 
 /// RocketMQ's `extFields`, in the order of the wire. A repeated name counts once: the last wins.
 #[derive(Debug, Clone, Default)]
@@ -22,14 +24,14 @@ pub struct ExtFields<'a> {
 /// Names and values.
 #[derive(Debug, Clone)]
 enum Named<'a> {
-    Listed(List<'a>),
+    Listed(Vec<Entry<'a>>),
     /// As in a binary header: who looks walks along them, so that they need no list.
     Wire(Texts<'a>),
 }
 
 impl Default for Named<'_> {
     fn default() -> Self {
-        Self::Listed(List::default())
+        Self::Listed(Vec::new())
     }
 }
 
@@ -49,7 +51,7 @@ impl<'a> ExtFields<'a> {
     /// A map without entries yet.
     pub(super) fn empty(empty_is_null: bool) -> Self {
         Self {
-            named: Named::Listed(List::with_room()),
+            named: Named::Listed(Vec::with_capacity(USUAL_FIELDS)),
             present: true,
             empty_is_null,
         }

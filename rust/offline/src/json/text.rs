@@ -13,6 +13,7 @@ const TEN_TO_16: i64 = TEN_TO_8 * TEN_TO_8;
 /// '0' eight times.
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 const HEX: &[u8; 16] = b"0123456789abcdef";
+const UPPER_HEX: &[u8; 16] = b"0123456789ABCDEF";
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const DAY_MS: i64 = 86_400_000;
 /// The days that Python's datetime knows, from the epoch: years 1 to 9999.
@@ -125,23 +126,12 @@ pub(super) fn write_hex(bytes: &[u8], out: &mut Sink) {
     out.push(b'"');
 }
 
-/// Upper-case hex digits of a host or an offset: a multiple of 4 bytes.
+/// Upper-case hex digits of a host or an offset.
 #[inline]
 pub(crate) fn write_hex_upper(bytes: &[u8], out: &mut Sink) {
-    for word in bytes.as_chunks().0 {
-        out.put_all(&hex_digits(u32::from_be_bytes(*word)).to_be_bytes());
+    for byte in bytes {
+        push_hex(*byte, UPPER_HEX, out);
     }
-}
-
-/// Eight digits, a byte each: the number is pulled apart into its nibbles, all at once.
-#[inline]
-fn hex_digits(value: u32) -> u64 {
-    let spread = |bits: u64, by: u32, mask: u64| (bits | (bits << by)) & mask;
-    let pairs = spread(value.into(), 16, 0x0000_FFFF_0000_FFFF);
-    let bytes = spread(pairs, 8, 0x00FF_00FF_00FF_00FF);
-    let nibbles = spread(bytes, 4, 0x0F0F_0F0F_0F0F_0F0F);
-    let is_letter = ((nibbles + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
-    (nibbles | ZEROS) + 7 * is_letter
 }
 
 /// A number below 256.

@@ -10,7 +10,7 @@ use crate::derive::queues::queue::{Appended, ConsumeQueue};
 use crate::derive::queues::recent::RecentQueues;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::files::io_error;
-use crate::records::walk::{GROUP, LogRead, Records, Step, Walk};
+use crate::records::walk::{LogRead, Records, Step, Walk};
 use crate::settings::MultiDispatch;
 use crate::types::StoreError;
 use mq_format::consume_queue::QueueEntry;
@@ -185,19 +185,11 @@ impl Derived {
 
     /// Adds records to their queues and the index.
     fn take_in(&mut self, records: &Records<'_>) -> Result<(), StoreError> {
-        let mut outlines = [const { None }; GROUP];
-        for ((_, bytes), outline) in records.iter().zip(&mut outlines) {
-            *outline = Outline::parse(bytes).ok();
-        }
-        let met = outlines.iter().flatten();
-        let queued = met.filter(|record| sys_flag::is_queued(record.sys_flag));
-        self.recent
-            .expect(queued.map(|record| (record.topic, record.queue_id)));
-        for ((offset, bytes), outline) in records.iter().zip(&outlines) {
+        for (offset, bytes) in records.iter() {
             self.batch.records += 1;
-            match outline {
-                Some(record) => self.take_in_one(offset, bytes, record)?,
-                None => {
+            match Outline::parse(bytes) {
+                Ok(record) => self.take_in_one(offset, bytes, &record)?,
+                Err(_) => {
                     self.progress.skipped.fetch_add(1, Ordering::Relaxed);
                     tracing::warn!(offset, "skipping a record whose fields make no sense");
                 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::super::limits::check_fields;
-use super::super::{ExtFields, Frame, FrameError, Language, spare};
+use super::super::{ExtFields, Frame, FrameError, Language};
 use super::marks::Marks;
 
 /// Reads a header of the usual shape, borrowing every text without escapes.
@@ -106,7 +106,7 @@ impl<'a> Scanner<'a> {
     /// Reads the rest of a string behind its first backslash.
     #[inline(never)]
     fn escaped(&mut self, plain: &str) -> Option<String> {
-        let mut out = spare::text(plain.len() + 64);
+        let mut out = String::with_capacity(plain.len() + 64);
         out.push_str(plain);
         loop {
             out.push(self.escape()?);

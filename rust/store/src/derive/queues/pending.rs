@@ -20,14 +20,11 @@ use super::queue::{ConsumeQueue, Tail};
 use super::sparse_files::Dirty;
 use crate::types::{ReadMode, StoreError, WouldBlock};
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
-use mq_log::prefetch;
 
 /// Most room that a queue keeps for what gathers between two flushes.
 pub(crate) const KEPT_BYTES_MAX: usize = 64 << 10;
 /// All pending units of a store are written beyond this.
 pub(crate) const ALL_BYTES_MAX: i64 = 16 << 20;
-/// The counters in front of what an [`Arc`] holds.
-const HANDLE_BYTES: usize = 2 * size_of::<usize>();
 /// Room that a queue keeps in any case; a store has many.
 const KEPT_BYTES: usize = 256;
 /// And how many times as much as it needed between two flushes: given back, it would be taken anew
@@ -63,23 +60,6 @@ impl ConsumeQueue {
     pub(crate) fn push(tail: &mut Tail, entry: QueueEntry) {
         tail.pending.extend_from_slice(&entry.encode());
         tail.next_offset += 1;
-    }
-
-    /// Has the processor fetch the counters of the handle, and what an append touches.
-    pub(crate) fn fetch(self: &Arc<Self>) {
-        let start = Arc::as_ptr(self).cast::<u8>();
-        for line in [0, 64, 128] {
-            prefetch(start.wrapping_sub(HANDLE_BYTES), line);
-        }
-    }
-
-    /// Has it fetch the place of the next unit, which may be in two lines, and the name.
-    pub(crate) fn fetch_end(&self) {
-        prefetch(self.topic.as_ptr(), 0);
-        let tail = self.tail.lock();
-        let end = tail.pending.len();
-        prefetch(tail.pending.as_ptr(), end);
-        prefetch(tail.pending.as_ptr(), end + ENTRY_BYTES - 1);
     }
 
     /// Writes the pending units. On failure they stay pending, and readable; another try writes the

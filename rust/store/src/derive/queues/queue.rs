@@ -36,10 +36,8 @@ pub(crate) enum Appended {
     Refused,
 }
 
-/// A queue of a topic. One thread appends; any thread reads below `max_offset`. What an append
-/// touches comes first: with many queues each line of memory is a wait.
+/// A queue of a topic. One thread appends; any thread reads below `max_offset`.
 #[derive(Debug)]
-#[repr(C)]
 pub struct ConsumeQueue {
     /// The queues of a topic share it.
     pub(crate) topic: Arc<str>,
@@ -63,7 +61,6 @@ pub struct ConsumeQueue {
 
 /// The growing end, owned by whoever appends.
 #[derive(Debug, Default)]
-#[repr(C)]
 pub(crate) struct Tail {
     /// One past the last unit, pending ones included.
     pub next_offset: i64,

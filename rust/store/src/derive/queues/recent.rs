@@ -5,14 +5,10 @@ use std::sync::Arc;
 
 use super::queue::ConsumeQueue;
 use super::table::ConsumeQueues;
-use crate::records::walk::GROUP;
-use mq_log::prefetch;
 
 /// Slots at first, and at most; powers of two. A slot takes 24 bytes.
 const SLOTS_MIN: usize = 1_024;
 const SLOTS_MAX: usize = 65_536;
-/// Fewer are near the processor anyhow.
-const MANY_QUEUES: usize = 256;
 
 /// A queue, and where it was put in a batch.
 pub(crate) struct Slot {
@@ -64,36 +60,6 @@ impl RecentQueues {
             }),
         };
         self.slots[at].as_mut()
-    }
-
-    /// Has the processor fetch queues that [`Self::get`] will be asked for shortly, at most
-    /// [`GROUP`]: each of them is a wait for its slot, for itself, and for the end of its units,
-    /// and so all wait at once.
-    pub(crate) fn expect<'a>(&self, wanted: impl Iterator<Item = (&'a str, i32)>) {
-        if self.filled < MANY_QUEUES {
-            return;
-        }
-        let mut wanted_mixed = [0; GROUP];
-        let mut count = 0;
-        for ((topic, queue_id), wanted) in wanted.zip(&mut wanted_mixed) {
-            *wanted = mixed(topic, queue_id);
-            for at in self.places_of(*wanted) {
-                prefetch(self.slots.as_ptr().cast(), at * size_of::<Option<Slot>>());
-            }
-            count += 1;
-        }
-        let expected = || {
-            wanted_mixed[..count].iter().filter_map(|wanted| {
-                let mut slots = self.places_of(*wanted).into_iter();
-                slots.find_map(|at| self.slots[at].as_ref().filter(|slot| slot.mixed == *wanted))
-            })
-        };
-        for slot in expected() {
-            slot.queue.fetch();
-        }
-        for slot in expected() {
-            slot.queue.fetch_end();
-        }
     }
 
     /// Puts a queue where it may be; tells where.

@@ -1,0 +1,523 @@
+//! One connection: reads many frames at a time, answers them with one write.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::conn::budget::{Room, Share};
+use crate::conn::deadlines::{self, Begun};
+use crate::conn::events::EventKind;
+use crate::conn::frames::{Splitter, Taken};
+use crate::conn::handshakes::Handshake;
+use crate::conn::partial_frames;
+use crate::conn::peers::Peer;
+use crate::core::Core;
+use crate::fair::backpressure;
+use crate::fair::slice;
+use crate::fair::trial::{Length, Trial};
+use crate::fair::turns;
+use crate::handoff::overload;
+use crate::limits::{FIRST_READ_BYTES, READ_BYTES, UNREAD_BYTES_PAUSE};
+use crate::requests::dispatch;
+use mq_net::receiver::Receiver;
+
+/// Buffers of one worker thread. Frames are answered where they were read, without a wait in
+/// between, so a connection needs none of its own.
+struct Scratch {
+    input: Box<[u8]>,
+    replies: Vec<u8>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
+        input: vec![0; READ_BYTES].into_boxed_slice(),
+        replies: Vec::new(),
+    });
+}
+
+/// Why a connection ends.
+pub(crate) type End = (EventKind, String);
+
+/// A timer that is late by this much was held up by a process that stood still.
+const DELAY_FORGIVEN: Duration = Duration::from_secs(1);
+
+/// How a read ended.
+#[derive(PartialEq, Eq)]
+enum Turn {
+    /// Everything that was there is served.
+    Done,
+    /// There is more: others come first.
+    Over,
+}
+
+struct Connection {
+    core: Arc<Core>,
+    peer: Arc<Peer>,
+    receiver: Receiver,
+    splitter: Splitter,
+    /// Nothing was received yet: plain or TLS?
+    is_fresh: bool,
+    /// A TLS handshake that goes on.
+    handshake: Option<Box<Handshake>>,
+    /// Was read, and is served when it is this connection's turn again.
+    left: Vec<u8>,
+    /// Bytes to read at once: more for who sends much, less for who is owed much.
+    room: usize,
+    /// Whether its client takes its answers.
+    trial: Trial,
+    /// Monotonic time since which it is not read.
+    unread_since_ms: Option<i64>,
+    /// Monotonic time since which a TLS record has begun and not ended.
+    sealed_since_ms: Option<i64>,
+    /// The timer is set for the frame that has begun.
+    is_watched: bool,
+    /// What its large requests may take, once there was one.
+    share: Option<Share>,
+    /// Waits for room for the large frame that has begun.
+    admission: Option<Admission>,
+}
+
+/// Boxed: few connections wait here, but the task of each would reserve the space.
+type Admission = Pin<Box<dyn Future<Output = Option<Room>> + Send>>;
+
+/// Takes a connection down, however its task ends: returned, panicked, or dropped by a stop.
+struct Ending {
+    core: Arc<Core>,
+    peer: Arc<Peer>,
+    end: End,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let (core, peer) = (&self.core, &self.peer);
+        core.peers.remove(peer.id);
+        peer.closed();
+        backpressure::give_back(core, peer);
+        partial_frames::forget(core, peer);
+        core.holds.left();
+        let blank = (EventKind::Closed, String::new());
+        let (mut kind, mut detail) = std::mem::replace(&mut self.end, blank);
+        if peer.is_unread() {
+            (kind, detail) = (EventKind::Unread, "its client does not read".to_owned());
+        } else if let Some(gave_way) = peer.gave_way() {
+            (kind, detail) = gave_way.end();
+        }
+        core.tell(kind, Some(peer), peer.remote, detail);
+    }
+}
+
+/// Serves a connection until it ends; then nothing of it is left. No `async fn`: that keeps what it
+/// is given twice, in a task of which there may be ten thousand.
+pub(crate) fn serve(
+    core: Arc<Core>,
+    peer: Arc<Peer>,
+    receiver: Receiver,
+) -> impl Future<Output = ()> + Send {
+    let splitter = Splitter::new(core.settings.frame_bytes_max, core.settings.header);
+    let mut connection = Connection {
+        core,
+        peer,
+        receiver,
+        splitter,
+        is_fresh: true,
+        handshake: None,
+        left: Vec::new(),
+        room: FIRST_READ_BYTES,
+        trial: Trial::new(),
+        unread_since_ms: None,
+        sealed_since_ms: None,
+        is_watched: false,
+        share: None,
+        admission: None,
+    };
+    async move {
+        let mut ending = Ending {
+            core: Arc::clone(&connection.core),
+            peer: Arc::clone(&connection.peer),
+            end: (EventKind::Closed, "its task was ended".to_owned()),
+        };
+        ending.end = connection.run().await;
+    }
+}
+
+impl Connection {
+    async fn run(&mut self) -> End {
+        let peer = Arc::clone(&self.peer);
+        let mut check = pin!(sleep_until(self.next_check()));
+        // Kept from read to read: to begin and end a wait takes two locks.
+        let mut writing = pin!(peer.write_some());
+        let mut is_more = false;
+        loop {
+            let was_fresh = self.is_fresh;
+            let owed = peer.owed();
+            let may_read = self.may_read(owed);
+            self.note_whether_read(may_read);
+            tokio::select! {
+                turn = self.turn(is_more), if may_read => match turn {
+                    Err(end) => return end,
+                    Ok(turn) => is_more = turn == Turn::Over,
+                },
+                () = &mut writing => {
+                    writing.set(peer.write_some());
+                    self.wrote(owed);
+                }
+                () = &mut check => {
+                    self.forgive_delay(check.deadline());
+                    if let Some(end) = self.overdue() {
+                        return end;
+                    }
+                    check.as_mut().reset(self.next_check());
+                }
+            }
+            // A handshake has less time, and a frame that has begun as well.
+            if was_fresh && !self.is_fresh || self.needs_watch() {
+                check.as_mut().reset(self.next_check());
+            }
+            if peer.is_closing() {
+                return (EventKind::Closed, "closed by the server".to_owned());
+            }
+        }
+    }
+
+    /// Whether a client that is owed so many bytes is read, and what was read of it served.
+    fn may_read(&self, owed: usize) -> bool {
+        if self.peer.sends.is_full() {
+            return false;
+        }
+        let has_room = !overload::is_full(&self.core, owed, UNREAD_BYTES_PAUSE);
+        has_room && (owed == 0 || self.next_length() == Length::Long)
+    }
+
+    /// The frame that has begun, if its sender is what it waits for.
+    fn begun(&self) -> Option<Begun> {
+        if self.unread_since_ms.is_some() {
+            return None;
+        }
+        if !self.splitter.is_partial() {
+            return self.begun_record();
+        }
+        let began_ms = self.peer.unfinished.began_ms()?;
+        let large = self.splitter.large_size();
+        Some(Begun {
+            taken_ms: self.core.clock.monotonic_ms() - began_ms,
+            received: self.splitter.received(),
+            large: large.filter(|_| self.splitter.has_room()),
+            is_awaited: self.core.budget.is_awaited(),
+        })
+    }
+
+    /// The TLS record that has begun, of which nobody knows yet what it is part of.
+    fn begun_record(&self) -> Option<Begun> {
+        let since_ms = self.sealed_since_ms.filter(|_| self.handshake.is_none())?;
+        Some(Begun {
+            taken_ms: self.core.clock.monotonic_ms() - since_ms,
+            received: self.receiver.sealed_bytes(),
+            large: None,
+            is_awaited: false,
+        })
+    }
+
+    /// Notes when a TLS record began, and that it ended.
+    fn note_record(&mut self) {
+        if self.receiver.sealed_bytes() == 0 {
+            self.sealed_since_ms = None;
+        } else if self.sealed_since_ms.is_none() {
+            self.sealed_since_ms = Some(self.core.clock.monotonic_ms());
+        }
+    }
+
+    /// Whether a frame began that the timer does not know. The timer is not set for each frame: it
+    /// goes off before the first rule can be broken, and is set for the frame of that moment.
+    fn needs_watch(&self) -> bool {
+        !self.is_watched && self.unread_since_ms.is_none() && self.splitter.is_partial()
+    }
+
+    fn next_check(&mut self) -> Instant {
+        let frame = self.begun();
+        self.is_watched = frame.is_some();
+        let check = deadlines::next_check(&self.core, &self.peer, self.handshake.as_deref(), frame);
+        match self.receiver.is_plain() {
+            true => check,
+            // A record that begins wakes nobody who could set the timer.
+            false => check.min(Instant::now() + self.core.settings.frame.grace()),
+        }
+    }
+
+    fn overdue(&self) -> Option<End> {
+        let frame = self.begun();
+        deadlines::overdue(&self.core, &self.peer, self.handshake.as_deref(), frame)
+    }
+
+    /// Time in which the server does not read is no time that a frame takes.
+    fn note_whether_read(&mut self, is_read: bool) {
+        match (is_read, self.unread_since_ms) {
+            (false, None) => self.unread_since_ms = Some(self.core.clock.monotonic_ms()),
+            (true, Some(since_ms)) => {
+                self.unread_since_ms = None;
+                self.sealed_since_ms = None; // it is met again at the next read
+                let unread_ms = self.core.clock.monotonic_ms() - since_ms;
+                self.peer.unfinished.give_back(unread_ms);
+            }
+            _ => {}
+        }
+    }
+
+    /// A timer that is late tells of a process that stood still, and did not read either.
+    fn forgive_delay(&self, due: Instant) {
+        let delay = Instant::now().saturating_duration_since(due);
+        if delay >= DELAY_FORGIVEN {
+            let delay_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
+            self.peer.unfinished.give_back(delay_ms);
+        }
+    }
+
+    /// The client took some of the answers it was owed, if any could be written.
+    fn wrote(&self, owed: usize) {
+        if self.peer.owed() < owed {
+            self.peer.note_write(self.core.clock.monotonic_ms());
+        }
+        backpressure::give_back(&self.core, &self.peer);
+    }
+
+    /// Waits until the large frame that has begun has its room. May be dropped at any time, and
+    /// keeps its place in the order.
+    async fn admit(&mut self) {
+        self.note_whether_read(false);
+        if let Some(admission) = &mut self.admission
+            && let Some(room) = admission.await
+        {
+            self.splitter.give_room(room);
+        }
+        self.admission = None;
+        self.note_whether_read(true);
+        self.is_watched = false; // a large frame is looked at more often
+    }
+
+    /// Asks for room for the large frame that has begun, if it has none.
+    fn ask_for_room(&mut self) {
+        if self.splitter.has_room() {
+            return;
+        }
+        let Some(size) = self.splitter.large_size() else {
+            return;
+        };
+        let core = Arc::clone(&self.core);
+        let share = self
+            .share
+            .get_or_insert_with(|| core.budget.share())
+            .clone();
+        self.admission = Some(Box::pin(async move { core.budget.room(share, size).await }));
+    }
+
+    /// Serves what comes; if there is more than a short turn takes, when there is a place among the
+    /// few connections that may have long ones. All others are in nobody's way until then.
+    async fn turn(&mut self, is_more: bool) -> Result<Turn, End> {
+        if self.admission.is_some() {
+            Box::pin(self.admit()).await;
+        }
+        if !is_more {
+            return poll_fn(|cx| self.poll_read(cx, Length::Short)).await;
+        }
+        let core = Arc::clone(&self.core);
+        let length = self.next_length();
+        let is_trial = length == Length::Trial;
+        if !core.long_turns.are_taken(is_trial) {
+            tokio::task::yield_now().await; // else it waits for a place anyway
+        }
+        // Boxed: few connections are here at once, but the task of each would reserve the space.
+        self.note_whether_read(false);
+        let place = Box::pin(core.long_turns.wait(is_trial)).await;
+        self.note_whether_read(true);
+        let once = poll_fn(|cx| {
+            let _long = slice::LongWork::begin();
+            if is_trial {
+                turns::pass_on_the_watch();
+            }
+            Poll::Ready(self.poll_read(cx, length))
+        })
+        .await;
+        place.leave();
+        match once {
+            Poll::Ready(turn) => turn,
+            Poll::Pending => Ok(Turn::Done), // it ended with the read before
+        }
+    }
+
+    /// Of a turn of its own. One that is not left with requests sends much: that is no question of
+    /// taking answers.
+    fn next_length(&self) -> Length {
+        match self.left.is_empty() {
+            true => Length::Long,
+            false => self.trial.length(),
+        }
+    }
+
+    /// Reads once, unless something is left from the last time, and answers the whole frames that
+    /// are there, until the answers are longer than `limit` bytes.
+    fn poll_read(&mut self, cx: &mut Context<'_>, length: Length) -> Poll<Result<Turn, End>> {
+        if self.core.is_draining() {
+            return Poll::Pending; // for good: nothing more is read
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            scratch.replies.clear(); // a panic may have left another connection's
+            if !self.left.is_empty() {
+                let left = std::mem::take(&mut self.left);
+                return Poll::Ready(self.answer(&left, &mut scratch.replies, length));
+            }
+            let (received, is_kept) = self.receive(cx, &mut scratch.input);
+            let failure = self.follow_handshake(&received);
+            self.note_record();
+            Poll::Ready(match ready!(received) {
+                Ok(0) => Err((EventKind::Closed, "closed by the client".to_owned())),
+                Ok(count) => {
+                    self.peer.note_read(self.core.clock.monotonic_ms());
+                    if count == self.room {
+                        self.room = READ_BYTES.min(2 * self.room);
+                    }
+                    let bytes = &scratch.input[..if is_kept { 0 } else { count }];
+                    let turn = self.take(bytes, count, &mut scratch.replies, length);
+                    turn.map(|turn| if count < READ_BYTES { turn } else { Turn::Over })
+                }
+                Err(error) => Err((failure, error.to_string())),
+            })
+        })
+    }
+
+    /// Receives into `input`, or into the large frame that has begun: true then.
+    fn receive(
+        &mut self,
+        cx: &mut Context<'_>,
+        input: &mut [u8],
+    ) -> (Poll<io::Result<usize>>, bool) {
+        if self.receiver.is_plain()
+            && let Some((frame, missing)) = self.splitter.large(self.room)
+        {
+            turns::pass_on_the_watch();
+            let limit = missing.min(READ_BYTES);
+            return (self.receiver.poll_receive_more(cx, frame, limit), true);
+        }
+        let received = self.receiver.poll_receive(cx, &mut input[..self.room]);
+        (received, false)
+    }
+
+    /// Takes the `count` bytes just read; none are in `bytes` if a large frame has them. The first
+    /// ones say whether the connection is plain or under TLS.
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        count: usize,
+        replies: &mut Vec<u8>,
+        length: Length,
+    ) -> Result<Turn, End> {
+        if self.is_fresh && !self.begin(bytes)? {
+            return Ok(Turn::Done);
+        }
+        self.core.counters.bytes_in.add(count as u64);
+        self.answer(bytes, replies, length)
+    }
+
+    /// False if these bytes begin a TLS handshake, which is under way then.
+    fn begin(&mut self, bytes: &[u8]) -> Result<bool, End> {
+        self.is_fresh = false;
+        let failed = |core: &Core, why: String| {
+            core.counters.tls_failed.one();
+            (EventKind::Tls, why)
+        };
+        let begun = self.core.tls.begin(bytes[0], &self.peer);
+        let Some((session, handshake)) = begun.map_err(|why| failed(&self.core, why))? else {
+            return Ok(true);
+        };
+        if handshake.made_room {
+            self.core.counters.handshakes_given_up.one();
+        }
+        self.handshake = Some(Box::new(handshake));
+        let upgraded = (self.receiver).upgrade(self.peer.connection(), session, bytes);
+        upgraded.map_err(|error| failed(&self.core, error.to_string()))?;
+        self.note_greeting();
+        Ok(false)
+    }
+
+    /// Notes that the client's first message is whole.
+    fn note_greeting(&mut self) {
+        if let Some(handshake) = &mut self.handshake
+            && self.receiver.has_answered()
+        {
+            handshake.greeted();
+        }
+    }
+
+    /// Notes a handshake's end, good or bad; what an error means now.
+    fn follow_handshake(&mut self, received: &Poll<io::Result<usize>>) -> EventKind {
+        if self.handshake.is_none() {
+            return EventKind::Closed;
+        }
+        self.note_greeting();
+        let counters = &self.core.counters;
+        match received {
+            _ if !self.receiver.is_handshaking() => counters.tls_sessions.one(),
+            Poll::Ready(Ok(0) | Err(_)) => counters.tls_failed.one(),
+            _ => return EventKind::Tls,
+        }
+        self.handshake = None;
+        EventKind::Tls
+    }
+
+    fn answer(&mut self, bytes: &[u8], replies: &mut Vec<u8>, length: Length) -> Result<Turn, End> {
+        let (core, peer) = (&self.core, &self.peer);
+        let now_ms = core.clock.monotonic_ms();
+        let mut is_new = !self.splitter.is_partial();
+        let may_wait = self.trial.must_wait(length, &core.long_turns);
+        let result = self.splitter.feed(bytes, |whole| {
+            is_new = true; // what is left after it
+            if may_wait && whole.own.is_none() && dispatch::is_pull(core, whole.bytes) {
+                return Ok(Taken::NotYet);
+            }
+            dispatch::frame(core, peer, whole, replies)?;
+            let owed = replies.len();
+            Ok(
+                match owed > length.bytes() || overload::has_its_share(core, peer, owed) {
+                    true => Taken::Last,
+                    false => Taken::Next,
+                },
+            )
+        });
+        // Also before an error: what was asked before the bad frame is answered.
+        if !replies.is_empty() {
+            let count = replies.len();
+            send(core, peer, replies, now_ms);
+            self.trial.note(count, length, peer, &core.long_turns);
+        }
+        let left = result.map_err(|error| {
+            core.counters.frames_bad.one();
+            (EventKind::BadFrame, error.to_string())
+        })?;
+        self.left.extend_from_slice(left);
+        if !self.left.is_empty() {
+            self.room = FIRST_READ_BYTES.max(self.room / 2);
+        }
+        let held = self.splitter.held_bytes() + self.left.capacity();
+        partial_frames::note(core, peer, held, is_new, now_ms);
+        if self.splitter.is_partial() {
+            self.ask_for_room();
+        }
+        match self.left.is_empty() {
+            true => Ok(Turn::Done),
+            false => Ok(Turn::Over),
+        }
+    }
+}
+
+fn send(core: &Core, peer: &Peer, replies: &mut Vec<u8>, now_ms: i64) {
+    core.counters.bytes_out.add(replies.len() as u64);
+    peer.note_write(now_ms);
+    peer.send(replies);
+    replies.clear();
+    // One large pull must not stay with the thread for ever.
+    replies.shrink_to(4 * READ_BYTES);
+}

@@ -1,0 +1,252 @@
+//! How long a connection may take: for its TLS handshake, for a frame, and without any byte.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::conn::connection::End;
+use crate::conn::events::EventKind;
+use crate::conn::handshakes::Handshake;
+use crate::conn::peers::Peer;
+use crate::core::Core;
+use crate::limits::{FRAME_BYTES_PER_SECOND_MIN, FRAME_GRACE_PARTS, FRAME_SECONDS_MAX};
+
+/// A frame that others wait for is looked at this often, milliseconds.
+const AWAITED_LOOK_MS: i64 = 1_000;
+/// No look at a frame comes sooner than this after the one before, milliseconds.
+const LOOK_PAUSE_MS: i64 = 100;
+
+/// What the sender of a frame must keep to, from the frame's first byte to its last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameLimits {
+    /// A frame that is not complete by then closes its connection.
+    pub time: Duration,
+    /// Average bytes a second of a frame that takes over a third of `time`; 0 asks for none.
+    pub bytes_per_second: u64,
+}
+
+impl Default for FrameLimits {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(FRAME_SECONDS_MAX),
+            bytes_per_second: FRAME_BYTES_PER_SECOND_MIN,
+        }
+    }
+}
+
+/// A frame that has begun and not ended, and whose sender we wait for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    /// Time since its first byte, without the time in which we did not read.
+    pub taken_ms: i64,
+    /// Bytes that came.
+    pub received: usize,
+    /// Its whole size, if it holds room in the budget of large requests.
+    pub large: Option<usize>,
+    /// Other connections wait for such room.
+    pub is_awaited: bool,
+}
+
+impl FrameLimits {
+    fn time_ms(self) -> i64 {
+        self.time.as_millis().try_into().unwrap_or(i64::MAX)
+    }
+
+    /// How long a frame may take before its rate counts.
+    pub(crate) fn grace(self) -> Duration {
+        self.time / FRAME_GRACE_PARTS
+    }
+
+    fn grace_ms(self) -> i64 {
+        self.time_ms() / i64::from(FRAME_GRACE_PARTS)
+    }
+
+    /// Milliseconds until a frame must be looked at again; one that gets no further byte is late
+    /// at that look at the latest.
+    fn next_look_ms(self, frame: Begun) -> i64 {
+        let mut at_ms = self.time_ms();
+        let received_ms = (frame.received as u64).saturating_mul(1_000);
+        if let Some(paid_ms) = received_ms.checked_div(self.bytes_per_second) {
+            let paid_ms = i64::try_from(paid_ms).unwrap_or(i64::MAX).saturating_add(1);
+            // Bytes that keep trickling in must not cost a look each.
+            let soonest_ms = frame.taken_ms.saturating_add(LOOK_PAUSE_MS);
+            at_ms = at_ms.min(paid_ms.max(self.grace_ms()).max(soonest_ms));
+        }
+        let left_ms = at_ms.saturating_sub(frame.taken_ms);
+        match frame.large {
+            Some(_) => left_ms.min(AWAITED_LOOK_MS),
+            None => left_ms,
+        }
+    }
+
+    /// Why a frame ends its connection now; None if it may go on.
+    fn why_late(self, frame: Begun) -> Option<String> {
+        let Begun {
+            taken_ms, received, ..
+        } = frame;
+        if taken_ms >= self.time_ms() {
+            let seconds = self.time.as_secs_f64();
+            return Some(format!("a frame was not complete after {seconds} s"));
+        }
+        let is_below = |rate: u64| {
+            (received as u64).saturating_mul(1_000) < rate.saturating_mul(taken_ms.unsigned_abs())
+        };
+        if taken_ms >= self.grace_ms() && is_below(self.bytes_per_second) {
+            let rate = self.bytes_per_second;
+            return Some(format!(
+                "a frame came slower than {rate} bytes a second: {received} bytes in {taken_ms} ms"
+            ));
+        }
+        // At this speed it would not be complete in time: others that wait need not wait for that.
+        let needed = |size: usize| size as u64 * 1_000 / self.time_ms().max(1).unsigned_abs();
+        let may_wait = !frame.is_awaited || taken_ms < AWAITED_LOOK_MS;
+        let size = frame
+            .large
+            .filter(|size| !may_wait && is_below(needed(*size)))?;
+        Some(format!(
+            "a frame of {size} bytes came too slowly while others waited for its room: \
+             {received} bytes in {taken_ms} ms"
+        ))
+    }
+}
+
+/// When to look at the limits again: no later than the first of them can be reached.
+pub(crate) fn next_check(
+    core: &Core,
+    peer: &Peer,
+    handshake: Option<&Handshake>,
+    frame: Option<Begun>,
+) -> Instant {
+    let mut left = core.settings.idle_timeout.saturating_sub(quiet(core, peer));
+    if let Some(frame) = frame {
+        let look_ms = core.settings.frame.next_look_ms(frame);
+        left = left.min(Duration::from_millis(look_ms.try_into().unwrap_or(0)));
+    }
+    let check = Instant::now() + left.max(Duration::from_millis(1));
+    handshake.map_or(check, |handshake| check.min(handshake.deadline))
+}
+
+/// Why the connection ends now, if it has taken too long.
+pub(crate) fn overdue(
+    core: &Core,
+    peer: &Peer,
+    handshake: Option<&Handshake>,
+    frame: Option<Begun>,
+) -> Option<End> {
+    if handshake.is_some_and(|handshake| handshake.deadline <= Instant::now()) {
+        core.counters.tls_failed.one();
+        let seconds = core.settings.tls.handshake_timeout.as_secs_f64();
+        let detail = format!("the TLS handshake was not complete after {seconds} s");
+        return Some((EventKind::Tls, detail));
+    }
+    if let Some(detail) = frame.and_then(|frame| core.settings.frame.why_late(frame)) {
+        core.counters.frames_bad.one();
+        return Some((EventKind::BadFrame, detail));
+    }
+    let idle = core.settings.idle_timeout;
+    if quiet(core, peer) < idle {
+        return None;
+    }
+    core.counters.connections_idle.one();
+    let seconds = idle.as_secs_f64();
+    Some(match peer.owed() {
+        0 => (EventKind::Idle, format!("idle for {seconds} s")),
+        owed => {
+            let detail =
+                format!("its client has {owed} bytes to read and took none for {seconds} s");
+            (EventKind::Unread, detail)
+        }
+    })
+}
+
+/// How long nothing came and nothing was taken.
+fn quiet(core: &Core, peer: &Peer) -> Duration {
+    let quiet_ms = core.clock.monotonic_ms() - peer.last_active_ms();
+    Duration::from_millis(quiet_ms.try_into().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: usize = 3 << 20;
+
+    fn begun(taken_ms: i64, received: usize) -> Begun {
+        Begun {
+            taken_ms,
+            received,
+            large: None,
+            is_awaited: false,
+        }
+    }
+
+    /// Looks at a frame as a connection does. `received` says how many bytes have come by a time.
+    /// Returns when the frame ends its connection, and how many looks that took.
+    fn ends(
+        limits: FrameLimits,
+        first_look_ms: i64,
+        received: impl Fn(i64) -> usize,
+    ) -> (i64, u32) {
+        let (mut now_ms, mut looks) = (first_look_ms, 1);
+        while limits.why_late(begun(now_ms, received(now_ms))).is_none() {
+            let wait_ms = limits.next_look_ms(begun(now_ms, received(now_ms)));
+            assert!(wait_ms > 0, "a look that changes nothing at {now_ms}");
+            (now_ms, looks) = (now_ms + wait_ms, looks + 1);
+        }
+        (now_ms, looks)
+    }
+
+    #[test]
+    fn a_frame_ends_30_seconds_after_its_first_byte_whenever_the_first_look_was() {
+        let limits = FrameLimits::default();
+        for first_look_ms in [0, 1, 9_999, 10_000, 29_999] {
+            let (at_ms, looks) = ends(limits, first_look_ms, |_| SIZE);
+            assert_eq!(at_ms, 30_000, "first look at {first_look_ms}");
+            assert!(looks <= 3, "{looks} looks");
+        }
+    }
+
+    #[test]
+    fn a_frame_that_trickles_ends_after_the_grace() {
+        let limits = FrameLimits::default();
+        assert_eq!(ends(limits, 0, |_| 1), (10_000, 2));
+        let (at_ms, looks) = ends(limits, 0, |now_ms| now_ms as usize / 1_000 * 900);
+        assert_eq!((at_ms, looks), (10_000, 2));
+        // At exactly the least rate it lives as long as any, and costs a look each 100 ms at most.
+        let (at_ms, looks) = ends(limits, 0, |now_ms| now_ms as usize * 1_024 / 1_000 + 1);
+        assert_eq!(at_ms, 30_000);
+        assert!(looks <= 202, "{looks} looks");
+        let none = FrameLimits {
+            bytes_per_second: 0,
+            ..limits
+        };
+        assert_eq!(ends(none, 0, |_| 1).0, 30_000);
+    }
+
+    #[test]
+    fn a_frame_that_stops_ends_once_its_bytes_are_used_up() {
+        let limits = FrameLimits::default();
+        let (at_ms, _) = ends(limits, 0, |_| 15 << 10);
+        assert!((15_000..=15_100).contains(&at_ms), "{at_ms}");
+    }
+
+    #[test]
+    fn a_frame_that_others_wait_for_has_to_come_in_time() {
+        let limits = FrameLimits::default();
+        let awaited = |taken_ms, received| Begun {
+            large: Some(SIZE),
+            is_awaited: true,
+            ..begun(taken_ms, received)
+        };
+        assert_eq!(limits.why_late(awaited(999, 0)), None);
+        assert_eq!(limits.why_late(awaited(3_000, SIZE / 10)), None);
+        let why = limits.why_late(awaited(3_000, SIZE / 11)).unwrap();
+        assert!(why.contains("while others waited for its room"), "{why}");
+        let alone = Begun {
+            is_awaited: false,
+            ..awaited(3_000, SIZE / 11)
+        };
+        assert_eq!(limits.why_late(alone), None);
+        assert_eq!(limits.next_look_ms(awaited(0, 100)), 1_000);
+    }
+}

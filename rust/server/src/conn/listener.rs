@@ -1,0 +1,125 @@
+//! Accepts connections: main port and, if configured, the fast (VIP) port.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+use crate::conn::connection;
+use crate::conn::events::EventKind;
+use crate::conn::peers::Peer;
+use crate::core::Core;
+use crate::limits::{BACKLOG, TRIAL_UNSENT_BYTES_MAX, UNREAD_BYTES_MAX};
+use mq_net::connection::Connection;
+
+/// First wait after a failed accept (out of descriptors, usually); doubles up to `BACK_OFF_MAX`.
+const BACK_OFF_MIN: Duration = Duration::from_millis(5);
+const BACK_OFF_MAX: Duration = Duration::from_secs(1);
+
+/// A bound, listening socket and the port it got.
+pub(crate) fn bind(host: &str, port: u16) -> io::Result<(TcpListener, u16)> {
+    let mut last = io::Error::new(io::ErrorKind::AddrNotAvailable, "the host has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match listen(address) {
+            Ok(listener) => {
+                let port = listener.local_addr()?.port();
+                return Ok((listener, port));
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG.try_into().unwrap_or(i32::MAX))?;
+    Ok(socket.into())
+}
+
+/// Accepts, once the gate is open, until the task is aborted.
+pub(crate) async fn accept(
+    core: Arc<Core>,
+    listener: Arc<tokio::net::TcpListener>,
+    fast_port: bool,
+) {
+    core.gate.passed().await;
+    let mut back_off = BACK_OFF_MIN;
+    loop {
+        match listener.accept().await {
+            Ok((stream, remote)) => {
+                back_off = BACK_OFF_MIN;
+                admit(&core, stream, remote, fast_port);
+            }
+            Err(error) => {
+                tracing::warn!(%error, wait = ?back_off, "accept failed");
+                sleep(back_off).await;
+                back_off = (back_off * 2).min(BACK_OFF_MAX);
+            }
+        }
+    }
+}
+
+fn admit(core: &Arc<Core>, stream: TcpStream, remote: SocketAddr, fast_port: bool) {
+    let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
+    let limit = core.settings.connections_max;
+    if core.peers.count() >= limit {
+        core.counters.connections_refused.one();
+        core.tell(
+            EventKind::Refused,
+            None,
+            remote,
+            format!("{limit} connections are open"),
+        );
+        return;
+    }
+    if prepare(&stream).is_err() {
+        return; // the client is gone already
+    }
+    core.counters.connections_accepted.one();
+    let owed_to_all = Arc::clone(&core.peers.owed);
+    let connection = Connection::with_shared_count(stream, UNREAD_BYTES_MAX, owed_to_all);
+    let Ok((connection, receiver)) = connection else {
+        return;
+    };
+    connection.keep_unsent(TRIAL_UNSENT_BYTES_MAX);
+    let now_ms = core.clock.monotonic_ms();
+    let id = core.peers.next_id();
+    let peer = Arc::new(Peer::new(id, remote, fast_port, connection, now_ms));
+    core.peers.insert(&peer);
+    tokio::spawn(connection::serve(Arc::clone(core), peer, receiver));
+}
+
+/// Sets the options that a client's socket has.
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    // Replies are small and written once per read: nothing gains from waiting for more.
+    stream.set_nodelay(true)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_clients_socket_waits_for_nothing_more_to_send() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (_client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (stream, _) = accepted.unwrap();
+        assert!(!stream.nodelay().unwrap(), "the system has it already");
+        prepare(&stream).unwrap();
+        assert!(stream.nodelay().unwrap());
+    }
+}

@@ -1,0 +1,14 @@
+//! Connections: the listener, TLS, whole frames out of bytes, and how long and how much each may
+//! take.
+
+pub(crate) mod budget;
+pub(crate) mod connection;
+pub(crate) mod deadlines;
+pub(crate) mod events;
+pub(crate) mod frames;
+pub(crate) mod handshakes;
+pub(crate) mod listener;
+pub(crate) mod memory;
+pub(crate) mod partial_frames;
+pub(crate) mod peers;
+pub(crate) mod tls;

@@ -1,0 +1,142 @@
+//! Whether a client takes its answers: until it has, it gets few at a time, and the next ones once
+//! it is owed none.
+
+use crate::conn::peers::Peer;
+use crate::fair::turns::LongTurns;
+use crate::limits::{
+    BULK_BYTES, READ_BYTES, SHORT_TURN_BYTES, TAKEN_BYTES, TRIAL_TURN_BYTES, UNSENT_BYTES_MAX,
+};
+
+/// How much a turn may answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// In everybody's way, and needs no place.
+    Short,
+    /// Of one that has to show that it takes answers.
+    Trial,
+    /// Of one that has.
+    Long,
+}
+
+impl Length {
+    /// Bytes of answers that end the turn.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Self::Short => SHORT_TURN_BYTES,
+            Self::Trial => TRIAL_TURN_BYTES,
+            Self::Long => READ_BYTES,
+        }
+    }
+}
+
+/// What is known of one client.
+pub(crate) struct Trial {
+    /// Its last answers were long, or there were none yet.
+    is_bulk: bool,
+    /// Bytes of answers, whether its client took them or not.
+    answered: usize,
+    /// It took enough to tell it from one that does not read.
+    is_over: bool,
+}
+
+impl Trial {
+    pub(crate) fn new() -> Self {
+        Self {
+            is_bulk: true,
+            answered: 0,
+            is_over: false,
+        }
+    }
+
+    /// The next long turn of this client.
+    pub(crate) fn length(&self) -> Length {
+        match self.is_over {
+            true => Length::Long,
+            false => Length::Trial,
+        }
+    }
+
+    /// Whether its pulls wait for a place in a turn of this length.
+    pub(crate) fn must_wait(&self, length: Length, turns: &LongTurns) -> bool {
+        length == Length::Short && self.is_bulk && turns.are_taken(!self.is_over)
+    }
+
+    /// So many bytes of answers were sent to `peer`, or left for it, in a turn of this length.
+    pub(crate) fn note(&mut self, bytes: usize, length: Length, peer: &Peer, turns: &LongTurns) {
+        self.is_bulk = bytes > BULK_BYTES;
+        if self.is_over {
+            return;
+        }
+        self.answered += bytes;
+        if self.answered >= TAKEN_BYTES && self.answered.saturating_sub(peer.owed()) >= TAKEN_BYTES
+        {
+            self.is_over = true;
+            peer.connection().keep_unsent(UNSENT_BYTES_MAX);
+        } else if self.is_bulk && length == Length::Short {
+            turns.note_trial();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::limits::UNREAD_BYTES_MAX;
+    use mq_net::connection::Connection;
+
+    const LITTLE: usize = 100;
+    const MUCH: usize = BULK_BYTES + 1;
+
+    /// A peer whose client reads nothing, and that client.
+    async fn peer() -> (Arc<Peer>, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (far, near) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (connection, _) = Connection::new(near.unwrap().0, UNREAD_BYTES_MAX).unwrap();
+        let peer = Peer::new(1, address, false, connection, 0);
+        (Arc::new(peer), far.unwrap())
+    }
+
+    #[tokio::test]
+    async fn it_is_over_once_enough_was_taken() {
+        let (peer, _far) = peer().await;
+        let turns = LongTurns::new(2);
+        let mut trial = Trial::new();
+        for _ in 0..TAKEN_BYTES / MUCH {
+            trial.note(MUCH, Length::Trial, &peer, &turns);
+            assert_eq!(trial.length(), Length::Trial);
+        }
+        trial.note(MUCH, Length::Trial, &peer, &turns);
+        assert_eq!(trial.length(), Length::Long);
+        assert!(!trial.must_wait(Length::Long, &turns));
+    }
+
+    #[tokio::test]
+    async fn what_a_client_is_owed_was_not_taken() {
+        let (peer, _far) = peer().await;
+        let turns = LongTurns::new(2);
+        let mut trial = Trial::new();
+        while peer.owed() < TAKEN_BYTES {
+            assert!(peer.send(&vec![0; TAKEN_BYTES]));
+        }
+        trial.note(TAKEN_BYTES, Length::Trial, &peer, &turns);
+        assert_eq!(trial.length(), Length::Trial);
+    }
+
+    #[tokio::test]
+    async fn after_long_answers_in_a_short_turn_others_on_trial_wait() {
+        let (peer, _far) = peer().await;
+        let turns = LongTurns::new(2);
+        let (mut first, second) = (Trial::new(), Trial::new());
+        first.note(LITTLE, Length::Short, &peer, &turns);
+        assert!(!second.must_wait(Length::Short, &turns));
+        first.note(MUCH, Length::Short, &peer, &turns);
+        assert!(second.must_wait(Length::Short, &turns));
+        first.note(LITTLE, Length::Short, &peer, &turns);
+        assert!(!first.must_wait(Length::Short, &turns), "asks for little");
+    }
+}

@@ -1,0 +1,186 @@
+//! Keeps the sends of one connection to one topic in order while Python decides one of them.
+//!
+//! Native sends are stored as they are read, so they are in order by themselves. Once a send of
+//! a topic goes to Python, the later ones of that connection and topic wait here, at most one of
+//! the pair is in Python, and each answer lets the next one go. A connection with many that wait is
+//! not read meanwhile: what its client sends stays with it, where a refusal would lose a one-way
+//! message.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::limits::{
+    DEFERRED_BYTES_MAX, DEFERRED_BYTES_PAUSE, DEFERRED_SENDS_MAX, DEFERRED_SENDS_PAUSE,
+    HANDOFF_BYTES_MAX,
+};
+
+/// The waiting sends of one connection.
+#[derive(Debug, Default)]
+pub struct SendOrder {
+    /// Pairs with a send in Python; lets the usual case pass without the lock.
+    busy: AtomicU32,
+    /// So many wait that the connection is not read.
+    is_full: AtomicBool,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    by_topic: HashMap<String, VecDeque<Vec<u8>>>,
+    frames: usize,
+    bytes: usize,
+}
+
+impl Waiting {
+    fn is_many(&self) -> bool {
+        self.frames >= DEFERRED_SENDS_PAUSE || self.bytes >= DEFERRED_BYTES_PAUSE
+    }
+}
+
+/// What became of a send that may have to wait.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing of its topic is in Python.
+    Now,
+    /// It waits.
+    Later,
+    /// Too much waits already.
+    Refused,
+}
+
+impl SendOrder {
+    /// Whether any topic of this connection has a send in Python.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether so many wait that no more is to be read.
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Acquire)
+    }
+
+    /// Keeps a copy of the frame if its topic has a send in Python. `budget` counts the bytes of
+    /// all connections.
+    pub fn defer(&self, topic: &str, frame: &[u8], budget: &AtomicUsize) -> Turn {
+        let mut waiting = self.waiting.lock();
+        if !waiting.by_topic.contains_key(topic) {
+            return Turn::Now;
+        }
+        let bytes = waiting.bytes + frame.len();
+        let fits =
+            bytes <= DEFERRED_BYTES_MAX && budget.load(Ordering::Acquire) <= HANDOFF_BYTES_MAX;
+        if waiting.frames >= DEFERRED_SENDS_MAX || !fits {
+            return Turn::Refused;
+        }
+        waiting.frames += 1;
+        waiting.bytes = bytes;
+        budget.fetch_add(frame.len(), Ordering::AcqRel);
+        if let Some(frames) = waiting.by_topic.get_mut(topic) {
+            frames.push_back(frame.to_vec());
+        }
+        self.is_full.store(waiting.is_many(), Ordering::Release);
+        Turn::Later
+    }
+
+    /// A send of `topic` goes to Python.
+    pub fn begin(&self, topic: &str) {
+        let mut waiting = self.waiting.lock();
+        if !waiting.by_topic.contains_key(topic) {
+            waiting.by_topic.insert(topic.to_owned(), VecDeque::new());
+            self.busy.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Python is done with a send of `topic`: the next one that waited, or None, and then the
+    /// pair is free again. `drained`: what to do when the connection may be read again.
+    pub fn next(
+        &self,
+        topic: &str,
+        budget: &AtomicUsize,
+        drained: impl FnOnce(),
+    ) -> Option<Vec<u8>> {
+        let mut waiting = self.waiting.lock();
+        let next = waiting.by_topic.get_mut(topic)?.pop_front();
+        match &next {
+            Some(frame) => {
+                waiting.frames -= 1;
+                waiting.bytes -= frame.len();
+                budget.fetch_sub(frame.len(), Ordering::AcqRel);
+                if !waiting.is_many() && self.is_full.swap(false, Ordering::AcqRel) {
+                    drained();
+                }
+            }
+            None => {
+                waiting.by_topic.remove(topic);
+                self.busy.fetch_sub(1, Ordering::Release);
+            }
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_sends_of_a_busy_topic_wait_in_order() {
+        let (order, budget) = (SendOrder::default(), AtomicUsize::new(0));
+        assert_eq!(order.defer("T", b"0", &budget), Turn::Now);
+        order.begin("T");
+        assert!(order.is_busy());
+        assert_eq!(order.defer("T", b"1", &budget), Turn::Later);
+        assert_eq!(order.defer("Other", b"x", &budget), Turn::Now);
+        assert_eq!(order.defer("T", b"2", &budget), Turn::Later);
+        assert_eq!(order.next("T", &budget, || ()).as_deref(), Some(&b"1"[..]));
+        order.begin("T");
+        assert_eq!(order.defer("T", b"3", &budget), Turn::Later, "still busy");
+        assert_eq!(order.next("T", &budget, || ()).as_deref(), Some(&b"2"[..]));
+        assert_eq!(order.next("T", &budget, || ()).as_deref(), Some(&b"3"[..]));
+        assert_eq!(order.next("T", &budget, || ()), None);
+        assert!(!order.is_busy());
+        assert_eq!(budget.load(Ordering::Acquire), 0);
+    }
+
+    #[test]
+    fn with_many_that_wait_it_is_full_until_they_went() {
+        let cases = [(1, DEFERRED_SENDS_PAUSE), (DEFERRED_BYTES_PAUSE / 4, 4)];
+        for (frame_bytes, frames) in cases {
+            let (order, budget) = (SendOrder::default(), AtomicUsize::new(0));
+            let frame = vec![0; frame_bytes];
+            order.begin("T");
+            for _ in 0..frames {
+                assert!(!order.is_full());
+                assert_eq!(order.defer("T", &frame, &budget), Turn::Later);
+            }
+            assert!(order.is_full());
+            assert_eq!(
+                order.defer("T", &frame, &budget),
+                Turn::Later,
+                "already read"
+            );
+            let mut drained = 0;
+            assert!(order.next("T", &budget, || drained += 1).is_some());
+            assert_eq!((order.is_full(), drained), (true, 0));
+            while order.next("T", &budget, || drained += 1).is_some() {}
+            assert_eq!((order.is_full(), drained), (false, 1));
+        }
+    }
+
+    #[test]
+    fn refuses_what_exceeds_its_limits() {
+        let (order, budget) = (SendOrder::default(), AtomicUsize::new(0));
+        order.begin("T");
+        for _ in 0..DEFERRED_SENDS_MAX {
+            assert_eq!(order.defer("T", b"x", &budget), Turn::Later);
+        }
+        assert_eq!(order.defer("T", b"x", &budget), Turn::Refused);
+        order.next("T", &budget, || ());
+        assert_eq!(
+            order.defer("T", &vec![0; DEFERRED_BYTES_MAX], &budget),
+            Turn::Refused
+        );
+    }
+}

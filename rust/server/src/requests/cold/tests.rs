@@ -1,0 +1,70 @@
+//! A pull that needs the disk, and a thread that panics over it.
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use tokio::io::AsyncReadExt;
+
+use super::*;
+use crate::requests::send::slow_disk_tests::{Fixture, until};
+use mq_format::remoting::Frame;
+use mq_store::testing::SlowDisk;
+
+/// Where the body of the first record starts, whose hosts are IPv4.
+const BODY_AT: u64 = 88;
+
+/// Panics at the first operation of a thread that may wait for the disk.
+fn panics_once() -> bool {
+    static IS_ARMED: AtomicBool = AtomicBool::new(true);
+    let is_cold = thread::current().name() == Some(THREADS);
+    assert!(
+        !(is_cold && IS_ARMED.swap(false, Ordering::SeqCst)),
+        "the disk of the test"
+    );
+    false
+}
+
+/// A record that is bad is read once more by a thread that may wait for the disk.
+fn damage_the_first_record(root: &Path) {
+    let path = root.join("commitlog/00000000000000000000");
+    let log = std::fs::File::options().write(true).open(path).unwrap();
+    log.write_all_at(b"?", BODY_AT).unwrap();
+}
+
+#[tokio::test]
+async fn a_read_that_panics_is_noted_and_ends_its_connection_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let _disk = SlowDisk::under(root.path(), |_, _| panics_once());
+    let mut fixture = Fixture::new(root.path()).await;
+    assert_eq!(fixture.send(b"first"), Some(0));
+    let store = Arc::clone(&fixture.store);
+    until("it is readable", || store.max_offset("T", 1) == 1);
+    damage_the_first_record(root.path());
+    let core = Arc::clone(&fixture.core);
+    let reading = Arc::clone(&core);
+    let threads = thread::Builder::new().name(THREADS.into());
+    let reader = threads.spawn(move || read_cold(&reading)).unwrap();
+
+    assert_eq!(fixture.pull(), None, "the thread gets it");
+    until("it is noted", || !core.services.all().is_empty());
+    let reason = core.services.all()[THREADS].now.clone().unwrap();
+    assert!(reason.contains("the disk of the test"), "{reason}");
+    until("its client is told", || fixture.peer.is_closing());
+
+    fixture.reconnect().await;
+    assert_eq!(fixture.pull(), None);
+    let mut answer = vec![0; 4];
+    fixture.far.read_exact(&mut answer).await.unwrap();
+    let length = u32::from_be_bytes(*answer.first_chunk().unwrap());
+    answer.resize(4 + length as usize, 0);
+    fixture.far.read_exact(&mut answer[4..]).await.unwrap();
+    assert!(Frame::decode(&answer).is_ok());
+    until("the thread works again", || {
+        core.services.all()[THREADS].now.is_none()
+    });
+    assert_eq!(core.services.all()[THREADS].count, 1);
+    drop(core.cold.close());
+    reader.join().unwrap();
+}

@@ -1,0 +1,401 @@
+//! Queue locks of orderly consumers (codes 41 and 42): in memory, expiring, monotonic.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::limits::LOCK_EXPIRY_MS;
+use mq_base::clock::Clock;
+
+/// RocketMQ's MessageQueue; fields in the order fastjson writes them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueName {
+    /// Broker the queue is on.
+    pub broker_name: String,
+    /// Queue of the topic, from 0.
+    pub queue_id: i32,
+    /// Topic name.
+    pub topic: String,
+}
+
+/// Body of 41 and 42.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LockRequest {
+    /// Who asks.
+    pub client_id: String,
+    /// For which group.
+    pub consumer_group: String,
+    /// Which queues.
+    pub mq_set: Vec<QueueName>,
+}
+
+/// Body of the reply to 41.
+#[derive(Debug, Serialize)]
+pub struct LockReply {
+    /// The queues now held by the client.
+    #[serde(rename = "lockOKMQSet")]
+    pub granted: Vec<QueueName>,
+}
+
+/// Longest name in a lock, bytes: 255 characters of RocketMQ's and a prefix.
+const NAME_BYTES_MAX: usize = 262;
+/// Milliseconds between two looks for expired locks while the table is full.
+const SWEEP_MS: i64 = 1_000;
+
+impl LockRequest {
+    /// Whether every name is one that may be kept.
+    pub fn has_names(&self) -> bool {
+        let queues = self.mq_set.iter();
+        let names = queues.flat_map(|queue| [&queue.topic, &queue.broker_name]);
+        let mut names = names.chain([&self.client_id, &self.consumer_group]);
+        names.all(|name| name.len() <= NAME_BYTES_MAX && !name.contains(char::is_control))
+    }
+}
+
+/// How many queues may be locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockLimits {
+    /// `queueLockMax`: of all clients together.
+    pub all: usize,
+    /// `clientQueueLockMax`.
+    pub of_client: usize,
+}
+
+impl Default for LockLimits {
+    fn default() -> Self {
+        Self {
+            all: 100_000,
+            of_client: 10_000,
+        }
+    }
+}
+
+/// What a client holds of the queues it asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Granted {
+    /// The queues that are the client's now.
+    pub queues: Vec<QueueName>,
+    /// Which bound refused the others that were free.
+    pub full: Option<String>,
+}
+
+impl Granted {
+    /// What the client is told of those it did not get for want of room.
+    pub fn remark(&self) -> Option<String> {
+        let full = self.full.as_deref()?;
+        Some(format!("some queues are not locked: {full} is reached"))
+    }
+}
+
+#[derive(Debug)]
+struct Lock {
+    client_id: Arc<str>,
+    renewed_ms: i64,
+}
+
+impl Lock {
+    fn is_expired(&self, now_ms: i64) -> bool {
+        now_ms - self.renewed_ms > LOCK_EXPIRY_MS
+    }
+}
+
+/// group -> queue -> owner.
+pub struct Locks {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    groups: HashMap<String, HashMap<QueueName, Lock>>,
+    /// Queues of each client that has one.
+    of_clients: HashMap<Arc<str>, usize>,
+    count: usize,
+    swept_ms: Option<i64>,
+}
+
+impl Locks {
+    /// No locks yet; `clock` is read for its monotonic time only.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Queues that are locked, expired ones included.
+    pub fn len(&self) -> usize {
+        self.state.lock().count
+    }
+
+    /// Grants each queue that is the client's already, and each that is free or expired while
+    /// there is room.
+    pub fn lock(
+        &self,
+        group: &str,
+        client_id: &str,
+        queues: Vec<QueueName>,
+        limits: LockLimits,
+    ) -> Granted {
+        let now_ms = self.clock.monotonic_ms();
+        let mut state = self.state.lock();
+        if state.count + queues.len() > limits.all {
+            state.sweep(now_ms);
+        }
+        let mut granted = Granted::default();
+        for queue in queues {
+            let is_granted = match state.owner(group, &queue) {
+                Some(lock) if *lock.client_id == *client_id => {
+                    lock.renewed_ms = now_ms;
+                    true
+                }
+                Some(lock) if !lock.is_expired(now_ms) => false,
+                found => {
+                    let is_new = found.is_none();
+                    match state.full(client_id, is_new, limits) {
+                        None => {
+                            state.take(group, client_id, queue.clone(), now_ms);
+                            true
+                        }
+                        full => {
+                            granted.full = full;
+                            false
+                        }
+                    }
+                }
+            };
+            if is_granted {
+                granted.queues.push(queue);
+            }
+        }
+        granted
+    }
+
+    /// Frees those of the queues that the client holds.
+    pub fn unlock(&self, group: &str, client_id: &str, queues: &[QueueName]) {
+        let mut state = self.state.lock();
+        for queue in queues {
+            let owner = state.owner(group, queue);
+            if owner.is_some_and(|lock| *lock.client_id == *client_id) {
+                state.free(group, queue);
+            }
+        }
+    }
+}
+
+impl State {
+    fn owner(&mut self, group: &str, queue: &QueueName) -> Option<&mut Lock> {
+        self.groups.get_mut(group)?.get_mut(queue)
+    }
+
+    /// Why the client gets no other queue; None if it does. `is_new`: nobody has it.
+    fn full(&self, client_id: &str, is_new: bool, limits: LockLimits) -> Option<String> {
+        let own = self.of_clients.get(client_id).copied().unwrap_or(0);
+        if own >= limits.of_client {
+            return Some(format!("clientQueueLockMax={}", limits.of_client));
+        }
+        (is_new && self.count >= limits.all).then(|| format!("queueLockMax={}", limits.all))
+    }
+
+    fn take(&mut self, group: &str, client_id: &str, queue: QueueName, now_ms: i64) {
+        self.free(group, &queue);
+        let known = self.of_clients.get_key_value(client_id);
+        let client_id = known.map_or_else(|| client_id.into(), |(known, _)| Arc::clone(known));
+        *self.of_clients.entry(Arc::clone(&client_id)).or_default() += 1;
+        self.count += 1;
+        let lock = Lock {
+            client_id,
+            renewed_ms: now_ms,
+        };
+        match self.groups.get_mut(group) {
+            Some(held) => held.insert(queue, lock),
+            None => {
+                let held = HashMap::from([(queue, lock)]);
+                self.groups.insert(group.to_owned(), held);
+                None
+            }
+        };
+    }
+
+    fn free(&mut self, group: &str, queue: &QueueName) {
+        let Some(held) = self.groups.get_mut(group) else {
+            return;
+        };
+        let Some(lock) = held.remove(queue) else {
+            return;
+        };
+        if held.is_empty() {
+            self.groups.remove(group);
+        }
+        self.count -= 1;
+        forget_one(&mut self.of_clients, &lock.client_id);
+    }
+
+    /// Forgets expired locks, not more often than `SWEEP_MS` allows.
+    fn sweep(&mut self, now_ms: i64) {
+        if self.swept_ms.is_some_and(|then| now_ms - then < SWEEP_MS) {
+            return;
+        }
+        self.swept_ms = Some(now_ms);
+        let (of_clients, count) = (&mut self.of_clients, &mut self.count);
+        self.groups.retain(|_, held| {
+            held.retain(|_, lock| {
+                let is_expired = lock.is_expired(now_ms);
+                if is_expired {
+                    *count -= 1;
+                    forget_one(of_clients, &lock.client_id);
+                }
+                !is_expired
+            });
+            !held.is_empty()
+        });
+    }
+}
+
+fn forget_one(of_clients: &mut HashMap<Arc<str>, usize>, client_id: &str) {
+    if let Some(own) = of_clients.get_mut(client_id) {
+        *own -= 1;
+        if *own == 0 {
+            of_clients.remove(client_id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mq_base::clock::ManualClock;
+
+    fn queue(queue_id: i32) -> QueueName {
+        QueueName {
+            broker_name: "broker-a".into(),
+            queue_id,
+            topic: "T".into(),
+        }
+    }
+
+    fn lock(locks: &Locks, group: &str, client_id: &str, queues: Vec<QueueName>) -> Vec<QueueName> {
+        let granted = locks.lock(group, client_id, queues, LockLimits::default());
+        assert_eq!(granted.full, None);
+        granted.queues
+    }
+
+    #[test]
+    fn grants_free_own_and_expired_queues_only() {
+        let clock = ManualClock::at(0);
+        let locks = Locks::new(clock.clone());
+        let lock = |group, client_id, queues| lock(&locks, group, client_id, queues);
+        let both = || vec![queue(0), queue(1)];
+        assert_eq!(lock("g", "one", vec![queue(0)]), vec![queue(0)]);
+        assert_eq!(lock("g", "two", both()), vec![queue(1)]);
+        assert_eq!(lock("g", "one", both()), vec![queue(0)]);
+        assert_eq!(lock("other", "two", both()), both());
+        clock.advance(LOCK_EXPIRY_MS);
+        let renewed = lock("g", "one", vec![queue(0)]);
+        assert_eq!(renewed, vec![queue(0)], "renewed in time");
+        clock.advance(1);
+        let expired = lock("g", "three", both());
+        assert_eq!(expired, vec![queue(1)], "two's lock expired");
+    }
+
+    #[test]
+    fn only_the_owner_unlocks() {
+        let locks = Locks::new(ManualClock::at(0));
+        lock(&locks, "g", "one", vec![queue(0)]);
+        locks.unlock("g", "two", &[queue(0)]);
+        assert!(lock(&locks, "g", "two", vec![queue(0)]).is_empty());
+        locks.unlock("g", "one", &[queue(0)]);
+        assert_eq!(lock(&locks, "g", "two", vec![queue(0)]), vec![queue(0)]);
+    }
+
+    #[test]
+    fn a_client_gets_no_more_than_its_share_and_all_no_more_than_the_table_takes() {
+        let clock = ManualClock::at(0);
+        let locks = Locks::new(clock.clone());
+        let limits = LockLimits {
+            all: 5,
+            of_client: 3,
+        };
+        let ask = |client_id: &str, ids: std::ops::Range<i32>| {
+            let granted = locks.lock("g", client_id, ids.map(queue).collect(), limits);
+            (granted.queues.len(), granted.full)
+        };
+        let own = Some("clientQueueLockMax=3".to_owned());
+        assert_eq!(ask("one", 0..4), (3, own.clone()));
+        let full = Some("queueLockMax=5".to_owned());
+        assert_eq!(ask("two", 0..6), (2, full.clone()), "queues 3 and 4");
+        assert_eq!(ask("one", 0..3), (3, None), "its own ones stay");
+        assert_eq!(ask("three", 6..7), (0, full));
+        clock.advance(LOCK_EXPIRY_MS);
+        assert_eq!(ask("one", 0..2), (2, None));
+        clock.advance(SWEEP_MS);
+        assert_eq!(ask("three", 6..9), (3, None), "expired ones make room");
+        assert_eq!(locks.len(), 5);
+        assert_eq!(ask("three", 0..1), (0, None), "somebody's");
+        assert_eq!(
+            ask("three", 2..3),
+            (0, own),
+            "nobody's, but it has its share"
+        );
+    }
+
+    #[test]
+    fn a_share_follows_takeovers_and_unlocks() {
+        let clock = ManualClock::at(0);
+        let locks = Locks::new(clock.clone());
+        let limits = LockLimits {
+            all: 5,
+            of_client: 2,
+        };
+        let ask = |client_id: &str, queues| locks.lock("g", client_id, queues, limits).queues.len();
+        assert_eq!(ask("one", vec![queue(0), queue(1)]), 2);
+        clock.advance(LOCK_EXPIRY_MS + 1);
+        assert_eq!(ask("two", vec![queue(0), queue(1)]), 2, "taken over");
+        assert_eq!(ask("one", vec![queue(2), queue(3)]), 2, "it has no other");
+        locks.unlock("g", "one", &[queue(2), queue(3)]);
+        locks.unlock("g", "two", &[queue(0), queue(1)]);
+        let state = locks.state.lock();
+        assert!(state.groups.is_empty() && state.of_clients.is_empty());
+        assert_eq!(state.count, 0);
+    }
+
+    #[test]
+    fn a_request_without_queues_leaves_nothing() {
+        let locks = Locks::new(ManualClock::at(0));
+        assert!(lock(&locks, "g", "one", Vec::new()).is_empty());
+        assert!(locks.state.lock().groups.is_empty());
+    }
+
+    #[test]
+    fn names_have_a_length_and_no_control_characters() {
+        let request = |client_id: &str, topic: &str| LockRequest {
+            client_id: client_id.to_owned(),
+            consumer_group: "g".into(),
+            mq_set: vec![QueueName {
+                topic: topic.to_owned(),
+                ..queue(0)
+            }],
+        };
+        assert!(request("raw@1", &"T".repeat(NAME_BYTES_MAX)).has_names());
+        assert!(!request("raw@1", &"T".repeat(NAME_BYTES_MAX + 1)).has_names());
+        assert!(!request("raw\0", "T").has_names());
+    }
+
+    #[test]
+    fn reads_and_writes_rocketmqs_bodies() {
+        let body = br#"{"clientId":"raw@1","consumerGroup":"g","mqSet":[
+            {"brokerName":"broker-a","queueId":0,"topic":"T"}],"onlyThisBroker":false}"#;
+        let request: LockRequest = serde_json::from_slice(body).unwrap();
+        assert_eq!(request.mq_set, vec![queue(0)]);
+        let reply = serde_json::to_string(&LockReply {
+            granted: vec![queue(0)],
+        })
+        .unwrap();
+        let golden = r#"{"lockOKMQSet":[{"brokerName":"broker-a","queueId":0,"topic":"T"}]}"#;
+        assert_eq!(reply, golden);
+    }
+}

@@ -1,0 +1,18 @@
+//! Requests that Rust answers, a file each, and `dispatch`, which asks for them.
+
+pub(crate) mod cold;
+pub(crate) mod dispatch;
+pub(crate) mod heartbeat;
+pub(crate) mod hold;
+pub(crate) mod locks;
+pub(crate) mod native;
+pub(crate) mod offset_moved;
+pub(crate) mod offsets;
+pub(crate) mod pull;
+pub(crate) mod pull_filter;
+pub(crate) mod ready;
+pub(crate) mod reply_batch;
+pub(crate) mod send;
+pub(crate) mod send_properties;
+pub(crate) mod send_reply;
+pub(crate) mod transaction;

@@ -1,0 +1,56 @@
+//! What a pull wants of its queue: by the subscription in its header, or by its group's heartbeats.
+
+use std::sync::Arc;
+
+use crate::core::Core;
+use mq_format::filter::Sql;
+use mq_format::message::java_hash;
+use mq_format::remoting::Frame;
+use mq_store::TagFilter;
+
+/// The filter of a subscription that came with the request; None if it is of an unknown type or
+/// does not compile.
+pub(crate) fn inline_filter(frame: &Frame<'_>) -> Option<TagFilter> {
+    let expression = frame.ext.get("subscription").unwrap_or("*");
+    match frame.ext.get("expressionType").unwrap_or_default() {
+        "" | "TAG" => {}
+        "SQL92" => return Some(TagFilter::Sql(Arc::new(Sql::compile(expression).ok()?))),
+        _ => return None,
+    }
+    if expression.is_empty() || expression == "*" {
+        return Some(TagFilter::All);
+    }
+    if expression.split("||").all(str::is_empty) {
+        return None; // RocketMQ cannot split it; Python says so.
+    }
+    let tags = expression
+        .split("||")
+        .map(str::trim)
+        .filter(|tag| !tag.is_empty());
+    Some(TagFilter::Codes(tags.map(java_hash).collect()))
+}
+
+/// The filter of the group's online clients; None if there are none, they do not subscribe to
+/// the topic, not yet in this version, by no expression that compiles, or may not broadcast.
+pub(crate) fn known_filter(
+    core: &Core,
+    group: &str,
+    topic: &str,
+    version: i64,
+) -> Option<TagFilter> {
+    let filters = &core.tables.filters;
+    let (broadcasting, filter) = core.tables.subscriptions.with(group, |row| {
+        let subscription = row.topics.get(topic)?;
+        if subscription.version < version {
+            return None;
+        }
+        let filter = match (subscription.by_tag, subscription.everything) {
+            (false, _) => filters.of(group, topic, subscription.sql.as_ref()?),
+            (true, true) => TagFilter::All,
+            (true, false) => TagFilter::Codes(Arc::clone(&subscription.codes)),
+        };
+        Some((row.broadcasting, filter))
+    })??;
+    let may_broadcast = || core.tables.groups.with(group, |row| row.broadcast_enable);
+    (!broadcasting || may_broadcast() == Some(true)).then_some(filter)
+}

@@ -1,0 +1,175 @@
+//! A disk that is slow to make the log's next file: nobody but sends waits for it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+use crate::conn::frames::Whole;
+use crate::conn::peers::Peer;
+use crate::handoff::queue::Popped;
+use crate::limits::UNREAD_BYTES_MAX;
+use crate::requests::dispatch;
+use crate::settings::Settings;
+use crate::tables::TopicRow;
+use crate::tables::broker_row::BrokerRow;
+use crate::tables::group_row::GroupRow;
+use mq_base::clock::SystemClock;
+use mq_format::remoting::Frame;
+use mq_net::connection::Connection;
+use mq_store::testing::{SlowDisk, request};
+use mq_store::{PutResult, Settings as StoreSettings};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What answers without a look at the disk takes less.
+const AT_ONCE: Duration = Duration::from_secs(2);
+const FILE_BYTES: u64 = 64 << 10;
+
+/// A broker of topic T without threads: what the native side does is done here.
+pub(crate) struct Fixture {
+    pub(crate) core: Arc<Core>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) peer: Arc<Peer>,
+    /// The client's end.
+    pub(crate) far: TcpStream,
+    sent: i32,
+}
+
+async fn connection() -> (Arc<Peer>, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
+    let connection = Connection::new(near.unwrap(), UNREAD_BYTES_MAX).unwrap();
+    let peer = Peer::new(1, address, false, connection.0, 0);
+    (Arc::new(peer), far.unwrap().0)
+}
+
+impl Fixture {
+    pub(crate) async fn new(root: &Path) -> Self {
+        let settings = StoreSettings {
+            commit_log_file_bytes: Some(FILE_BYTES),
+            allocate_step_bytes: FILE_BYTES,
+            min_free_bytes: Some(0),
+            ..StoreSettings::default()
+        };
+        let store = Store::open(root, settings, SystemClock::shared(), true).unwrap();
+        let settings = Settings {
+            families: vec![("send".into(), 100)],
+            default_family: Some("send".into()),
+            ..Settings::default()
+        };
+        let core = Core::new(settings, Some(Arc::clone(&store)), SystemClock::shared()).unwrap();
+        let tables = &core.tables;
+        tables.broker.publish(1, BrokerRow::default()).unwrap();
+        let topic = TopicRow::new("T", 6, (2, 2), false, false);
+        let topics = vec![("T".to_owned(), Some(topic))];
+        tables.topics.publish(1, topics, true).unwrap();
+        let groups = vec![("G".to_owned(), Some(GroupRow::default()))];
+        tables.groups.publish(1, groups, true).unwrap();
+        let (peer, far) = connection().await;
+        Self {
+            core,
+            store,
+            peer,
+            far,
+            sent: 0,
+        }
+    }
+
+    /// Another client.
+    pub(crate) async fn reconnect(&mut self) {
+        (self.peer, self.far) = connection().await;
+    }
+
+    /// The reply's code if the native side has one at once.
+    fn ask(&mut self, code: i32, fields: &str, body: &[u8]) -> Option<i32> {
+        self.sent += 1;
+        let header = format!(
+            r#"{{"code":{code},"flag":0,"language":"JAVA","opaque":{},"version":401,
+            "extFields":{{{fields}}}}}"#,
+            self.sent
+        );
+        let length = u32::try_from(header.len()).unwrap();
+        let whole = length + 4 + u32::try_from(body.len()).unwrap();
+        let words = [whole, length].map(u32::to_be_bytes).concat();
+        let frame = [&words, header.as_bytes(), body].concat();
+        let (mut out, began) = (Vec::new(), Instant::now());
+        dispatch::frame(&self.core, &self.peer, Whole::among(&frame), &mut out).unwrap();
+        assert!(began.elapsed() < AT_ONCE, "the worker waits for the disk");
+        (!out.is_empty()).then(|| Frame::decode(&out).unwrap().code)
+    }
+
+    pub(crate) fn send(&mut self, body: &[u8]) -> Option<i32> {
+        let fields = r#""a":"P","b":"T","c":"TBW102","d":"4","e":"1","f":"0","g":"1","h":"0",
+            "i":"","j":"0","k":"false","m":"false""#;
+        self.ask(route::SEND_V2, fields, body)
+    }
+
+    pub(crate) fn pull(&mut self) -> Option<i32> {
+        let fields = r#""consumerGroup":"G","topic":"T","queueId":"1","queueOffset":"0",
+            "maxMsgNums":"1","sysFlag":"4","commitOffset":"0","subVersion":"0",
+            "suspendTimeoutMillis":"0","subscription":"*""#;
+        self.ask(route::PULL, fields, b"")
+    }
+}
+
+pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < until, "still not: {what}");
+        thread::yield_now();
+    }
+}
+
+#[tokio::test]
+async fn only_sends_wait_for_a_file_that_does_not_come() {
+    let root = tempfile::tempdir().unwrap();
+    let slow = SlowDisk::of_new_files(root.path());
+    let mut fixture = Fixture::new(root.path()).await;
+    assert_eq!(fixture.send(b"first"), Some(0));
+    until("it is readable", || fixture.store.max_offset("T", 1) == 1);
+    slow.close();
+    let body = vec![b'x'; 3_000];
+    let mut stored = 1;
+    while fixture.send(&body).is_some() {
+        stored += 1;
+    }
+    // The one that was not stored, and the next, of the same topic and connection.
+    assert_eq!(fixture.core.handoff.waiting().next(), Some(("send", 1)));
+    assert_eq!(fixture.send(&body), None);
+    assert_eq!(fixture.core.handoff.waiting().next(), Some(("send", 1)));
+    assert_eq!(fixture.pull(), Some(0), "pulls go on");
+    assert_eq!(fixture.store.max_offset("T", 1), stored);
+
+    // A thread that may wait for it does, as long as RocketMQ's.
+    let Popped::Item(_job) = fixture.core.handoff.pop(0, PATIENCE) else {
+        panic!("Python gets the send");
+    };
+    let is_back = Arc::new(AtomicBool::new(false));
+    let (store, told) = (Arc::clone(&fixture.store), Arc::clone(&is_back));
+    let waiting = thread::spawn(move || {
+        let body = vec![b'y'; 3_000];
+        let put = store.put(&request("T", &body));
+        told.store(true, Ordering::SeqCst);
+        store.wait(put)
+    });
+    fixture.core.overload.set(300, None);
+    until("it counts as a lock that is held", || {
+        fixture.store.lock_held_ms() > 300
+    });
+    assert!(!is_back.load(Ordering::SeqCst));
+    assert_eq!(fixture.send(&body), Some(2), "busy");
+    assert_eq!(fixture.pull(), Some(0));
+    slow.open();
+    let PutResult {
+        status,
+        queue_offset,
+        ..
+    } = waiting.join().unwrap();
+    assert_eq!((status, queue_offset), (PutStatus::Ok, stored));
+    assert_eq!(fixture.store.lock_held_ms(), 0);
+}

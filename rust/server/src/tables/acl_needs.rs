@@ -1,0 +1,203 @@
+//! What a request asks of topics and groups, code by code: RocketMQ's `PlainAccessValidator.parse`.
+//!
+//! Codes that are not here need a valid signature only. RocketMQ forgets batches (320).
+
+use serde::Deserialize;
+
+use crate::tables::acl::{PUB, SUB};
+use mq_format::fastjson::to_strict;
+use mq_format::remoting::Frame;
+
+/// A group's retry topic; RocketMQ keeps permissions of groups under this name.
+const RETRY_PREFIX: &str = "%RETRY%";
+
+/// Something that permissions are given for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resource<'a> {
+    Topic(&'a str),
+    Group(&'a str),
+}
+
+impl<'a> Resource<'a> {
+    /// A topic's resource; that of a retry topic is its group.
+    fn topic(name: &'a str) -> Self {
+        name.strip_prefix(RETRY_PREFIX)
+            .map_or(Self::Topic(name), Self::Group)
+    }
+
+    /// "topic:NAME" or "group:NAME", as RocketMQ's refusals say it.
+    pub(crate) fn named(self, shorten: impl Fn(&str) -> &str) -> String {
+        match self {
+            Self::Topic(name) => format!("topic:{}", shorten(name)),
+            Self::Group(name) => format!("group:{}", shorten(name)),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Heartbeat {
+    #[serde(default)]
+    consumer_data_set: Option<Vec<Consumer>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Consumer {
+    #[serde(default)]
+    group_name: Option<String>,
+    #[serde(default)]
+    subscription_data_set: Option<Vec<Subscribed>>,
+}
+
+#[derive(Deserialize)]
+struct Subscribed {
+    #[serde(default)]
+    topic: Option<String>,
+}
+
+/// Gives `ask` each resource the request is about, and the bits it needs there.
+///
+/// A field that is missing asks for nothing: whoever serves the request refuses it.
+///
+/// # Errors
+/// A heartbeat that cannot be read, in words: what cannot be checked is not served.
+pub(crate) fn needs(
+    frame: &Frame<'_>,
+    ask: &mut dyn FnMut(Resource<'_>, u8),
+) -> Result<(), String> {
+    let field = |name| frame.ext.get(name);
+    let topic = |name| field(name).map(Resource::topic);
+    let group = |name| field(name).map(Resource::Group);
+    let send = |topic_field, group_field| match topic(topic_field) {
+        // RocketMQ looks at the group that the request names, not at that of the topic.
+        Some(Resource::Group(_)) => (group(group_field), SUB),
+        other => (other, PUB),
+    };
+    let asked = match frame.code {
+        10 => [send("topic", "group"), (None, 0)],
+        310 | 320 => [send("b", "a"), (None, 0)],
+        36 => [(group("group"), SUB), (None, 0)],
+        11 | 15 => [(topic("topic"), SUB), (group("consumerGroup"), SUB)],
+        12 => [(topic("topic"), SUB), (None, 0)],
+        35 | 38 => [(group("consumerGroup"), SUB), (None, 0)],
+        34 => return heartbeat(frame.body, ask),
+        _ => return Ok(()),
+    };
+    for (resource, bits) in asked {
+        if let Some(resource) = resource {
+            ask(resource, bits);
+        }
+    }
+    Ok(())
+}
+
+fn heartbeat(body: &[u8], ask: &mut dyn FnMut(Resource<'_>, u8)) -> Result<(), String> {
+    let unreadable = "the heartbeat cannot be read".to_owned();
+    let strict = std::str::from_utf8(body)
+        .ok()
+        .and_then(|text| to_strict(text).ok());
+    let strict = strict.ok_or_else(|| unreadable.clone())?;
+    // Strict in types, and a name that occurs twice is an error: the processor reads the same.
+    let heartbeat: Heartbeat = serde_json::from_str(&strict).map_err(|_| unreadable)?;
+    for consumer in heartbeat.consumer_data_set.iter().flatten() {
+        if let Some(group) = &consumer.group_name {
+            ask(Resource::Group(group), SUB);
+        }
+        let subscribed = consumer.subscription_data_set.iter().flatten();
+        for topic in subscribed.filter_map(|subscribed| subscribed.topic.as_deref()) {
+            ask(Resource::topic(topic), SUB);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mq_format::remoting::{FieldValue, Head, Serialize};
+
+    fn asked(code: i32, fields: &[(&str, &str)], body: &[u8]) -> Result<Vec<String>, String> {
+        let fields: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| (*name, FieldValue::Text(value)))
+            .collect();
+        let mut bytes = Vec::new();
+        Head::request(code, 1, Serialize::Json).encode(&fields, body, &mut bytes);
+        let mut asked = Vec::new();
+        needs(&Frame::decode(&bytes).unwrap(), &mut |resource, bits| {
+            asked.push(format!("{} {bits}", resource.named(|name| name)));
+        })?;
+        Ok(asked)
+    }
+
+    /// Code, fields, what they ask for.
+    type Row<'a> = (i32, &'a [(&'a str, &'a str)], &'a [&'a str]);
+
+    /// Every row of RocketMQ's table.
+    #[test]
+    fn each_code_asks_for_what_java_asks() {
+        let v1 = [("topic", "T"), ("producerGroup", "p")];
+        let v2 = [("a", "p"), ("b", "T")];
+        let v2_retry = [("a", "p"), ("b", "%RETRY%g")];
+        let pull = [("topic", "T"), ("consumerGroup", "g")];
+        let pull_retry = [("topic", "%RETRY%g"), ("consumerGroup", "g")];
+        let group = [("consumerGroup", "g")];
+        let rows: [Row<'_>; 17] = [
+            (10, &v1, &["topic:T 4"]),
+            (10, &[("topic", "%RETRY%g")], &[]),
+            (10, &[("topic", "%RETRY%g"), ("group", "x")], &["group:x 8"]),
+            (310, &v2, &["topic:T 4"]),
+            (310, &v2_retry, &["group:p 8"]),
+            (36, &[("group", "g"), ("originTopic", "T")], &["group:g 8"]),
+            (11, &pull, &["topic:T 8", "group:g 8"]),
+            (11, &pull_retry, &["group:g 8", "group:g 8"]),
+            (12, &[("topic", "T"), ("key", "k")], &["topic:T 8"]),
+            (35, &[("producerGroup", "p")], &[]),
+            (35, &group, &["group:g 8"]),
+            (38, &group, &["group:g 8"]),
+            (15, &pull, &["topic:T 8", "group:g 8"]),
+            (320, &v2, &["topic:T 4"]),
+            (14, &pull, &[]),
+            (37, &[("producerGroup", "p")], &[]),
+            (50, &[("accessKey", "other")], &[]),
+        ];
+        for (code, fields, wanted) in rows {
+            assert_eq!(
+                asked(code, fields, b"").unwrap(),
+                wanted,
+                "{code} {fields:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn heartbeats_ask_for_every_group_and_topic() {
+        let body = br#"{"clientID":"c","consumerDataSet":[
+            {"groupName":"g","subscriptionDataSet":[{"topic":"T"},{"topic":"%RETRY%g"}]},
+            {"groupName":"h","subscriptionDataSet":null}],"producerDataSet":[{"groupName":"p"}]}"#;
+        let wanted = ["group:g 8", "topic:T 8", "group:g 8", "group:h 8"];
+        assert_eq!(asked(34, &[], body).unwrap(), wanted);
+        assert_eq!(asked(34, &[], b"{'clientID':'c',}").unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn a_heartbeat_that_could_be_read_in_two_ways_is_refused() {
+        let twice = br#"{"consumerDataSet":[],"consumerDataSet":[{"groupName":"g"}]}"#;
+        let bodies: [&[u8]; 6] = [
+            twice,
+            b"",
+            b"nonsense",
+            b"{\"consumerDataSet\":{}}",
+            b"{\"consumerDataSet\":[{\"groupName\":7}]}",
+            b"{\"consumerDataSet\":[{\"groupName\":\"\xff\"}]}",
+        ];
+        for body in bodies {
+            assert!(
+                asked(34, &[], body).is_err(),
+                "{}",
+                String::from_utf8_lossy(body)
+            );
+        }
+    }
+}
