@@ -4,7 +4,7 @@
 
 use std::str::FromStr;
 
-use crate::requests::dispatch::{Context, Handled};
+use crate::requests::context::{Context, Handled};
 use mq_format::remoting::FieldValue;
 use mq_store::Store;
 
@@ -43,7 +43,7 @@ pub(crate) fn commit(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         let group = context.frame.ext.get("consumerGroup")?;
         let offset = number(context, "commitOffset")?;
         let within = |entries_max| store.commit(group, topic, queue_id, offset, entries_max);
-        let tables = &context.core.tables;
+        let tables = &context.shared.tables;
         let may_be_new = || {
             let queues = tables
                 .topics
@@ -80,7 +80,7 @@ pub(crate) fn min(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
 }
 
 fn queue<'c>(context: &'c Context<'_>) -> Option<(&'c Store, &'c str, i32)> {
-    let store = context.core.store.as_deref()?;
+    let store = context.shared.store.as_deref()?;
     Some((
         store,
         context.frame.ext.get("topic")?,

@@ -4,9 +4,13 @@
 
 use serde::Deserialize;
 
-use crate::tables::acl::{PUB, SUB};
 use mq_format::fastjson::to_strict;
 use mq_format::remoting::Frame;
+
+/// Permission bit: may send.
+pub(crate) const PUB: u8 = 4;
+/// Permission bit: may consume.
+pub(crate) const SUB: u8 = 8;
 
 /// A group's retry topic; RocketMQ keeps permissions of groups under this name.
 const RETRY_PREFIX: &str = "%RETRY%";

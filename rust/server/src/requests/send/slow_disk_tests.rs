@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use crate::conn::frames::Whole;
 use crate::conn::peers::Peer;
+use crate::core::Core;
 use crate::handoff::queue::Popped;
 use crate::limits::UNREAD_BYTES_MAX;
 use crate::requests::dispatch;
@@ -146,7 +147,7 @@ async fn only_sends_wait_for_a_file_that_does_not_come() {
     assert_eq!(fixture.store.max_offset("T", 1), stored);
 
     // A thread that may wait for it does, as long as RocketMQ's.
-    let Popped::Item(_job) = fixture.core.handoff.pop(0, PATIENCE) else {
+    let Popped::Item(_job) = fixture.core.next_job(0, PATIENCE) else {
         panic!("Python gets the send");
     };
     let is_back = Arc::new(AtomicBool::new(false));
