@@ -16,9 +16,9 @@ use super::route::{Purpose, brokers};
 use super::secured::Tls;
 use super::settings::Role;
 use super::{BenchError, Connect};
+use mq_format::codes::HEART_BEAT;
 use mq_format::remoting::Head;
 
-const HEART_BEAT: i32 = 34;
 /// Files that the process has open besides.
 const OTHER_FILES: u64 = 64;
 /// How often the run looks whether it is stopped.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::core::Core;
 use crate::limits::{IDLE_TICK_MS, QUEUE_TICK_MS};
 use crate::requests::dispatch;
-use crate::route;
+use mq_format::codes;
 
 /// Of a send that waited when the store could not keep up.
 const DRAINED: &str = "[PCBUSY_CLEAN_QUEUE]";
@@ -29,7 +29,7 @@ fn clean(core: &Arc<Core>) {
         return;
     }
     let now_ms = core.clock.monotonic_ms();
-    let sends = core.routes.family(route::SEND, 0);
+    let sends = core.routes.family(codes::SEND_MESSAGE, 0);
     let drained = sends.filter(|_| core.is_page_cache_busy());
     for (family, patience_ms) in core.overload.patience_ms().enumerate() {
         let (limit_ms, why) = match drained {

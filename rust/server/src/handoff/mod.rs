@@ -77,17 +77,16 @@ impl Handoff {
         self.load.open()
     }
 
-    /// Queues a request, or gives it back: its queue is full.
-    pub(crate) fn submit(&self, mut request: Request, now_ms: i64) -> Result<(), Request> {
+    /// Queues a request. It comes back if its queue is full.
+    pub(crate) fn submit(&self, mut request: Request, now_ms: i64) -> Option<Request> {
         request.note_queued(now_ms);
         // Queues count requests; a few thousand large ones would still be too much memory.
         let (name, queue) = &self.families[request.family()];
         let (bytes, is_large) = (self.load.bytes(), name == route::LARGE);
         let fits = bytes <= HANDOFF_BYTES_MAX && !(is_large && bytes > LARGE_HANDOFF_BYTES_MAX);
-        if fits {
-            queue.push(request)
-        } else {
-            Err(request)
+        match fits {
+            true => queue.push(request).err(),
+            false => Some(request),
         }
     }
 

@@ -11,15 +11,15 @@ use crate::conn::frames::Whole;
 use crate::conn::peers::Peer;
 use crate::handoff::load::Load;
 use crate::requests::known_heartbeats::Beat;
-use crate::route::{self, Family};
+use crate::route::Family;
 use crate::shared::Shared;
-use mq_format::codes::{SYSTEM_BUSY, SYSTEM_ERROR};
+use mq_format::codes::{self, SYSTEM_BUSY, SYSTEM_ERROR};
 use mq_format::remoting::{
     ExtFields, FLAG_ONEWAY, FLAG_RESPONSE, Frame, Language, MAX_FRAME_BYTES, Serialize, VERSION,
 };
 
-/// QUERY_MESSAGE and VIEW_MESSAGE_BY_ID: RocketMQ writes what it found with a JSON header always.
-const FOUND_IN_JSON: [i32; 2] = [12, 33];
+/// RocketMQ writes what these found with a JSON header always.
+const FOUND_IN_JSON: [i32; 2] = [codes::QUERY_MESSAGE, codes::VIEW_MESSAGE_BY_ID];
 /// Largest body of a reply, bytes: room is left for a header.
 const BODY_BYTES_MAX: usize = MAX_FRAME_BYTES - (64 << 10);
 
@@ -90,7 +90,7 @@ impl Request {
             family,
             queued_ms: 0,
             turn,
-            beat: (frame.code == route::HEART_BEAT)
+            beat: (frame.code == codes::HEART_BEAT)
                 .then(|| shared.heartbeats.read(frame, &peer.heart))
                 .flatten(),
             counted: true,
@@ -239,7 +239,7 @@ impl Request {
     fn settle(&mut self, code: i32) {
         match self.beat.take() {
             Some(beat) if code == 0 => self.peer.heart.acknowledge(beat),
-            _ if self.head.code == route::UNREGISTER_CLIENT => self.peer.heart.forget(),
+            _ if self.head.code == codes::UNREGISTER_CLIENT => self.peer.heart.forget(),
             _ => {}
         }
     }

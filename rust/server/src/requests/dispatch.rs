@@ -15,11 +15,8 @@ use crate::requests::pull::{self, ColdPull, PullTask, Pulled};
 use crate::requests::{heartbeat, offsets, ready, send, transaction};
 use crate::route::{self, Family, Native};
 use crate::shared::Shared;
-use mq_format::codes::{SYSTEM_BUSY, SYSTEM_ERROR};
+use mq_format::codes::{self, SYSTEM_BUSY, SYSTEM_ERROR};
 use mq_format::remoting::{Frame, FrameError, Head, ReplyTo, Serialize};
-
-/// RocketMQ's REQUEST_CODE_NOT_SUPPORTED.
-const NOT_SUPPORTED: i32 = 3;
 
 /// How the remark of a denied request begins: clients look for the class's name.
 const ACL_EXCEPTION: &str = "org.apache.rocketmq.acl.common.AclException";
@@ -33,7 +30,8 @@ pub(crate) const PULLS_AT_ONCE: usize = 32;
 
 /// Whether a frame asks for messages, of which there may be many.
 pub(crate) fn is_pull(shared: &Shared, bytes: &[u8]) -> bool {
-    Frame::decode_within(bytes, shared.settings.header).is_ok_and(|frame| frame.code == route::PULL)
+    Frame::decode_within(bytes, shared.settings.header)
+        .is_ok_and(|frame| frame.code == codes::PULL_MESSAGE)
 }
 
 /// Takes one frame just read; replies that are ready are appended to `out`.
@@ -58,7 +56,7 @@ pub(crate) fn frame(
         deny(&context, &why, out);
     } else if peer.fast_port && core.routes.refused_on_fast_port(frame.code) {
         let remark = format!(" request type {} not supported", frame.code);
-        context.reply(NOT_SUPPORTED, Some(&remark), out);
+        context.reply(codes::REQUEST_CODE_NOT_SUPPORTED, Some(&remark), out);
     } else if !rejected(core, &frame, out) && !waits_for_its_turn(core, &context, out) {
         route_to(core, &context, 0, false, out);
     }
@@ -112,7 +110,7 @@ pub(crate) fn next_sends(core: &Arc<Core>, peer: &Arc<Peer>, topic: &str) {
 
 /// The topic of a send, in whichever header it has; "" without one.
 fn topic_of<'f>(frame: &'f Frame<'_>) -> &'f str {
-    let name = if frame.code == route::SEND {
+    let name = if frame.code == codes::SEND_MESSAGE {
         "topic"
     } else {
         "b"
@@ -241,11 +239,13 @@ fn hand_off(core: &Arc<Core>, context: &Context<'_>, route: (Family, u8), has_tu
 /// Queues a request for Python. A full queue answers it 2; the topic whose turn it had is given
 /// back, not passed on here: thousands of sends may wait, each of which would meet the full queue.
 fn submitted(core: &Core, request: Request) -> Result<(), Option<String>> {
-    let now_ms = core.clock.monotonic_ms();
-    core.handoff.submit(request, now_ms).map_err(|mut request| {
-        request.busy(core, FULL);
-        request.end(core, &core.handoff.load)
-    })
+    match core.handoff.submit(request, core.clock.monotonic_ms()) {
+        None => Ok(()),
+        Some(mut request) => {
+            request.busy(core, FULL);
+            Err(request.end(core, &core.handoff.load))
+        }
+    }
 }
 
 /// Gives a request back to its family's queue.

@@ -5,11 +5,10 @@
 use std::str::FromStr;
 
 use crate::requests::context::{Context, Handled};
+use mq_format::codes::QUERY_NOT_FOUND;
 use mq_format::remoting::FieldValue;
 use mq_store::Store;
 
-/// RocketMQ's QUERY_NOT_FOUND.
-const QUERY_NOT_FOUND: i32 = 22;
 const NO_OFFSET: &str = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first";
 
 /// 14: the committed offset; 0 for a group that is new to a queue which still has its first

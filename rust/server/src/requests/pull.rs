@@ -18,6 +18,7 @@ use crate::shared::Shared;
 use crate::tables::PERM_READ;
 use crate::tables::broker_row::BrokerRow;
 use crate::traffic::Sums;
+use mq_format::codes::{PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS};
 use mq_format::remoting::{FieldValue, Frame, Head, ReplyTo, Serialize};
 use mq_store::{GetRequest, GetResult, GetStatus, ReadMode, Store, TagFilter, WouldBlock};
 
@@ -25,11 +26,6 @@ use mq_store::{GetRequest, GetResult, GetStatus, ReadMode, Store, TagFilter, Wou
 const COMMIT_OFFSET: i32 = 1;
 const SUSPEND: i32 = 2;
 const SUBSCRIPTION: i32 = 4;
-
-/// Response codes of a pull.
-const PULL_NOT_FOUND: i32 = 19;
-const PULL_RETRY_IMMEDIATELY: i32 = 20;
-const PULL_OFFSET_MOVED: i32 = 21;
 
 /// What a pull says, borrowed from its frame.
 struct Asked<'a> {
@@ -335,7 +331,7 @@ fn number<N: FromStr>(frame: &Frame<'_>, name: &str) -> Option<N> {
 /// RocketMQ's answer to a store status.
 fn response_code(status: GetStatus, offset: i64) -> i32 {
     match status {
-        GetStatus::Found => 0,
+        GetStatus::Found => SUCCESS,
         GetStatus::NoMatchedMessage | GetStatus::MessageWasRemoving => PULL_RETRY_IMMEDIATELY,
         GetStatus::NoMatchedLogicQueue | GetStatus::NoMessageInQueue if offset == 0 => {
             PULL_NOT_FOUND

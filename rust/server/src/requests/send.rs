@@ -14,11 +14,11 @@ use crate::requests::reply_batch;
 use crate::requests::send_properties::{self, Traits};
 use crate::requests::send_reply::{self, Outcome, SendReply};
 use crate::requests::transaction::{self, HALF_TOPIC};
-use crate::route;
 use crate::shared::Shared;
 use crate::tables::TopicRow;
 use crate::tables::broker_row::BrokerRow;
 use crate::traffic::{ANY_QUEUE, Sums};
+use mq_format::codes;
 use mq_format::message::SCHEDULE_TOPIC;
 use mq_format::remoting::Frame;
 use mq_store::{AckOutcome, Put, PutRequest, PutStatus, Store};
@@ -177,7 +177,7 @@ impl<'a> SendHeader<'a> {
         let mut header = Self::default();
         for (name, value) in frame.ext.iter() {
             // V2 names its fields by letters to save bytes; V1 spells them out.
-            let letter = if frame.code == route::SEND {
+            let letter = if frame.code == codes::SEND_MESSAGE {
                 letter_of(name)
             } else {
                 name

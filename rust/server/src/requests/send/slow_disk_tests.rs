@@ -20,6 +20,7 @@ use crate::tables::TopicRow;
 use crate::tables::broker_row::BrokerRow;
 use crate::tables::group_row::GroupRow;
 use mq_base::clock::SystemClock;
+use mq_format::codes;
 use mq_format::remoting::Frame;
 use mq_net::connection::Connection;
 use mq_store::testing::{SlowDisk, request};
@@ -107,14 +108,14 @@ impl Fixture {
     pub(crate) fn send(&mut self, body: &[u8]) -> Option<i32> {
         let fields = r#""a":"P","b":"T","c":"TBW102","d":"4","e":"1","f":"0","g":"1","h":"0",
             "i":"","j":"0","k":"false","m":"false""#;
-        self.ask(route::SEND_V2, fields, body)
+        self.ask(codes::SEND_MESSAGE_V2, fields, body)
     }
 
     pub(crate) fn pull(&mut self) -> Option<i32> {
         let fields = r#""consumerGroup":"G","topic":"T","queueId":"1","queueOffset":"0",
             "maxMsgNums":"1","sysFlag":"4","commitOffset":"0","subVersion":"0",
             "suspendTimeoutMillis":"0","subscription":"*""#;
-        self.ask(route::PULL, fields, b"")
+        self.ask(codes::PULL_MESSAGE, fields, b"")
     }
 }
 
