@@ -14,7 +14,9 @@ from mqserver.guard import ACCOUNT_CODES, ADMIN_CODES
 from mqserver.names.processors import PROCESSORS as NAMES
 from tests.interop.differential.families import BINARY, FAMILIES
 
-ROUTE = Path(__file__).parent.parent / "rust/server/src/route.rs"
+RUST = Path(__file__).parent.parent / "rust"
+ROUTE = RUST / "server/src/route.rs"
+CODES = RUST / "format/src/codes.rs"
 HEAD = """# Request codes
 
 Written by `python -m scripts.protocol_page` from the tables that the servers route by.
@@ -51,7 +53,7 @@ PUBLISHED = ("ConsumerList", "TopicRoute")
 def natives(kind: str) -> dict[int, str]:
     """Codes that a kind of server may answer natively, and the variant that does."""
     text = ROUTE.read_text()
-    constants = dict(re.findall(r"pub const (\w+): i32 = (\d+);", text))
+    constants = dict(re.findall(r"pub const (\w+): i32 = (\d+);", CODES.read_text()))
     found = {}
     for codes, variant in re.findall(rf"\(Kind::{kind}, ([^)]+)\) => Self::(\w+)", text):
         for code in codes.split(" | "):

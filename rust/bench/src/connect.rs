@@ -16,9 +16,9 @@ use super::route::{Purpose, brokers};
 use super::secured::Tls;
 use super::settings::Role;
 use super::{BenchError, Connect};
+use mq_format::codes::HEART_BEAT;
 use mq_format::remoting::Head;
 
-const HEART_BEAT: i32 = 34;
 /// File descriptors that the process needs besides connections.
 const OTHER_FILES: u64 = 64;
 /// Interval at which a run checks for its stop.

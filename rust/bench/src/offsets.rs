@@ -5,12 +5,9 @@ use std::time::{Duration, Instant};
 use super::exchange::Exchange;
 use super::route::{Broker, QueueAt};
 use super::{BenchError, Load};
+use mq_format::codes::GET_MAX_OFFSET;
 use mq_format::remoting::{Head, Serialize};
 
-/// Request code of the offset after a queue's last message.
-pub(super) const GET_MAX_OFFSET: i32 = 30;
-/// Request code of the offset of a queue's first message.
-pub(super) const GET_MIN_OFFSET: i32 = 31;
 /// Interval between two checks whether a broker's queues have caught up with its log.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 

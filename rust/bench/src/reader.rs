@@ -3,15 +3,17 @@
 use std::time::Instant;
 
 use super::exchange::Exchange;
-use super::offsets::{GET_MAX_OFFSET, GET_MIN_OFFSET, offsets};
+use super::offsets::offsets;
 use super::records::records;
 use super::report::Meter;
 use super::route::QueueAt;
 use super::{BenchError, Consume};
+use mq_format::codes::{
+    GET_MAX_OFFSET, GET_MIN_OFFSET, PULL_MESSAGE, PULL_NOT_FOUND, PULL_OFFSET_MOVED,
+    PULL_RETRY_IMMEDIATELY, SUCCESS, UPDATE_CONSUMER_OFFSET,
+};
 use mq_format::remoting::{FieldValue, Frame, Head};
 
-const PULL_MESSAGE: i32 = 11;
-const UPDATE_CONSUMER_OFFSET: i32 = 15;
 /// Pull flag: the broker commits `commitOffset`.
 const COMMIT: i32 = 1;
 /// Pull flag: the broker may hold the pull until a message comes.
@@ -20,12 +22,6 @@ const SUSPEND: i32 = 2;
 const INLINE_SUBSCRIPTION: i32 = 4;
 /// How long the broker may hold a pull; the value that clients send.
 const SUSPEND_MS: i64 = 15_000;
-
-/// Response codes of a pull: FOUND, then those that only move the position.
-const FOUND: i32 = 0;
-const PULL_NOT_FOUND: i32 = 19;
-const PULL_RETRY_IMMEDIATELY: i32 = 20;
-const PULL_OFFSET_MOVED: i32 = 21;
 
 /// A reply that brought messages.
 pub(super) struct Arrival<'a> {
@@ -226,7 +222,7 @@ impl<'a> Reader<'a> {
                 queue.is_refused = true;
                 continue;
             };
-            if frame.code == FOUND {
+            if frame.code == SUCCESS {
                 let counts = queue.count(frame.body);
                 self.received += counts.messages;
                 self.damaged += counts.damaged;
@@ -328,7 +324,7 @@ impl Queue {
 fn next_offset(frame: &Frame<'_>, address: &str) -> Result<Option<i64>, BenchError> {
     if !matches!(
         frame.code,
-        FOUND | PULL_NOT_FOUND | PULL_RETRY_IMMEDIATELY | PULL_OFFSET_MOVED
+        SUCCESS | PULL_NOT_FOUND | PULL_RETRY_IMMEDIATELY | PULL_OFFSET_MOVED
     ) {
         return Ok(None);
     }

@@ -4,12 +4,11 @@ use serde_json::Value;
 
 use super::exchange::{Answer, Exchange};
 use super::{BenchError, Load, topics};
+use mq_format::codes::{GET_ROUTEINFO_BY_TOPIC, REQUEST_CODE_NOT_SUPPORTED};
 use mq_format::fastjson;
 use mq_format::remoting::{Head, Serialize};
 
-const GET_ROUTEINFO_BY_TOPIC: i32 = 105;
 pub(super) const TOPIC_NOT_EXIST: i32 = 17;
-const REQUEST_CODE_NOT_SUPPORTED: i32 = 3;
 /// The template from which brokers create unknown topics at their first message.
 pub(super) const TEMPLATE_TOPIC: &str = "TBW102";
 /// Number of queues that a client requests for a topic created in this way.

@@ -2,6 +2,7 @@
 
 pub mod bloom;
 pub mod bytes;
+pub mod codes;
 pub mod consume_queue;
 pub mod consume_queue_ext;
 pub mod delay_levels;

@@ -152,7 +152,7 @@ impl Server {
         }
         let index = self.core.handoff.index(family);
         let index = index.ok_or_else(|| PyValueError::new_err(format!("no family {family:?}")))?;
-        let job = wait(py, timeout, |slice| self.core.handoff.next(index, slice))?;
+        let job = wait(py, timeout, |slice| self.core.next_job(index, slice))?;
         let request = job
             .map(|job| Bound::new(py, Request::new(job)))
             .transpose()?;
@@ -309,7 +309,7 @@ impl Server {
         let now = [
             ("connections", core.peers.count()),
             ("held", core.holds.len()),
-            ("parked", core.peers.parked()),
+            ("parked", core.parked.count()),
             ("unfinished_bytes", core.peers.unfinished()),
             ("large_request_bytes", core.large_request_bytes()),
         ];

@@ -7,25 +7,16 @@ use std::collections::HashMap;
 
 use crate::limits::LARGE_REQUEST_BYTES;
 use crate::settings::{DataPlane, Kind};
+use mq_format::codes::{
+    CONSUMER_SEND_MSG_BACK, END_TRANSACTION, GET_CONSUMER_LIST_BY_GROUP, GET_MAX_OFFSET,
+    GET_MIN_OFFSET, GET_ROUTEINFO_BY_TOPIC, HEART_BEAT, LOCK_BATCH_MQ, PULL_MESSAGE,
+    QUERY_CONSUMER_OFFSET, SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, UNLOCK_BATCH_MQ,
+    UPDATE_CONSUMER_OFFSET,
+};
 
 /// Name of the family of long requests: who asks Python for much waits for others who do, and
 /// nobody else waits for it.
 pub const LARGE: &str = "large";
-
-/// SEND_MESSAGE.
-pub const SEND: i32 = 10;
-/// PULL_MESSAGE.
-pub const PULL: i32 = 11;
-/// CONSUMER_SEND_MSG_BACK.
-pub const SEND_BACK: i32 = 36;
-/// HEART_BEAT.
-pub const HEART_BEAT: i32 = 34;
-/// UNREGISTER_CLIENT.
-pub const UNREGISTER_CLIENT: i32 = 35;
-/// SEND_MESSAGE_V2.
-pub const SEND_V2: i32 = 310;
-/// SEND_BATCH_MESSAGE.
-pub const SEND_BATCH: i32 = 320;
 
 /// What native code knows how to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,18 +51,18 @@ impl Native {
     /// The handler of `code` on a server of this kind.
     fn of(kind: Kind, code: i32) -> Option<Self> {
         Some(match (kind, code) {
-            (Kind::Broker, SEND | SEND_V2 | SEND_BATCH) => Self::Send,
-            (Kind::Broker, PULL) => Self::Pull,
-            (Kind::Broker, 14) => Self::QueryOffset,
-            (Kind::Broker, 15) => Self::CommitOffset,
-            (Kind::Broker, 30) => Self::MaxOffset,
-            (Kind::Broker, 31) => Self::MinOffset,
+            (Kind::Broker, SEND_MESSAGE | SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE) => Self::Send,
+            (Kind::Broker, PULL_MESSAGE) => Self::Pull,
+            (Kind::Broker, QUERY_CONSUMER_OFFSET) => Self::QueryOffset,
+            (Kind::Broker, UPDATE_CONSUMER_OFFSET) => Self::CommitOffset,
+            (Kind::Broker, GET_MAX_OFFSET) => Self::MaxOffset,
+            (Kind::Broker, GET_MIN_OFFSET) => Self::MinOffset,
             (Kind::Broker, HEART_BEAT) => Self::Heartbeat,
-            (Kind::Broker, 37) => Self::EndTransaction,
-            (Kind::Broker, 38) => Self::ConsumerList,
-            (Kind::Broker, 41) => Self::Lock,
-            (Kind::Broker, 42) => Self::Unlock,
-            (Kind::NameServer, 105) => Self::TopicRoute,
+            (Kind::Broker, END_TRANSACTION) => Self::EndTransaction,
+            (Kind::Broker, GET_CONSUMER_LIST_BY_GROUP) => Self::ConsumerList,
+            (Kind::Broker, LOCK_BATCH_MQ) => Self::Lock,
+            (Kind::Broker, UNLOCK_BATCH_MQ) => Self::Unlock,
+            (Kind::NameServer, GET_ROUTEINFO_BY_TOPIC) => Self::TopicRoute,
             _ => return None,
         })
     }
@@ -127,27 +118,28 @@ impl Routes {
 
     /// The fast (VIP) port serves everything but pulls, which are answered 3.
     pub fn refused_on_fast_port(&self, code: i32) -> bool {
-        self.kind == Kind::Broker && code == PULL
+        self.kind == Kind::Broker && code == PULL_MESSAGE
     }
 }
 
 /// Whether the request is RocketMQ's send processor's, which refuses while the store is busy.
 pub fn stores_a_message(code: i32) -> bool {
-    is_send(code) || code == SEND_BACK
+    is_send(code) || code == CONSUMER_SEND_MSG_BACK
 }
 
 /// Whether the code is a send, whose order within a connection and topic is kept.
 pub fn is_send(code: i32) -> bool {
-    matches!(code, SEND | SEND_V2 | SEND_BATCH)
+    matches!(code, SEND_MESSAGE | SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mq_format::codes;
 
     #[test]
     fn native_first_then_the_family_of_the_code() {
-        let families = HashMap::from([(SEND, 1), (34, 2)]);
+        let families = HashMap::from([(SEND_MESSAGE, 1), (HEART_BEAT, 2)]);
         let routes = Routes::new(
             Kind::Broker,
             DataPlane::Native,
@@ -155,29 +147,29 @@ mod tests {
             Some(0),
             None,
         );
-        assert_eq!(routes.native(SEND), Some(Native::Send));
-        assert_eq!(routes.native(34), Some(Native::Heartbeat));
-        assert_eq!(routes.native(UNREGISTER_CLIENT), None);
+        assert_eq!(routes.native(SEND_MESSAGE), Some(Native::Send));
+        assert_eq!(routes.native(HEART_BEAT), Some(Native::Heartbeat));
+        assert_eq!(routes.native(codes::UNREGISTER_CLIENT), None);
         assert_eq!(
-            [SEND, 34, 999].map(|code| routes.family(code, 1 << 20)),
+            [SEND_MESSAGE, HEART_BEAT, 999].map(|code| routes.family(code, 1 << 20)),
             [Some(1), Some(2), Some(0)]
         );
         let python = Routes::new(Kind::Broker, DataPlane::Python, families, None, None);
-        assert_eq!(python.native(SEND), None);
+        assert_eq!(python.native(SEND_MESSAGE), None);
         assert_eq!(
-            [SEND, 999].map(|code| python.family(code, 0)),
+            [SEND_MESSAGE, 999].map(|code| python.family(code, 0)),
             [Some(1), None]
         );
     }
 
     #[test]
     fn long_requests_have_a_family_unless_they_store_a_message() {
-        let families = HashMap::from([(SEND, 1), (HEART_BEAT, 2)]);
+        let families = HashMap::from([(SEND_MESSAGE, 1), (HEART_BEAT, 2)]);
         let routes = Routes::new(Kind::Broker, DataPlane::Native, families, None, Some(3));
         let long = LARGE_REQUEST_BYTES + 1;
         assert_eq!(routes.family(HEART_BEAT, LARGE_REQUEST_BYTES), Some(2));
         assert_eq!(routes.family(HEART_BEAT, long), Some(3));
-        assert_eq!(routes.family(SEND, long), Some(1));
+        assert_eq!(routes.family(SEND_MESSAGE, long), Some(1));
         assert_eq!(
             routes.family(999, long),
             None,
@@ -194,8 +186,11 @@ mod tests {
             None,
             None,
         );
-        assert_eq!(routes.native(SEND), None);
-        assert_eq!(routes.native(105), Some(Native::TopicRoute));
-        assert!(!routes.refused_on_fast_port(PULL));
+        assert_eq!(routes.native(SEND_MESSAGE), None);
+        assert_eq!(
+            routes.native(GET_ROUTEINFO_BY_TOPIC),
+            Some(Native::TopicRoute)
+        );
+        assert!(!routes.refused_on_fast_port(PULL_MESSAGE));
     }
 }

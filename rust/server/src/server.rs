@@ -6,16 +6,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinSet;
 
 use crate::conn::listener;
 use crate::conn::memory;
 use crate::core::Core;
-use crate::handoff::overload;
-use crate::limits::COLD_THREADS;
-use crate::requests::cold;
-use crate::requests::hold;
+use crate::handoff::late;
+use crate::limits::{COLD_THREADS, HOLD_SWEEP_TICKS, HOLD_TICK_MS};
+use crate::requests::{cold, dispatch, parking};
 use crate::settings::Kind;
 use crate::supervise;
 use mq_net::threads::can_start;
@@ -69,15 +68,11 @@ impl Server {
             let accept = move |core| listener::accept(core, Arc::clone(&listener), is_fast);
             accepting.spawn(supervise::supervise(Arc::clone(&core), "accept", accept));
         }
-        runtime.spawn(supervise::supervise(
-            Arc::clone(&core),
-            "holds",
-            hold::keep_time,
-        ));
+        runtime.spawn(supervise::supervise(Arc::clone(&core), "holds", keep_time));
         runtime.spawn(supervise::supervise(
             Arc::clone(&core),
             "queues",
-            overload::keep_queues,
+            late::keep_queues,
         ));
         runtime.spawn(memory::keep_low());
         drop(context);
@@ -108,7 +103,7 @@ impl Server {
         let deadline = Instant::now() + timeout;
         self.stop_accepting();
         self.core.drain();
-        self.core.holds.release(&self.core);
+        self.core.release_holds();
         while self.core.handoff.open() > 0 && Instant::now() < deadline {
             std::thread::sleep(DRAIN_STEP);
         }
@@ -131,9 +126,45 @@ impl Server {
     pub fn abandon(self) {
         self.core.drain();
         // Held requests keep the core alive, and it them.
-        self.core.holds.release(&self.core);
+        self.core.release_holds();
         self.core.close();
         self.runtime.shutdown_background();
+    }
+}
+
+/// Looks at the deadlines of held requests for as long as the server lives.
+async fn keep_time(core: Arc<Core>) {
+    core.holds.run_on(Handle::current());
+    let mut ticks = tokio::time::interval(Duration::from_millis(HOLD_TICK_MS));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    for tick in 0u64.. {
+        ticks.tick().await;
+        dispatch::wake(&core, core.holds.expired(core.clock.monotonic_ms()));
+        if tick % HOLD_SWEEP_TICKS == 0 {
+            dispatch::wake(&core, core.holds.sweep());
+        }
+    }
+}
+
+impl Core {
+    /// Answers every held request; from now on none is held.
+    pub fn release_holds(self: &Arc<Self>) {
+        dispatch::wake(self, self.holds.release());
+    }
+
+    /// No request comes out of any queue any more; those that wait are answered 1.
+    fn close_queues(self: &Arc<Self>) {
+        for request in self.handoff.close() {
+            dispatch::end(self, request);
+        }
+        parking::give_up(self);
+        drop(self.cold.close());
+    }
+
+    /// Ends every wait of Python's threads.
+    pub fn close(self: &Arc<Self>) {
+        self.close_queues();
+        drop(self.events.close());
     }
 }
 
@@ -146,7 +177,8 @@ fn follow_store(core: &Arc<Core>) -> io::Result<Vec<JoinHandle<()>>> {
     let listening = Arc::downgrade(core);
     store.on_arrival(Box::new(move |arrivals| {
         if let Some(core) = listening.upgrade() {
-            core.holds.arrived(&core, arrivals);
+            // The store's dispatch thread only moves the waiting elsewhere.
+            dispatch::wake(&core, core.holds.arrived(arrivals));
         }
     }));
     let counting = Arc::downgrade(core);

@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 
-use crate::conn::deadlines::FrameLimits;
-use crate::conn::tls::TlsMode;
 use crate::limits;
 use mq_format::remoting::HeaderLimits;
 
@@ -27,6 +25,17 @@ pub enum DataPlane {
     Native,
     /// Python, always.
     Python,
+}
+
+/// What the main port and the fast port take (RocketMQ's `tls.server.mode`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsMode {
+    /// Plain connections only.
+    Disabled,
+    /// Both.
+    Permissive,
+    /// TLS only.
+    Enforcing,
 }
 
 /// TLS of both ports.
@@ -52,6 +61,24 @@ impl Default for TlsSettings {
             handshake_timeout: Duration::from_secs(limits::HANDSHAKE_SECONDS_MAX),
             handshakes_max: limits::HANDSHAKES_MAX,
             source_handshakes_max: limits::SOURCE_HANDSHAKES_MAX,
+        }
+    }
+}
+
+/// What the sender of a frame must keep to, from the frame's first byte to its last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameLimits {
+    /// A frame that is not complete by then closes its connection.
+    pub time: Duration,
+    /// Average bytes a second of a frame that takes over a third of `time`; 0 asks for none.
+    pub bytes_per_second: u64,
+}
+
+impl Default for FrameLimits {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(limits::FRAME_SECONDS_MAX),
+            bytes_per_second: limits::FRAME_BYTES_PER_SECOND_MIN,
         }
     }
 }

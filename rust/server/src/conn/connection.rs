@@ -12,19 +12,18 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::conn::budget::{Room, Share};
 use crate::conn::deadlines::{self, Begun};
-use crate::conn::events::EventKind;
+use crate::conn::events::{End, EventKind};
 use crate::conn::frames::{Splitter, Taken};
 use crate::conn::handshakes::Handshake;
-use crate::conn::partial_frames;
 use crate::conn::peers::Peer;
 use crate::core::Core;
-use crate::fair::backpressure;
+use crate::fair::share;
 use crate::fair::slice;
 use crate::fair::trial::{Length, Trial};
 use crate::fair::turns;
-use crate::handoff::overload;
 use crate::limits::{FIRST_READ_BYTES, READ_BYTES, UNREAD_BYTES_PAUSE};
 use crate::requests::dispatch;
+use crate::requests::parking;
 use mq_net::receiver::Receiver;
 
 /// Buffers of one worker thread. Frames are answered where they were read, without a wait in
@@ -40,9 +39,6 @@ thread_local! {
         replies: Vec::new(),
     });
 }
-
-/// Why a connection ends.
-pub(crate) type End = (EventKind, String);
 
 /// A timer that is late by this much was held up by a process that stood still.
 const DELAY_FORGIVEN: Duration = Duration::from_secs(1);
@@ -98,8 +94,8 @@ impl Drop for Ending {
         let (core, peer) = (&self.core, &self.peer);
         core.peers.remove(peer.id);
         peer.closed();
-        backpressure::give_back(core, peer);
-        partial_frames::forget(core, peer);
+        parking::give_back(core, peer);
+        core.peers.forget_partial(peer);
         core.holds.left();
         let blank = (EventKind::Closed, String::new());
         let (mut kind, mut detail) = std::mem::replace(&mut self.end, blank);
@@ -190,7 +186,7 @@ impl Connection {
         if self.peer.sends.is_full() {
             return false;
         }
-        let has_room = !overload::is_full(&self.core, owed, UNREAD_BYTES_PAUSE);
+        let has_room = !share::is_full(&self.core.peers, owed, UNREAD_BYTES_PAUSE);
         has_room && (owed == 0 || self.next_length() == Length::Long)
     }
 
@@ -282,7 +278,7 @@ impl Connection {
         if self.peer.owed() < owed {
             self.peer.note_write(self.core.clock.monotonic_ms());
         }
-        backpressure::give_back(&self.core, &self.peer);
+        parking::give_back(&self.core, &self.peer);
     }
 
     /// Waits until the large frame that has begun has its room. May be dropped at any time, and
@@ -481,7 +477,7 @@ impl Connection {
             dispatch::frame(core, peer, whole, replies)?;
             let owed = replies.len();
             Ok(
-                match owed > length.bytes() || overload::has_its_share(core, peer, owed) {
+                match owed > length.bytes() || share::has_its_share(&core.peers, peer, owed) {
                     true => Taken::Last,
                     false => Taken::Next,
                 },
@@ -502,7 +498,11 @@ impl Connection {
             self.room = FIRST_READ_BYTES.max(self.room / 2);
         }
         let held = self.splitter.held_bytes() + self.left.capacity();
-        partial_frames::note(core, peer, held, is_new, now_ms);
+        let limit = core.settings.unfinished_bytes_max;
+        let closed = core.peers.note_partial(peer, held, is_new, now_ms, limit);
+        if closed > 0 {
+            core.counters.frames_given_up.add(closed);
+        }
         if self.splitter.is_partial() {
             self.ask_for_room();
         }

@@ -4,35 +4,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::conn::connection::End;
-use crate::conn::events::EventKind;
+use crate::conn::events::{End, EventKind};
 use crate::conn::handshakes::Handshake;
 use crate::conn::peers::Peer;
-use crate::core::Core;
-use crate::limits::{FRAME_BYTES_PER_SECOND_MIN, FRAME_GRACE_PARTS, FRAME_SECONDS_MAX};
+use crate::limits::FRAME_GRACE_PARTS;
+use crate::settings::FrameLimits;
+use crate::shared::Shared;
 
 /// A frame that others wait for is looked at this often, milliseconds.
 const AWAITED_LOOK_MS: i64 = 1_000;
 /// No look at a frame comes sooner than this after the one before, milliseconds.
 const LOOK_PAUSE_MS: i64 = 100;
-
-/// What the sender of a frame must keep to, from the frame's first byte to its last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FrameLimits {
-    /// A frame that is not complete by then closes its connection.
-    pub time: Duration,
-    /// Average bytes a second of a frame that takes over a third of `time`; 0 asks for none.
-    pub bytes_per_second: u64,
-}
-
-impl Default for FrameLimits {
-    fn default() -> Self {
-        Self {
-            time: Duration::from_secs(FRAME_SECONDS_MAX),
-            bytes_per_second: FRAME_BYTES_PER_SECOND_MIN,
-        }
-    }
-}
 
 /// A frame that has begun and not ended, and whose sender we wait for.
 #[derive(Debug, Clone, Copy)]
@@ -112,14 +94,17 @@ impl FrameLimits {
 
 /// When to look at the limits again: no later than the first of them can be reached.
 pub(crate) fn next_check(
-    core: &Core,
+    shared: &Shared,
     peer: &Peer,
     handshake: Option<&Handshake>,
     frame: Option<Begun>,
 ) -> Instant {
-    let mut left = core.settings.idle_timeout.saturating_sub(quiet(core, peer));
+    let mut left = shared
+        .settings
+        .idle_timeout
+        .saturating_sub(quiet(shared, peer));
     if let Some(frame) = frame {
-        let look_ms = core.settings.frame.next_look_ms(frame);
+        let look_ms = shared.settings.frame.next_look_ms(frame);
         left = left.min(Duration::from_millis(look_ms.try_into().unwrap_or(0)));
     }
     let check = Instant::now() + left.max(Duration::from_millis(1));
@@ -128,26 +113,26 @@ pub(crate) fn next_check(
 
 /// Why the connection ends now, if it has taken too long.
 pub(crate) fn overdue(
-    core: &Core,
+    shared: &Shared,
     peer: &Peer,
     handshake: Option<&Handshake>,
     frame: Option<Begun>,
 ) -> Option<End> {
     if handshake.is_some_and(|handshake| handshake.deadline <= Instant::now()) {
-        core.counters.tls_failed.one();
-        let seconds = core.settings.tls.handshake_timeout.as_secs_f64();
+        shared.counters.tls_failed.one();
+        let seconds = shared.settings.tls.handshake_timeout.as_secs_f64();
         let detail = format!("the TLS handshake was not complete after {seconds} s");
         return Some((EventKind::Tls, detail));
     }
-    if let Some(detail) = frame.and_then(|frame| core.settings.frame.why_late(frame)) {
-        core.counters.frames_bad.one();
+    if let Some(detail) = frame.and_then(|frame| shared.settings.frame.why_late(frame)) {
+        shared.counters.frames_bad.one();
         return Some((EventKind::BadFrame, detail));
     }
-    let idle = core.settings.idle_timeout;
-    if quiet(core, peer) < idle {
+    let idle = shared.settings.idle_timeout;
+    if quiet(shared, peer) < idle {
         return None;
     }
-    core.counters.connections_idle.one();
+    shared.counters.connections_idle.one();
     let seconds = idle.as_secs_f64();
     Some(match peer.owed() {
         0 => (EventKind::Idle, format!("idle for {seconds} s")),
@@ -160,8 +145,8 @@ pub(crate) fn overdue(
 }
 
 /// How long nothing came and nothing was taken.
-fn quiet(core: &Core, peer: &Peer) -> Duration {
-    let quiet_ms = core.clock.monotonic_ms() - peer.last_active_ms();
+fn quiet(shared: &Shared, peer: &Peer) -> Duration {
+    let quiet_ms = shared.clock.monotonic_ms() - peer.last_active_ms();
     Duration::from_millis(quiet_ms.try_into().unwrap_or(0))
 }
 

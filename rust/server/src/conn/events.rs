@@ -45,3 +45,6 @@ pub struct Event {
     /// Why, in words, for the log.
     pub detail: String,
 }
+
+/// Why a connection ends.
+pub(crate) type End = (EventKind, String);

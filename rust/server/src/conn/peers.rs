@@ -10,10 +10,9 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::conn::events::EventKind;
 use crate::conn::partial_frames::{AllUnfinished, Unfinished};
-use crate::fair::backpressure::{AllParked, Parked};
 use crate::handoff::order::SendOrder;
-use crate::limits::CALLS_MAX;
-use crate::requests::heartbeat::Heart;
+use crate::limits::{CALLS_MAX, UNFINISHED_PARTS};
+use crate::requests::known_heartbeats::Heart;
 use mq_net::connection::{Connection, SendError};
 
 /// One connection. Its task reads; any thread may write through it.
@@ -31,8 +30,6 @@ pub struct Peer {
     pub(crate) heart: Heart,
     /// The frame it is in the middle of.
     pub(crate) unfinished: Unfinished,
-    /// Requests that wait until it has read.
-    pub(crate) parked: Parked,
     connection: Arc<Connection>,
     /// Requests that wait for a message.
     held: AtomicUsize,
@@ -90,7 +87,6 @@ impl Peer {
             sends: SendOrder::default(),
             heart: Heart::default(),
             unfinished: Unfinished::default(),
-            parked: Parked::default(),
             connection,
             held: AtomicUsize::new(0),
             unread: AtomicBool::new(false),
@@ -241,8 +237,6 @@ pub struct Peers {
     pub(crate) owed: Arc<AtomicUsize>,
     /// Frames that have begun and not ended.
     pub(crate) unfinished: AllUnfinished,
-    /// Requests that wait until their clients have read.
-    pub(crate) parked: AllParked,
 }
 
 impl Peers {
@@ -278,13 +272,60 @@ impl Peers {
         self.unfinished.bytes()
     }
 
-    /// Requests that wait until their clients have read, of all connections.
-    pub fn parked(&self) -> usize {
-        self.parked.count()
-    }
-
     /// Every open connection.
     pub fn all(&self) -> Vec<Arc<Peer>> {
         self.open.read().values().cloned().collect()
+    }
+    /// Takes note of what a connection's unfinished frame takes after a read; `is_new` if it began
+    /// with this read. Closes connections where all take more than `limit`, and tells how many.
+    pub(crate) fn note_partial(
+        &self,
+        peer: &Peer,
+        bytes: usize,
+        is_new: bool,
+        now_ms: i64,
+        limit: usize,
+    ) -> u64 {
+        let frame = &peer.unfinished;
+        if bytes == 0 && !frame.is_there() {
+            return 0; // as most reads end
+        }
+        if is_new {
+            frame.begin(now_ms);
+        }
+        let all = self.unfinished.change(frame, bytes);
+        match all > limit && bytes > 0 {
+            true => self.make_room(limit),
+            false => 0,
+        }
+    }
+
+    /// The connection is gone, and the memory of its unfinished frame.
+    pub(crate) fn forget_partial(&self, peer: &Peer) {
+        self.unfinished.change(&peer.unfinished, 0);
+    }
+
+    /// Closes those who began first until there is some room, so that it is not done anew for each
+    /// read. Tells how many.
+    fn make_room(&self, limit: usize) -> u64 {
+        let Some(_turn) = self.unfinished.making_room.try_lock() else {
+            return 0;
+        };
+        let peers = self.all().into_iter();
+        let mut begun: Vec<_> = peers
+            .filter_map(|peer| Some((peer.unfinished.began_ms()?, peer)))
+            .collect();
+        begun.sort_unstable_by_key(|(began_ms, _)| *began_ms);
+        let mut closed = 0;
+        for (_, peer) in begun {
+            if self.unfinished.bytes() <= limit - limit / UNFINISHED_PARTS {
+                break;
+            }
+            // Its memory goes as its task ends, which is next.
+            self.unfinished.change(&peer.unfinished, 0);
+            peer.give_way(GaveWay::Frame);
+            closed += 1;
+        }
+        closed
     }
 }

@@ -9,19 +9,8 @@ use tokio::time::Instant;
 use crate::conn::handshakes::{Handshake, Handshakes};
 use crate::conn::peers::Peer;
 use crate::limits::HANDSHAKE_PARTS;
-use crate::settings::TlsSettings;
+use crate::settings::{TlsMode, TlsSettings};
 use mq_net::tls::{HANDSHAKE_BYTE, Session};
-
-/// What the main port and the fast port take (RocketMQ's `tls.server.mode`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TlsMode {
-    /// Plain connections only.
-    Disabled,
-    /// Both.
-    Permissive,
-    /// TLS only.
-    Enforcing,
-}
 
 /// What new connections are asked for and shown.
 pub struct Tls {

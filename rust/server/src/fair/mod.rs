@@ -2,6 +2,7 @@
 //! part serves.
 
 pub(crate) mod backpressure;
+pub(crate) mod share;
 pub(crate) mod slice;
 pub(crate) mod spare_buffers;
 pub(crate) mod trial;

@@ -4,12 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::Core;
-use crate::fair::backpressure;
+use crate::fair::backpressure::{Waiting, must_wait};
 use crate::fair::slice;
-use crate::handoff::SYSTEM_BUSY;
 use crate::handoff::queue::Popped;
-use crate::requests::pull::{ColdPull, PullTask, write};
-use mq_format::remoting::Head;
+use crate::requests::{dispatch, parking};
 use mq_store::ReadMode;
 
 /// What the threads are called together.
@@ -25,15 +23,16 @@ pub(crate) fn read_cold(core: &Arc<Core>) {
         match core.cold.pop(Duration::from_secs(3_600)) {
             Popped::Item(task) => {
                 let peer = Arc::clone(&task.peer);
-                if backpressure::must_wait(core, &peer) {
-                    backpressure::park(core, &peer, backpressure::Request::Cold(task));
+                if must_wait(&core.peers, &peer) {
+                    parking::park(core, &peer, Waiting::Cold(task));
                     continue;
                 }
                 core.counters.cold_reads.one();
                 let read = || {
                     let mut out = Vec::new();
-                    task.answer(core, &store, ReadMode::Wait, &mut out);
-                    write(core, &peer, &out);
+                    let pulled = task.answer(core, &store, ReadMode::Wait, &mut out);
+                    dispatch::pulled(core, pulled, &mut out);
+                    core.write(&peer, &out);
                 };
                 if core.services.round(THREADS, read).is_err() {
                     // Its client would wait for an answer that no longer comes.
@@ -44,21 +43,6 @@ pub(crate) fn read_cold(core: &Arc<Core>) {
             Popped::Closed => return,
         }
     }
-}
-
-/// Back to those threads.
-pub(crate) fn give_back(core: &Core, task: ColdPull) {
-    let (peer, mut out) = (Arc::clone(&task.peer), Vec::new());
-    task.read_later(core, &mut out);
-    write(core, &peer, &out);
-}
-
-/// Answers 2 instead.
-pub(crate) fn refuse(core: &Core, task: &PullTask, remark: &str) {
-    core.counters.overloaded.one();
-    let mut out = Vec::new();
-    Head::reply(task.to, SYSTEM_BUSY, Some(remark)).encode(&[], &[], &mut out);
-    write(core, &task.peer, &out);
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! From a frame to whoever answers it.
+//! From a frame to whoever answers it, now or after it waited.
 
 use std::sync::Arc;
 
@@ -8,39 +8,30 @@ use crate::conn::frames::Whole;
 use crate::conn::peers::Peer;
 use crate::core::Core;
 use crate::handoff::order::Turn;
-use crate::handoff::overload;
-use crate::handoff::{Job, SYSTEM_BUSY, SYSTEM_ERROR};
-use crate::requests::native;
-use crate::route::{self, Family};
+use crate::handoff::request::Request;
+use crate::requests::context::{Context, Handled};
+use crate::requests::hold::Held;
+use crate::requests::pull::{self, ColdPull, PullTask, Pulled};
+use crate::requests::{heartbeat, offsets, ready, send, transaction};
+use crate::route::{self, Family, Native};
+use crate::shared::Shared;
+use mq_format::codes::{self, SYSTEM_BUSY, SYSTEM_ERROR};
 use mq_format::remoting::{Frame, FrameError, Head, ReplyTo, Serialize};
-
-/// RocketMQ's REQUEST_CODE_NOT_SUPPORTED.
-const NOT_SUPPORTED: i32 = 3;
 
 /// How the remark of a denied request begins: clients look for the class's name.
 const ACL_EXCEPTION: &str = "org.apache.rocketmq.acl.common.AclException";
-
-/// A request being answered: where it came from and what it says.
-pub(crate) struct Context<'a> {
-    pub core: &'a Arc<Core>,
-    pub peer: &'a Arc<Peer>,
-    pub frame: &'a Frame<'a>,
-    /// The frame as it came.
-    pub whole: Whole<'a>,
-}
-
-/// Whether the native side answered, or will.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Handled {
-    /// Answered, parked, held, or in no need of an answer.
-    Native,
-    /// Python decides.
-    Declined,
-}
+/// Remark while the store cannot keep up; RocketMQ answers it even to one-way requests.
+const REJECTED: &str = "[REJECTREQUEST]system busy, start flow control for a while";
+/// Remark of a request that found its queue full.
+const FULL: &str = "[OVERLOAD]system busy, start flow control for a while";
+/// Pulls that run one after the other once they are woken: a task for each would cost more than
+/// the pull, one task for thousands would keep a worker from its connections.
+pub(crate) const PULLS_AT_ONCE: usize = 32;
 
 /// Whether a frame asks for messages, of which there may be many.
-pub(crate) fn is_pull(core: &Core, bytes: &[u8]) -> bool {
-    Frame::decode_within(bytes, core.settings.header).is_ok_and(|frame| frame.code == route::PULL)
+pub(crate) fn is_pull(shared: &Shared, bytes: &[u8]) -> bool {
+    Frame::decode_within(bytes, shared.settings.header)
+        .is_ok_and(|frame| frame.code == codes::PULL_MESSAGE)
 }
 
 /// Takes one frame just read; replies that are ready are appended to `out`.
@@ -56,18 +47,18 @@ pub(crate) fn frame(
         return Ok(());
     }
     let context = Context {
-        core,
+        shared: core,
         peer,
         frame: &frame,
         whole,
     };
     if let Some(why) = core.tables.acl.refusal(&frame, peer.remote) {
-        context.deny(&why, out);
+        deny(&context, &why, out);
     } else if peer.fast_port && core.routes.refused_on_fast_port(frame.code) {
         let remark = format!(" request type {} not supported", frame.code);
-        context.reply(NOT_SUPPORTED, Some(&remark), out);
-    } else if !overload::rejected(core, &frame, out) && !context.waits_for_its_turn(out) {
-        context.route(0, false, out);
+        context.reply(codes::REQUEST_CODE_NOT_SUPPORTED, Some(&remark), out);
+    } else if !rejected(core, &frame, out) && !waits_for_its_turn(core, &context, out) {
+        route_to(core, &context, 0, false, out);
     }
     Ok(())
 }
@@ -78,12 +69,12 @@ pub(crate) fn again(core: &Arc<Core>, peer: &Arc<Peer>, bytes: &Bytes, turn: Opt
     let mut in_python = false;
     if let Ok(frame) = Frame::decode(bytes) {
         let context = Context {
-            core,
+            shared: core,
             peer,
             frame: &frame,
             whole: Whole::own(bytes),
         };
-        in_python = context.route(1, turn.is_some(), &mut out);
+        in_python = route_to(core, &context, 1, turn.is_some(), &mut out);
     }
     if !out.is_empty() {
         peer.send(&out);
@@ -97,18 +88,18 @@ pub(crate) fn again(core: &Arc<Core>, peer: &Arc<Peer>, bytes: &Bytes, turn: Opt
 /// next one that Python decides.
 pub(crate) fn next_sends(core: &Arc<Core>, peer: &Arc<Peer>, topic: &str) {
     let mut out = Vec::new();
-    let budget = core.handoff.bytes();
+    let budget = &core.handoff.load.bytes;
     while let Some(bytes) = peer.sends.next(topic, budget, || peer.look_again()) {
         let Ok(frame) = Frame::decode(&bytes) else {
             continue;
         };
         let context = Context {
-            core,
+            shared: core,
             peer,
             frame: &frame,
             whole: Whole::among(&bytes),
         };
-        if context.route(0, true, &mut out) {
+        if route_to(core, &context, 0, true, &mut out) {
             break;
         }
     }
@@ -119,7 +110,7 @@ pub(crate) fn next_sends(core: &Arc<Core>, peer: &Arc<Peer>, topic: &str) {
 
 /// The topic of a send, in whichever header it has; "" without one.
 fn topic_of<'f>(frame: &'f Frame<'_>) -> &'f str {
-    let name = if frame.code == route::SEND {
+    let name = if frame.code == codes::SEND_MESSAGE {
         "topic"
     } else {
         "b"
@@ -127,91 +118,211 @@ fn topic_of<'f>(frame: &'f Frame<'_>) -> &'f str {
     frame.ext.get(name).unwrap_or("")
 }
 
-impl Context<'_> {
-    /// Appends a reply without fields or body; nothing if the client wants none.
-    pub(crate) fn reply(&self, code: i32, remark: Option<&str>, out: &mut Vec<u8>) {
-        if !self.frame.is_oneway() {
-            self.frame.reply(code, remark).encode(&[], &[], out);
+/// Refuses as RocketMQ's dispatcher does when its access hook throws: code 1, always in JSON.
+fn deny(context: &Context<'_>, why: &str, out: &mut Vec<u8>) {
+    if context.frame.is_oneway() {
+        return;
+    }
+    let remark = format!("{ACL_EXCEPTION}: {why}");
+    in_json(context.frame, SYSTEM_ERROR, &remark, out);
+}
+
+/// Answers 2 to a request that would store a message while the store cannot keep up; False if it
+/// may go on. RocketMQ answers this even to one-way requests, and always in JSON.
+fn rejected(core: &Core, frame: &Frame<'_>, out: &mut Vec<u8>) -> bool {
+    if !route::stores_a_message(frame.code) || !core.is_page_cache_busy() {
+        return false;
+    }
+    core.counters.overloaded.one();
+    in_json(frame, SYSTEM_BUSY, REJECTED, out);
+    true
+}
+
+fn in_json(frame: &Frame<'_>, code: i32, remark: &str, out: &mut Vec<u8>) {
+    let to = ReplyTo {
+        opaque: frame.opaque,
+        serialize: Serialize::Json,
+    };
+    Head::reply(to, code, Some(remark)).encode(&[], &[], out);
+}
+
+/// True if the request is a send that has to wait, or cannot even wait.
+fn waits_for_its_turn(core: &Core, context: &Context<'_>, out: &mut Vec<u8>) -> bool {
+    let (frame, sends) = (context.frame, &context.peer.sends);
+    if !route::is_send(frame.code) || !sends.is_busy() {
+        return false;
+    }
+    let budget = &core.handoff.load.bytes;
+    match sends.defer(topic_of(frame), context.whole.bytes, budget) {
+        Turn::Now => false,
+        Turn::Later => true,
+        Turn::Refused => {
+            core.counters.overloaded.one();
+            let remark = "[OVERLOAD]too many sends wait for an earlier one of this topic";
+            context.reply(SYSTEM_BUSY, Some(remark), out);
+            true
         }
     }
+}
 
-    /// Refuses as RocketMQ's dispatcher does when its access hook throws: code 1, always in JSON.
-    fn deny(&self, why: &str, out: &mut Vec<u8>) {
-        if self.frame.is_oneway() {
-            return;
-        }
-        let remark = format!("{ACL_EXCEPTION}: {why}");
-        let to = ReplyTo {
-            opaque: self.frame.opaque,
-            serialize: Serialize::Json,
-        };
-        Head::reply(to, SYSTEM_ERROR, Some(&remark)).encode(&[], &[], out);
+/// Native code first, then Python, else silence. True if Python has the request now.
+///
+/// `has_turn`: later sends of this connection and topic already wait for this one.
+fn route_to(
+    core: &Arc<Core>,
+    context: &Context<'_>,
+    attempt: u8,
+    has_turn: bool,
+    out: &mut Vec<u8>,
+) -> bool {
+    let code = context.frame.code;
+    if let Some(native) = core.routes.native(code)
+        && answer(core, native, context, out) == Handled::Native
+    {
+        core.counters.native(code);
+        return false;
     }
+    let Some(family) = core.routes.family(code, context.whole.bytes.len()) else {
+        return false;
+    };
+    core.counters.python(code);
+    hand_off(core, context, (family, attempt), has_turn)
+}
 
-    /// True if the request is a send that has to wait, or cannot even wait.
-    fn waits_for_its_turn(&self, out: &mut Vec<u8>) -> bool {
-        if !route::is_send(self.frame.code) || !self.peer.sends.is_busy() {
-            return false;
-        }
-        let budget = self.core.handoff.bytes();
-        match self
-            .peer
-            .sends
-            .defer(topic_of(self.frame), self.whole.bytes, budget)
-        {
-            Turn::Now => false,
-            Turn::Later => true,
-            Turn::Refused => {
-                self.core.counters.overloaded.one();
-                let remark = "[OVERLOAD]too many sends wait for an earlier one of this topic";
-                self.reply(SYSTEM_BUSY, Some(remark), out);
-                true
+/// Asks the native handler; replies that are ready are appended to `out`. What each may assume and
+/// decline is said in its own file.
+fn answer(core: &Arc<Core>, native: Native, context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
+    match native {
+        Native::Send => send::send(context, out),
+        Native::Pull => match pull::pull(context, out) {
+            Some(outcome) => {
+                pulled(core, outcome, out);
+                Handled::Native
             }
+            None => Handled::Declined,
+        },
+        Native::QueryOffset => offsets::query(context, out),
+        Native::CommitOffset => offsets::commit(context, out),
+        Native::MaxOffset => offsets::max(context, out),
+        Native::MinOffset => offsets::min(context, out),
+        Native::EndTransaction => transaction::end(context, out),
+        Native::ConsumerList => ready::consumer_list(context, out),
+        Native::TopicRoute => ready::topic_route(context, out),
+        Native::Heartbeat => heartbeat::beat(context, out),
+        Native::Lock => ready::lock(context, out),
+        Native::Unlock => ready::unlock(context, out),
+    }
+}
+
+fn hand_off(core: &Arc<Core>, context: &Context<'_>, route: (Family, u8), has_turn: bool) -> bool {
+    let (peer, frame) = (context.peer, context.frame);
+    let topic = route::is_send(frame.code).then(|| topic_of(frame));
+    if let Some(topic) = topic {
+        // Before the request can be answered, so that no later send overtakes it.
+        peer.sends.begin(topic);
+    }
+    let turn = topic.map(str::to_owned);
+    let parts = (&**core as &Shared, &core.handoff.load);
+    let request = Request::new(parts, peer, context.whole, frame, route, turn);
+    match submitted(core, request) {
+        Ok(()) => true,
+        Err(turn) => {
+            // Whoever holds the turn passes it on itself.
+            if let Some(topic) = turn.filter(|_| !has_turn) {
+                next_sends(core, peer, &topic);
+            }
+            false
         }
     }
+}
 
-    /// Native code first, then Python, else silence. True if Python has the request now.
-    ///
-    /// `has_turn`: later sends of this connection and topic already wait for this one.
-    fn route(&self, attempt: u8, has_turn: bool, out: &mut Vec<u8>) -> bool {
-        let code = self.frame.code;
-        let routes = &self.core.routes;
-        if let Some(native) = routes.native(code)
-            && native::answer(native, self, out) == Handled::Native
-        {
-            self.core.counters.native(code);
-            return false;
+/// Queues a request for Python. A full queue answers it 2; the topic whose turn it had is given
+/// back, not passed on here: thousands of sends may wait, each of which would meet the full queue.
+fn submitted(core: &Core, request: Request) -> Result<(), Option<String>> {
+    match core.handoff.submit(request, core.clock.monotonic_ms()) {
+        None => Ok(()),
+        Some(mut request) => {
+            request.busy(core, FULL);
+            Err(request.end(core, &core.handoff.load))
         }
-        let Some(family) = routes.family(code, self.whole.bytes.len()) else {
-            return false;
-        };
-        self.core.counters.python(code);
-        self.hand_off(family, attempt, has_turn)
     }
+}
 
-    fn hand_off(&self, family: Family, attempt: u8, has_turn: bool) -> bool {
-        let topic = route::is_send(self.frame.code).then(|| topic_of(self.frame));
-        if let Some(topic) = topic {
-            // Before the job can be answered, so that no later send overtakes it.
-            self.peer.sends.begin(topic);
-        }
-        let job = Job::new(
-            self.core,
-            self.peer,
-            self.whole,
-            self.frame,
-            (family, attempt),
-        );
-        let job = job.with_turn(topic.map(str::to_owned));
-        match self.core.handoff.submit(job) {
-            Ok(()) => true,
-            Err(turn) => {
-                // Whoever holds the turn passes it on itself.
-                if let Some(topic) = turn.filter(|_| !has_turn) {
-                    next_sends(self.core, self.peer, &topic);
+/// Gives a request back to its family's queue.
+pub(crate) fn submit(core: &Arc<Core>, request: Request) {
+    let peer = Arc::clone(&request.peer);
+    if let Err(Some(topic)) = submitted(core, request) {
+        next_sends(core, &peer, &topic);
+    }
+}
+
+/// Answers 2 to a request that waited.
+pub(crate) fn refuse(core: &Arc<Core>, mut request: Request, remark: &str) {
+    request.busy(core, remark);
+    end(core, request);
+}
+
+/// A request is over: sends that waited for it go on.
+pub(crate) fn end(core: &Arc<Core>, request: Request) {
+    let peer = Arc::clone(&request.peer);
+    if let Some(topic) = request.end(core, &core.handoff.load) {
+        next_sends(core, &peer, &topic);
+    }
+}
+
+/// Has a pull wait for what it waits for.
+pub(crate) fn pulled(core: &Arc<Core>, outcome: Pulled, out: &mut Vec<u8>) {
+    match outcome {
+        Pulled::Done => {}
+        Pulled::Hold(task) => wake(core, core.holds.hold(core, Held::Pull(task))),
+        Pulled::Cold(task) => read_later(core, Box::new(task), out),
+    }
+}
+
+/// Gives a pull to the threads that may wait for the disk.
+pub(crate) fn read_later(core: &Core, task: ColdPull, out: &mut Vec<u8>) {
+    if let Err(task) = core.cold.push(task) {
+        core.counters.overloaded.one();
+        let remark = "[OVERLOAD]too many pulls wait for the disk, pull again later";
+        Head::reply(task.to, SYSTEM_BUSY, Some(remark)).encode(&[], &[], out);
+    }
+}
+
+/// Held requests are over: pulls run on the runtime, Python gets its own back.
+pub(crate) fn wake(core: &Arc<Core>, woken: Vec<Held>) {
+    let mut pulls = Vec::new();
+    for held in woken {
+        match held {
+            Held::Pull(task) if task.is_gone() => {}
+            Held::Pull(task) => pulls.push(task),
+            Held::Python(held) => {
+                let mut request = held.1;
+                if request.peer.is_closing() {
+                    request.no_reply();
+                    end(core, request);
+                } else {
+                    request.note_woken(&core.handoff.load);
+                    submit(core, request);
                 }
-                false
             }
         }
+        if pulls.len() == PULLS_AT_ONCE {
+            rerun(core, std::mem::take(&mut pulls));
+        }
     }
+    if !pulls.is_empty() {
+        rerun(core, pulls);
+    }
+}
+
+fn rerun(core: &Arc<Core>, pulls: Vec<PullTask>) {
+    let running = Arc::clone(core);
+    core.holds.spawn(async move {
+        for task in pulls {
+            let (peer, mut out) = (Arc::clone(&task.peer), Vec::new());
+            let outcome = pull::rerun(&running, task, &mut out);
+            pulled(&running, outcome, &mut out);
+            running.write(&peer, &out);
+        }
+    });
 }

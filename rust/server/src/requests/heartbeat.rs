@@ -1,169 +1,22 @@
 //! HEART_BEAT (34): one that Python has acknowledged is answered here when it comes again.
-//!
-//! What a heartbeat does depends on its words and on what Python knows of their groups. Python
-//! says so when somebody else changes that ("heartbeats" of `publish`), and is asked again. All
-//! that is left of an unchanged heartbeat is the time it came.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-
-use parking_lot::Mutex;
-
-use crate::core::Core;
-use crate::limits::HEARTBEAT_BYTES_MAX;
-use crate::requests::dispatch::{Context, Handled};
-use mq_format::remoting::Frame;
-
-/// How deep in a body the members of its sets are.
-const SET_DEPTH: i32 = 2;
-
-/// What all connections share.
-#[derive(Debug, Default)]
-pub struct Heartbeats {
-    /// Keyed: nobody outside can make two bodies that look the same.
-    hasher: RandomState,
-    /// Raised when every heartbeat is to be told to Python again.
-    generation: AtomicU64,
-}
-
-/// A heartbeat on its way through Python, and what had been forgotten when it came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Beat {
-    words: u64,
-    generation: u64,
-    forgotten: u64,
-}
-
-/// The heartbeat of one connection.
-#[derive(Debug)]
-pub(crate) struct Heart {
-    known: Mutex<Known>,
-    /// Monotonic milliseconds of the last one that was answered here.
-    last_ms: AtomicI64,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    /// How often it was forgotten.
-    forgotten: u64,
-    acknowledged: Option<Beat>,
-}
-
-impl Default for Heart {
-    fn default() -> Self {
-        Self {
-            known: Mutex::default(),
-            last_ms: AtomicI64::new(i64::MIN),
-        }
-    }
-}
-
-impl Heartbeats {
-    /// Every client's next heartbeat goes to Python.
-    pub(crate) fn forget_all(&self) {
-        self.generation.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// The heartbeat in `frame`, as `heart` would be asked for it now; None if it is too long to be
-    /// known again, and then no earlier one is known either.
-    pub(crate) fn read(&self, frame: &Frame<'_>, heart: &Heart) -> Option<Beat> {
-        if frame.body.len() > HEARTBEAT_BYTES_MAX {
-            heart.forget();
-            return None;
-        }
-        let sender = (frame.language.0, frame.version);
-        Some(Beat {
-            words: self
-                .hasher
-                .hash_one((self.in_any_order(frame.body), sender)),
-            generation: self.generation.load(Ordering::Acquire),
-            forgotten: heart.known.lock().forgotten,
-        })
-    }
-
-    /// Hashes of a body: of all but the members of its sets, and of these, whatever their order.
-    /// Java's changes from beat to beat: `ProducerData` and `ConsumerData` have no `hashCode`, and
-    /// each beat is made anew. A set is an array that is a value of the outermost object.
-    fn in_any_order(&self, body: &[u8]) -> (u64, u64) {
-        let (mut outside, mut members) = (self.hasher.build_hasher(), 0u64);
-        let (mut depth, mut sets, mut told) = (0, 0, 0);
-        let mut member = None; // where the present one begins
-        let (mut is_text, mut is_escaped) = (false, false);
-        for (at, byte) in body.iter().enumerate() {
-            match byte {
-                _ if is_escaped => is_escaped = false,
-                b'\\' if is_text => is_escaped = true,
-                b'"' => is_text = !is_text,
-                _ if is_text => {}
-                b'{' => depth += 1,
-                b'[' => {
-                    depth += 1;
-                    if depth == SET_DEPTH {
-                        sets += 1;
-                        outside.write(&body[told..=at]);
-                        (member, told) = (Some(at + 1), at + 1);
-                    }
-                }
-                b',' | b']' | b'}' => {
-                    if depth == SET_DEPTH
-                        && let Some(start) = member
-                    {
-                        let hash = self.hasher.hash_one((sets, &body[start..at]));
-                        members = members.wrapping_add(hash);
-                        outside.write(&[*byte]);
-                        told = at + 1;
-                        member = (*byte == b',').then_some(told);
-                    }
-                    depth -= i32::from(*byte != b',');
-                }
-                _ => {}
-            }
-        }
-        outside.write(&body[told..]);
-        (outside.finish(), members)
-    }
-}
-
-impl Heart {
-    /// Python has taken it. It does not count if something was forgotten since it came.
-    pub(crate) fn acknowledge(&self, beat: Beat) {
-        let mut known = self.known.lock();
-        if known.forgotten == beat.forgotten {
-            known.acknowledged = Some(beat);
-        }
-    }
-
-    /// The next one goes to Python.
-    pub(crate) fn forget(&self) {
-        let mut known = self.known.lock();
-        known.forgotten += 1;
-        known.acknowledged = None;
-    }
-
-    fn is_known(&self, beat: Beat) -> bool {
-        self.known.lock().acknowledged == Some(beat)
-    }
-
-    /// Monotonic milliseconds of the last one that was answered here; long ago if none was.
-    pub(crate) fn last_ms(&self) -> i64 {
-        self.last_ms.load(Ordering::Relaxed)
-    }
-}
+use crate::requests::context::{Context, Handled};
+use crate::shared::Shared;
 
 /// 34. Declines one that Python has not acknowledged in these words.
 pub(crate) fn beat(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
-    let (core, heart) = (context.core, &context.peer.heart);
-    let beat = core.heartbeats.read(context.frame, heart);
+    let (shared, heart) = (context.shared, &context.peer.heart);
+    let beat = shared.heartbeats.read(context.frame, heart);
     if !beat.is_some_and(|beat| heart.is_known(beat)) {
         return Handled::Declined;
     }
-    let now_ms = core.clock.monotonic_ms();
-    heart.last_ms.store(now_ms, Ordering::Relaxed);
+    let now_ms = shared.clock.monotonic_ms();
+    heart.answered(now_ms);
     context.reply(0, None, out);
     Handled::Native
 }
 
-impl Core {
+impl Shared {
     /// The next heartbeat of these connections goes to Python; of all with `everybody`.
     pub fn forget_heartbeats(&self, connections: &[u64], everybody: bool) {
         if everybody {
@@ -184,98 +37,5 @@ impl Core {
             peer.is_none_or(|peer| peer.heart.last_ms() < since_ms)
         };
         connections.into_iter().filter(is_silent).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn beat(words: u64, forgotten: u64) -> Beat {
-        Beat {
-            words,
-            generation: 0,
-            forgotten,
-        }
-    }
-
-    #[test]
-    fn only_what_was_acknowledged_and_not_forgotten_is_known() {
-        let heart = Heart::default();
-        assert!(!heart.is_known(beat(1, 0)));
-        heart.acknowledge(beat(1, 0));
-        assert!(heart.is_known(beat(1, 0)));
-        assert!(!heart.is_known(beat(2, 0)), "other words");
-        heart.forget();
-        assert!(!heart.is_known(beat(1, 1)));
-        heart.acknowledge(beat(1, 0));
-        assert!(!heart.is_known(beat(1, 1)), "it came before that");
-        heart.acknowledge(beat(1, 1));
-        assert!(heart.is_known(beat(1, 1)));
-    }
-
-    #[test]
-    fn a_long_one_is_told_to_python_and_so_is_the_next() {
-        let (all, heart) = (Heartbeats::default(), Heart::default());
-        let read = |length| {
-            let body = &vec![b'x'; length][..];
-            let bytes = frame_of(body);
-            all.read(&Frame::decode(&bytes).unwrap(), &heart)
-        };
-        let short = read(HEARTBEAT_BYTES_MAX).unwrap();
-        heart.acknowledge(short);
-        assert!(heart.is_known(read(HEARTBEAT_BYTES_MAX).unwrap()));
-        assert_eq!(read(HEARTBEAT_BYTES_MAX + 1), None);
-        assert!(!heart.is_known(short));
-        assert!(!heart.is_known(read(HEARTBEAT_BYTES_MAX).unwrap()));
-    }
-
-    fn frame_of(body: &[u8]) -> Vec<u8> {
-        let head = br#"{"code":34,"flag":0,"language":"JAVA","opaque":1}"#;
-        let words = [4 + head.len() + body.len(), head.len()];
-        let words = words.map(|word| u32::try_from(word).unwrap().to_be_bytes());
-        [words.as_flattened(), head, body].concat()
-    }
-
-    #[test]
-    fn the_members_of_a_set_may_change_places_and_nothing_else() {
-        let all = Heartbeats::default();
-        let hash = |body: &str| all.in_any_order(body.as_bytes());
-        let beat = |producers: &str, consumers: &str| {
-            let client = r#""clientID":"a,b[""#;
-            hash(&format!(
-                r#"{{{client},"consumerDataSet":[{consumers}],"producerDataSet":[{producers}]}}"#
-            ))
-        };
-        let [one, two] = [
-            r#"{"groupName":"x]\\\","}"#,
-            r#"{"groupName":"y","a":[1,2]}"#,
-        ];
-        let both = beat(&format!("{one},{two}"), "");
-        assert_eq!(beat(&format!("{two},{one}"), ""), both);
-        for other in [
-            beat(one, ""),
-            beat(&format!("{one},{one}"), ""),
-            beat("", &format!("{one},{two}")),
-            beat(one, two),
-            beat(&format!(r#"{one},{{"groupName":"y","a":[2,1]}}"#), ""),
-            hash(r#"{"clientID":"c"}"#),
-        ] {
-            assert_ne!(other, both);
-        }
-        assert_ne!(hash("[1,2"), hash("[2,1"), "no set of a heartbeat");
-        assert_ne!(hash("]],{[1"), hash("]],{[2"), "no JSON at all");
-    }
-
-    #[test]
-    fn a_new_generation_is_asked_again() {
-        let (all, heart) = (Heartbeats::default(), Heart::default());
-        heart.acknowledge(beat(1, 0));
-        all.forget_all();
-        let generation = all.generation.load(Ordering::Acquire);
-        assert!(!heart.is_known(Beat {
-            generation,
-            ..beat(1, 0)
-        }));
     }
 }

@@ -8,21 +8,16 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::conn::peers::Peer;
-use crate::core::Core;
-use crate::handoff::Job;
+use crate::handoff::request::Request;
 use crate::limits::{
-    HOLD_FILTER_BYTES_FREE, HOLD_FILTER_BYTES_MAX, HOLD_SWEEP_TICKS, HOLD_TICK_MS, HOLDS_MAX,
-    HOLDS_OF_CLIENT_MAX,
+    HOLD_FILTER_BYTES_FREE, HOLD_FILTER_BYTES_MAX, HOLD_TICK_MS, HOLDS_MAX, HOLDS_OF_CLIENT_MAX,
 };
-use crate::requests::pull::{self, PullTask};
+use crate::requests::pull::PullTask;
+use crate::shared::Shared;
 use mq_store::{Arrivals, TagFilter};
 
 /// Shards, each with its own lock; a power of two.
 const SHARDS: usize = 16;
-
-/// Pulls that run one behind the other once they are woken: a task for each would cost more than
-/// the pull, one task for thousands would keep a worker from its connections.
-const PULLS_AT_ONCE: usize = 32;
 
 const TICK_MS: i64 = HOLD_TICK_MS as i64;
 
@@ -50,9 +45,9 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// Who sleeps. Kept small: a hundred thousand of them are usual, two or three to a queue.
-enum Held {
+pub(crate) enum Held {
     Pull(PullTask),
-    Job(Box<(Wish, Job)>),
+    Python(Box<(Wish, Request)>),
 }
 
 /// What one takes beside its names and its share of the tables.
@@ -62,8 +57,13 @@ pub(crate) const HELD_BYTES: usize = size_of::<Held>();
 impl Held {
     fn wanted(&self) -> Wanted<'_> {
         match self {
-            Self::Pull(task) => task.wanted(),
-            Self::Job(held) => Wanted {
+            Self::Pull(task) => Wanted {
+                topic: &task.topic,
+                queue_id: task.queue_id,
+                offset: task.offset,
+                filter: &task.filter,
+            },
+            Self::Python(held) => Wanted {
                 topic: &held.0.topic,
                 queue_id: held.0.queue_id,
                 offset: held.0.offset,
@@ -75,7 +75,7 @@ impl Held {
     fn topic(&self) -> Arc<str> {
         match self {
             Self::Pull(task) => Arc::clone(&task.topic),
-            Self::Job(held) => Arc::clone(&held.0.topic),
+            Self::Python(held) => Arc::clone(&held.0.topic),
         }
     }
 
@@ -83,24 +83,24 @@ impl Held {
     fn deadline_ms(&self) -> i64 {
         match self {
             Self::Pull(task) => task.deadline_ms(),
-            Self::Job(held) => held.0.deadline_ms,
+            Self::Python(held) => held.0.deadline_ms,
         }
     }
 
-    /// Bytes of a filter that came with it; the frame of a job counts elsewhere.
+    /// Bytes of a filter that came with it; the frame of a request in Python counts elsewhere.
     fn filter_bytes(&self) -> usize {
         match self {
             Self::Pull(task) => Some(task.filter_bytes())
                 .filter(|bytes| *bytes > HOLD_FILTER_BYTES_FREE)
                 .unwrap_or(0),
-            Self::Job(_) => 0,
+            Self::Python(_) => 0,
         }
     }
 
     fn peer(&self) -> &Peer {
         match self {
             Self::Pull(task) => &task.peer,
-            Self::Job(held) => &held.1.peer,
+            Self::Python(held) => &held.1.peer,
         }
     }
 
@@ -141,24 +141,16 @@ pub struct Holds {
 }
 
 impl Holds {
-    /// Holds a pull until its wish is fulfilled, or until the time it may be held.
-    pub(crate) fn hold_pull(&self, core: &Arc<Core>, task: PullTask) {
-        self.hold(core, Held::Pull(task));
-    }
-
-    /// Holds a request that Python parked.
-    pub(crate) fn hold_job(&self, core: &Arc<Core>, wish: Wish, job: Job) {
-        self.hold(core, Held::Job(Box::new((wish, job))));
-    }
-
-    fn hold(&self, core: &Arc<Core>, held: Held) {
+    /// Holds a request until its wish is fulfilled, or until the time it may be held. Those who are
+    /// to be served now are given back: itself if there is no room, and others it met.
+    pub(crate) fn hold(&self, shared: &Shared, held: Held) -> Vec<Held> {
         if self.released.load(Ordering::Acquire) || !self.has_room(&held) {
-            return self.wake(core, vec![held]);
+            return vec![held];
         }
         held.peer().note_held();
         let filter_bytes = held.filter_bytes();
         self.filter_bytes.fetch_add(filter_bytes, Ordering::Relaxed);
-        core.counters.holds.one();
+        shared.counters.holds.one();
         let wanted = held.wanted();
         let (queue_id, offset) = (wanted.queue_id, wanted.offset);
         let key = key(wanted.topic, queue_id);
@@ -169,18 +161,20 @@ impl Holds {
         // of the two sides sees the other: here the hold comes before the look at the queue's
         // end, there the queue's end before the look at the holds.
         fence(Ordering::SeqCst);
-        let max_offset = core.store.as_ref().map_or(0, |store| {
+        let max_offset = shared.store.as_ref().map_or(0, |store| {
             store.hurry();
             store.max_offset(&topic, queue_id)
         });
+        let mut woken = Vec::new();
         if max_offset > offset {
-            self.wake_queue(core, key, |wanted| {
+            woken = self.take_queue(key, |wanted| {
                 wanted.queue_id == queue_id && *wanted.topic == *topic && max_offset > wanted.offset
             });
         }
         if self.released.load(Ordering::Acquire) {
-            self.release(core);
+            woken.extend(self.release());
         }
+        woken
     }
 
     fn has_room(&self, held: &Held) -> bool {
@@ -191,12 +185,12 @@ impl Holds {
             && (bytes == 0 || filter_bytes + bytes <= HOLD_FILTER_BYTES_MAX)
     }
 
-    /// Messages became readable: wakes those who wait for them, of all queues in one go. Called by
-    /// the store's dispatch thread, so it only moves the waiting elsewhere.
-    pub(crate) fn arrived(&self, core: &Arc<Core>, arrivals: &Arrivals<'_>) {
+    /// Messages became readable: gives those who wait for them, of all queues in one go. Called by
+    /// the store's dispatch thread.
+    pub(crate) fn arrived(&self, arrivals: &Arrivals<'_>) -> Vec<Held> {
         fence(Ordering::SeqCst); // see `hold`
         if self.is_empty() {
-            return;
+            return Vec::new();
         }
         let mut woken = Vec::new();
         arrivals.while_awaited(|arrival| {
@@ -208,15 +202,13 @@ impl Holds {
                     && wanted.filter.matches(arrival.tags_code)
             })
         });
-        self.woken(core, woken);
+        self.note_taken(&woken);
+        woken
     }
 
-    /// Wakes everyone whose deadline has passed.
-    fn expire(&self, core: &Arc<Core>, now_ms: i64) {
-        for shard in &self.shards {
-            let late = shard.lock().take_late(now_ms);
-            self.woken(core, late);
-        }
+    /// Gives everyone whose deadline has passed.
+    pub(crate) fn expired(&self, now_ms: i64) -> Vec<Held> {
+        self.taken(|shard| shard.take_late(now_ms))
     }
 
     /// A connection ended: what it holds is forgotten soon.
@@ -224,20 +216,30 @@ impl Holds {
         self.someone_left.store(true, Ordering::Release);
     }
 
-    /// Forgets those whose client is gone: their deadline may be far away.
-    fn sweep(&self, core: &Arc<Core>) {
-        for shard in &self.shards {
-            let gone = shard.lock().take_all(Held::is_gone);
-            self.woken(core, gone);
+    /// Gives those whose client is gone, if a connection ended since the last sweep: their deadline
+    /// may be far away.
+    pub(crate) fn sweep(&self) -> Vec<Held> {
+        match self.someone_left.swap(false, Ordering::AcqRel) {
+            true => self.taken(|shard| shard.take_all(Held::is_gone)),
+            false => Vec::new(),
         }
     }
 
-    /// Wakes everyone, and from now on holds no one.
-    pub(crate) fn release(&self, core: &Arc<Core>) {
+    /// Gives everyone, and from now on holds no one.
+    pub(crate) fn release(&self) -> Vec<Held> {
         self.released.store(true, Ordering::Release);
-        for shard in &self.shards {
-            let all = shard.lock().take_all(|_| true);
-            self.woken(core, all);
+        self.taken(|shard| shard.take_all(|_| true))
+    }
+
+    /// Where woken pulls run.
+    pub(crate) fn run_on(&self, runtime: Handle) {
+        *self.runtime.lock() = Some(runtime);
+    }
+
+    /// Runs woken pulls, once the server has started.
+    pub(crate) fn spawn(&self, pulls: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = self.runtime.lock().as_ref() {
+            runtime.spawn(pulls);
         }
     }
 
@@ -255,62 +257,25 @@ impl Holds {
         &self.shards[key as usize % SHARDS]
     }
 
-    fn wake_queue(&self, core: &Arc<Core>, key: u64, wanted: impl Fn(&Wanted<'_>) -> bool) {
+    pub(crate) fn take_queue(&self, key: u64, wanted: impl Fn(&Wanted<'_>) -> bool) -> Vec<Held> {
         let mut woken = Vec::new();
         self.shard(key).lock().take(key, &mut woken, wanted);
-        self.woken(core, woken);
+        self.note_taken(&woken);
+        woken
     }
 
-    fn woken(&self, core: &Arc<Core>, woken: Vec<Held>) {
-        if !woken.is_empty() {
-            self.count.fetch_sub(woken.len(), Ordering::AcqRel);
-            woken.iter().for_each(|held| held.peer().note_woken());
-            let filter_bytes = woken.iter().map(Held::filter_bytes).sum();
-            self.filter_bytes.fetch_sub(filter_bytes, Ordering::Relaxed);
-            self.wake(core, woken);
-        }
+    fn taken(&self, take: impl Fn(&mut Shard) -> Vec<Held>) -> Vec<Held> {
+        let shards = self.shards.iter();
+        let woken: Vec<_> = shards.flat_map(|shard| take(&mut shard.lock())).collect();
+        self.note_taken(&woken);
+        woken
     }
 
-    /// Runs pulls on the runtime and gives jobs back to their queue.
-    fn wake(&self, core: &Arc<Core>, woken: Vec<Held>) {
-        let mut pulls = Vec::new();
-        for held in woken {
-            match held {
-                Held::Pull(task) if task.is_gone() => {}
-                Held::Pull(task) => pulls.push(task),
-                Held::Job(held) if held.1.peer.is_closing() => held.1.no_reply(),
-                Held::Job(held) => held.1.resubmit(),
-            }
-            if pulls.len() == PULLS_AT_ONCE {
-                self.rerun(core, std::mem::take(&mut pulls));
-            }
-        }
-        if !pulls.is_empty() {
-            self.rerun(core, pulls);
-        }
-    }
-
-    fn rerun(&self, core: &Arc<Core>, pulls: Vec<PullTask>) {
-        if let Some(runtime) = self.runtime.lock().as_ref() {
-            let core = Arc::clone(core);
-            runtime
-                .spawn(async move { pulls.into_iter().for_each(|task| pull::rerun(&core, task)) });
-        }
-    }
-}
-
-/// Looks at the deadlines for as long as the server lives.
-pub(crate) async fn keep_time(core: Arc<Core>) {
-    *core.holds.runtime.lock() = Some(Handle::current());
-    let mut ticks = tokio::time::interval(std::time::Duration::from_millis(HOLD_TICK_MS));
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    for tick in 0u64.. {
-        ticks.tick().await;
-        core.holds.expire(&core, core.clock.monotonic_ms());
-        let someone_left = || core.holds.someone_left.swap(false, Ordering::AcqRel);
-        if tick % HOLD_SWEEP_TICKS == 0 && someone_left() {
-            core.holds.sweep(&core);
-        }
+    fn note_taken(&self, woken: &[Held]) {
+        self.count.fetch_sub(woken.len(), Ordering::AcqRel);
+        woken.iter().for_each(|held| held.peer().note_woken());
+        let filter_bytes = woken.iter().map(Held::filter_bytes).sum();
+        self.filter_bytes.fetch_sub(filter_bytes, Ordering::Relaxed);
     }
 }
 

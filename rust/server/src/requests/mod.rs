@@ -1,13 +1,15 @@
 //! Requests that Rust answers, a file each, and `dispatch`, which asks for them.
 
 pub(crate) mod cold;
+pub(crate) mod context;
 pub(crate) mod dispatch;
 pub(crate) mod heartbeat;
 pub(crate) mod hold;
+pub(crate) mod known_heartbeats;
 pub(crate) mod locks;
-pub(crate) mod native;
 pub(crate) mod offset_moved;
 pub(crate) mod offsets;
+pub(crate) mod parking;
 pub(crate) mod pull;
 pub(crate) mod pull_filter;
 pub(crate) mod ready;

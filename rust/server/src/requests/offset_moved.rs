@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::core::Core;
 use crate::requests::locks::QueueName;
+use crate::shared::Shared;
 use mq_store::PutRequest;
 
 const OFFSET_MOVED_EVENT: &str = "OFFSET_MOVED_EVENT";
@@ -19,8 +19,8 @@ struct OffsetMovedEvent<'a> {
 }
 
 /// Stores the notice; `asked` is topic, queue and offset of the pull. Nobody waits for it.
-pub(crate) fn note(core: &Core, group: &str, asked: (&str, i32, i64), offset_new: i64) {
-    let (Some(store), Some(broker)) = (&core.store, core.tables.broker()) else {
+pub(crate) fn note(shared: &Shared, group: &str, asked: (&str, i32, i64), offset_new: i64) {
+    let (Some(store), Some(broker)) = (&shared.store, shared.tables.broker()) else {
         return;
     };
     let (topic, queue_id, offset_request) = asked;
@@ -45,7 +45,7 @@ pub(crate) fn note(core: &Core, group: &str, asked: (&str, i32, i64), offset_new
         queue_id: 0,
         flag: 0,
         sys_flag: 0,
-        born_timestamp_ms: core.clock.wall_ms(),
+        born_timestamp_ms: shared.clock.wall_ms(),
         born_host: broker.store_host,
         store_host: broker.store_host,
         reconsume_times: 0,

@@ -4,12 +4,11 @@
 
 use std::str::FromStr;
 
-use crate::requests::dispatch::{Context, Handled};
+use crate::requests::context::{Context, Handled};
+use mq_format::codes::QUERY_NOT_FOUND;
 use mq_format::remoting::FieldValue;
 use mq_store::Store;
 
-/// RocketMQ's QUERY_NOT_FOUND.
-const QUERY_NOT_FOUND: i32 = 22;
 const NO_OFFSET: &str = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first";
 
 /// 14: the committed offset; 0 for a group that is new to a queue which still has its first
@@ -43,7 +42,7 @@ pub(crate) fn commit(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         let group = context.frame.ext.get("consumerGroup")?;
         let offset = number(context, "commitOffset")?;
         let within = |entries_max| store.commit(group, topic, queue_id, offset, entries_max);
-        let tables = &context.core.tables;
+        let tables = &context.shared.tables;
         let may_be_new = || {
             let queues = tables
                 .topics
@@ -80,7 +79,7 @@ pub(crate) fn min(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
 }
 
 fn queue<'c>(context: &'c Context<'_>) -> Option<(&'c Store, &'c str, i32)> {
-    let store = context.core.store.as_deref()?;
+    let store = context.shared.store.as_deref()?;
     Some((
         store,
         context.frame.ext.get("topic")?,

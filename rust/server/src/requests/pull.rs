@@ -9,17 +9,16 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::conn::peers::Peer;
-use crate::core::Core;
-use crate::handoff::SYSTEM_BUSY;
-use crate::handoff::overload;
+use crate::fair::share;
 use crate::limits::{HOLD_MS_MAX, UNREAD_BYTES_PAUSE};
-use crate::requests::dispatch::{Context, Handled};
-use crate::requests::hold::Wanted;
+use crate::requests::context::Context;
 use crate::requests::offset_moved;
 use crate::requests::pull_filter::{inline_filter, known_filter};
+use crate::shared::Shared;
 use crate::tables::PERM_READ;
 use crate::tables::broker_row::BrokerRow;
 use crate::traffic::Sums;
+use mq_format::codes::{PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS};
 use mq_format::remoting::{FieldValue, Frame, Head, ReplyTo, Serialize};
 use mq_store::{GetRequest, GetResult, GetStatus, ReadMode, Store, TagFilter, WouldBlock};
 
@@ -27,11 +26,6 @@ use mq_store::{GetRequest, GetResult, GetStatus, ReadMode, Store, TagFilter, Wou
 const COMMIT_OFFSET: i32 = 1;
 const SUSPEND: i32 = 2;
 const SUBSCRIPTION: i32 = 4;
-
-/// Response codes of a pull.
-const PULL_NOT_FOUND: i32 = 19;
-const PULL_RETRY_IMMEDIATELY: i32 = 20;
-const PULL_OFFSET_MOVED: i32 = 21;
 
 /// What a pull says, borrowed from its frame.
 struct Asked<'a> {
@@ -54,18 +48,28 @@ pub struct PullTask {
     /// The tables' own names, not copies.
     group: Arc<str>,
     pub(crate) topic: Arc<str>,
-    queue_id: i32,
-    offset: i64,
+    pub(crate) queue_id: i32,
+    pub(crate) offset: i64,
     max_count: i32,
     /// None once the subscription came with the request.
     sub_version: Option<i64>,
-    filter: TagFilter,
+    pub(crate) filter: TagFilter,
     /// Monotonic milliseconds until which it may be held; None if it may not (any more).
     hold_until_ms: Option<NonZeroI64>,
 }
 
 /// A pull for the threads that may wait for the disk.
 pub type ColdPull = Box<PullTask>;
+
+/// What became of a pull.
+pub(crate) enum Pulled {
+    /// It is answered, or its client is gone.
+    Done,
+    /// It found nothing, and may wait for a message.
+    Hold(PullTask),
+    /// Only a thread that may wait for the disk can answer it.
+    Cold(PullTask),
+}
 
 thread_local! {
     /// Records are read here and copied behind their header.
@@ -75,31 +79,25 @@ thread_local! {
 /// Bytes of record buffer a thread keeps between pulls.
 const RECORDS_KEPT_BYTES: usize = 1 << 20;
 
-/// 11.
-pub(crate) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
-    let core = context.core;
-    let (Some(store), Some(broker)) = (core.store.as_deref(), core.tables.broker()) else {
-        return Handled::Declined;
-    };
-    let Some(asked) = Asked::read(context.frame) else {
-        return Handled::Declined;
-    };
+/// 11. None if Python decides.
+pub(crate) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Option<Pulled> {
+    let shared = context.shared;
+    let (store, broker) = (shared.store.as_deref()?, shared.tables.broker()?);
+    let asked = Asked::read(context.frame)?;
     let inline = asked.sys_flag & SUBSCRIPTION != 0;
     let filter = match inline {
         true => inline_filter(context.frame),
-        false => known_filter(core, asked.group, asked.topic, asked.sub_version),
+        false => known_filter(shared, asked.group, asked.topic, asked.sub_version),
     };
     let filter = filter.filter(|found| broker.property_filter || !found.is_sql());
     let filter = match filter {
         Some(TagFilter::All) if broker.filter_retry => {
-            let retried = core.tables.retried_filter(asked.topic);
+            let retried = shared.tables.retried_filter(asked.topic);
             Some(retried.unwrap_or(TagFilter::All))
         }
         filter => filter,
     };
-    let (Some((group, topic)), Some(filter)) = (asked.allowed(core, &broker), filter) else {
-        return Handled::Declined;
-    };
+    let ((group, topic), filter) = (asked.allowed(shared, &broker)?, filter?);
     if asked.sys_flag & COMMIT_OFFSET != 0 {
         let Asked {
             group,
@@ -109,7 +107,7 @@ pub(crate) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
             ..
         } = asked;
         if !store.commit(group, topic, queue_id, commit_offset, broker.offsets_max) {
-            core.counters.offsets_refused.one();
+            shared.counters.offsets_refused.one();
         }
     }
     let hold_ms = match asked.sys_flag & SUSPEND {
@@ -129,49 +127,36 @@ pub(crate) fn pull(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         filter,
         hold_until_ms: hold_ms
             .map(|hold_ms| hold_ms.clamp(0, HOLD_MS_MAX))
-            .and_then(|hold_ms| NonZeroI64::new(core.clock.monotonic_ms() + hold_ms)),
+            .and_then(|hold_ms| NonZeroI64::new(shared.clock.monotonic_ms() + hold_ms)),
     };
-    task.answer(core, store, ReadMode::NoWait, out);
-    Handled::Native
+    Some(task.answer(shared, store, ReadMode::NoWait, out))
 }
 
 /// A held pull is over: answers it, without holding it again, in JSON whatever the request's
 /// serialisation was, as RocketMQ does.
-pub(crate) fn rerun(core: &Arc<Core>, mut task: PullTask) {
+pub(crate) fn rerun(shared: &Shared, mut task: PullTask, out: &mut Vec<u8>) -> Pulled {
     task.hold_until_ms = None;
     task.to.serialize = Serialize::Json;
-    let Some(store) = core.store.clone() else {
-        return;
+    let Some(store) = shared.store.as_deref() else {
+        return Pulled::Done;
     };
-    let mut out = Vec::new();
-    let takes_answers = !overload::is_full(core, task.peer.owed(), UNREAD_BYTES_PAUSE);
-    if takes_answers && task.is_still_allowed(core) {
-        let peer = Arc::clone(&task.peer);
-        task.answer(core, &store, ReadMode::NoWait, &mut out);
-        write(core, &peer, &out);
-    } else {
-        // The client asks again at once and is told why not in the usual way.
-        let status = GetStatus::NoMatchedMessage;
-        let result = GetResult {
-            status,
-            next_begin_offset: task.offset,
-            min_offset: store.min_offset(&task.topic, task.queue_id),
-            max_offset: store.max_offset(&task.topic, task.queue_id),
-            message_count: 0,
-            suggest_slave: false,
-            behind_bytes: 0,
-        };
-        task.reply(core, PULL_RETRY_IMMEDIATELY, &result, &[], &mut out);
-        write(core, &task.peer, &out);
+    let takes_answers = !share::is_full(&shared.peers, task.peer.owed(), UNREAD_BYTES_PAUSE);
+    if takes_answers && task.is_still_allowed(shared) {
+        return task.answer(shared, store, ReadMode::NoWait, out);
     }
-}
-
-pub(crate) fn write(core: &Core, peer: &Peer, out: &[u8]) {
-    if !out.is_empty() {
-        core.counters.bytes_out.add(out.len() as u64);
-        peer.note_write(core.clock.monotonic_ms());
-        peer.send(out);
-    }
+    // The client asks again at once and is told why not in the usual way.
+    let status = GetStatus::NoMatchedMessage;
+    let result = GetResult {
+        status,
+        next_begin_offset: task.offset,
+        min_offset: store.min_offset(&task.topic, task.queue_id),
+        max_offset: store.max_offset(&task.topic, task.queue_id),
+        message_count: 0,
+        suggest_slave: false,
+        behind_bytes: 0,
+    };
+    task.reply(shared, PULL_RETRY_IMMEDIATELY, &result, &[], out);
+    Pulled::Done
 }
 
 impl PullTask {
@@ -191,23 +176,19 @@ impl PullTask {
         if is_own { self.filter.own_bytes() } else { 0 }
     }
 
-    /// What it waits for while it is held.
-    pub(crate) fn wanted(&self) -> Wanted<'_> {
-        Wanted {
-            topic: &self.topic,
-            queue_id: self.queue_id,
-            offset: self.offset,
-            filter: &self.filter,
-        }
-    }
-
-    /// Reads and answers, or has the request wait for a message or for the disk.
-    pub(crate) fn answer(self, core: &Arc<Core>, store: &Store, mode: ReadMode, out: &mut Vec<u8>) {
+    /// Reads and answers, unless the request has to wait for a message or for the disk.
+    pub(crate) fn answer(
+        self,
+        shared: &Shared,
+        store: &Store,
+        mode: ReadMode,
+        out: &mut Vec<u8>,
+    ) -> Pulled {
         if self.is_gone() {
-            return;
+            return Pulled::Done;
         }
         if let Some(moved) = store.take_reset(&self.group, &self.topic, self.queue_id) {
-            return self.finish(core, &moved, &[], out);
+            return self.finish(shared, &moved, &[], out);
         }
         RECORDS.with_borrow_mut(|records| {
             records.clear();
@@ -219,54 +200,62 @@ impl PullTask {
                 filter: &self.filter,
                 mode,
             };
-            let begin_ms = core.clock.rough_monotonic_ms();
-            match store.get(&request, records) {
+            let begin_ms = shared.clock.rough_monotonic_ms();
+            let outcome = match store.get(&request, records) {
                 Ok(result) => {
-                    let took_ms = core.clock.rough_monotonic_ms() - begin_ms;
-                    self.count(core, &result, records.len(), took_ms);
-                    self.finish(core, &result, records, out);
+                    let took_ms = shared.clock.rough_monotonic_ms() - begin_ms;
+                    self.count(shared, &result, records.len(), took_ms);
+                    self.finish(shared, &result, records, out)
                 }
-                Err(WouldBlock) => Box::new(self).read_later(core, out),
-            }
+                Err(WouldBlock) => Pulled::Cold(self),
+            };
             records.shrink_to(RECORDS_KEPT_BYTES);
-        });
+            outcome
+        })
     }
 
     /// Counts what was found, for the statistics.
-    fn count(&self, core: &Core, result: &GetResult, bytes: usize, took_ms: i64) {
+    fn count(&self, shared: &Shared, result: &GetResult, bytes: usize, took_ms: i64) {
         if result.status == GetStatus::Found {
             let messages = usize::try_from(result.message_count).unwrap_or(0);
             let sums = Sums {
                 behind_bytes: result.behind_bytes.max(0).unsigned_abs(),
                 ..Sums::one(messages, bytes, took_ms.unsigned_abs())
             };
-            core.traffic
+            shared
+                .traffic
                 .get(&self.topic, &self.group, self.queue_id, sums);
         }
     }
 
-    pub(crate) fn read_later(self: Box<Self>, core: &Core, out: &mut Vec<u8>) {
-        if let Err(task) = core.cold.push(self) {
-            core.counters.overloaded.one();
-            let remark = "[OVERLOAD]too many pulls wait for the disk, pull again later";
-            Head::reply(task.to, SYSTEM_BUSY, Some(remark)).encode(&[], &[], out);
-        }
-    }
-
-    fn finish(self, core: &Arc<Core>, result: &GetResult, records: &[u8], out: &mut Vec<u8>) {
+    fn finish(
+        self,
+        shared: &Shared,
+        result: &GetResult,
+        records: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Pulled {
         let code = response_code(result.status, self.offset);
         if code == PULL_NOT_FOUND && self.hold_until_ms.is_some() {
-            return core.holds.hold_pull(core, self);
+            return Pulled::Hold(self);
         }
         if code == PULL_OFFSET_MOVED {
             let asked = (&*self.topic, self.queue_id, self.offset);
-            offset_moved::note(core, &self.group, asked, result.next_begin_offset);
+            offset_moved::note(shared, &self.group, asked, result.next_begin_offset);
         }
-        self.reply(core, code, result, records, out);
+        self.reply(shared, code, result, records, out);
+        Pulled::Done
     }
 
-    fn reply(&self, core: &Core, code: i32, result: &GetResult, records: &[u8], out: &mut Vec<u8>) {
-        let suggested = core.tables.next_broker(&self.group, result.suggest_slave);
+    fn reply(
+        &self,
+        shared: &Shared,
+        code: i32,
+        result: &GetResult,
+        records: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        let suggested = shared.tables.next_broker(&self.group, result.suggest_slave);
         let fields = [
             ("suggestWhichBrokerId", FieldValue::Number(suggested)),
             (
@@ -281,7 +270,7 @@ impl PullTask {
     }
 
     /// The checks of the first attempt, again: much may have changed while it was held.
-    fn is_still_allowed(&self, core: &Core) -> bool {
+    fn is_still_allowed(&self, shared: &Shared) -> bool {
         let asked = Asked {
             group: &self.group,
             topic: &self.topic,
@@ -293,14 +282,14 @@ impl PullTask {
             commit_offset: 0,
             suspend_ms: 0,
         };
-        let subscribed = self
-            .sub_version
-            .is_none_or(|version| known_filter(core, &self.group, &self.topic, version).is_some());
+        let subscribed = self.sub_version.is_none_or(|version| {
+            known_filter(shared, &self.group, &self.topic, version).is_some()
+        });
         subscribed
-            && core
+            && shared
                 .tables
                 .broker()
-                .is_some_and(|broker| asked.allowed(core, &broker).is_some())
+                .is_some_and(|broker| asked.allowed(shared, &broker).is_some())
     }
 }
 
@@ -324,8 +313,8 @@ impl<'a> Asked<'a> {
 
     /// Group and topic as the tables name them, if broker, group and topic may be read and the
     /// topic has that queue.
-    fn allowed(&self, core: &Core, broker: &BrokerRow) -> Option<(Arc<str>, Arc<str>)> {
-        let tables = &core.tables;
+    fn allowed(&self, shared: &Shared, broker: &BrokerRow) -> Option<(Arc<str>, Arc<str>)> {
+        let tables = &shared.tables;
         let (group, may_consume) = tables.groups.named(self.group, |row| row.consume_enable)?;
         let (topic, is_readable) = tables.topics.named(self.topic, |row| {
             row.perm & PERM_READ != 0 && (0..row.read_queues).contains(&self.queue_id)
@@ -342,7 +331,7 @@ fn number<N: FromStr>(frame: &Frame<'_>, name: &str) -> Option<N> {
 /// RocketMQ's answer to a store status (`PullMessageProcessor.processRequest`).
 fn response_code(status: GetStatus, offset: i64) -> i32 {
     match status {
-        GetStatus::Found => 0,
+        GetStatus::Found => SUCCESS,
         GetStatus::NoMatchedMessage | GetStatus::MessageWasRemoving => PULL_RETRY_IMMEDIATELY,
         GetStatus::NoMatchedLogicQueue | GetStatus::NoMessageInQueue if offset == 0 => {
             PULL_NOT_FOUND

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::core::Core;
+use crate::shared::Shared;
 use mq_format::filter::Sql;
 use mq_format::message::java_hash;
 use mq_format::remoting::Frame;
@@ -33,13 +33,13 @@ pub(crate) fn inline_filter(frame: &Frame<'_>) -> Option<TagFilter> {
 /// The filter of the group's online clients; None if there are none, they do not subscribe to
 /// the topic, not yet in this version, by no expression that compiles, or may not broadcast.
 pub(crate) fn known_filter(
-    core: &Core,
+    shared: &Shared,
     group: &str,
     topic: &str,
     version: i64,
 ) -> Option<TagFilter> {
-    let filters = &core.tables.filters;
-    let (broadcasting, filter) = core.tables.subscriptions.with(group, |row| {
+    let filters = &shared.tables.filters;
+    let (broadcasting, filter) = shared.tables.subscriptions.with(group, |row| {
         let subscription = row.topics.get(topic)?;
         if subscription.version < version {
             return None;
@@ -51,6 +51,6 @@ pub(crate) fn known_filter(
         };
         Some((row.broadcasting, filter))
     })??;
-    let may_broadcast = || core.tables.groups.with(group, |row| row.broadcast_enable);
+    let may_broadcast = || shared.tables.groups.with(group, |row| row.broadcast_enable);
     (!broadcasting || may_broadcast() == Some(true)).then_some(filter)
 }

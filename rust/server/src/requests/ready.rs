@@ -1,9 +1,9 @@
 //! Requests answered from memory: published bodies (38, 105) and queue locks (41, 42).
 
-use crate::core::Core;
-use crate::handoff::SYSTEM_ERROR;
-use crate::requests::dispatch::{Context, Handled};
+use crate::requests::context::{Context, Handled};
 use crate::requests::locks::{Granted, LockReply, LockRequest, QueueName};
+use crate::shared::Shared;
+use mq_format::codes::SYSTEM_ERROR;
 
 /// Route requests from this version on, RocketMQ 4.9.4, get standard JSON.
 const STANDARD_JSON_VERSION: i32 = 401;
@@ -13,7 +13,7 @@ pub(crate) fn consumer_list(context: &Context<'_>, out: &mut Vec<u8>) -> Handled
     let Some(group) = context.frame.ext.get("consumerGroup") else {
         return Handled::Declined;
     };
-    let Some(body) = context.core.answers.get(&format!("38|{group}")) else {
+    let Some(body) = context.shared.answers.get(&format!("38|{group}")) else {
         return Handled::Declined;
     };
     context.reply_empty_map(&body, out);
@@ -32,7 +32,7 @@ pub(crate) fn topic_route(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         .is_some_and(|text| text == "true");
     let standard = asked || frame.version >= STANDARD_JSON_VERSION;
     let style = if standard { "std" } else { "legacy" };
-    let Some(body) = context.core.answers.get(&format!("105|{style}|{topic}")) else {
+    let Some(body) = context.shared.answers.get(&format!("105|{style}|{topic}")) else {
         return Handled::Declined;
     };
     context.reply_body(&body, out);
@@ -52,7 +52,7 @@ pub(crate) fn lock(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         client_id,
         mq_set,
     } = request;
-    let granted = context.core.lock(&consumer_group, &client_id, mq_set);
+    let granted = context.shared.lock(&consumer_group, &client_id, mq_set);
     let remark = granted.remark();
     let Granted { queues, .. } = granted;
     let code = if queues.is_empty() && remark.is_some() {
@@ -71,7 +71,7 @@ pub(crate) fn lock(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     Handled::Native
 }
 
-impl Core {
+impl Shared {
     /// Locks queues as far as the settings allow, and counts what they do not.
     pub fn lock(&self, group: &str, client_id: &str, queues: Vec<QueueName>) -> Granted {
         let limits = self.tables.broker.with(|row| row.locks).unwrap_or_default();
@@ -94,24 +94,9 @@ pub(crate) fn unlock(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
         mq_set,
     } = request;
     context
-        .core
+        .shared
         .locks
         .unlock(&consumer_group, &client_id, &mq_set);
     context.reply(0, None, out);
     Handled::Native
-}
-
-impl Context<'_> {
-    fn reply_body(&self, body: &[u8], out: &mut Vec<u8>) {
-        if !self.frame.is_oneway() {
-            self.frame.reply(0, None).encode(&[], body, out);
-        }
-    }
-
-    /// Success with an empty map of fields, which RocketMQ gives 15 and 38.
-    pub(crate) fn reply_empty_map(&self, body: &[u8], out: &mut Vec<u8>) {
-        if !self.frame.is_oneway() {
-            self.frame.reply(0, None).encode_empty_map(body, out);
-        }
-    }
 }

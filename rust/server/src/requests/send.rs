@@ -9,16 +9,16 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::core::Core;
-use crate::requests::dispatch::{Context, Handled};
+use crate::requests::context::{Context, Handled};
 use crate::requests::reply_batch;
 use crate::requests::send_properties::{self, Traits};
 use crate::requests::send_reply::{self, Outcome, SendReply};
 use crate::requests::transaction::{self, HALF_TOPIC};
-use crate::route;
+use crate::shared::Shared;
 use crate::tables::TopicRow;
 use crate::tables::broker_row::BrokerRow;
 use crate::traffic::{ANY_QUEUE, Sums};
+use mq_format::codes;
 use mq_format::message::SCHEDULE_TOPIC;
 use mq_format::remoting::Frame;
 use mq_store::{AckOutcome, Put, PutRequest, PutStatus, Store};
@@ -57,7 +57,7 @@ const ALL_NAMED: u8 = 0b111;
 /// 10, 310, 320.
 pub(crate) fn send(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let header = SendHeader::read(context.frame);
-    let tables = &context.core.tables;
+    let tables = &context.shared.tables;
     let topic = tables.topics.get(header.topic);
     match (tables.broker(), topic.filter(|topic| topic.plain)) {
         (Some(broker), Some(topic)) => store(context, &header, (&broker, topic), out),
@@ -71,8 +71,8 @@ fn store(
     (broker, topic): (&Arc<BrokerRow>, TopicRow),
     out: &mut Vec<u8>,
 ) -> Handled {
-    let core = context.core;
-    let Some(store) = &core.store else {
+    let shared = context.shared;
+    let Some(store) = &shared.store else {
         return Handled::Declined;
     };
     if !broker.accepting || !started(context, broker) {
@@ -105,14 +105,14 @@ fn store(
         };
         let is_half = traits.is_half && !header.batch;
         let stored_in = if is_half { HALF_TOPIC } else { header.topic };
-        count(core, store, &put, stored_in, request.delay_level);
+        count(shared, store, &put, stored_in, request.delay_level);
         answer(context, store, broker, put, request.queue_id, out);
         Handled::Native
     })
 }
 
 /// Counts what was stored; what waits for its flush too.
-fn count(core: &Core, store: &Store, put: &Put, topic: &str, delay_level: i32) {
+fn count(shared: &Shared, store: &Store, put: &Put, topic: &str, delay_level: i32) {
     let (Put::Done(result) | Put::Parked(result, _)) = put;
     if result.status != PutStatus::Ok {
         return;
@@ -120,15 +120,15 @@ fn count(core: &Core, store: &Store, put: &Put, topic: &str, delay_level: i32) {
     let bytes = usize::try_from(result.size_bytes).unwrap_or(0);
     let sums = Sums::one(result.record_offsets.len(), bytes, 0);
     match delay_level {
-        ..=0 => core.traffic.put(topic, ANY_QUEUE, sums),
-        level => core
+        ..=0 => shared.traffic.put(topic, ANY_QUEUE, sums),
+        level => shared
             .traffic
             .put(SCHEDULE_TOPIC, store.delay_queue(level), sums),
     }
 }
 
 fn started(context: &Context<'_>, broker: &BrokerRow) -> bool {
-    broker.start_accept_ms <= 0 || context.core.clock.wall_ms() >= broker.start_accept_ms
+    broker.start_accept_ms <= 0 || context.shared.clock.wall_ms() >= broker.start_accept_ms
 }
 
 /// Answers now, or once the message is as durable as it has to be.
@@ -177,7 +177,7 @@ impl<'a> SendHeader<'a> {
         let mut header = Self::default();
         for (name, value) in frame.ext.iter() {
             // V2 names its fields by letters to save bytes; V1 spells them out.
-            let letter = if frame.code == route::SEND {
+            let letter = if frame.code == codes::SEND_MESSAGE {
                 letter_of(name)
             } else {
                 name

@@ -5,16 +5,12 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::tables::broker_row::BrokerRow;
+use mq_format::codes::{
+    FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, MESSAGE_ILLEGAL, SERVICE_NOT_AVAILABLE,
+    SLAVE_NOT_AVAILABLE, SYSTEM_ERROR,
+};
 use mq_format::remoting::{FieldValue, Head, ReplyTo};
 use mq_store::{AckOutcome, PutResult, PutStatus, Store};
-
-/// Response codes of a send.
-const SYSTEM_ERROR: i32 = 1;
-const FLUSH_DISK_TIMEOUT: i32 = 10;
-const SLAVE_NOT_AVAILABLE: i32 = 11;
-const FLUSH_SLAVE_TIMEOUT: i32 = 12;
-const MESSAGE_ILLEGAL: i32 = 13;
-const SERVICE_NOT_AVAILABLE: i32 = 14;
 
 /// What became of a send.
 #[derive(Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::requests::dispatch::{Context, Handled};
+use crate::requests::context::{Context, Handled};
 use crate::requests::reply_batch;
 use crate::tables::broker_row::BrokerRow;
 use mq_format::message::{CheckCrc, RecordView, sys_flag};
@@ -53,8 +53,8 @@ struct End<'a> {
 
 /// 37.
 pub(crate) fn end(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
-    let core = context.core;
-    let (Some(store), Some(broker)) = (core.store.as_ref(), core.tables.broker()) else {
+    let shared = context.shared;
+    let (Some(store), Some(broker)) = (shared.store.as_ref(), shared.tables.broker()) else {
         return Handled::Declined;
     };
     let Some(decision) = number::<i32>(context, "commitOrRollback") else {
@@ -144,7 +144,7 @@ fn done<'a>(context: &Context<'_>, broker: &BrokerRow, queue_offset: &'a [u8]) -
         queue_id: QUEUE_ID,
         flag: 0,
         sys_flag: 0,
-        born_timestamp_ms: context.core.clock.wall_ms(),
+        born_timestamp_ms: context.shared.clock.wall_ms(),
         born_host: broker.store_host,
         store_host: broker.store_host,
         reconsume_times: 0,

@@ -11,17 +11,13 @@ use std::net::IpAddr;
 
 use parking_lot::Mutex;
 
-use crate::tables::Single;
-use crate::tables::acl_needs::{Resource, needs};
+use crate::tables::acl_needs::{PUB, Resource, needs};
+use crate::tables::table::Single;
 use mq_format::remoting::Frame;
 use mq_format::signature::{ACCESS_KEY, Signer};
 
 /// Permission bit: always refused, whatever else is set.
 pub const DENY: u8 = 1;
-/// Permission bit: may send.
-pub const PUB: u8 = 4;
-/// Permission bit: may consume.
-pub const SUB: u8 = 8;
 
 /// Message traces go here; whoever has an account may write them.
 const TRACE_TOPIC: &str = "RMQ_SYS_TRACE_TOPIC";

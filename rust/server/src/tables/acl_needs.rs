@@ -4,9 +4,17 @@
 
 use serde::Deserialize;
 
-use crate::tables::acl::{PUB, SUB};
+use mq_format::codes::{
+    CONSUMER_SEND_MSG_BACK, GET_CONSUMER_LIST_BY_GROUP, HEART_BEAT, PULL_MESSAGE, QUERY_MESSAGE,
+    SEND_BATCH_MESSAGE, SEND_MESSAGE, SEND_MESSAGE_V2, UNREGISTER_CLIENT, UPDATE_CONSUMER_OFFSET,
+};
 use mq_format::fastjson::to_strict;
 use mq_format::remoting::Frame;
+
+/// Permission bit: may send.
+pub(crate) const PUB: u8 = 4;
+/// Permission bit: may consume.
+pub(crate) const SUB: u8 = 8;
 
 /// A group's retry topic; RocketMQ keeps permissions of groups under this name.
 const RETRY_PREFIX: &str = "%RETRY%";
@@ -75,13 +83,17 @@ pub(crate) fn needs(
         other => (other, PUB),
     };
     let asked = match frame.code {
-        10 => [send("topic", "group"), (None, 0)],
-        310 | 320 => [send("b", "a"), (None, 0)],
-        36 => [(group("group"), SUB), (None, 0)],
-        11 | 15 => [(topic("topic"), SUB), (group("consumerGroup"), SUB)],
-        12 => [(topic("topic"), SUB), (None, 0)],
-        35 | 38 => [(group("consumerGroup"), SUB), (None, 0)],
-        34 => return heartbeat(frame.body, ask),
+        SEND_MESSAGE => [send("topic", "group"), (None, 0)],
+        SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE => [send("b", "a"), (None, 0)],
+        CONSUMER_SEND_MSG_BACK => [(group("group"), SUB), (None, 0)],
+        PULL_MESSAGE | UPDATE_CONSUMER_OFFSET => {
+            [(topic("topic"), SUB), (group("consumerGroup"), SUB)]
+        }
+        QUERY_MESSAGE => [(topic("topic"), SUB), (None, 0)],
+        UNREGISTER_CLIENT | GET_CONSUMER_LIST_BY_GROUP => {
+            [(group("consumerGroup"), SUB), (None, 0)]
+        }
+        HEART_BEAT => return heartbeat(frame.body, ask),
         _ => return Ok(()),
     };
     for (resource, bits) in asked {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::limits::ANSWER_BYTES_MAX;
-use crate::tables::{Change, StaleVersion};
+use crate::tables::table::{Change, StaleVersion};
 
 /// Bodies by key ("105|std|TopicTest", "38|group"), at most `ANSWER_BYTES_MAX` together.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Answers {
         }
     }
 
-    /// Applies all changes as one, as [`crate::tables::Table::publish`] does.
+    /// Applies all changes as one, as [`crate::tables::table::Table::publish`] does.
     pub fn publish(
         &self,
         version: i64,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::tables::{Change, StaleVersion, Table};
+use crate::tables::table::{Change, StaleVersion, Table};
 use mq_format::bloom;
 use mq_format::filter::Sql;
 use mq_store::{Marks, TagFilter};

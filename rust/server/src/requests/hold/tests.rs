@@ -9,8 +9,9 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use crate::conn::frames::Whole;
 use crate::conn::peers::Peer;
+use crate::core::Core;
 use crate::limits::{HOLD_FILTER_BYTES_FREE, HOLD_FILTER_BYTES_MAX, HOLD_MS_MAX, UNREAD_BYTES_MAX};
-use crate::requests::dispatch;
+use crate::requests::dispatch::{self, PULLS_AT_ONCE};
 use crate::settings::Settings;
 use crate::tables::TopicRow;
 use crate::tables::broker_row::BrokerRow;
@@ -53,13 +54,13 @@ impl Fixture {
         let shared = Some(Arc::clone(&store));
         let core = Core::new(Settings::default(), shared, SystemClock::shared()).unwrap();
         publish(&core);
-        *core.holds.runtime.lock() = Some(Handle::current());
+        core.holds.run_on(Handle::current());
         let calls = Arc::<AtomicUsize>::default();
         let (listening, counted) = (Arc::downgrade(&core), Arc::clone(&calls));
         store.on_arrival(Box::new(move |arrivals| {
             counted.fetch_add(1, Ordering::SeqCst);
             let core = listening.upgrade().unwrap();
-            core.holds.arrived(&core, arrivals);
+            dispatch::wake(&core, core.holds.arrived(arrivals));
         }));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -153,7 +154,7 @@ async fn one_client_leaves_room_for_others() {
     assert_eq!(fixture.core.holds.len(), HOLDS_OF_CLIENT_MAX);
     assert_eq!(tasks() - before, 1, "one more is answered at once");
     let core = &fixture.core;
-    core.holds.wake_queue(core, key("T", 0), |_| true);
+    dispatch::wake(core, core.holds.take_queue(key("T", 0), |_| true));
     assert_eq!(fixture.peer.held_count(), 0);
     fixture.hold(1);
     assert_eq!(core.holds.len(), 1, "it has room again");
@@ -176,7 +177,7 @@ async fn long_filters_of_held_pulls_have_a_bound_and_short_ones_do_not_count() {
     );
     fixture.hold_with(0, "t");
     assert_eq!(core.holds.len(), 2 + fitting);
-    core.holds.wake_queue(core, key("T", 0), |_| true);
+    dispatch::wake(core, core.holds.take_queue(key("T", 0), |_| true));
     assert_eq!(core.holds.filter_bytes.load(Ordering::Relaxed), 0);
 }
 
@@ -185,9 +186,9 @@ async fn nobody_is_held_for_longer_than_the_bound() {
     let fixture = Fixture::new().await;
     fixture.hold(0); // which asks for ten minutes
     let (core, now_ms) = (&fixture.core, fixture.core.clock.monotonic_ms());
-    core.holds.expire(core, now_ms + HOLD_MS_MAX - 10_000);
+    dispatch::wake(core, core.holds.expired(now_ms + HOLD_MS_MAX - 10_000));
     assert_eq!(core.holds.len(), 1);
-    core.holds.expire(core, now_ms + HOLD_MS_MAX + TICK_MS);
+    dispatch::wake(core, core.holds.expired(now_ms + HOLD_MS_MAX + TICK_MS));
     assert!(core.holds.is_empty());
     let shards = core.holds.shards.iter().map(Mutex::lock);
     assert_eq!(shards.map(|shard| shard.wheel.len()).sum::<usize>(), 0);

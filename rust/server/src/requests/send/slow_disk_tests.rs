@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use crate::conn::frames::Whole;
 use crate::conn::peers::Peer;
+use crate::core::Core;
 use crate::handoff::queue::Popped;
 use crate::limits::UNREAD_BYTES_MAX;
 use crate::requests::dispatch;
@@ -19,6 +20,7 @@ use crate::tables::TopicRow;
 use crate::tables::broker_row::BrokerRow;
 use crate::tables::group_row::GroupRow;
 use mq_base::clock::SystemClock;
+use mq_format::codes;
 use mq_format::remoting::Frame;
 use mq_net::connection::Connection;
 use mq_store::testing::{SlowDisk, request};
@@ -106,14 +108,14 @@ impl Fixture {
     pub(crate) fn send(&mut self, body: &[u8]) -> Option<i32> {
         let fields = r#""a":"P","b":"T","c":"TBW102","d":"4","e":"1","f":"0","g":"1","h":"0",
             "i":"","j":"0","k":"false","m":"false""#;
-        self.ask(route::SEND_V2, fields, body)
+        self.ask(codes::SEND_MESSAGE_V2, fields, body)
     }
 
     pub(crate) fn pull(&mut self) -> Option<i32> {
         let fields = r#""consumerGroup":"G","topic":"T","queueId":"1","queueOffset":"0",
             "maxMsgNums":"1","sysFlag":"4","commitOffset":"0","subVersion":"0",
             "suspendTimeoutMillis":"0","subscription":"*""#;
-        self.ask(route::PULL, fields, b"")
+        self.ask(codes::PULL_MESSAGE, fields, b"")
     }
 }
 
@@ -146,7 +148,7 @@ async fn only_sends_wait_for_a_file_that_does_not_come() {
     assert_eq!(fixture.store.max_offset("T", 1), stored);
 
     // A thread that may wait for it does, as long as RocketMQ's.
-    let Popped::Item(_job) = fixture.core.handoff.pop(0, PATIENCE) else {
+    let Popped::Item(_job) = fixture.core.next_job(0, PATIENCE) else {
         panic!("Python gets the send");
     };
     let is_back = Arc::new(AtomicBool::new(false));

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use super::*;
+use crate::tables::acl_needs::SUB;
 use mq_format::remoting::{FieldValue, Frame, Head, Serialize};
 use mq_format::signature::{ACCESS_KEY, SIGNATURE, Signer};
 

@@ -13,6 +13,7 @@ use crate::conn::frames::Whole;
 use crate::handoff::queue::Popped;
 use crate::limits::{PARKED_MAX, UNREAD_BYTES_MAX, UNREAD_BYTES_PAUSE};
 use crate::requests::dispatch;
+use crate::route::Family;
 use crate::settings::{Kind, Settings};
 use mq_base::clock::SystemClock;
 use mq_net::connection::Connection;
@@ -66,7 +67,7 @@ impl Fixture {
 
     /// The next request's number, if there is one for Python.
     fn next(&self) -> Option<i32> {
-        match self.core.handoff.next(ALL, Duration::ZERO) {
+        match self.core.next_job(ALL, Duration::ZERO) {
             Popped::Item(job) => {
                 let opaque = job.head.opaque;
                 job.no_reply();
@@ -93,13 +94,13 @@ async fn requests_wait_until_their_client_has_read() {
     let mut fixture = Fixture::new().await;
     (0..3).for_each(|opaque| fixture.ask(opaque));
     assert_eq!(fixture.next(), None);
-    assert_eq!(fixture.core.peers.parked(), 3);
+    assert_eq!(fixture.core.parked.count(), 3);
     assert_eq!(fixture.core.handoff.open(), 3, "a stop waits for them");
     give_back(&fixture.core, &fixture.peer);
-    assert_eq!(fixture.core.peers.parked(), 3, "it has not read");
+    assert_eq!(fixture.core.parked.count(), 3, "it has not read");
     timeout(DEADLINE, fixture.read_all()).await.unwrap();
     give_back(&fixture.core, &fixture.peer);
-    assert_eq!(fixture.core.peers.parked(), 0);
+    assert_eq!(fixture.core.parked.count(), 0);
     assert_eq!(
         [0; 4].map(|_| fixture.next()),
         [Some(0), Some(1), Some(2), None]
@@ -111,12 +112,13 @@ async fn requests_wait_until_their_client_has_read() {
 async fn a_client_that_reads_between_the_look_and_the_parking_is_served() {
     let mut fixture = Fixture::new().await;
     fixture.ask(7);
-    let Popped::Item(job) = fixture.core.handoff.pop(ALL, Duration::ZERO) else {
+    let Popped::Item(request) = fixture.core.handoff.pop(ALL, Duration::ZERO) else {
         panic!("it waits");
     };
-    assert!(must_wait(&fixture.core, &fixture.peer));
+    assert!(must_wait(&fixture.core.peers, &fixture.peer));
     timeout(DEADLINE, fixture.read_all()).await.unwrap();
-    park(&fixture.core, &fixture.peer, Request::Job(Box::new(job)));
+    let waiting = Waiting::Python(Box::new(request));
+    park(&fixture.core, &fixture.peer, waiting);
     assert_eq!(fixture.next(), Some(7));
 }
 
@@ -133,8 +135,8 @@ async fn a_closed_connection_keeps_nothing() {
     );
     assert_eq!(Arc::strong_count(&fixture.peer), 1);
     assert_eq!(Arc::strong_count(&fixture.core), 1);
-    let all = &fixture.core.peers.parked;
-    assert_eq!((all.count(), all.bytes.load(Ordering::Relaxed)), (0, 0));
+    let all = &fixture.core.parked;
+    assert_eq!((all.count(), all.bytes()), (0, 0));
 }
 
 #[tokio::test]
@@ -143,7 +145,7 @@ async fn too_many_requests_are_answered_busy() {
     let many = u32::try_from(PARKED_MAX).unwrap() + 5;
     (0..many).for_each(|opaque| fixture.ask(opaque));
     assert_eq!(fixture.next(), None);
-    assert_eq!(fixture.core.peers.parked(), PARKED_MAX);
+    assert_eq!(fixture.core.parked.count(), PARKED_MAX);
     assert_eq!(fixture.core.counters.overloaded.get(), 5);
     fixture.core.close();
     assert_eq!(

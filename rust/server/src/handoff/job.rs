@@ -1,0 +1,157 @@
+//! A request as Python has it: answered once, and what happens next is seen to.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::conn::peers::Peer;
+use crate::core::Core;
+use crate::fair::{backpressure, slice};
+use crate::handoff::queue::Popped;
+use crate::handoff::request::{JobHead, Request};
+use crate::limits::HOLD_MS_MAX;
+use crate::requests::dispatch;
+use crate::requests::hold::{Held, Wish};
+use crate::requests::parking;
+use crate::route::Family;
+use mq_format::remoting::ExtFields;
+use mq_store::TagFilter;
+
+/// One request in Python's hands. Answered once; dropped unanswered, it answers 1 itself.
+pub struct Job {
+    core: Arc<Core>,
+    /// The connection it came from.
+    pub peer: Arc<Peer>,
+    /// Fixed header fields.
+    pub head: JobHead,
+    /// 0, or 1 after a wake-up or a second routing.
+    pub attempt: u8,
+    /// None once it is held or over.
+    request: Option<Request>,
+}
+
+impl Core {
+    /// Waits for the next request of a family whose client takes its answers.
+    pub fn next_job(self: &Arc<Self>, family: Family, timeout: Duration) -> Popped<Job> {
+        let began = Instant::now();
+        slice::patient();
+        loop {
+            let left = timeout.saturating_sub(began.elapsed());
+            let request = match self.handoff.pop(family, left) {
+                Popped::Item(request) => request,
+                Popped::Timeout => return Popped::Timeout,
+                Popped::Closed => return Popped::Closed,
+            };
+            if request.is_oneway() || !backpressure::must_wait(&self.peers, &request.peer) {
+                return Popped::Item(Job::new(self, request));
+            }
+            let peer = Arc::clone(&request.peer);
+            parking::park(
+                self,
+                &peer,
+                backpressure::Waiting::Python(Box::new(request)),
+            );
+        }
+    }
+}
+
+impl Job {
+    fn new(core: &Arc<Core>, request: Request) -> Self {
+        Self {
+            core: Arc::clone(core),
+            peer: Arc::clone(&request.peer),
+            head: request.head,
+            attempt: request.attempt,
+            request: Some(request),
+        }
+    }
+
+    /// The whole frame as it came.
+    pub fn frame(&self) -> Bytes {
+        let frame = self.request.as_ref().map(|request| request.frame().clone());
+        frame.unwrap_or_default()
+    }
+
+    /// Whether other sends wait for this one: answering it stores them.
+    pub fn has_turn(&self) -> bool {
+        self.request.as_ref().is_some_and(Request::has_turn)
+    }
+
+    /// Whether the client wants no reply.
+    pub fn is_oneway(&self) -> bool {
+        self.request.as_ref().is_some_and(Request::is_oneway)
+    }
+
+    /// Answers in the request's serialisation.
+    pub fn respond(mut self, code: i32, remark: Option<&str>, fields: ExtFields<'_>, body: &[u8]) {
+        if let Some(request) = &mut self.request {
+            request.respond(&self.core, code, remark, fields, body);
+        }
+    }
+
+    /// Answers 1 as RocketMQ does when a processor throws: always in JSON.
+    pub fn fail(mut self, remark: &str) {
+        if let Some(request) = &mut self.request {
+            request.fail(&self.core, remark);
+        }
+    }
+
+    /// Done without a reply.
+    pub fn no_reply(mut self) {
+        if let Some(request) = &mut self.request {
+            request.no_reply();
+        }
+    }
+
+    /// Keeps the request until a message that passes `filter` arrives in the queue at `offset`
+    /// or above, or until `timeout`; then Python gets it again, with `attempt` 1.
+    pub fn hold(
+        mut self,
+        topic: Arc<str>,
+        queue_id: i32,
+        offset: i64,
+        filter: TagFilter,
+        timeout: Duration,
+    ) {
+        let core = Arc::clone(&self.core);
+        let Some(mut request) = self.request.take() else {
+            return;
+        };
+        request.note_held(&core.handoff.load);
+        let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
+        let deadline_ms = core.clock.monotonic_ms() + timeout_ms.min(HOLD_MS_MAX);
+        let wish = Wish {
+            topic,
+            queue_id,
+            offset,
+            filter,
+            deadline_ms,
+        };
+        let woken = core
+            .holds
+            .hold(&core, Held::Python(Box::new((wish, request))));
+        dispatch::wake(&core, woken);
+    }
+
+    /// Routes the same request afresh, as if it had just come; once.
+    pub fn again(mut self) {
+        if self.attempt > 0 {
+            return self.fail("a request was routed again after it had been routed again");
+        }
+        let Some(request) = &mut self.request else {
+            return;
+        };
+        request.leave();
+        let (frame, turn) = (request.frame().clone(), request.take_turn());
+        dispatch::again(&self.core, &self.peer, &frame, turn);
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        if let Some(request) = self.request.take() {
+            dispatch::end(&self.core, request);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Requests whose client has to take earlier answers first: they wait, and come back.
+
+use std::sync::Arc;
+
+use crate::conn::peers::Peer;
+use crate::core::Core;
+use crate::fair::backpressure::{Waiting, must_wait};
+use crate::requests::dispatch;
+use mq_format::codes::SYSTEM_BUSY;
+use mq_format::remoting::Head;
+
+/// Of a request of a client that does not take its answers.
+const UNREAD: &str = "[OVERLOAD]system busy, take the answers to earlier requests first";
+
+/// Keeps a request until its client has taken some of its answers; answers 2 if too many wait.
+pub(crate) fn park(core: &Arc<Core>, peer: &Peer, waiting: Waiting) {
+    match core.parked.keep(peer.id, waiting) {
+        // If it has read since the last look, or gone, its task has been here already.
+        Ok(()) => give_back(core, peer),
+        Err(Waiting::Python(request)) => dispatch::refuse(core, *request, UNREAD),
+        Err(Waiting::Cold(task)) => {
+            core.counters.overloaded.one();
+            let mut out = Vec::new();
+            Head::reply(task.to, SYSTEM_BUSY, Some(UNREAD)).encode(&[], &[], &mut out);
+            core.write(peer, &out);
+        }
+    }
+}
+
+/// Gives the requests of a connection back to their queues, unless they have to wait.
+pub(crate) fn give_back(core: &Arc<Core>, peer: &Peer) {
+    if must_wait(&core.peers, peer) {
+        return;
+    }
+    for waiting in core.parked.take(peer.id) {
+        match waiting {
+            Waiting::Python(request) => dispatch::submit(core, *request),
+            Waiting::Cold(task) => {
+                let mut out = Vec::new();
+                dispatch::read_later(core, task, &mut out);
+                core.write(peer, &out);
+            }
+        }
+    }
+}
+
+/// Lets go of the requests of all connections: each is answered by that.
+pub(crate) fn give_up(core: &Arc<Core>) {
+    for peer in core.peers.all() {
+        for waiting in core.parked.take(peer.id) {
+            if let Waiting::Python(request) = waiting {
+                dispatch::end(core, *request);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
