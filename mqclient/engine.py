@@ -69,7 +69,7 @@ class Client:
         self.ending = asyncio.Event()
         """Set when close() begins, or when a task of ours failed; see `failure`."""
         self.failure: BaseException | None = None
-        """What ended one of our tasks, None while all is well."""
+        """The error that ended one of the engine's tasks; None while all run."""
 
     # --- life
 

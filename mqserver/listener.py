@@ -217,7 +217,7 @@ class Listener:
         return self._watch.ends_at
 
     def take_traffic(self) -> list[Traffic]:
-        """What the plane stored, read and delivered since the last call."""
+        """The messages that the plane stored, read and delivered since the last call."""
         return self._server.take_traffic()
 
     def set_overload(self, busy_ms: int, patience_ms: Mapping[str, int] | None) -> None:

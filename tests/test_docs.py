@@ -164,3 +164,17 @@ def test_quickstart_target_runs_the_main_job() -> None:
         ["make", "--dry-run", "quickstart"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert "mqserver quickstart" in plan.stdout
+
+
+def test_the_page_of_golden_files_names_every_recording() -> None:
+    golden = ROOT / "tests" / "golden"
+    page = re.sub(r"```.*?```", "", (golden / "README.md").read_text(), flags=re.DOTALL)
+    named = {word.rstrip("/") for word in re.findall(r"`([^`]+)`", page)}
+    sessions = {path.name.removesuffix(".jsonl.gz") for path in (golden / "wire").iterdir()}
+    recorded = {path.name for path in golden.iterdir() if path.is_dir()} | {
+        # A session in the ROCKETMQ header format is named with its twin.
+        name if name in named else name.removesuffix("-rocketmq")
+        for name in sessions
+    }
+    missing = recorded - named
+    assert not missing, f"add to tests/golden/README.md: {sorted(missing)}"

@@ -46,7 +46,7 @@ FINITE = _Finite()
 
 
 class _Whole(click.types.IntParamType):
-    """A number of things: whether so many make sense is said by who makes them."""
+    """A number of things; the function that uses the number checks its range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Read it; fails on text, on what is below 0, and on more than anything counts."""
@@ -148,7 +148,7 @@ def topic_options(command: F) -> F:
             "--count",
             type=WHOLE,
             default=0,
-            help="end after so many messages, warm-up included, with whole batches [no limit]",
+            help="end after this many messages, warm-up included, with whole batches [no limit]",
         ),
     )
     return _add(command, options)

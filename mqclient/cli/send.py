@@ -37,7 +37,7 @@ COLUMNS = ("status", "msgId", "offsetMsgId", "topic", "brokerName", "queueId", "
 )
 @click.option("--keep-queue", is_flag=True, help="with --from: to the queue id it had")
 @click.option("--skip", type=click.IntRange(0), default=0, help="with --from: go on behind these")
-@click.option("--count", type=click.IntRange(0), help="with --from: at most so many")
+@click.option("--count", type=click.IntRange(0), help="with --from: send at most this many")
 @click.option("--tags", help="the messages' tag")
 @click.option("--keys", multiple=True, help="an index key; may be repeated")
 @click.option(

@@ -44,9 +44,9 @@ class Resend:
     keep_queue: bool
     """Send to the queue id it had, instead of to all queues in turn."""
     skip: int
-    """Pass over so many messages at the start."""
+    """Number of messages to skip at the start."""
     count: int | None
-    """Send at most so many."""
+    """Largest number of messages to send."""
     namesrv: str | None
     """NameServers; None: the environment's, else this machine's."""
     options: dict[str, Any] = field(repr=False)

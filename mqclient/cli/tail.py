@@ -32,7 +32,7 @@ COLUMNS = ("storeTime", "queueId", "queueOffset", "tags", "keys", "body")
     help="where to begin: earliest, latest or a time",
 )
 @click.option("--tags", default="*", help="only these: 'TagA || TagB'")
-@click.option("--count", type=click.IntRange(1), help="end after so many messages")
+@click.option("--count", type=click.IntRange(1), help="end after this many messages")
 @click.option(
     "--body",
     type=click.Choice(["text", "hex", "base64", "none"]),

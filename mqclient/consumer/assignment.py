@@ -53,7 +53,7 @@ class Assignment:
         self._changed = asyncio.Condition()
         self._stopped = False
         self.trouble: str | None = None
-        """What failed last, None once everything is in order."""
+        """The last error; None after the next success."""
 
     @property
     def held(self) -> dict[MessageQueue, ProcessQueue]:

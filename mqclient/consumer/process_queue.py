@@ -69,7 +69,7 @@ class ProcessQueue:
         self.last_pull_ms = 0
         self.last_consume_ms = 0
         self.template: tuple[tuple[str, int, int], FrameTemplate] | None = None
-        """What pulls of it share, after what it was made for."""
+        """The template of this queue's pulls, after the values for which it was made."""
         self._pulls: list[_Pull] = []
         self._starts: list[int] = []
         """First offset of each pull, for the search."""

@@ -1,4 +1,4 @@
-"""What all sends share: checks, topic creation and reply fields (`SendMessageProcessor`)."""
+"""Shared by all sends: checks, topic creation and reply fields (`SendMessageProcessor`)."""
 
 from __future__ import annotations
 

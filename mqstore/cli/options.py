@@ -53,7 +53,7 @@ def filter_options(command: F) -> F:
             metavar="TIME",
             help="only stored then or earlier",
         ),
-        click.option("--count", type=click.IntRange(0), help="at most so many messages"),
+        click.option("--count", type=click.IntRange(0), help="at most this many messages"),
         click.option("--topic", help="only this topic"),
         click.option("--queue", type=int, help="only this queue id"),
         click.option("--tag", help="only messages with this tag"),
