@@ -149,5 +149,9 @@ def announce_broker(
 
 
 def keep_what_is_there() -> None:
-    """Make the garbage collector skip the objects of the start, which live until the end."""
+    """Make the garbage collector skip the objects of the start, which live until the end.
+
+    It is off during the start: see `cli.py`.
+    """
     gc.freeze()
+    gc.enable()

@@ -14,6 +14,7 @@ from mqserver.running import (
     announce_broker,
     announce_namesrv,
     clear_errors,
+    keep_what_is_there,
     on_signals,
     say,
     warn,
@@ -37,6 +38,7 @@ def run_standalone(
     stopped = on_signals()
     with clear_errors(None):
         both.start()
+        keep_what_is_there()
     announce_namesrv()
     name = both.broker_settings["brokerName"]
     root = str(both.data) + (", temporary, removed at the end" if both.is_temporary else "")
