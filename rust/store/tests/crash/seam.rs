@@ -43,6 +43,8 @@ fn the_rooms_of_the_store_use_no_other_file_system() {
 
 fn is_test(path: &Path) -> bool {
     let name = path.file_name().unwrap().to_str().unwrap();
-    let is_among_tests = path.parent().is_some_and(|parent| parent.ends_with("tests"));
+    let is_among_tests = path
+        .parent()
+        .is_some_and(|parent| parent.ends_with("tests"));
     is_among_tests || name.ends_with("tests.rs") || name.ends_with("_rig.rs")
 }
