@@ -15,9 +15,10 @@ pub use crate::directory::recognise::{Effect, Foreign, recognise};
 pub use crate::files::{
     OffsetFile, create_directory, io_error, list, offset_files, offset_name, sync_directory,
 };
+pub use crate::records::record::{good_record, is_stand_in};
 pub use crate::records::walk::{LogRead, RECORD_BYTES_MAX, Step, Walk};
 pub use crate::recover::damage::{LastSeen, next_record};
-pub use crate::recover::{Left, LogCheck, LogEnd, Marker, good_record, is_stand_in};
+pub use crate::recover::{Left, LogCheck, LogEnd, Marker};
 pub use crate::state::checkpoint::{CHECKPOINT_BYTES, Checkpoint, MARGIN_MS};
 pub use crate::state::offsets::Offsets;
 

@@ -5,6 +5,7 @@ mod delay;
 pub mod derive;
 mod directory;
 mod files;
+mod filter;
 pub mod inspect;
 mod latency;
 mod open;
@@ -29,13 +30,13 @@ mod write;
 
 pub use delay::deliver::DeliveryListener;
 pub use derive::arrivals::Arrivals;
-pub use read::sql::Marks;
+pub use filter::{Marks, TagFilter};
 pub use settings::{Cleaning, MultiDispatch, QueueExt, Settings};
 pub use state::aside::Aside;
 pub use state::files::State;
 pub use store::Store;
 pub use types::{
     AckOutcome, Arrival, Cleaned, Delivered, GetRequest, GetResult, GetStatus, Put, PutRequest,
-    PutResult, PutStatus, QueryResult, ReadMode, StoreError, TagFilter, Ticket, WouldBlock,
+    PutResult, PutStatus, QueryResult, ReadMode, StoreError, Ticket, WouldBlock,
 };
 pub use write::ack::after_replies;

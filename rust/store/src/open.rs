@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use crate::clean::cleaner::Cleaner;
 use crate::clean::rules::Rules;
 use crate::delay::deliver::{Delay, DelayThread};
+use crate::delay::redeliver::Redelivery;
 use crate::derive::dispatch::Derived;
 use crate::derive::follow::{self, Dispatcher, Room};
 use crate::derive::queues::table::ConsumeQueues;
@@ -38,7 +39,7 @@ use crate::write::ack::Acks;
 use crate::write::append::{Appender, Counters, Tail};
 use crate::write::encode::Encoder;
 use crate::write::flush::{FlushThreads, Flusher, Interval};
-use crate::write::put::{Puts, Redelivery};
+use crate::write::put::Puts;
 use crate::write::queue_offsets::QueueOffsets;
 use crate::write::space::Space;
 use mq_base::clock::Clock;
@@ -52,13 +53,25 @@ const WRITE_EVERY: Duration = Duration::from_millis(200);
 /// Of so many writes of queues one is a flush: `flushIntervalConsumeQueue`.
 const WRITES_PER_FLUSH: u32 = 5;
 
-pub(crate) fn open(
+impl Store {
+    /// Opens (recovering if needed) or creates the store at `root`, and starts its threads.
+    pub fn open(
+        root: &Path,
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+        create: bool,
+    ) -> Result<Arc<Self>, StoreError> {
+        open(root, settings, clock, create).map(Arc::new)
+    }
+}
+
+fn open(
     root: &Path,
     settings: Settings,
     clock: Arc<dyn Clock>,
     create: bool,
 ) -> Result<Store, StoreError> {
-    let levels = parse_levels(&settings)?;
+    let levels = settings.levels()?;
     let rules = Rules::new(&settings.cleaning)?;
     layout::prepare_root(root, settings.commit_log_path.as_deref(), create)?;
     let lock = StoreLock::acquire(root)?;
@@ -84,14 +97,6 @@ pub(crate) fn open(
         checkpoint,
     };
     parts.start(recovered, lock)
-}
-
-pub(crate) fn parse_levels(settings: &Settings) -> Result<DelayLevels, StoreError> {
-    DelayLevels::parse(&settings.delay_levels).ok_or_else(|| StoreError::Setting {
-        key: "messageDelayLevel",
-        value: settings.delay_levels.clone(),
-        what: "delays with unit s, m, h or d, separated by spaces",
-    })
 }
 
 /// What is there before the threads are.

@@ -27,7 +27,14 @@ impl Table {
     }
 }
 
-pub(crate) fn figures(store: &Store) -> BTreeMap<String, String> {
+impl Store {
+    /// Figures for broker runtime info (server.md B.9), RocketMQ's keys where they exist.
+    pub fn runtime(&self) -> BTreeMap<String, String> {
+        figures(self)
+    }
+}
+
+fn figures(store: &Store) -> BTreeMap<String, String> {
     let mut table = Table::default();
     log_figures(store, &mut table);
     disk_figures(store, &mut table);

@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::types::StoreError;
+use mq_format::delay_levels::DelayLevels;
+
 /// What the store is told at open; names follow RocketMQ's keys, with units.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -179,5 +182,16 @@ impl Default for MultiDispatch {
             lmq_enabled: false,
             lmq_queues_max: 20_000,
         }
+    }
+}
+
+impl Settings {
+    /// The delay levels that `messageDelayLevel` names.
+    pub(crate) fn levels(&self) -> Result<DelayLevels, StoreError> {
+        DelayLevels::parse(&self.delay_levels).ok_or_else(|| StoreError::Setting {
+            key: "messageDelayLevel",
+            value: self.delay_levels.clone(),
+            what: "delays with unit s, m, h or d, separated by spaces",
+        })
     }
 }

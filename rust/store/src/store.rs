@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -19,10 +19,8 @@ use crate::directory::layout;
 use crate::directory::lock::StoreLock;
 use crate::files::{io_error, sync_directory};
 use crate::latency::Latency;
-use crate::open;
 use crate::read::reader::Reader;
-use crate::runtime;
-use crate::settings::{Cleaning, Settings};
+use crate::settings::Cleaning;
 use crate::state::aside::Aside;
 use crate::threads::periodic::Periodic;
 use crate::types::{
@@ -32,7 +30,6 @@ use crate::types::{
 use crate::upkeep::Upkeep;
 use crate::write::flush::FlushThreads;
 use crate::write::put::Puts;
-use mq_base::clock::Clock;
 use mq_base::services::{Failures, Services};
 use mq_log::{Allocator, Directory, Segments, fs};
 
@@ -67,16 +64,6 @@ pub(crate) struct Running {
 }
 
 impl Store {
-    /// Opens (recovering if needed) or creates the store at `root`, and starts its threads.
-    pub fn open(
-        root: &Path,
-        settings: Settings,
-        clock: Arc<dyn Clock>,
-        create: bool,
-    ) -> Result<Arc<Self>, StoreError> {
-        open::open(root, settings, clock, create).map(Arc::new)
-    }
-
     /// Appends one message. Waits for a file that a slow disk has yet to make, at most 5 s.
     pub fn put(&self, request: &PutRequest<'_>) -> Put {
         self.put_latency.time(|| self.puts.one(request))
@@ -303,12 +290,6 @@ impl Store {
     /// message gets none where it answers None. Called by the dispatcher, in log order.
     pub fn set_bitmap_source(&self, source: BitmapSource) {
         self.dispatcher.set_bitmap_source(source);
-    }
-
-    /// Figures for `AdminBrokerProcessor.prepareRuntimeInfo`, with RocketMQ's keys where it has
-    /// them.
-    pub fn runtime(&self) -> BTreeMap<String, String> {
-        runtime::figures(self)
     }
 
     /// Milliseconds the put lock has been held by its present owner, or puts have waited for a file

@@ -1,16 +1,12 @@
 //! What goes into the store and comes out of it.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::AddAssign;
-use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thiserror::Error;
 
-use crate::read::sql::Marks;
-use mq_format::filter::Sql;
-use mq_format::properties;
+use crate::filter::TagFilter;
 
 /// A message to append. Properties are the final stored text (`WAIT` already stripped).
 #[derive(Debug, Clone, Copy)]
@@ -120,75 +116,6 @@ pub enum AckOutcome {
     FlushTimeout,
     /// A write or fsync failed; nothing is acknowledged any more.
     Poisoned,
-}
-
-/// Of a compiled expression, for each byte of its text.
-const SQL_BYTES: usize = 16;
-/// Of an expression for a topic in a map, beside the name.
-const ROW_BYTES: usize = 64;
-
-/// Which messages of a queue a reader wants.
-#[derive(Debug, Clone, Default)]
-pub enum TagFilter {
-    /// Every message (`*`).
-    #[default]
-    All,
-    /// Those whose tags code, low 32 bits, is one of these Java string hashes.
-    Codes(Arc<[i32]>),
-    /// Those whose properties satisfy an expression.
-    Sql(Arc<Sql>),
-    /// The same, where bits of the extension tell of some messages that they do not.
-    Marked(Arc<Sql>, Arc<Marks>),
-    /// Of messages that come again, those that satisfy the expression for the topic they first came
-    /// from, if it has one.
-    Retried(Arc<HashMap<String, Arc<Sql>>>),
-}
-
-impl TagFilter {
-    /// Whether a message with this tags code may pass (RocketMQ compares the low 32 bits).
-    pub fn matches(&self, tags_code: i64) -> bool {
-        match self {
-            Self::All | Self::Sql(_) | Self::Marked(..) | Self::Retried(_) => true,
-            #[expect(clippy::cast_possible_truncation, reason = "RocketMQ compares as int")]
-            Self::Codes(codes) => codes.contains(&(tags_code as i32)),
-        }
-    }
-
-    /// About what it takes in memory, bytes, when nobody shares it.
-    pub fn own_bytes(&self) -> usize {
-        match self {
-            Self::All => 0,
-            Self::Codes(codes) => size_of_val(&**codes),
-            Self::Sql(sql) | Self::Marked(sql, _) => sql.text().len() * SQL_BYTES,
-            Self::Retried(by_topic) => {
-                let names = by_topic.keys().map(|topic| topic.len() + ROW_BYTES);
-                names.sum()
-            }
-        }
-    }
-
-    /// Whether properties decide, so that every message has to be read.
-    pub fn reads_properties(&self) -> bool {
-        self.is_sql() || matches!(self, Self::Retried(_))
-    }
-
-    /// Whether it is one expression.
-    pub fn is_sql(&self) -> bool {
-        matches!(self, Self::Sql(_) | Self::Marked(..))
-    }
-
-    /// Whether a message with these properties passes.
-    pub fn matches_properties(&self, text: &[u8]) -> bool {
-        match self {
-            Self::All | Self::Codes(_) => true,
-            Self::Sql(sql) | Self::Marked(sql, _) => sql.matches(text),
-            Self::Retried(by_topic) => {
-                let topic = properties::get_str(text, properties::RETRY_TOPIC);
-                let sql = topic.and_then(|topic| by_topic.get(&*topic));
-                sql.is_none_or(|sql| sql.matches(text))
-            }
-        }
-    }
 }
 
 /// Whether a read may wait for the disk.

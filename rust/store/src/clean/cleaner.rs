@@ -13,12 +13,11 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::rules::{FIRST_RUN_MS, MANUAL_RUNS, Rules};
-use super::run::{Run, State};
+use super::run::{Run, Scope, Sleep, State};
 use crate::read::reader::Reader;
 use crate::settings::Cleaning;
 use crate::threads::periodic::Pause;
@@ -34,10 +33,7 @@ const OP_HALF_TOPIC: &str = "RMQ_SYS_TRANS_OP_HALF_TOPIC";
 /// Deletes files; one run at a time.
 pub(crate) struct Cleaner<F: Files> {
     rules: Mutex<Rules>,
-    pub(crate) reader: Arc<Reader<F>>,
-    pub(crate) upkeep: Arc<Upkeep>,
-    /// Where the log's files are.
-    pub(crate) log_directory: PathBuf,
+    scope: Scope<F>,
     /// Monotonic time of the first run that nobody asked for.
     first_run_ms: i64,
     /// Runs that the operator still has.
@@ -47,9 +43,6 @@ pub(crate) struct Cleaner<F: Files> {
     /// Everything deleted since the store was opened.
     total: Mutex<Cleaned>,
 }
-
-/// How a run pauses; false ends it.
-pub(crate) type Sleep<'a> = &'a dyn Fn(Duration) -> bool;
 
 impl<F: Files> Cleaner<F> {
     /// A cleaner of a store whose log is in `log_directory`.
@@ -62,9 +55,11 @@ impl<F: Files> Cleaner<F> {
         let first_run_ms = upkeep.clock.monotonic_ms() + FIRST_RUN_MS;
         Self {
             rules: Mutex::new(rules),
-            reader,
-            upkeep,
-            log_directory,
+            scope: Scope {
+                reader,
+                upkeep,
+                log_directory,
+            },
             first_run_ms,
             manual_runs: AtomicU32::new(0),
             state: Mutex::default(),
@@ -75,14 +70,14 @@ impl<F: Files> Cleaner<F> {
     /// Takes other settings, from the next run on.
     pub(crate) fn set(&self, settings: &Cleaning) -> Result<(), StoreError> {
         *self.rules.lock() = Rules::new(settings)?;
-        self.upkeep.space.set_ratios(settings);
+        self.scope.upkeep.space.set_ratios(settings);
         Ok(())
     }
 
     /// One round of the cleaning thread.
     pub(crate) fn round(&self, pause: &Pause) {
         let is_manual = self.manual_runs.load(Ordering::Relaxed) > 0;
-        if is_manual || self.upkeep.clock.monotonic_ms() >= self.first_run_ms {
+        if is_manual || self.scope.upkeep.clock.monotonic_ms() >= self.first_run_ms {
             self.run(&|time| pause.sleep(time));
         }
     }
@@ -107,7 +102,7 @@ impl<F: Files> Cleaner<F> {
     pub(crate) fn run(&self, sleep: Sleep<'_>) -> Cleaned {
         self.with_run(sleep, |run| {
             // The disk is not well once poisoned; recovery decides what of the store is sound.
-            if self.upkeep.acks.poison().is_none() {
+            if self.scope.upkeep.acks.poison().is_none() {
                 run.clean(self.take_manual_run());
             }
         })
@@ -121,7 +116,7 @@ impl<F: Files> Cleaner<F> {
     /// Empties the queues of topics that are not in `topics`.
     pub(crate) fn clean_unused(&self, topics: &HashSet<String>) -> Cleaned {
         self.with_run(&|_| true, |run| {
-            for queue in self.reader.queues.all() {
+            for queue in self.scope.reader.queues.all() {
                 let topic = queue.topic();
                 let is_kept = topics.contains(topic)
                     || [SCHEDULE_TOPIC, OP_HALF_TOPIC].contains(&topic)
@@ -135,7 +130,7 @@ impl<F: Files> Cleaner<F> {
 
     fn with_run(&self, sleep: Sleep<'_>, work: impl FnOnce(&mut Run<'_, F>)) -> Cleaned {
         let rules = self.rules.lock().clone();
-        let mut run = Run::new(self, self.state.lock(), rules, sleep);
+        let mut run = Run::new(&self.scope, self.state.lock(), rules, sleep);
         work(&mut run);
         let cleaned = run.finish();
         *self.total.lock() += cleaned;

@@ -1,17 +1,30 @@
 //! One run of the cleaner.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use parking_lot::MutexGuard;
 
-use super::cleaner::{Cleaner, Sleep};
 use super::rules::{FILES_PER_RUN, Leave, Rules};
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::files::offset_name;
+use crate::read::reader::Reader;
 use crate::types::Cleaned;
+use crate::upkeep::Upkeep;
 use crate::write::space::Pressure;
 use mq_log::{Files, Removed, Segments, fs};
+
+/// What a cleaner cleans.
+pub(crate) struct Scope<F: Files> {
+    pub(crate) reader: Arc<Reader<F>>,
+    pub(crate) upkeep: Arc<Upkeep>,
+    /// Where the log's files are.
+    pub(crate) log_directory: PathBuf,
+}
+
+/// How a run pauses; false ends it.
+pub(crate) type Sleep<'a> = &'a dyn Fn(Duration) -> bool;
 
 /// What one run leaves to the next.
 pub(crate) struct State<F: Files> {
@@ -43,7 +56,7 @@ impl<F: Files> Default for State<F> {
 
 /// A run under way.
 pub(crate) struct Run<'a, F: Files> {
-    cleaner: &'a Cleaner<F>,
+    scope: &'a Scope<F>,
     state: MutexGuard<'a, State<F>>,
     rules: Rules,
     sleep: Sleep<'a>,
@@ -54,17 +67,17 @@ pub(crate) struct Run<'a, F: Files> {
 
 impl<'a, F: Files> Run<'a, F> {
     pub(crate) fn new(
-        cleaner: &'a Cleaner<F>,
+        scope: &'a Scope<F>,
         state: MutexGuard<'a, State<F>>,
         rules: Rules,
         sleep: Sleep<'a>,
     ) -> Self {
         let mut run = Self {
-            cleaner,
+            scope,
             state,
             rules,
             sleep,
-            now_ms: cleaner.upkeep.clock.monotonic_ms(),
+            now_ms: scope.upkeep.clock.monotonic_ms(),
             is_ended: false,
             cleaned: Cleaned::default(),
         };
@@ -89,8 +102,8 @@ impl<'a, F: Files> Run<'a, F> {
 
     /// Deletes what has to go now; `is_manual` if the operator asked.
     pub(crate) fn clean(&mut self, is_manual: bool) {
-        let pressure = self.cleaner.upkeep.space.pressure();
-        let wall_ms = self.cleaner.upkeep.clock.wall_ms();
+        let pressure = self.scope.upkeep.space.pressure();
+        let wall_ms = self.scope.upkeep.clock.wall_ms();
         let leave = self.rules.leave(wall_ms, pressure, is_manual);
         if leave == Leave::Any {
             // With many queues the pauses would keep the next log files for an hour.
@@ -110,7 +123,7 @@ impl<'a, F: Files> Run<'a, F> {
     /// Has queues and index begin where the log does.
     pub(crate) fn clean_derived(&mut self) {
         let start = self.log().min_offset();
-        let queues = self.cleaner.reader.queues.all();
+        let queues = self.scope.reader.queues.all();
         // All of them before the first pause.
         for queue in &queues {
             queue.set_min_from(start.cast_signed());
@@ -121,7 +134,7 @@ impl<'a, F: Files> Run<'a, F> {
                 return;
             }
         }
-        if let Some(index) = &self.cleaner.reader.index {
+        if let Some(index) = &self.scope.reader.index {
             match index.delete_before(start.cast_signed()) {
                 Ok(files) => self.cleaned.index_files += files,
                 Err(error) => return tracing::error!(%error, "cannot clean the index"),
@@ -177,7 +190,7 @@ impl<'a, F: Files> Run<'a, F> {
         let (Some(first), Some(next)) = (starts.first(), starts.get(1)) else {
             return false;
         };
-        let upkeep = &self.cleaner.upkeep;
+        let upkeep = &self.scope.upkeep;
         let is_needed = *next > upkeep.acks.flushed() || *next > upkeep.progress.dispatched();
         let is_old_enough = || match leave {
             Leave::None => false,
@@ -192,7 +205,7 @@ impl<'a, F: Files> Run<'a, F> {
     /// When a file was written last: the first message of the next file came right behind its
     /// last one; a younger time of the file itself counts too. None where neither can be read.
     fn written_ms(&self, first: u64, next: u64) -> Option<i64> {
-        let stored_ms = self.cleaner.reader.stored_ms(next.cast_signed());
+        let stored_ms = self.scope.reader.stored_ms(next.cast_signed());
         let modified = fs::metadata(self.path(first)).and_then(|found| found.modified());
         let modified_ms = modified.ok().and_then(|time| {
             let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -220,10 +233,10 @@ impl<'a, F: Files> Run<'a, F> {
     }
 
     fn log(&self) -> &'a Segments<F> {
-        &self.cleaner.reader.log
+        &self.scope.reader.log
     }
 
     fn path(&self, start: u64) -> PathBuf {
-        self.cleaner.log_directory.join(offset_name(start))
+        self.scope.log_directory.join(offset_name(start))
     }
 }

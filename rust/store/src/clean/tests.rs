@@ -5,13 +5,14 @@ use std::fs::{self, File};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use crate::filter::TagFilter;
 use crate::settings::{Cleaning, Settings};
 use crate::store::Store;
 use crate::tests::store_rig::{
     BODY, HOUR_MS, LOG_FILE, PATIENCE, Rig, now_ms, rig, rig_with, settings,
 };
 use crate::tests::test_rig::request;
-use crate::types::{Cleaned, GetRequest, GetStatus, PutStatus, ReadMode, TagFilter};
+use crate::types::{Cleaned, GetRequest, GetStatus, PutStatus, ReadMode};
 use mq_base::clock::{Clock, local_time};
 use mq_format::message::{CheckCrc, Head, RecordView};
 

@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::progress::DelayOffsets;
-use super::redeliver::{Spans, real_request};
+use super::redeliver::{Delivery, Spans, real_request};
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::records::record::{DamagedRecords, Place, Wrong};
@@ -40,14 +40,6 @@ const RETRY_MS: i64 = 100;
 const READ_FAILURES_MAX: u32 = 100;
 /// Longest sleep: a wall clock that is set forward is noticed after this.
 const SLEEP_MS_MAX: i64 = 1_000;
-
-/// Reads the log, and stores messages.
-pub(crate) trait Delivery: Send + Sync + 'static {
-    /// Reads what lies in one file of the log, as much as fits; 0 for what is gone.
-    fn read(&self, physical_offset: i64, out: &mut [u8]) -> io::Result<usize>;
-    /// Stores a message; nobody waits for the flush.
-    fn put(&self, request: &PutRequest<'_>) -> PutResult;
-}
 
 /// Told of each delivered message, by the delivering thread.
 pub type DeliveryListener = Box<dyn Fn(&Delivered<'_>) + Send + Sync>;

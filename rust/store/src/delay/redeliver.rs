@@ -1,13 +1,15 @@
 //! From records that waited in the schedule topic to the puts of their messages.
 
 use std::io;
+use std::sync::Arc;
 
-use super::deliver::Delivery;
 use crate::records::record::{self, Place, Wrong};
-use crate::types::PutRequest;
+use crate::types::{Put, PutRequest, PutResult};
+use crate::write::put::Puts;
 use mq_format::consume_queue::QueueEntry;
 use mq_format::message::{BLANK_BYTES, CheckCrc, Head, RecordView};
 use mq_format::properties;
+use mq_log::Files;
 
 /// Half messages are never delivered from there.
 const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
@@ -15,6 +17,30 @@ const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
 const SPAN_BYTES: i64 = 256 << 10;
 /// A gap between two records up to this is read over.
 const GAP_BYTES: i64 = 4 << 10;
+
+/// Reads the log, and stores messages.
+pub(crate) trait Delivery: Send + Sync + 'static {
+    /// Reads what lies in one file of the log, as much as fits; 0 for what is gone.
+    fn read(&self, physical_offset: i64, out: &mut [u8]) -> io::Result<usize>;
+    /// Stores a message; nobody waits for the flush.
+    fn put(&self, request: &PutRequest<'_>) -> PutResult;
+}
+
+/// What delay delivery reads and writes.
+pub(crate) struct Redelivery<F: Files>(pub(crate) Arc<Puts<F>>);
+
+impl<F: Files> Delivery for Redelivery<F> {
+    fn read(&self, physical_offset: i64, out: &mut [u8]) -> io::Result<usize> {
+        let log = &self.0.flusher.log;
+        log.read_at(physical_offset.cast_unsigned(), out)
+    }
+
+    fn put(&self, request: &PutRequest<'_>) -> PutResult {
+        match self.0.one(request) {
+            Put::Done(result) | Put::Parked(result, _) => result,
+        }
+    }
+}
 
 /// The records of some units, in order; those that lie close together are read together.
 pub(crate) struct Spans<'a> {

@@ -18,7 +18,6 @@ use crate::derive::index::writer::IndexWriter;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::directory::log_files;
 use crate::files::io_error;
-use crate::open::parse_levels;
 use crate::records::walk::{Step, Walk};
 use crate::settings::Settings;
 use crate::types::StoreError;
@@ -30,7 +29,7 @@ use mq_log::Access;
 pub fn queues(root: &Path, settings: &Settings) -> Result<u64, StoreError> {
     let log = log_files::open_log(root, settings)?;
     let queues = Arc::new(ConsumeQueues::open(root, settings, false)?);
-    let derived = Derived::new(Arc::clone(&queues), None, parse_levels(settings)?);
+    let derived = Derived::new(Arc::clone(&queues), None, settings.levels()?);
     let mut derived = derived.with_multi_dispatch(settings.multi_dispatch);
     let mut walk = Walk::from(log.min_offset());
     match derived.follow(&log, &mut walk, log.max_offset(), None) {

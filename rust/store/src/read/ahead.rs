@@ -10,9 +10,9 @@ use std::ops::Range;
 
 use parking_lot::Mutex;
 
-use super::reader::{Reader, is_within};
+use super::is_within;
 use mq_format::consume_queue::QueueEntry;
-use mq_log::Files;
+use mq_log::{Files, Segments};
 
 /// Records closer than this are read with what lies between them: sixteen queues in turns with
 /// records of 2 KiB.
@@ -38,6 +38,28 @@ struct Stream {
 }
 
 impl ReadAhead {
+    /// Brings into memory what these units point to and what follows, if they lie together; else
+    /// the disk is told of all of them before the first is waited for.
+    pub(crate) fn read<F: Files>(&self, log: &Segments<F>, entries: &[QueueEntry]) {
+        let bounds = (
+            log.min_offset().cast_signed(),
+            log.max_offset().cast_signed(),
+        );
+        let mut ranges = self.ranges(entries, bounds);
+        if let [range] = &mut ranges[..] {
+            range.end = range.end.min(log.max_offset());
+            while range.start < range.end {
+                let to = range.end.min(log.next_file_start(range.start));
+                log.bring(range.start, to);
+                range.start = to;
+            }
+        } else {
+            ranges
+                .iter()
+                .for_each(|range| log.will_read(range.start, range.end));
+        }
+    }
+
     /// What is to be read for these units; beyond them too if their records lie close together.
     /// Nothing for one, which can as well be read by itself.
     fn ranges(&self, entries: &[QueueEntry], log_bounds: (i64, i64)) -> Vec<Range<u64>> {
@@ -95,26 +117,6 @@ impl ReadAhead {
             window,
         });
         read
-    }
-}
-
-impl<F: Files> Reader<F> {
-    /// Brings into memory what these units point to and what follows, if they lie together; else
-    /// the disk is told of all of them before the first is waited for.
-    pub(crate) fn read_ahead(&self, entries: &[QueueEntry]) {
-        let mut ranges = self.ahead.ranges(entries, self.log_bounds());
-        if let [range] = &mut ranges[..] {
-            range.end = range.end.min(self.log.max_offset());
-            while range.start < range.end {
-                let to = range.end.min(self.log.next_file_start(range.start));
-                self.log.bring(range.start, to);
-                range.start = to;
-            }
-        } else {
-            ranges
-                .iter()
-                .for_each(|range| self.log.will_read(range.start, range.end));
-        }
     }
 }
 

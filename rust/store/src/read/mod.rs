@@ -2,9 +2,16 @@
 
 pub(crate) mod ahead;
 pub(crate) mod lookup;
+mod pull;
 pub(crate) mod reader;
 pub(crate) mod records;
 pub(crate) mod sql;
 #[cfg(test)]
 mod tests;
-pub(crate) mod time_search;
+
+use mq_format::consume_queue::QueueEntry;
+
+/// Whether the record of a unit lies between these offsets of the log.
+fn is_within(entry: &QueueEntry, (start, end): (i64, i64)) -> bool {
+    entry.physical_offset >= start && entry.end_offset() <= end
+}

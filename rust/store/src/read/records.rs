@@ -1,6 +1,6 @@
 //! Reading the records that a pull has chosen.
 
-use super::reader::{Reader, Selection};
+use super::reader::Reader;
 use crate::records::record::{self, Place, Wrong};
 use crate::types::{GetRequest, ReadMode, WouldBlock};
 use mq_format::consume_queue::QueueEntry;
@@ -15,6 +15,19 @@ const LOOK_BYTES: i64 = 32 << 10;
 /// Read at once at most; before a longer record is read, its head is: a damaged entry may claim
 /// any size.
 const SPAN_BYTES_MAX: usize = 1 << 20;
+
+/// Records chosen for a pull, and where the next one begins.
+#[derive(Debug, Default)]
+pub(crate) struct Selection {
+    pub(crate) entries: Vec<QueueEntry>,
+    /// Where each entry is, units from the first one looked at.
+    pub(crate) places: Vec<i64>,
+    pub(crate) bytes: usize,
+    pub(crate) scanned: i64,
+    pub(crate) was_removing: bool,
+    /// Start of the last record looked at.
+    pub(crate) last_physical_offset: i64,
+}
 
 /// Records read for a pull.
 #[derive(Debug, Default)]

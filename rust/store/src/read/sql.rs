@@ -1,79 +1,14 @@
 //! Reading messages of a queue whose properties decide, by SQL92 expressions.
 
-use std::sync::atomic::{AtomicI64, Ordering};
-
-use super::reader::{Reader, Selection};
-use super::records::{Records, Run};
+use super::reader::Reader;
+use super::records::{Records, Run, Selection};
 use crate::derive::queues::ext::ExtReader;
 use crate::derive::queues::queue::ConsumeQueue;
-use crate::types::{GetRequest, ReadMode, TagFilter, WouldBlock};
-use mq_format::bloom;
+use crate::filter::{Marks, TagFilter};
+use crate::types::{GetRequest, ReadMode, WouldBlock};
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use mq_format::message::{CheckCrc, RecordView};
 use mq_log::Files;
-
-/// Which bits of the extension a message has that satisfies a group's expression.
-///
-/// RocketMQ goes by time: it believes the bits of messages stored after the filter was born, so
-/// one that is dispatched before the filter is in force is lost to the group. Here they are
-/// believed from an offset of the log on: its end at a time when the filter was in force already.
-#[derive(Debug)]
-pub struct Marks {
-    bit_count: u32,
-    positions: Vec<u32>,
-    since: AtomicI64,
-}
-
-impl Marks {
-    /// Bits of a bitmap of this size, which nobody believes yet.
-    pub fn new(bit_count: u32, positions: Vec<u32>) -> Self {
-        Self {
-            bit_count,
-            positions,
-            since: AtomicI64::new(i64::MAX),
-        }
-    }
-
-    /// The bits that a message gets.
-    pub fn positions(&self) -> &[u32] {
-        &self.positions
-    }
-
-    /// Whether both are the same bits.
-    pub fn are(&self, other: &Self) -> bool {
-        (self.bit_count, &self.positions) == (other.bit_count, &other.positions)
-    }
-
-    /// Believe the bits of messages from this offset of the log on.
-    pub fn believe_from(&self, log_offset: i64) {
-        self.since.store(log_offset, Ordering::Release);
-    }
-
-    /// The offset of the log from which on they are believed; the greatest there is for never.
-    pub fn since(&self) -> i64 {
-        self.since.load(Ordering::Acquire)
-    }
-
-    /// Believe no bits from now on: the expression is in force no more.
-    pub fn retire(&self) {
-        self.believe_from(i64::MAX);
-    }
-
-    /// Whether the message of this unit cannot satisfy the expression.
-    fn rule_out(
-        &self,
-        entry: &QueueEntry,
-        extension: &mut ExtReader<'_>,
-    ) -> Result<bool, WouldBlock> {
-        let Some(unit) = extension.unit(entry)? else {
-            return Ok(false);
-        };
-        let is_ours = unit.bitmap.len() * 8 == self.bit_count as usize;
-        // Asked after the unit was read: whoever retires does so before other bits are written.
-        let is_believed = entry.physical_offset >= self.since();
-        Ok(is_ours && is_believed && !bloom::is_set(unit.bitmap, &self.positions))
-    }
-}
 
 impl<F: Files> Reader<F> {
     /// Goes through the queue's units and appends the records that match to `out`; None when the
@@ -103,7 +38,7 @@ impl<F: Files> Reader<F> {
         debug_assert!(units.len().is_multiple_of(ENTRY_BYTES));
         let entries: Vec<_> = QueueEntry::decode_all(&units).collect();
         if request.mode == ReadMode::Wait {
-            self.read_ahead(&entries);
+            self.ahead.read(&self.log, &entries);
         }
         for entry in entries {
             selection.last_physical_offset = entry.physical_offset;
@@ -117,7 +52,7 @@ impl<F: Files> Reader<F> {
                 continue;
             }
             if let Some(marks) = marks
-                && marks.rule_out(&entry, &mut extension)?
+                && is_ruled_out(marks, &entry, &mut extension)?
             {
                 selection.was_removing = false;
                 continue;
@@ -149,6 +84,16 @@ impl<F: Files> Reader<F> {
     }
 }
 
+/// Whether the extension tells that the message of a unit cannot satisfy the expression.
+fn is_ruled_out(
+    marks: &Marks,
+    entry: &QueueEntry,
+    extension: &mut ExtReader<'_>,
+) -> Result<bool, WouldBlock> {
+    let unit = extension.unit(entry)?;
+    Ok(unit.is_some_and(|unit| marks.rule_out(unit.bitmap, entry.physical_offset)))
+}
+
 fn matches(filter: &TagFilter, bytes: &[u8]) -> bool {
     let record = RecordView::parse(bytes, CheckCrc::No);
     record.is_ok_and(|record| filter.matches_properties(record.properties))
@@ -163,6 +108,7 @@ mod tests {
     use crate::tests::store_rig::{Rig, rig_with, settings};
     use crate::tests::test_rig::request;
     use crate::types::{GetStatus, PutRequest};
+    use mq_format::bloom;
     use mq_format::filter::Sql;
 
     const BITS: u32 = 112;

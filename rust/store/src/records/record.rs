@@ -1,4 +1,5 @@
-//! The one check that a record passes before it leaves the store.
+//! What makes bytes of the log a record: for recovery, whether all of it was written; for readers,
+//! the one check that a record passes before it leaves the store.
 //!
 //! RocketMQ delivers what it finds where a queue entry points. Here a record has to agree with the
 //! entry and with itself: size, magic, position, queue, the lengths of its fields, the checksum of
@@ -10,12 +11,75 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use thiserror::Error;
 
-use crate::recover::is_stand_in;
+use crate::settings::MultiDispatch;
 use mq_format::message::{self, CheckCrc, Head, Outline, RecordError, RecordView, sys_flag};
 use mq_format::multi_dispatch;
 
+/// A disk writes this many bytes at a time as a whole.
+const SECTOR_BYTES: usize = 512;
+/// Topic of stand-in records, for whoever meets one.
+pub(crate) const STAND_IN_TOPIC: &str = "MQSTACK_HEALED";
 /// Offsets of damaged records remembered, so that each is logged once; more are logged again.
 const REMEMBERED_MAX: usize = 4_096;
+
+/// A record that is whole and where it says. No topic holds zeros, lost bytes do.
+pub fn good_record(offset: u64, bytes: &[u8]) -> Option<RecordView<'_>> {
+    placed_record(offset, bytes, CheckCrc::Yes)
+}
+
+fn placed_record(offset: u64, bytes: &[u8], check: CheckCrc) -> Option<RecordView<'_>> {
+    let record = RecordView::parse(bytes, check).ok()?;
+    let is_sound = record.physical_offset == offset.cast_signed() && !record.topic.contains('\0');
+    is_sound.then_some(record)
+}
+
+/// How far records are believed. The checksum covers the body alone, so a record whose
+/// properties did not reach the disk looks whole: they read as zeros.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Belief {
+    /// What was stored up to here reached the disk, milliseconds since the epoch.
+    pub durable_ms: i64,
+    /// Whether bodies are compared with their checksums.
+    pub body_crc: CheckCrc,
+    /// Bytes of a file of the log.
+    pub file_bytes: u64,
+    /// A clean stop recorded where the log ends: a record before bad bytes is doubted whenever
+    /// it was stored.
+    pub is_end_known: bool,
+    /// Which queues more a record is in.
+    pub multi_dispatch: MultiDispatch,
+}
+
+impl Belief {
+    /// The record, if it is good and no sector of it is missing.
+    pub(crate) fn record<'a>(&self, offset: u64, bytes: &'a [u8]) -> Option<RecordView<'a>> {
+        let record = placed_record(offset, bytes, self.body_crc)?;
+        let is_whole = record.store_timestamp_ms <= self.durable_ms
+            || !self.has_lost_sector(offset, bytes.len(), record.properties);
+        is_whole.then_some(record)
+    }
+
+    /// Whether the end of a record may be missing. It is there if something was written right
+    /// behind it, into the same sector.
+    pub(crate) fn is_doubtful(&self, record: &RecordView<'_>) -> bool {
+        let is_recent = record.store_timestamp_ms > self.durable_ms;
+        record.properties.ends_with(&[0]) && (self.is_end_known || is_recent)
+    }
+
+    /// Whether properties are zero where a sector ends: a lost sector, or the lost end of one,
+    /// reads as zeros, and where a sector ends there is text.
+    fn has_lost_sector(&self, offset: u64, size: usize, properties: &[u8]) -> bool {
+        let end = usize::try_from(offset % self.file_bytes).unwrap_or(0) + size;
+        let from = end - properties.len();
+        let mut ends = (from / SECTOR_BYTES + 1..=end / SECTOR_BYTES).map(|at| at * SECTOR_BYTES);
+        ends.any(|at| properties.get(at - from - 1) == Some(&0))
+    }
+}
+
+/// Whether a record is one of those written over damage.
+pub fn is_stand_in(record: &RecordView<'_>) -> bool {
+    sys_flag::is_rollback(record.sys_flag) && STAND_IN_TOPIC.starts_with(record.topic)
+}
 
 /// Where a queue has a record.
 #[derive(Debug, Clone, Copy)]

@@ -12,7 +12,7 @@ use std::thread;
 use parking_lot::Mutex;
 
 use super::damage::find;
-use super::record::Belief;
+use crate::records::record::Belief;
 use crate::records::walk::{LogRead, Step, Walk};
 use crate::settings::MultiDispatch;
 use mq_format::message::{RecordView, sys_flag};

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::io;
 
-use super::log_io;
-use super::record::good_record;
+use super::recovery::log_io;
+use crate::records::record::good_record;
 use crate::records::walk::{LogRead, Step, Walk};
 use crate::types::StoreError;
 use mq_format::message::{MAGIC, MAGIC_V2, RecordView, sys_flag};

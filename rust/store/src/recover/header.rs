@@ -7,7 +7,7 @@
 use super::blocks::Findings;
 use super::heal::quarantine;
 use super::log_check::{LogCheck, Queued};
-use super::log_io;
+use super::recovery::log_io;
 use crate::records::walk::{Step, Walk};
 use crate::types::StoreError;
 use mq_format::message::{self, Assigned, RecordView, sys_flag};

@@ -3,12 +3,17 @@
 //! The shortest record has 91 bytes. Bytes fewer than that before a good record go to the end of
 //! the record before them, as separators behind its properties, which say nothing to any reader;
 //! fewer than a filler's 8 at the end of a file take that record with them.
+//!
+//! Where an earlier start was killed while it healed, the log is whole and the queues do not know
+//! it yet: what they have to learn is found here as well.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use super::log_io;
+use super::recovery::{Recovery, log_io};
+use crate::directory::log_facts::Healing;
 use crate::files::{create_directory, io_error, sync_directory};
+use crate::records::record::{STAND_IN_TOPIC, good_record};
 use crate::records::walk::{LogRead, Step, Walk};
 use crate::types::StoreError;
 use mq_format::message::{
@@ -24,9 +29,6 @@ const STAND_IN_BYTES_MAX: u64 = 4 << 20;
 const STAND_IN_BYTES_MIN: u64 = 91;
 /// Bytes of damage saved at once.
 const SAVE_BYTES: usize = 1 << 20;
-/// Topic of stand-in records, for whoever meets one.
-const TOPIC: &str = "MQSTACK_HEALED";
-
 /// Bad bytes of the log, and what is before them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Damage {
@@ -146,11 +148,6 @@ impl Damage {
     }
 }
 
-/// Whether a record is one of those written over damage.
-pub fn is_stand_in(record: &RecordView<'_>) -> bool {
-    sys_flag::is_rollback(record.sys_flag) && TOPIC.starts_with(record.topic)
-}
-
 /// Puts the filler at `from`, behind which a file holds no more; makes the file if it is missing.
 fn end_file<F: Files>(
     root: &Path,
@@ -233,7 +230,7 @@ fn stand_in<F: Files>(
 fn stand_in_record(offset: u64, size: u64, store_timestamp_ms: i64) -> Vec<u8> {
     let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let room = usize::try_from(size - STAND_IN_BYTES_MIN).unwrap_or(0);
-    let topic = &TOPIC[..TOPIC.len().min(room)];
+    let topic = &STAND_IN_TOPIC[..STAND_IN_TOPIC.len().min(room)];
     let body = vec![0; room - topic.len()];
     let record = RecordView {
         version: Version::V1,
@@ -256,4 +253,55 @@ fn stand_in_record(offset: u64, size: u64, store_timestamp_ms: i64) -> Vec<u8> {
     let mut bytes = Vec::new();
     record.encode(&mut bytes);
     bytes
+}
+
+impl<F: Files> Recovery<'_, F> {
+    /// What queues have to learn of ranges that were healed, now that the log is checked.
+    pub(super) fn unsettled(&self, healing: &[Healing]) -> Result<Vec<Change>, StoreError> {
+        let mut changes = Vec::new();
+        for healing in healing {
+            let Healing { from, to, last } = *healing;
+            let mut change = Change {
+                from,
+                to,
+                grown: None,
+            };
+            let mut walk = Walk::from(last.unwrap_or(from));
+            match walk.step(self.log, to).map_err(log_io)? {
+                Step::Blank => change.from = last.unwrap_or(from),
+                Step::Record(bytes) if walk_end(last, bytes) == Some(to) => {
+                    change.grown = last.map(|last| (last, bytes.len()));
+                }
+                _ => {}
+            }
+            if change.grown.is_some() || !self.has_message(change.from, to)? {
+                changes.push(change);
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Whether a message starts in a range.
+    fn has_message(&self, from: u64, to: u64) -> Result<bool, StoreError> {
+        let mut walk = Walk::from(from);
+        while walk.offset() < to {
+            let offset = walk.offset();
+            match walk.step(self.log, to).map_err(log_io)? {
+                Step::Record(bytes) => {
+                    let record = good_record(offset, bytes);
+                    if record.is_some_and(|record| sys_flag::is_queued(record.sys_flag)) {
+                        return Ok(true);
+                    }
+                }
+                Step::Blank => {}
+                Step::Neither | Step::End => break,
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Where the record ends that starts at `last`.
+fn walk_end(last: Option<u64>, bytes: &[u8]) -> Option<u64> {
+    Some(last? + bytes.len() as u64)
 }

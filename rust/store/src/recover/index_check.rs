@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::heal::Change;
-use super::{Recovery, log_io};
+use super::recovery::{Recovery, log_io};
 use crate::derive::index::file::IndexFile;
 use crate::derive::index::files::IndexFiles;
 use crate::derive::index::writer::IndexWriter;

@@ -3,8 +3,8 @@
 use super::log_check::{Left, LogCheck, Queued};
 use super::marker::Marker;
 use super::progress::Progress;
-use super::record::good_record;
-use super::{Recovery, log_io};
+use super::recovery::{Recovery, log_io};
+use crate::records::record::good_record;
 use crate::records::walk::{Step, Walk};
 use crate::types::StoreError;
 use mq_format::message::{CheckCrc, RecordView};

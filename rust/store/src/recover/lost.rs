@@ -12,7 +12,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::log_check::Queued;
-use super::log_io;
+use super::recovery::log_io;
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::records::walk::{Step, Walk};

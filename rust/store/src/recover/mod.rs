@@ -17,22 +17,20 @@ mod lost;
 mod marker;
 mod progress;
 mod queue;
-mod record;
+mod recovery;
 mod settle;
 #[cfg(test)]
 mod tests;
-mod unsettled;
 mod witness;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use self::heal::Change;
-pub use self::heal::is_stand_in;
 pub use self::log_check::{Left, LogCheck};
 use self::lost::LostUnits;
 pub use self::marker::{LogEnd, Marker};
-pub use self::record::good_record;
+pub(crate) use self::recovery::Recovery;
+use self::recovery::{LOG, log_io};
 use self::witness::FirstMet;
 use crate::derive::dispatch::Derived;
 use crate::derive::index::files::IndexFiles;
@@ -41,33 +39,11 @@ use crate::derive::queues::table::ConsumeQueues;
 use crate::directory::log_facts::LogFacts;
 use crate::files::io_error;
 use crate::records::walk::Walk;
-use crate::settings::Settings;
-use crate::state::checkpoint::Checkpoint;
 use crate::types::StoreError;
-use mq_base::clock::Clock;
-use mq_format::delay_levels::DelayLevels;
-use mq_log::{Access, Files, Segments};
+use mq_log::{Access, Files};
 
-/// What is called so where its path is not known.
-const LOG: &str = "commit log";
 /// Bytes rewritten at once.
 const REWRITE_BYTES: usize = 4 << 20;
-
-/// What recovery is told.
-pub(crate) struct Recovery<'a, F: Files> {
-    /// Root directory of the store.
-    pub root: &'a Path,
-    /// The log, just opened.
-    pub log: &'a Segments<F>,
-    /// The checkpoint, just opened.
-    pub checkpoint: &'a Checkpoint,
-    /// What the store is opened with.
-    pub settings: &'a Settings,
-    /// Names new index files.
-    pub clock: &'a Arc<dyn Clock>,
-    /// Whether `abort` was missing.
-    pub was_clean: bool,
-}
 
 /// A store whose derived files are complete up to the end of its log.
 pub(crate) struct Recovered {
@@ -336,17 +312,8 @@ impl<F: Files> Recovery<'_, F> {
         queues: &Arc<ConsumeQueues>,
         index: Option<IndexWriter>,
     ) -> Result<Derived, StoreError> {
-        let derived = Derived::new(Arc::clone(queues), index, self.levels()?);
+        let derived = Derived::new(Arc::clone(queues), index, self.settings.levels()?);
         Ok(derived.with_multi_dispatch(self.settings.multi_dispatch))
-    }
-
-    fn levels(&self) -> Result<DelayLevels, StoreError> {
-        let text = &self.settings.delay_levels;
-        DelayLevels::parse(text).ok_or_else(|| StoreError::Setting {
-            key: "messageDelayLevel",
-            value: text.clone(),
-            what: "delays with unit s, m, h or d, separated by spaces",
-        })
     }
 
     /// Writes and syncs a range again.
@@ -363,8 +330,4 @@ impl<F: Files> Recovery<'_, F> {
         }
         Ok(())
     }
-}
-
-fn log_io(source: std::io::Error) -> StoreError {
-    io_error(LOG.as_ref())(source)
 }

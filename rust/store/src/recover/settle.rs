@@ -2,7 +2,7 @@
 
 use super::heal::Change;
 use super::log_check::LogCheck;
-use super::{Recovery, log_io};
+use super::recovery::{Recovery, log_io};
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::directory::log_facts::QueueEnd;
@@ -117,7 +117,7 @@ impl<F: Files> Recovery<'_, F> {
     /// Whether the last unit of each queue is as its record says. Those that are not are cut: what
     /// damaged the end of a file may have begun within them. The log must be sound.
     pub(super) fn has_right_ends(&self, queues: &ConsumeQueues) -> Result<bool, StoreError> {
-        let (start, levels) = (self.log.min_offset().cast_signed(), self.levels()?);
+        let (start, levels) = (self.log.min_offset().cast_signed(), self.settings.levels()?);
         let mut are_right = true;
         for queue in queues.all() {
             let Some((offset, unit)) = queue.last_record() else {

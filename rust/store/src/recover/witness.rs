@@ -9,10 +9,11 @@ use std::collections::HashMap;
 
 use super::heal::Damage;
 use super::log_check::{LogCheck, Queued};
+use super::recovery::{Recovery, log_io};
 use super::settle::is_dispatched_to;
-use super::{Recovery, good_record, log_io};
 use crate::derive::queues::queue::ConsumeQueue;
 use crate::derive::queues::table::ConsumeQueues;
+use crate::records::record::good_record;
 use crate::types::StoreError;
 use mq_format::consume_queue::QueueEntry;
 use mq_format::message::sys_flag;

@@ -1,54 +1,9 @@
 //! What an operator does to committed offsets: look, reset, clone, remove.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
-
-use super::offsets::{ByQueue, Offsets, entry_or_default};
-
-/// Group, topic and queue.
-type Place = (String, String, i32);
-
-/// Resets that their groups have not met yet; nothing to look at while there are none.
-#[derive(Debug, Default)]
-pub(crate) struct Resets {
-    count: AtomicUsize,
-    offsets: Mutex<HashMap<Place, i64>>,
-}
-
-impl Resets {
-    /// Whether a queue's reset waits for its group.
-    pub(crate) fn is_pending(&self, group: &str, topic: &str, queue_id: i32) -> bool {
-        self.with(|offsets| offsets.contains_key(&place(group, topic, queue_id)))
-            .unwrap_or(false)
-    }
-
-    fn set(&self, place: Place, offset: i64) {
-        let mut offsets = self.offsets.lock();
-        offsets.insert(place, offset);
-        self.count.store(offsets.len(), Ordering::Release);
-    }
-
-    fn forget(&self, is_gone: impl Fn(&Place) -> bool) {
-        let _ = self.with(|offsets| offsets.retain(|place, _| !is_gone(place)));
-    }
-
-    /// Works on the table unless it is empty.
-    fn with<T>(&self, work: impl FnOnce(&mut HashMap<Place, i64>) -> T) -> Option<T> {
-        if self.count.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        let mut offsets = self.offsets.lock();
-        let result = work(&mut offsets);
-        self.count.store(offsets.len(), Ordering::Release);
-        Some(result)
-    }
-}
-
-fn place(group: &str, topic: &str, queue_id: i32) -> Place {
-    (group.to_owned(), topic.to_owned(), queue_id)
-}
+use super::offsets::{ByQueue, Offsets, entry_or_default, place};
 
 impl Offsets {
     /// The committed offsets of a group: topic to queue to offset.

@@ -9,9 +9,10 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use super::test_rig::request;
+use crate::filter::TagFilter;
 use crate::settings::Settings;
 use crate::store::Store;
-use crate::types::{Cleaned, GetRequest, GetStatus, PutRequest, PutStatus, ReadMode, TagFilter};
+use crate::types::{Cleaned, GetRequest, GetStatus, PutRequest, PutStatus, ReadMode};
 use mq_base::clock::ManualClock;
 
 pub(crate) const LOG_FILE: u64 = 16 << 10;

@@ -12,7 +12,7 @@ use crate::write::ack::Acks;
 use crate::write::append::{Appender, Counters, Tail};
 use crate::write::encode::Encoder;
 use crate::write::flush::Flusher;
-use crate::write::light_queues::LightQueues;
+use crate::write::queue_offsets::LightQueues;
 use crate::write::queue_offsets::QueueOffsets;
 use crate::write::space::Space;
 use mq_base::clock::Clock;

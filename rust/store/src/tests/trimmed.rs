@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::store_rig::{HOUR_MS, Rig, rig};
 use super::test_rig::request;
-use crate::types::{GetRequest, PutRequest, ReadMode, TagFilter};
+use crate::filter::TagFilter;
+use crate::types::{GetRequest, PutRequest, ReadMode};
 use mq_format::message::{CheckCrc, RecordView};
 use mq_testing::stores::lines;
 

@@ -1,10 +1,12 @@
-//! Wakes one follower of a number that only rises, cheaply while it is awake.
+//! How threads of the store wait for each other: [`Signal`] wakes one follower of a number that
+//! only rises, cheaply while it is awake; [`Gate`] holds many threads, and one call lets all go.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use rustix::thread::futex;
 
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,10 +95,46 @@ impl Signal {
     }
 }
 
+/// Closed until it is opened; then closed again for those that come later.
+///
+/// A condition variable hands its mutex from one thread to the next: each must run before the
+/// next may. What these threads wait for is read without a lock, so that none is needed.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    opened: AtomicU32,
+}
+
+impl Gate {
+    /// How often it was opened: read before the decision to wait.
+    pub(crate) fn opened(&self) -> u32 {
+        self.opened.load(Ordering::SeqCst)
+    }
+
+    /// Waits until it was opened more often than `seen`, or the time is over, or for no reason.
+    pub(crate) fn wait(&self, seen: u32, at_most: Duration) {
+        // Longer than the system's clock can tell is for ever.
+        let at_most = futex::Timespec::try_from(at_most).ok();
+        // Every way to come back means to look again.
+        let _ = futex::wait(&self.opened, futex::Flags::PRIVATE, seen, at_most.as_ref());
+    }
+
+    /// Opens it. Nobody wakes before [`Gate::release`].
+    pub(crate) fn open(&self) {
+        self.opened.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Wakes who waits since before it was opened.
+    pub(crate) fn release(&self) {
+        // Fails for no valid address.
+        let _ = futex::wake(&self.opened, futex::Flags::PRIVATE, i32::MAX.unsigned_abs());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicU64;
+    use std::time::Instant;
 
     use super::*;
 
@@ -152,5 +190,31 @@ mod tests {
         let signal = Signal::default();
         signal.stop();
         assert_eq!(signal.wait(None, || false), Woken::Stop);
+    }
+
+    #[test]
+    fn all_go_at_once_or_when_their_time_is_over() {
+        let gate = Arc::new(Gate::default());
+        let seen = gate.opened();
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                let gate = Arc::clone(&gate);
+                std::thread::spawn(move || {
+                    while gate.opened() == seen {
+                        gate.wait(seen, Duration::from_secs(5));
+                    }
+                })
+            })
+            .collect();
+        gate.open();
+        gate.release();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        let (now, started) = (gate.opened(), Instant::now());
+        while started.elapsed() < Duration::from_millis(10) {
+            gate.wait(now, Duration::from_millis(10));
+        }
+        assert_eq!(gate.opened(), now);
     }
 }

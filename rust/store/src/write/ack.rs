@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::gate::Gate;
+use crate::threads::signal::Gate;
 use crate::types::{AckOutcome, Ticket};
 use mq_base::clock::Clock;
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::light_queues::LightQueues;
+use super::queue_offsets::LightQueues;
 use crate::settings::MultiDispatch;
 use crate::types::{PutRequest, PutStatus};
 use mq_format::bytes::{Cursor, CursorError};

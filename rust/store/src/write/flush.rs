@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::ack::{Acks, Step, Turn};
 use super::space::{Space, Waiting};
-use super::writeback::AheadOfFlush;
+use super::writeback::{AheadOfFlush, PAGE_BYTES};
 use crate::threads::periodic::{Pause, Periodic};
 use crate::threads::signal::Signal;
 use crate::types::{AckOutcome, Ticket};
@@ -17,7 +17,6 @@ use mq_base::clock::Clock;
 use mq_base::services::{self, Services};
 use mq_log::{Files, Segments, is_full};
 
-pub(crate) const PAGE_BYTES: u64 = 4096;
 /// Two, so that one syncs while the other sends the replies of the sync before.
 const GROUP_COMMIT_THREADS: usize = 2;
 /// A flush for which the disk has no room is tried again so often.
@@ -252,7 +251,7 @@ impl FlushThreads {
     ) -> io::Result<Self> {
         let every = interval.every;
         let mut rounds = Rounds::new(Arc::clone(flusher), interval, clock);
-        let mut ahead = AheadOfFlush::new(Arc::clone(flusher));
+        let mut ahead = AheadOfFlush::new(Arc::clone(&flusher.log), Arc::clone(&flusher.acks));
         let round = move |pause: &Pause| {
             rounds.next();
             while ahead.spend(every, pause) {

@@ -4,8 +4,6 @@ pub(crate) mod ack;
 pub(crate) mod append;
 pub(crate) mod encode;
 pub(crate) mod flush;
-pub(crate) mod gate;
-pub(crate) mod light_queues;
 pub(crate) mod put;
 pub(crate) mod queue_offsets;
 pub(crate) mod space;

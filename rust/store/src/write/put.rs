@@ -1,13 +1,11 @@
 //! A put from the request to its answer: append, tell the followers, decide what is waited for.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::append::Appender;
 use super::flush::{Flusher, Written};
-use crate::delay::deliver::Delivery;
 use crate::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus, Ticket};
 use mq_base::clock::Clock;
 use mq_log::Files;
@@ -125,21 +123,5 @@ fn late(result: PutResult) -> PutResult {
     PutResult {
         status: PutStatus::FlushDiskTimeout,
         ..result
-    }
-}
-
-/// What delay delivery reads and writes.
-pub(crate) struct Redelivery<F: Files>(pub(crate) Arc<Puts<F>>);
-
-impl<F: Files> Delivery for Redelivery<F> {
-    fn read(&self, physical_offset: i64, out: &mut [u8]) -> io::Result<usize> {
-        let log = &self.0.flusher.log;
-        log.read_at(physical_offset.cast_unsigned(), out)
-    }
-
-    fn put(&self, request: &PutRequest<'_>) -> PutResult {
-        match self.0.one(request) {
-            Put::Done(result) | Put::Parked(result, _) => result,
-        }
     }
 }

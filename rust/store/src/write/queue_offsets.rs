@@ -1,9 +1,12 @@
-//! The next offset of every queue, as the put lock knows it.
+//! What a put must know of queues: the next offset of each, and whether there are too many light
+//! queues.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use crate::settings::MultiDispatch;
 use mq_format::multi_dispatch;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Queues with ids below this have their offsets side by side.
 const DENSE_IDS: usize = 1_024;
@@ -89,6 +92,43 @@ impl Queues {
             }
             _ => self.others.entry(queue_id).or_insert(0),
         }
+    }
+}
+
+/// Counts queues of the topics `%LMQ%...` on disk, against `maxLmqConsumeQueueNum`.
+#[derive(Debug)]
+pub(crate) struct LightQueues {
+    /// None: light queues are off, and so is the limit.
+    most: Option<u32>,
+    count: AtomicU32,
+}
+
+impl LightQueues {
+    pub(crate) fn new(settings: MultiDispatch) -> Self {
+        let limited = settings.enabled && settings.lmq_enabled;
+        Self {
+            most: limited.then_some(settings.lmq_queues_max),
+            count: AtomicU32::new(0),
+        }
+    }
+
+    /// A queue of this topic is there now.
+    pub(crate) fn added(&self, topic: &str) {
+        self.count
+            .fetch_add(multi_dispatch::is_lmq(topic).into(), Ordering::Relaxed);
+    }
+
+    /// A queue of this topic is gone.
+    pub(crate) fn removed(&self, topic: &str) {
+        self.count
+            .fetch_sub(multi_dispatch::is_lmq(topic).into(), Ordering::Relaxed);
+    }
+
+    /// Whether no message may enter further queues. RocketMQ then refuses to read light queues,
+    /// too; here what is stored can be read.
+    pub(crate) fn are_too_many(&self) -> bool {
+        let count = self.count.load(Ordering::Relaxed);
+        self.most.is_some_and(|most| count > most)
     }
 }
 

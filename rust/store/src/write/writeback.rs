@@ -6,9 +6,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::flush::{Flusher, PAGE_BYTES};
+use super::ack::Acks;
 use crate::threads::periodic::Pause;
-use mq_log::Files;
+use mq_log::{Files, Segments};
+
+pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// Fewer bytes are not worth a call of their own.
 const PART_BYTES: u64 = 1 << 20;
@@ -17,17 +19,19 @@ const PART_TIME_MIN: Duration = Duration::from_millis(10);
 
 /// How far the disk was told to begin.
 pub(crate) struct AheadOfFlush<F: Files> {
-    flusher: Arc<Flusher<F>>,
+    log: Arc<Segments<F>>,
+    acks: Arc<Acks>,
     /// End of the log when the present interval began.
     interval_start: u64,
     begun: u64,
 }
 
 impl<F: Files> AheadOfFlush<F> {
-    pub(crate) fn new(flusher: Arc<Flusher<F>>) -> Self {
-        let interval_start = flusher.log.max_offset();
+    pub(crate) fn new(log: Arc<Segments<F>>, acks: Arc<Acks>) -> Self {
+        let interval_start = log.max_offset();
         Self {
-            flusher,
+            log,
+            acks,
             interval_start,
             begun: interval_start,
         }
@@ -56,7 +60,7 @@ impl<F: Files> AheadOfFlush<F> {
 
     /// Into how many parts the bytes that came since the last call divide an interval.
     fn parts(&mut self, interval: Duration) -> u32 {
-        let end = self.flusher.log.max_offset();
+        let end = self.log.max_offset();
         let bytes = end.saturating_sub(self.interval_start);
         self.interval_start = end;
         let most = interval.as_millis() / PART_TIME_MIN.as_millis();
@@ -65,11 +69,11 @@ impl<F: Files> AheadOfFlush<F> {
 
     /// Whole pages only: those are not written again.
     fn begin(&mut self) {
-        let end = self.flusher.log.max_offset();
-        let from = self.begun.max(self.flusher.acks.flushed());
+        let end = self.log.max_offset();
+        let from = self.begun.max(self.acks.flushed());
         let (from, to) = (from - from % PAGE_BYTES, end - end % PAGE_BYTES);
         if from < to {
-            self.flusher.log.begin_sync(from, to);
+            self.log.begin_sync(from, to);
             self.begun = to;
         }
     }
@@ -91,6 +95,11 @@ mod tests {
         (files, rig)
     }
 
+    fn ahead_of<F: Files>(rig: &Rig<F>) -> AheadOfFlush<F> {
+        let flusher = &rig.flusher;
+        AheadOfFlush::new(Arc::clone(&flusher.log), Arc::clone(&flusher.acks))
+    }
+
     fn begun(files: &Recording<Memory>) -> Vec<(u64, u64)> {
         let part = |event| match event {
             Event::BeginSync(from, to) => Some((from, to)),
@@ -109,7 +118,7 @@ mod tests {
     #[test]
     fn whole_pages_are_begun_once_and_not_what_is_flushed() {
         let (files, rig) = recorded();
-        let mut ahead = AheadOfFlush::new(Arc::clone(&rig.flusher));
+        let mut ahead = ahead_of(&rig);
         append(&rig, 100_000);
         let first = rig.flusher.log.max_offset() / PAGE_BYTES * PAGE_BYTES;
         ahead.begin();
@@ -129,7 +138,7 @@ mod tests {
     #[test]
     fn what_lies_in_two_files_is_begun_in_both() {
         let (files, rig) = recorded();
-        let mut ahead = AheadOfFlush::new(Arc::clone(&rig.flusher));
+        let mut ahead = ahead_of(&rig);
         append(&rig, FILE_SIZE + 100_000);
         let end = rig.flusher.log.max_offset() / PAGE_BYTES * PAGE_BYTES;
         ahead.begin();
@@ -139,7 +148,7 @@ mod tests {
     #[test]
     fn an_interval_has_a_part_for_each_megabyte_and_at_most_one_in_ten_milliseconds() {
         let (_, rig) = recorded();
-        let mut ahead = AheadOfFlush::new(Arc::clone(&rig.flusher));
+        let mut ahead = ahead_of(&rig);
         for (bytes, parts) in [(1_000_000, 0), (2 << 20, 2), (60 << 20, 50)] {
             append(&rig, bytes);
             assert_eq!(ahead.parts(HALF_SECOND), parts, "{bytes}");

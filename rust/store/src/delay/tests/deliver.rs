@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
-use crate::delay::deliver::{Delay, Delivery, Next};
+use crate::delay::deliver::{Delay, Next};
+use crate::delay::redeliver::Delivery;
 use crate::derive::dispatch::Derived;
 use crate::derive::queues::table::ConsumeQueues;
 use crate::records::walk::Walk;

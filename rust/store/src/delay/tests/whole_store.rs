@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::filter::TagFilter;
 use crate::settings::{QueueExt, Settings};
 use crate::store::Store;
 use crate::tests::test_rig::request;
-use crate::types::{GetRequest, PutRequest, PutStatus, ReadMode, TagFilter};
+use crate::types::{GetRequest, PutRequest, PutStatus, ReadMode};
 use mq_base::clock::{Clock, ManualClock, SystemClock};
 use mq_format::message::{CheckCrc, RecordView, SCHEDULE_TOPIC};
 use mq_testing::stores::unpack;

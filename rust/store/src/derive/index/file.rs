@@ -1,5 +1,7 @@
-//! One index file: appended to through a map by the dispatcher, read by pread by anyone.
+//! One index file, and its name. The dispatcher appends to the file through a map; anybody reads it
+//! by pread.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,6 +10,7 @@ use memmap2::MmapMut;
 
 use crate::files::{io_error, write_error};
 use crate::types::StoreError;
+use mq_base::clock::local_time;
 use mq_format::index::{
     ENTRY_BYTES, HEADER_BYTES, IndexEntry, IndexHeader, IndexLayout, SLOT_BYTES,
 };
@@ -360,5 +363,74 @@ impl ActiveIndexFile {
         warm_map(&self.file.file, advise, from, to)?;
         self.allocated = to;
         Ok(())
+    }
+}
+
+const NAME_DIGITS: usize = 17;
+
+/// The name of an index file, the local time of its creation: `yyyyMMddHHmmssSSS`. The order of
+/// names is the order of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct IndexName(u64);
+
+impl IndexName {
+    /// The name of a file made at `wall_ms`.
+    pub(crate) fn at(wall_ms: i64) -> Self {
+        let time = local_time(wall_ms);
+        let parts = [
+            (time.tm_year + 1900, 10_000),
+            (time.tm_mon + 1, 100),
+            (time.tm_mday, 100),
+            (time.tm_hour, 100),
+            (time.tm_min, 100),
+            (time.tm_sec, 100),
+        ];
+        let stamp = parts.iter().fold(0, |stamp, (part, base)| {
+            stamp * base + u64::from(part.unsigned_abs())
+        });
+        Self(stamp * 1000 + wall_ms.rem_euclid(1000).unsigned_abs())
+    }
+
+    /// This name, or the one behind `last` where the clock stepped back.
+    pub(crate) fn after(self, last: Option<Self>) -> Self {
+        last.map_or(self, |last| self.max(Self(last.0 + 1)))
+    }
+
+    /// Reads a name; None when it is not one.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let is_stamp = name.len() == NAME_DIGITS && name.bytes().all(|byte| byte.is_ascii_digit());
+        name.parse().ok().filter(|_| is_stamp).map(Self)
+    }
+
+    /// The name of the file at `path`.
+    pub(crate) fn of_path(path: &Path) -> Option<Self> {
+        Self::parse(path.file_name()?.to_str()?)
+    }
+}
+
+impl fmt::Display for IndexName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:0NAME_DIGITS$}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_seventeen_digits_that_rise() {
+        let name = IndexName::at(1_795_246_270_490);
+        let text = name.to_string();
+        assert_eq!(text.len(), NAME_DIGITS);
+        assert!(
+            text.starts_with("202611") && text.ends_with("490"),
+            "{text}"
+        );
+        assert_eq!(IndexName::parse(&text), Some(name));
+        assert_eq!(name.after(Some(name)), IndexName(name.0 + 1));
+        assert_eq!(name.after(None), name);
+        assert_eq!(IndexName::parse("2026112107311049"), None);
+        assert_eq!(IndexName::parse("2026112107311049x"), None);
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
+use super::file::IndexName;
 use super::file::{ALLOCATE_BYTES, IndexFile, Wanted};
 use super::geometry::{Geometry, SetSizes, geometry, usual_bytes};
-use super::name::IndexName;
 use crate::files::{create_directory, create_sparse, io_error, list, sync_directory, write_error};
 use crate::state::checkpoint::Checkpoint;
 use crate::types::StoreError;

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::file::IndexFile;
-use super::name::IndexName;
+use super::file::IndexName;
 use crate::files::io_error;
 use crate::types::StoreError;
 use mq_format::index::{ENTRY_BYTES, HEADER_BYTES, IndexEntry, IndexLayout, SLOT_BYTES};

@@ -3,7 +3,6 @@
 pub(crate) mod file;
 pub(crate) mod files;
 pub(crate) mod geometry;
-pub(crate) mod name;
 #[cfg(test)]
 mod tests;
 pub(crate) mod writer;

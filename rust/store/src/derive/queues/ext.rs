@@ -4,7 +4,6 @@
 
 use parking_lot::Mutex;
 
-use super::queue::ConsumeQueue;
 use super::sparse_files::{Dirty, SparseFiles};
 use crate::types::{ReadMode, StoreError, WouldBlock};
 use mq_format::consume_queue::QueueEntry;
@@ -22,7 +21,7 @@ const PENDING_BYTES_KEPT: usize = 256;
 pub struct Extension {
     pub files: SparseFiles,
     /// Whether units of new messages come here.
-    is_written: bool,
+    pub(super) is_written: bool,
     tail: Mutex<Tail>,
 }
 
@@ -224,21 +223,5 @@ impl<'a> ExtReader<'a> {
             return Err(WouldBlock);
         }
         Ok(&self.chunk[..count])
-    }
-}
-
-impl ConsumeQueue {
-    /// Ends the extension behind the last unit that the queue points to.
-    pub(crate) fn settle_ext(&self) -> Result<(), StoreError> {
-        let Some(ext) = self.ext.as_ref().filter(|ext| ext.is_written) else {
-            return Ok(());
-        };
-        // Only a queue that was extended lately has plain units behind those that point here.
-        let (first, end) = self.written();
-        let last = (first..end)
-            .rev()
-            .filter_map(|offset| self.unit(offset))
-            .find(QueueEntry::is_extension_address);
-        ext.settle(last.as_ref())
     }
 }

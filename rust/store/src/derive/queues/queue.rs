@@ -227,6 +227,20 @@ impl ConsumeQueue {
         ExtReader::new(self.ext.as_deref(), mode)
     }
 
+    /// Ends the extension behind the last unit that the queue points to.
+    pub(crate) fn settle_ext(&self) -> Result<(), StoreError> {
+        let Some(ext) = self.ext.as_ref().filter(|ext| ext.is_written) else {
+            return Ok(());
+        };
+        // Only a queue that was extended lately has plain units behind those that point here.
+        let (first, end) = self.written();
+        let last = (first..end)
+            .rev()
+            .filter_map(|offset| self.unit(offset))
+            .find(QueueEntry::is_extension_address);
+        ext.settle(last.as_ref())
+    }
+
     /// Writes what is pending, and makes everything written so far durable.
     pub fn flush(&self) -> Result<(), StoreError> {
         let mut directories = BTreeSet::new();

@@ -14,7 +14,7 @@ use super::sparse_files::{QueueFiles, SparseFiles};
 use crate::files::{io_error, list, offset_files};
 use crate::settings::{MultiDispatch, QueueExt, Settings};
 use crate::types::StoreError;
-use crate::write::light_queues::LightQueues;
+use crate::write::queue_offsets::LightQueues;
 use mq_format::consume_queue::ENTRY_BYTES;
 use mq_log::Access;
 use mq_log::fs::File;

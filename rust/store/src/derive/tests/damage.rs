@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
+use crate::filter::TagFilter;
 use crate::settings::{QueueExt, Settings};
 use crate::store::Store;
 use crate::tests::store_rig::settings;
 use crate::tests::test_rig::request;
-use crate::types::{GetRequest, GetStatus, PutRequest, PutStatus, ReadMode, TagFilter};
+use crate::types::{GetRequest, GetStatus, PutRequest, PutStatus, ReadMode};
 use mq_base::clock::SystemClock;
 use mq_format::index::{ENTRY_BYTES, HEADER_BYTES, IndexHeader, SLOT_BYTES};
 use mq_format::message::{CheckCrc, RecordView};

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::filter::TagFilter;
 use crate::settings::{MultiDispatch, QueueExt, Settings};
 use crate::tests::store_rig::{Rig, rig_with, settings};
 use crate::tests::test_rig::request;
-use crate::types::{GetRequest, GetStatus, Put, PutRequest, ReadMode, TagFilter};
+use crate::types::{GetRequest, GetStatus, Put, PutRequest, ReadMode};
 use mq_format::message::{java_hash, sys_flag};
 
 /// Topic, queue, maximum offset and tags code of an arrival.

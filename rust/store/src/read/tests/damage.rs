@@ -6,10 +6,11 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use crate::filter::TagFilter;
 use crate::settings::Settings;
 use crate::tests::store_rig::{Rig, rig_with, settings};
 use crate::tests::test_rig::request;
-use crate::types::{GetRequest, GetStatus, PutRequest, ReadMode, TagFilter};
+use crate::types::{GetRequest, GetStatus, PutRequest, ReadMode};
 use mq_format::filter::Sql;
 use mq_format::message::{CheckCrc, Head, RecordView};
 

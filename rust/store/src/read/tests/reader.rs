@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{Advice, fadvise};
 
 use crate::files::offset_name;
+use crate::filter::TagFilter;
 use crate::settings::Settings;
 use crate::store::Store;
 use crate::tests::store_rig::{HOUR_MS, LOG_FILE, Rig, rig, rig_with, settings};
 use crate::tests::test_rig::request;
-use crate::types::{GetRequest, GetResult, GetStatus, PutRequest, ReadMode, TagFilter, WouldBlock};
+use crate::types::{GetRequest, GetResult, GetStatus, PutRequest, ReadMode, WouldBlock};
 use mq_base::clock::ManualClock;
 use mq_format::message::java_hash;
 use mq_log::{Operation, Tape, Target, watch};

@@ -9,11 +9,12 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use crate::directory::layout::ABORT;
+use crate::filter::TagFilter;
 use crate::store::Store;
 use crate::tests::damage_rig::{BODY_AT, Patient};
 use crate::tests::store_rig::{LOG_FILE, Rig, rig};
 use crate::tests::test_rig::request;
-use crate::types::{GetRequest, GetStatus, PutStatus, ReadMode, TagFilter};
+use crate::types::{GetRequest, GetStatus, PutStatus, ReadMode};
 use mq_format::message::{CheckCrc, RecordView};
 
 const MESSAGES: i64 = 12;

@@ -5,9 +5,10 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::filter::TagFilter;
 use crate::tests::store_rig::{PATIENCE, Rig, Told, rig_with, settings};
 use crate::tests::test_rig::{SlowDisk, request};
-use crate::types::{GetRequest, GetStatus, PutRequest, PutStatus, ReadMode, TagFilter};
+use crate::types::{GetRequest, GetStatus, PutRequest, PutStatus, ReadMode};
 use mq_log::Operation;
 
 /// What waits for no disk takes less.

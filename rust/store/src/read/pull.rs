@@ -1,0 +1,261 @@
+//! Reading messages of a queue: a pull.
+
+use super::is_within;
+use super::reader::Reader;
+use super::records::{Records, Run, Selection};
+use crate::derive::queues::ext::ExtReader;
+use crate::derive::queues::queue::ConsumeQueue;
+use crate::derive::queues::table::ConsumeQueues;
+use crate::filter::TagFilter;
+use crate::records::record::{Place, Wrong};
+use crate::types::{GetRequest, GetResult, GetStatus, ReadMode, WouldBlock};
+use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
+use mq_log::Files;
+
+/// RocketMQ looks at as many bytes of queue units per pull, or at `max_count` units.
+const SCAN_BYTES: usize = 16_000;
+
+impl<F: Files> Reader<F> {
+    /// See [`crate::Store::get`]. Who may wait for the disk does so only for what is not in
+    /// memory: that has limits of its own.
+    pub(crate) fn get(
+        &self,
+        request: &GetRequest<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<GetResult, WouldBlock> {
+        let from_memory = GetRequest {
+            mode: ReadMode::NoWait,
+            ..request.clone()
+        };
+        match (self.get_once(&from_memory, out), request.mode) {
+            (Err(WouldBlock), ReadMode::Wait) => self.get_once(request, out),
+            (got, _) => got,
+        }
+    }
+
+    fn get_once(
+        &self,
+        request: &GetRequest<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<GetResult, WouldBlock> {
+        let Some(queue) = self.queues.get(request.topic, request.queue_id) else {
+            // RocketMQ makes the queue on demand, so an unknown one is an empty one.
+            let status = match ConsumeQueues::is_possible(request.topic, request.queue_id) {
+                true => GetStatus::NoMessageInQueue,
+                false => GetStatus::NoMatchedLogicQueue,
+            };
+            return Ok(answer(status, 0, (0, 0)));
+        };
+        let bounds = (queue.min_offset(), queue.max_offset());
+        if let Some((status, next)) = outside(request.offset, bounds) {
+            return Ok(answer(status, next, bounds));
+        }
+        let start = out.len();
+        let found = self.find(&queue, request, out);
+        let found = found.inspect_err(|WouldBlock| out.truncate(start))?;
+        let Some((selection, read)) = found else {
+            return Ok(without_units(&queue, request.offset));
+        };
+        let mut scanned = selection.scanned;
+        let status = match read.count {
+            0 if read.failed_at.is_some() => GetStatus::OffsetFoundNull,
+            0 if selection.was_removing || !selection.entries.is_empty() => {
+                GetStatus::MessageWasRemoving
+            }
+            0 => GetStatus::NoMatchedMessage,
+            _ => GetStatus::Found,
+        };
+        if let Some(failed_at) = read.failed_at {
+            // The next pull begins with the message that could not be read.
+            scanned = selection.places[failed_at];
+        }
+        let behind = self.max_physical_offset() - selection.last_physical_offset;
+        Ok(GetResult {
+            message_count: read.count,
+            suggest_slave: behind > self.limits.hot_bytes,
+            behind_bytes: behind,
+            ..answer(status, request.offset + scanned, bounds)
+        })
+    }
+
+    /// The answer to a pull of a group that was moved to `offset`.
+    pub(crate) fn reset_to(&self, topic: &str, queue_id: i32, offset: i64) -> GetResult {
+        let bounds = (
+            self.min_offset(topic, queue_id),
+            self.max_offset(topic, queue_id),
+        );
+        answer(GetStatus::OffsetReset, offset, bounds)
+    }
+
+    /// Chooses messages and appends them to `out`; None when the units cannot be read.
+    fn find(
+        &self,
+        queue: &ConsumeQueue,
+        request: &GetRequest<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(Selection, Records)>, WouldBlock> {
+        if request.filter.reads_properties() {
+            return self.select_matching(queue, request, out);
+        }
+        let Some(selection) = self.select(queue, request)? else {
+            return Ok(None);
+        };
+        if request.mode == ReadMode::Wait {
+            self.ahead.read(&self.log, &selection.entries);
+        }
+        let read = self.read_records(Run::of(request, &selection), request.mode, out)?;
+        Ok(Some((selection, read)))
+    }
+
+    /// Bytes of units that one pull looks at.
+    pub(crate) fn scan_bytes(max_count: usize) -> usize {
+        SCAN_BYTES.max(max_count * ENTRY_BYTES)
+    }
+
+    /// Goes through the queue's units; None when they cannot be read.
+    fn select(
+        &self,
+        queue: &ConsumeQueue,
+        request: &GetRequest<'_>,
+    ) -> Result<Option<Selection>, WouldBlock> {
+        let max_count = usize::try_from(request.max_count).unwrap_or(0);
+        let mut left = Self::scan_bytes(max_count);
+        // Mostly every unit is wanted; the last one is only looked at.
+        let mut wanted = left.min((max_count + 1) * ENTRY_BYTES);
+        let mut units = Vec::new();
+        let mut selection = Selection::default();
+        let mut codes = queue.tags_codes(request.mode);
+        while left > 0 {
+            units.clear();
+            let from = request.offset + selection.scanned;
+            if !queue.read(from, wanted, request.mode, &mut units)? {
+                return Ok((selection.scanned > 0).then_some(selection));
+            }
+            let is_done = self.choose(&units, request, &mut codes, &mut selection)?;
+            if is_done || units.len() < wanted {
+                break;
+            }
+            left -= wanted;
+            wanted = left;
+        }
+        Ok(Some(selection))
+    }
+
+    /// Adds those units that the pull wants; true when it has enough.
+    fn choose(
+        &self,
+        units: &[u8],
+        request: &GetRequest<'_>,
+        codes: &mut ExtReader<'_>,
+        selection: &mut Selection,
+    ) -> Result<bool, WouldBlock> {
+        let log_bounds = self.log_bounds();
+        for entry in QueueEntry::decode_all(units) {
+            selection.last_physical_offset = entry.physical_offset;
+            if self.is_full(selection, &entry, request) {
+                return Ok(true);
+            }
+            selection.scanned += 1;
+            // What the extension lacks passes; the client filters again.
+            let is_wanted = matches!(request.filter, TagFilter::All)
+                || codes
+                    .tags_code(&entry)?
+                    .is_none_or(|code| request.filter.matches(code));
+            if !is_wanted {
+                // RocketMQ tells of the last unit that gave nothing.
+                selection.was_removing = false;
+                continue;
+            }
+            // RocketMQ tells of a filler what it tells of a record that is gone.
+            if entry.is_filler() || !is_within(&entry, log_bounds) {
+                selection.was_removing = true;
+                if entry.physical_offset >= log_bounds.1 {
+                    self.note_beyond(&entry, request, selection.scanned - 1);
+                }
+                continue;
+            }
+            selection.bytes += usize::try_from(entry.size_bytes).unwrap_or(0);
+            selection.places.push(selection.scanned - 1);
+            selection.entries.push(entry);
+        }
+        Ok(false)
+    }
+
+    /// An entry that leads behind the end of the log is damaged itself.
+    #[cold]
+    fn note_beyond(&self, entry: &QueueEntry, request: &GetRequest<'_>, place: i64) {
+        let place = Place {
+            topic: request.topic,
+            queue_id: request.queue_id,
+            queue_offset: request.offset + place,
+        };
+        let wrong = Wrong::Beyond;
+        self.damaged.note(entry.physical_offset, Some(place), wrong);
+    }
+
+    /// RocketMQ's limits, which never hold before the first message. It guesses by the distance
+    /// from the log's end what is on disk; here that is true only of what has to be waited for.
+    pub(crate) fn is_full(
+        &self,
+        selection: &Selection,
+        next: &QueueEntry,
+        request: &GetRequest<'_>,
+    ) -> bool {
+        let count = selection.entries.len();
+        if count == 0 {
+            return false;
+        }
+        let is_on_disk = request.mode == ReadMode::Wait && self.is_cold(next);
+        let (count_max, bytes_max) = match is_on_disk {
+            true => self.limits.disk,
+            false => self.limits.memory,
+        };
+        let max_count = usize::try_from(request.max_count).unwrap_or(0);
+        let size = usize::try_from(next.size_bytes).unwrap_or(0);
+        count >= max_count
+            || selection.bytes + size > bytes_max
+            || count >= usize::try_from(count_max).unwrap_or(0)
+    }
+}
+
+/// What to say where the units of a readable offset cannot be read. RocketMQ goes on with the next
+/// file; that is right only if this one is gone, for else messages would be passed over.
+fn without_units(queue: &ConsumeQueue, offset: i64) -> GetResult {
+    // Files may have been deleted meanwhile.
+    let bounds = (queue.min_offset(), queue.max_offset());
+    if let Some((status, next)) = outside(offset, bounds) {
+        return answer(status, next, bounds);
+    }
+    let next = match queue.has_file(offset) {
+        true => offset,
+        false => queue.next_file_offset(offset),
+    };
+    answer(GetStatus::OffsetFoundNull, next, bounds)
+}
+
+/// RocketMQ's answers for offsets at or outside a queue's bounds.
+fn outside(offset: i64, (min, max): (i64, i64)) -> Option<(GetStatus, i64)> {
+    if max == 0 {
+        Some((GetStatus::NoMessageInQueue, 0))
+    } else if offset < min {
+        Some((GetStatus::OffsetTooSmall, min))
+    } else if offset == max {
+        Some((GetStatus::OffsetOverflowOne, offset))
+    } else if offset > max {
+        Some((GetStatus::OffsetOverflowBadly, max))
+    } else {
+        None
+    }
+}
+
+fn answer(status: GetStatus, next_begin_offset: i64, (min, max): (i64, i64)) -> GetResult {
+    GetResult {
+        status,
+        next_begin_offset,
+        min_offset: min,
+        max_offset: max,
+        message_count: 0,
+        suggest_slave: false,
+        behind_bytes: 0,
+    }
+}

@@ -1,0 +1,35 @@
+//! What recovery works on.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::files::io_error;
+use crate::settings::Settings;
+use crate::state::checkpoint::Checkpoint;
+use crate::types::StoreError;
+use mq_base::clock::Clock;
+use mq_log::{Files, Segments};
+
+/// What is called so where its path is not known.
+pub(super) const LOG: &str = "commit log";
+
+/// What recovery is told.
+pub(crate) struct Recovery<'a, F: Files> {
+    /// Root directory of the store.
+    pub root: &'a Path,
+    /// The log, just opened.
+    pub log: &'a Segments<F>,
+    /// The checkpoint, just opened.
+    pub checkpoint: &'a Checkpoint,
+    /// What the store is opened with.
+    pub settings: &'a Settings,
+    /// Names new index files.
+    pub clock: &'a Arc<dyn Clock>,
+    /// Whether `abort` was missing.
+    pub was_clean: bool,
+}
+
+/// An error of the log, whose path is added by [`Recovery::run`].
+pub(super) fn log_io(source: std::io::Error) -> StoreError {
+    io_error(LOG.as_ref())(source)
+}
