@@ -21,7 +21,7 @@ def test_natives_are_read_from_the_route_table() -> None:
     assert {10, 11, 14, 15, 30, 31, 37, 38, 41, 42, 310, 320} <= set(
         protocol_page.natives("Broker")
     )
-    folder = protocol_page.ROUTE.parent
+    folder = protocol_page.ROUTE.parent / "requests"
     assert [name for name in protocol_page.FILES.values() if not (folder / name).is_file()] == []
     assert set(protocol_page.natives("NameServer")) == {105}
 

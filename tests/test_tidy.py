@@ -39,10 +39,8 @@ RUST_LAYERS = {
 # not here fails, and so does an entry that is no longer one.
 RUST_CIRCLES = [
     "format: filter/evaluate filter/expression filter/parse",
-    "format: remoting/head remoting/json",
     "log: allocate writer",
     "log: disk warm",
-    "net: connection receiver",
     "store: ahead_of_flush flush",
     "store: arrivals aside checkpoint consume_queue consume_queue_ext consume_queues dispatch "
     "files index index_file index_geometry index_writer layout log_facts log_files log_place "

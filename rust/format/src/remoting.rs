@@ -9,6 +9,7 @@
 //! them out of a byte stream.
 
 mod binary;
+mod decimal;
 mod fields;
 mod head;
 mod json;
@@ -24,8 +25,8 @@ use thiserror::Error;
 use crate::bytes::CursorError;
 
 pub use binary::Texts;
+pub use decimal::push_decimal;
 pub use fields::{Entries, ExtFields, FieldValue};
-pub use head::push_decimal;
 pub use head::{Head, ReplyTo};
 pub use limits::HeaderLimits;
 pub use opaque::renumber;

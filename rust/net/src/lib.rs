@@ -3,6 +3,7 @@
 pub mod connect;
 pub mod connection;
 pub mod frame;
+mod open;
 pub mod receiver;
 pub mod threads;
 pub mod tls;

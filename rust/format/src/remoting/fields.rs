@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::binary::Texts;
-use super::head::push_decimal;
+use super::decimal::push_decimal;
 
 /// A name and its value, borrowed from the frame unless the text had escapes.
 pub type Entry<'a> = (Cow<'a, str>, Cow<'a, str>);

@@ -8,7 +8,7 @@ mod marks;
 mod scan;
 mod slow;
 
-use super::head::push_decimal;
+use super::decimal::push_decimal;
 use super::limits::check_replaced;
 use super::{FieldValue, Frame, FrameError, Head, replaced};
 use crate::fastjson::write_string;

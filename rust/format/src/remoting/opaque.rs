@@ -1,6 +1,7 @@
 //! Giving an encoded request another correlation number.
 
-use super::head::{prefix, push_decimal};
+use super::decimal::push_decimal;
+use super::head::prefix;
 use super::json::Scanner;
 use super::{FrameError, PREFIX_BYTES, Serialize, split};
 

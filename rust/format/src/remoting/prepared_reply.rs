@@ -1,6 +1,7 @@
 //! A JSON reply of success of which only some values differ from reply to reply.
 
-use super::head::{prefix, push_decimal};
+use super::decimal::push_decimal;
+use super::head::prefix;
 use super::{FLAG_RESPONSE, FieldValue, Language, PREFIX_BYTES, Serialize, VERSION};
 use crate::fastjson::write_string;
 
