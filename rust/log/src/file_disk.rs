@@ -13,7 +13,7 @@ use super::PAGE_BYTES;
 use super::disk::{Disk, WarmPace, copy_by_reading};
 use super::fs::{File, OpenOptions, open_own};
 use super::lost_pages::Guarded;
-use super::resident::{self, copy_from_map, is_resident};
+use super::resident::{self, copy_from_map, is_resident, prefetch_append};
 use super::tape::Operation;
 use super::warm::{self, ZEROS, write_zeros};
 
@@ -154,6 +154,7 @@ impl FileDisk {
             }
             at += slice.len();
         }
+        prefetch_append(map, at, total);
         map.check()
     }
 

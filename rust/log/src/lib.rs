@@ -32,7 +32,7 @@ pub use recording::{Event, Recording, RecordingDisk};
 pub use segments::{Removed, Segments};
 pub use stall::Stall;
 pub use tape::{Operation, Tape, Target, Watch, watch};
-pub use view::View;
+pub use view::{View, prefetch};
 pub use warm::warm_map;
 pub use writer::{WriteError, Writer};
 

@@ -7,6 +7,8 @@ use super::PAGE_BYTES;
 
 /// Pages asked about at most; who wants more at once waits for the disk.
 const RESIDENT_PAGES_MAX: usize = 1024;
+/// Bytes of the next append that are fetched ahead at most.
+const PREFETCH_BYTES_MAX: usize = 4 << 10;
 
 /// Whether a range of a mapped file lies in it, and is in memory now.
 pub(super) fn is_resident(map: &MmapRaw, from: u64, to: u64) -> bool {
@@ -69,6 +71,14 @@ pub(super) fn unmap(map: &MmapRaw, from: u64, to: u64) {
             unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, end - start) };
         // A system that refuses, as for memory that is locked, is only slower.
         let _ = unmapped;
+    }
+}
+
+/// Has the processor fetch what the next append will overwrite, while that is being encoded. The
+/// put lock is released after a copy, and waits for its stores: 10 to 20 % of an append.
+pub(super) fn prefetch_append(map: &MmapRaw, from: usize, count: usize) {
+    for at in (from..from + count.min(PREFETCH_BYTES_MAX)).step_by(64) {
+        super::view::prefetch(map.as_ptr(), at);
     }
 }
 
