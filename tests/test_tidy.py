@@ -41,16 +41,6 @@ RUST_CIRCLES = [
     "format: filter/evaluate filter/expression filter/parse",
     "log: allocate writer",
     "log: disk warm",
-    "store: ahead_of_flush flush",
-    "store: arrivals aside checkpoint consume_queue consume_queue_ext consume_queues dispatch "
-    "files index index_file index_geometry index_writer layout log_facts log_files log_place "
-    "own_json read read_ahead read_records read_sql recent recognise record_check recover "
-    "recover/blocks recover/damage recover/heal recover/log_check recover/lost recover/marker "
-    "recover/settle recover/witness seal sparse_files state types",
-    "store: clean clean_run",
-    "store: delay redeliver",
-    "store: offset_moves offsets",
-    "store: open runtime store",
     "offline: ahead build columns columns/feed columns/fill columns/work groups lib lines mend "
     "plan rebuild select state view",
     "offline: hosts json",

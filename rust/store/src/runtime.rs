@@ -28,7 +28,7 @@ impl Table {
 }
 
 impl Store {
-    /// Figures for broker runtime info (server.md B.9), RocketMQ's keys where they exist.
+    /// Figures for `AdminBrokerProcessor.prepareRuntimeInfo`, with RocketMQ's keys where it has
     pub fn runtime(&self) -> BTreeMap<String, String> {
         figures(self)
     }
