@@ -28,7 +28,7 @@ impl Table {
 }
 
 impl Store {
-    /// Figures for `AdminBrokerProcessor.prepareRuntimeInfo`, with RocketMQ's keys where it has
+    /// Figures for `AdminBrokerProcessor.prepareRuntimeInfo`, under RocketMQ's keys.
     pub fn runtime(&self) -> BTreeMap<String, String> {
         figures(self)
     }
