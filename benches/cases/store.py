@@ -144,7 +144,7 @@ def python_numbers(smoke: bool) -> dict[str, float]:
         rounds, seconds, messages = (1, 0.01, 2_000) if smoke else (5, 1.0, 1_000_000)
         done = subprocess.run(
             [
-                sys.executable, "-m", "pytest", "-q", "benches/offline_cases.py",
+                sys.executable, "-m", "pytest", "-q", "benches/cases/regression/offline_cases.py",
                 f"--basetemp={folder}/pytest", f"--benchmark-json={path}",
                 f"--benchmark-min-rounds={rounds}", f"--benchmark-max-time={seconds}",
                 "--benchmark-warmup=off", "--benchmark-quiet",
