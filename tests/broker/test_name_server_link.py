@@ -114,7 +114,7 @@ async def test_what_is_created_meanwhile_goes_with_the_next(
             await asyncio.sleep(0)
         answer.set_result(Frame(0))
         topics, version, answer = await bench.namesrv.next()
-        assert first.done(), "it waits for nobody else's"
+        await asyncio.wait_for(first, 10)  # it waits for nobody else's
         assert (topics, version) == ({"B", "C"}, 3)
         assert not any(task.done() for task in rest)
         answer.set_result(Frame(0))
