@@ -23,8 +23,8 @@ def main() -> int:
 
 
 def _command() -> object:
-    # What a start makes stays, so the collector would search it for nothing, for a sixth of the
-    # start. `running.keep_what_is_there` turns it on again.
+    # The objects of a start live until the end, so the garbage collector would search them for
+    # nothing: a sixth of the time of the imports. `running.keep_what_is_there` turns it on again.
     gc.disable()
     # Where memory is short, loading the compiled core is the first thing that fails.
     from mqserver.commands import cli

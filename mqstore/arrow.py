@@ -5,15 +5,15 @@ Needs pyarrow (`pip install mqstack[arrow]`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Set
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from mqstore import extras
 from mqstore.errors import StoreDamaged
 from mqstore.message import COLUMN_LAYOUTS, ColumnBuilder
 from mqstore.offline.materialize import Rows
-from mqstore.offline.walk import Gap, Walk, Wanted
+from mqstore.offline.walk import Gap, Walk
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,56 +121,27 @@ def walk_batches(walk: Walk[Rows], schema: pa.Schema) -> Iterator[pa.RecordBatch
     yield from _whole_batches(iter(walk), schema)
 
 
-class ColumnSource(Protocol):
-    """The part of `mqstore.offline.StoreReader` that batches are made from."""
-
-    @property
-    def path(self) -> Path:
-        """The store's directory."""
-        ...
-
-    def columns(
-        self,
-        names: Collection[str],
-        start: int | None = None,
-        wanted: Wanted | None = None,
-        on_gap: Callable[[Gap], None] | None = None,
-        *,
-        queue_ids: Set[int] | None = None,
-        tags: Set[str] | None = None,
-    ) -> Walk[Rows]:
-        """The records as column buffers."""
-        ...
-
-
 def store_batches(
-    reader: ColumnSource,
+    walk: Walk[Rows],
     schema: pa.Schema,
-    start: int,
     end: int,
-    *,
-    topic: str | None = None,
-    queue_ids: Set[int] | None = None,
-    tags: Set[str] | None = None,
+    store: Path,
     on_gap: Callable[[Gap], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of the records that start in [start, end), physical offsets.
+    """Batches from a walk that has to reach `end`, a physical offset.
 
-    topic, queue_ids, tags: only these, None for all. on_gap: called for each range without a
-    readable record; records whose body does not match its checksum are left out.
+    store: the directory, for the error. on_gap: what the walk calls for each range without a
+    readable record; called for the last one here.
     Raises StoreDamaged without on_gap, after the last batch before such a range.
     """
-    wanted = Wanted(stop=end, topic=topic, check_crc=True)
-    words = (schema.names, start, wanted, on_gap)
-    walk = reader.columns(*words, queue_ids=queue_ids, tags=tags)
     yield from _whole_batches(iter(walk) if on_gap else _steps(walk), schema)
     if walk.offset < end:
         if on_gap:
             on_gap(Gap(walk.offset, end))
             return
         raise StoreDamaged(
-            f"store {reader.path}: the log is unreadable at {walk.offset}, before {end}; for "
-            f"details: mqstore verify {reader.path}"
+            f"store {store}: the log is unreadable at {walk.offset}, before {end}; for "
+            f"details: mqstore verify {store}"
         )
 
 

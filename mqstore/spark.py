@@ -40,7 +40,7 @@ from mqstore.errors import StoreDamaged
 from mqstore.message import COLUMN_LAYOUTS
 from mqstore.offline import StoreReader
 from mqstore.offline import open as open_store
-from mqstore.offline.walk import Gap
+from mqstore.offline.walk import Gap, Wanted
 from mqstore.spark_options import queue_ids, refuse_unknown, tag_names
 
 __all__ = [
@@ -155,16 +155,17 @@ class _StoreReader(DataSourceReader):  # type: ignore[misc]
             return
         reader = open_store(partition.path)
         gaps: list[Gap] = []
-        yield from store_batches(
-            reader,
-            self._schema,
+        on_gap = None if self._fail_on_data_loss else gaps.append
+        wanted = Wanted(stop=partition.end, topic=self._topic, check_crc=True)
+        walk = reader.columns(
+            self._schema.names,
             partition.start,
-            partition.end,
-            topic=self._topic,
+            wanted,
+            on_gap,
             queue_ids=self._queues,
             tags=self._tags,
-            on_gap=None if self._fail_on_data_loss else gaps.append,
         )
+        yield from store_batches(walk, self._schema, partition.end, reader.path, on_gap)
         if gaps:
             _log.warning(
                 "store %s: %d bytes of damaged records in %d places were left out, first at "

@@ -11,7 +11,6 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -26,7 +25,7 @@ MASTER = 0
 _SYS_FLAG = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Registration:
     """One REGISTER_BROKER (103), decoded. source: the peer's host, without port."""
 
@@ -42,7 +41,7 @@ class Registration:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class LiveBroker:
     """A live broker. seen: monotonic seconds of its last registration or version query."""
 

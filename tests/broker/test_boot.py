@@ -48,3 +48,31 @@ def test_a_server_loads_what_it_serves(server: str, tmp_path: Path) -> None:
     assert loaded & UNNEEDED == set()
     other = "mqserver.names.server" if server == "broker" else "mqserver.broker.broker"
     assert other not in loaded
+
+
+AT_READY = """
+import gc, os, sys
+from mqserver import running
+from mqserver.cli import main
+
+def announce(line):
+    print("collector on:", gc.isenabled(), flush=True)
+    os._exit(0)
+
+running.announce = announce
+sys.argv = ["mqserver", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.parametrize("words", [["broker", "start"], ["namesrv", "start"], ["standalone"]])
+def test_a_server_that_is_ready_collects_garbage(words: list[str], tmp_path: Path) -> None:
+    own = {
+        "broker": ["--set", "listenPort=0", "--set", f"storePathRootDir={tmp_path}"],
+        "namesrv": ["--set", "listenPort=0", "--set", f"kvConfigPath={tmp_path / 'kv.json'}"],
+        "standalone": ["--data", str(tmp_path), "--set", "listenPort=0", "--set-namesrv",
+                       "listenPort=0"],
+    }  # fmt: skip
+    command = [sys.executable, "-c", AT_READY, *words, *own[words[0]]]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert "collector on: True" in ended.stdout, ended.stdout + ended.stderr

@@ -48,7 +48,7 @@ pub struct RequestTemplate {
     code: i32,
     serialize: Serialize,
     pub(super) kind: ReplyKind,
-    /// In wire order; None marks an open field, which each request gives.
+    /// The header fields in wire order. None marks an open field, whose value each request gives.
     fields: Vec<(String, Option<String>)>,
     open: usize,
     /// Bytes of the fixed fields.

@@ -1,8 +1,8 @@
 //! Frames that have begun and not ended: what those of all clients together may take of memory.
 //!
-//! Above the limit connections are closed, first those whose frame began longest ago: who sends at
-//! the speed of a network is done soon, who stalls is not. To stop reading would not do: once all
-//! that share the memory are stopped, none of them can finish.
+//! Above the limit, the connections whose frame began longest ago are closed first: a client that
+//! sends at the speed of a network finishes soon, and a stalled one does not. It is not enough to
+//! stop reading: once all connections that share the memory are stopped, none of them can finish.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 

@@ -8,9 +8,9 @@ use crate::limits::{IDLE_TICK_MS, QUEUE_TICK_MS};
 use crate::requests::dispatch;
 use mq_format::codes;
 
-/// Of a send that waited when the store could not keep up.
+/// Start of the remark that answers a send which waited while the store could not keep up.
 const DRAINED: &str = "[PCBUSY_CLEAN_QUEUE]";
-/// Of a request that waited for too long.
+/// Start of the remark that answers a request which waited for too long.
 const EXPIRED: &str = "[TIMEOUT_CLEAN_QUEUE]";
 
 /// Looks after the queues for as long as the server lives.
