@@ -9,10 +9,11 @@ use tokio::sync::{mpsc, watch};
 
 use client::Client;
 
+use super::masters::brokers;
 use super::pace::can_start;
 use super::produce::refused_or_failed;
 use super::report::{Meter, Report};
-use super::route::{Purpose, brokers};
+use super::route::Purpose;
 use super::secured::Tls;
 use super::settings::Role;
 use super::{BenchError, Connect};

@@ -3,12 +3,13 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use super::masters::brokers;
 use super::pace::{Pace, run_workers};
 use super::produce::refused_or_failed;
 use super::reader::{Arrival, Reader};
 use super::records::records;
 use super::report::{Meter, Report};
-use super::route::{Broker, Purpose, QueueAt, brokers};
+use super::route::{Broker, Purpose, QueueAt};
 use super::settings::WORKERS_MAX;
 use super::{BenchError, Consume};
 use mq_base::clock::SystemClock;

@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::consume;
+use super::masters::brokers;
 use super::pace::{Pace, can_start, run_workers};
 use super::produce::{self, note_created, refused_or_failed};
 use super::reader::{Arrival, Reader};
 use super::records::records;
 use super::report::{Meter, Report};
-use super::route::{Purpose, brokers};
+use super::route::Purpose;
 use super::sender::Ended;
 use super::stamp::{Seen, Stamp};
 use super::{BenchError, Latency};

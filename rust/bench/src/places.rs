@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use super::request::Request;
 use super::stamp::{STAMP_BYTES, Stamp};
-use super::template::Request;
 
 /// A time of 13 digits, as all are from 2001 to 2286.
 pub(super) const BORN_MARK: i64 = 9_876_543_210_123;

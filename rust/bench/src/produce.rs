@@ -3,10 +3,11 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use super::masters::brokers;
 use super::offsets::{Moved, Stored};
 use super::pace::{Pace, run_workers};
 use super::report::{Meter, Report};
-use super::route::{Broker, Purpose, brokers};
+use super::route::{Broker, Purpose};
 use super::sender::Sender;
 use super::{BenchError, Produce};
 

@@ -1,9 +1,9 @@
-//! Routes of the run's topics.
+//! Asks a NameServer for routes, and reads them.
 
 use serde_json::Value;
 
 use super::exchange::{Answer, Exchange};
-use super::{BenchError, Load, topics};
+use super::{BenchError, Load};
 use mq_format::codes::{GET_ROUTEINFO_BY_TOPIC, REQUEST_CODE_NOT_SUPPORTED};
 use mq_format::fastjson;
 use mq_format::remoting::{Head, Serialize};
@@ -61,38 +61,6 @@ pub(super) fn namesrv(load: &Load) -> Result<Exchange, BenchError> {
     Err(last)
 }
 
-/// Asks for the masters that have queues of the topics. Creates missing topics if the run needs
-/// them; `created` gets the time of each creation.
-///
-/// A run that writes to one unknown topic uses the template's brokers, which create the topic.
-pub(super) fn brokers(
-    load: &Load,
-    purpose: Purpose,
-    created: &mut Vec<std::time::Duration>,
-) -> Result<Vec<Broker>, BenchError> {
-    let mut namesrv = namesrv(load)?;
-    let mut answers = ask(&mut namesrv, load)?;
-    let is_unknown = |answer: &Answer| answer.code == TOPIC_NOT_EXIST;
-    let is_left_to_broker = purpose == Purpose::Write && load.topics == 1 && load.queues == 0;
-    if purpose != Purpose::Read && answers.iter().any(is_unknown) {
-        if is_left_to_broker {
-            return template(&mut namesrv, load);
-        }
-        (*created, answers) = topics::create(&mut namesrv, load, &answers)?;
-    }
-    let mut found = Vec::new();
-    for (topic, answer) in answers.into_iter().enumerate() {
-        let topic = u32::try_from(topic).unwrap_or(u32::MAX);
-        add(
-            &mut found,
-            topic,
-            (&namesrv.address, load),
-            (purpose, answer),
-        )?;
-    }
-    Ok(found)
-}
-
 /// The routes of all topics, as answered.
 pub(super) fn ask(namesrv: &mut Exchange, load: &Load) -> Result<Vec<Answer>, BenchError> {
     namesrv.call_all(load.topics, |index, opaque, out| {
@@ -122,7 +90,7 @@ pub(super) fn template(namesrv: &mut Exchange, load: &Load) -> Result<Vec<Broker
 }
 
 /// Adds the queues of one topic's route.
-fn add(
+pub(super) fn add(
     found: &mut Vec<Broker>,
     topic: u32,
     (namesrv, load): (&str, &Load),

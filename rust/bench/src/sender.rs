@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use super::exchange::Exchange;
 use super::pace::{Due, Pace, Schedule};
 use super::report::Meter;
+use super::request::Request;
 use super::route::Broker;
 use super::stamp::Seen;
-use super::template::{OPAQUE_FIRST, Request, Templates};
+use super::template::{OPAQUE_FIRST, Templates};
 use super::{BenchError, Produce};
 use mq_base::clock::{Clock, SystemClock};
 

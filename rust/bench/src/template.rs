@@ -2,9 +2,9 @@
 //! The signed content is patched in the same way, and the signature with it.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use super::places::{BORN_MARK, KEY_MARK, Places, STAMP_MARK, find, write_digits};
+use super::request::Request;
 use super::stamp::STAMP_BYTES;
 use super::{BenchError, Produce};
 use mq_format::remoting::{FLAG_ONEWAY, FieldValue, Head, Serialize};
@@ -23,21 +23,6 @@ const TOPIC_FIELD: &str = "b";
 /// Most digits of a queue id; a topic has at most 65,535 queues.
 const QUEUE_DIGITS_MAX: usize = 7;
 const _: () = assert!(SIGNATURE_MARK.len() == SIGNATURE_CHARS);
-
-/// The values of one request.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Request {
-    pub worker: u32,
-    /// Counts the worker's requests.
-    pub number: u64,
-    /// The slot in the window, which the reply names by its opaque.
-    pub slot: usize,
-    pub topic: u32,
-    pub queue: i32,
-    /// When it was due, since the run began.
-    pub due: Duration,
-    pub born_ms: i64,
-}
 
 /// The frames of a worker: one for each number of digits of a queue id.
 pub(super) struct Templates<'a> {
@@ -230,6 +215,8 @@ fn batch_of(body: &[u8], properties: &[u8], count: usize) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::stamp::Stamp;
     use super::super::{Headers, Load};
     use super::*;

@@ -13,6 +13,7 @@ mod frames;
 mod futures;
 mod inbox;
 mod logging;
+mod mappings;
 mod offline;
 mod rebuild;
 mod records;

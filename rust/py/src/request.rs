@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyMapping};
 
-use super::server_settings::seconds;
+use super::mappings::seconds;
 use mq_format::remoting::{ExtFields, Frame, Serialize};
 use mq_server::{self as server, Job, JobHead};
 use mq_store::TagFilter;

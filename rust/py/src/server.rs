@@ -12,8 +12,9 @@ use pyo3::exceptions::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMapping};
 
+use super::mappings::seconds;
 use super::request::{Event, Request};
-use super::server_settings::{self as convert, seconds};
+use super::server_settings as convert;
 use super::store::Store;
 use super::{acl, tls};
 use mq_base::clock::SystemClock;

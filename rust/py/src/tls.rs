@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping};
 use rustls::{ClientConfig, ServerConfig};
 
-use super::server_settings::{bad, optional, required, seconds};
+use super::mappings::{bad, optional, required, seconds};
 use mq_net::tls_config::{ClientAuth, ClientTls, Identity, Password, ServerTls, TlsError, Verify};
 use mq_net::tls_dates::ends_at;
 use mq_server::{Tls, TlsMode, TlsSettings};

@@ -1,59 +1,11 @@
-//! A compiled expression, and what RocketMQ refuses to compile.
+//! The tree of an expression, and what RocketMQ refuses to compile.
 
 use std::cmp::Ordering;
 
 use super::error::SqlError;
-use super::evaluate;
-use super::parse::Parser;
 use crate::properties::Wanted;
 
-/// Bytes of the longest expression. Every message of a topic is compared with all of it.
-pub const TEXT_BYTES_MAX: usize = 64 << 10;
-
 const NO_ORDER: &str = "only numbers and properties have an order";
-
-/// A compiled SQL92 expression over the properties of a message.
-#[derive(Debug)]
-pub struct Sql {
-    text: Box<str>,
-    expression: Expression,
-}
-
-impl Sql {
-    /// Compiles an expression of at most `TEXT_BYTES_MAX` bytes.
-    ///
-    /// # Errors
-    /// `SqlError` for a longer one, and for what RocketMQ would not compile either.
-    pub fn compile(text: &str) -> Result<Self, SqlError> {
-        if text.len() > TEXT_BYTES_MAX {
-            let length = text.len();
-            let why = format!("it has {length} bytes, and at most {TEXT_BYTES_MAX} are taken");
-            return Err(SqlError::new(why));
-        }
-        let expression = Parser::new(text).parse()?;
-        Ok(Self {
-            text: text.into(),
-            expression,
-        })
-    }
-
-    /// What it was compiled from.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// Whether a message with this properties text passes. What cannot be evaluated, or is
-    /// neither true nor false, does not.
-    pub fn matches(&self, text: &[u8]) -> bool {
-        let truth = self.evaluate(&|name| name.get(text).map(String::from_utf8_lossy));
-        truth == Ok(Some(true))
-    }
-
-    /// True, false or unknown; an error where values cannot be compared.
-    pub(super) fn evaluate<'a>(&'a self, get: &evaluate::Get<'a, '_>) -> evaluate::Truth {
-        evaluate::truth(&self.expression, get)
-    }
-}
 
 /// A value in an expression. Java's types: an `Int` is compared with text otherwise than a `Long`.
 #[derive(Debug, Clone, PartialEq)]
@@ -165,13 +117,8 @@ impl Expression {
         Ok(Self::Compare(how, Box::new(self), Box::new(right)))
     }
 
-    /// `low` to `high`, both included. Two numbers the wrong way round are refused.
+    /// `low` to `high`, both included.
     pub(super) fn between(self, low: Self, high: Self) -> Result<Self, SqlError> {
-        if let (Self::Constant(from), Self::Constant(to)) = (&low, &high)
-            && evaluate::constants_in_order(from, to) == Some(false)
-        {
-            return Err(SqlError::new("BETWEEN needs the smaller number first"));
-        }
         let value = self.duplicate()?;
         let above = self.compare(Comparison::GreaterEqual, low)?;
         Ok(Self::And(vec![

@@ -6,9 +6,10 @@ mod evaluate;
 mod expression;
 mod number;
 mod parse;
+mod sql;
 #[cfg(test)]
 mod tests;
 mod token;
 
 pub use error::SqlError;
-pub use expression::Sql;
+pub use sql::Sql;

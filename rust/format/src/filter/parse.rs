@@ -8,6 +8,7 @@ use std::ops::Range;
 use logos::{Lexer, Logos};
 
 use super::error::{SqlError, Symbol};
+use super::evaluate::constants_in_order;
 use super::expression::{Comparison, Constant, Expression};
 use super::token::Token;
 
@@ -144,7 +145,7 @@ impl<'a> Parser<'a> {
             let high = self.unary()?;
             let range = match is_not {
                 true => left.not_between(low, high),
-                false => left.between(low, high),
+                false => in_order(&low, &high).and_then(|()| left.between(low, high)),
             };
             return self.at(operator, range);
         }
@@ -286,5 +287,17 @@ fn float(digits: &str) -> Parsed {
             Ok(Expression::Constant(Constant::Double(number)))
         }
         _ => Err(SqlError::new("the number is 0 or too large for a double")),
+    }
+}
+
+/// Refuses two numbers of BETWEEN that are the wrong way round.
+fn in_order(low: &Expression, high: &Expression) -> Result<(), SqlError> {
+    match (low, high) {
+        (Expression::Constant(low), Expression::Constant(high))
+            if constants_in_order(low, high) == Some(false) =>
+        {
+            Err(SqlError::new("BETWEEN needs the smaller number first"))
+        }
+        _ => Ok(()),
     }
 }
