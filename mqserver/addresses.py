@@ -5,7 +5,8 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mqstore.own_address import interface_addresses, outgoing_address
 
@@ -13,8 +14,7 @@ ANY = ("0.0.0.0", "::", "")
 _CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 
-@dataclass(frozen=True, slots=True)
-class Advertised:
+class Advertised(Struct, frozen=True):
     """The broker host that clients are given, and its IP address, which message ids need.
 
     origin: "brokerIP1", "bindAddress" or "the interface". warnings: for the operator.

@@ -12,10 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+
+from msgspec import Struct
 
 from mqserver import file_modes
 from mqserver.config.loaded import Loaded
@@ -32,8 +33,7 @@ _FORMAT = "%(asctime)s %(levelname)s %(message)s"
 _Kind = tuple[str, int, str]
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Struct):
     """A line that was logged, with what came after it.
 
     until: end of the period, monotonic seconds. more: number of like lines since. last: the newest.

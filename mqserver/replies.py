@@ -8,9 +8,10 @@ as in RocketMQ (`NettyRemotingAbstract`), and logged once, by the hand-off threa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+
+from msgspec import Struct
 
 
 class Request(Protocol):
@@ -77,8 +78,7 @@ class Request(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Struct, frozen=True):
     """A reply. `fields` None leaves extFields out; an empty mapping writes `{}`."""
 
     code: int = 0
@@ -103,8 +103,7 @@ AGAIN = Signal.AGAIN
 LATER = Signal.LATER
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Struct, frozen=True):
     """Hold a pull until a matching message arrives or the timeout ends; then route it once more.
 
     offset: the queue offset that the pull waits for. timeout: seconds. tag_codes: None waits for
@@ -118,8 +117,7 @@ class Hold:
     tag_codes: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AgainAfter:
+class AgainAfter(Struct, frozen=True):
     """As `AGAIN`, but later, without a thread that waits.
 
     start: called once with a function `go_on`. Call `go_on` from any thread: with None to route the
@@ -143,8 +141,7 @@ class Refused(Exception):
         self.response = Response(code, remark, fields)
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """A bounded queue of requests and the Python threads that serve it.
 
     capacity: requests that may wait; a further one is answered code 2. threads: at least 1.

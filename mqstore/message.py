@@ -9,9 +9,10 @@ import ipaddress
 import os
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from mqstore._codec import (
     DecodeError,
@@ -222,8 +223,7 @@ def _checked_tag(tags: str) -> str:
     return tags
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class MessageQueue:
+class MessageQueue(Struct, frozen=True, order=True):
     """One queue of a topic on one broker; ordered by topic, broker name, queue id.
 
     >>> print(MessageQueue("TopicTest", "broker-a", 3))

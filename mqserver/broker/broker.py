@@ -20,7 +20,6 @@ from mqserver.broker.context import BrokerContext, NoNameServers
 from mqserver.broker.creations import Creations
 from mqserver.broker.opening import open_store
 from mqserver.broker.published import broker_row, plane_settings
-from mqserver.broker.register import Identity, Registrar
 from mqserver.broker.relay import Relay
 from mqserver.broker.slow_groups import stop_slow_groups
 from mqserver.broker.state import filters, groups, topics
@@ -48,6 +47,7 @@ from mqserver.services import Services
 from mqstore import Settings, Store, StorePoisoned
 
 if TYPE_CHECKING:
+    from mqserver.broker.register import Registrar
     from mqserver.health import Health
 
 log = logging.getLogger("mqserver.broker")
@@ -131,8 +131,9 @@ class Broker:
         self._store = store
         self._scanner.start()
         assert self._listener is not None
+        self.context.registrar = self._registrar = self._made_registrar()
         self._listener.accept()
-        self._register()
+        self._registrar.start()
         log.info("broker %s accepts requests at %s", self.settings.broker_name, self.address)
 
     def _serve(self, store: Store) -> None:
@@ -256,11 +257,13 @@ class Broker:
             lambda: self.settings.max_filter_bytes,
         )
 
-    def _register(self) -> None:
-        """Register the broker with the NameServers."""
+    def _made_registrar(self) -> Registrar:
+        # The port is open by now: it did not wait for the client engine, TLS and asyncio to load.
+        from mqserver.broker.register import Identity, Registrar
+
         context, settings = self.context, self.settings
         ha_host = settings.broker_ip2 or self.advertised.host
-        self._registrar = Registrar(
+        return Registrar(
             Identity(
                 settings.broker_cluster_name,
                 settings.broker_name,
@@ -273,8 +276,6 @@ class Broker:
             context.topics.set_ordered,
             self.services,
         )
-        context.registrar = self._registrar
-        self._registrar.start()
 
     # --- stop
 

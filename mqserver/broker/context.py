@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from time import localtime
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct, field
 
 from mqserver.broker.creations import Creations
 from mqserver.broker.relay import Relay
@@ -191,8 +192,7 @@ class NoNameServers:
         """Do nothing."""
 
 
-@dataclass(slots=True)
-class BrokerContext:
+class BrokerContext(Struct):
     """The parts of one broker that its processors use.
 
     settings: an online update replaces them as a whole. store_host: the "ip:port" that clients

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from zlib import crc32
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from mqclient.wire.bodies.common import DataVersion
@@ -19,8 +19,7 @@ from mqserver.broker.state.topics import READ_WRITE
 from mqserver.config.settings import BrokerSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """The identity that registrations and unregistrations carry.
 
     address, ha_address: the "host:port" that clients and slaves connect to.

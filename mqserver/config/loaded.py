@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mqserver.config.table import Table, Value, shown_of
 
@@ -15,8 +16,7 @@ class SettingsError(ValueError):
     """A setting cannot be used; the text names its origin, the setting and the allowed values."""
 
 
-@dataclass(slots=True)
-class Loaded:
+class Loaded(Struct):
     """The value of every setting, and its origin.
 
     warnings: problems that the operator should know but that do not stop the start.

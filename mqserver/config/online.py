@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from mqclient.wire.bodies.common import DataVersion
 from mqserver.config.loaded import AnyPath, Loaded, SettingsError

@@ -7,10 +7,11 @@ frozen objects of the servers, `docs/settings.md` and the comparison with Rocket
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, TypeVar, cast
+
+from msgspec import Struct
 
 Value = bool | int | float | str
 
@@ -36,8 +37,7 @@ OURS = "mqstack"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """One row of a settings table. The value has the type of the default.
 
     about: the help text. unit: what a number counts ("ms", "bytes", "%"). floor, ceiling: the

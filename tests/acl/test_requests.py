@@ -183,7 +183,7 @@ def test_a_white_address_makes_nobody_an_admin(
     if where == "account":
         acl.put_account({"accessKey": USER[0], "whiteRemoteAddress": "*"})
     else:
-        assert acl.set_white(["*"], acl.paths.plain)
+        assert acl.set_white(["*"])
     become = {"accessKey": USER[0], "secretKey": USER[1], "admin": "true"}
     for code in (17, 25, 50, 51, 53, 54, 200):
         assert "Need admin permission" in refusal(probe.call(signed(code, become)))

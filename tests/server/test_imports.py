@@ -1,4 +1,4 @@
-"""What requests need is imported before the port opens: later, descriptors may be gone."""
+"""What requests need is imported before they are accepted: later, descriptors may be gone."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ LATE = {
     "mqserver.commands: mqserver.quickstart": "a command loads what it runs",
     "mqserver.broker.broker: mqserver.broker.acl.control": "YAML; few brokers have accounts",
     "mqserver.broker.command: mqserver.broker.acl.control": "YAML; few brokers have accounts",
+    "mqserver.broker.broker: mqserver.broker.register": "a quarter of the start: asyncio, TLS, the "
+    "client engine; the port is open by then, and requests are accepted after it",
     "mqserver.broker.broker: mqserver.health": "HTTP server; with the extra `metrics`",
     "mqserver.broker.broker: mqserver.broker.metrics": "needs the extra `metrics`",
     "mqserver.names.server: mqserver.health": "HTTP server; with the extra `metrics`",

@@ -201,12 +201,13 @@ class AccessControl:
             self._write(found[1], {**data, "accounts": accounts})
             return True
 
-    def set_white(self, addresses: list[str], path: Path) -> bool:
-        """Replace the global white list of a file.
+    def set_white(self, addresses: list[str], file: str = "") -> bool:
+        """Replace the global white list of a file. file: its path; empty for the main file.
 
         Returns False if the path is not an access file of this broker. Raises AclError, OSError.
         """
         with self._lock:
+            path = Path(file) if file else self.paths.plain
             if not self.paths.owns(path):
                 return False
             path = path.resolve()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mqclient.wire.bodies.acl import AclConfig, PlainAccessConfig
@@ -86,8 +85,7 @@ def update_white(broker: BrokerContext, request: Request) -> Reply:
 
     def change(acl: AccessControl) -> bool:
         check_lengths(request.fields.values())
-        path = header.acl_file_full_path
-        return acl.set_white(addresses, Path(path) if path else acl.paths.plain)
+        return acl.set_white(addresses, header.acl_file_full_path or "")
 
     return _changed(
         broker,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mqclient.wire.bodies.groups import ConsumerConnection
 from mqclient.wire.bodies.heartbeat import (
@@ -27,8 +28,7 @@ _SQL_BYTES = 8
 """Assumed bytes of a compiled expression for each byte of its text."""
 
 
-@dataclass(slots=True)
-class ConsumerGroup:
+class ConsumerGroup(Struct):
     """The members and subscriptions of a group; the latest heartbeat decides type and model.
 
     held: by topic and connection, the newest subscription that this member sent. A subscription

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from mqclient.wire.bodies.groups import Connection
 from mqclient.wire.codes import LanguageCode
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """One client on one connection. seen: monotonic seconds of its last heartbeat."""
 
     client_id: str

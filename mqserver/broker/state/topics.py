@@ -6,8 +6,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from mqclient.wire.bodies.common import DataVersion
@@ -33,8 +33,7 @@ OURSELVES = "the broker"
 """The name in the log for a change that no client asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(Struct, frozen=True):
     """The parts of a send that describe a topic to create.
 
     topic: the template topic. queues: number of queues that the client wants. unit: unit mode.

@@ -14,7 +14,8 @@ import itertools
 import logging
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from mqclient.wire.codes import RequestCode
 from mqclient.wire.frame import request_frame
@@ -116,8 +117,7 @@ def _progress(broker: BrokerContext, topic: str) -> int:
     return first if committed is None else min(max(committed, first), end)
 
 
-@dataclass(slots=True)
-class _Pass:
+class _Pass(Struct):
     """One pass over the half messages.
 
     started_ms: wall clock; messages stored later wait for the next pass. ended: maps the queue
