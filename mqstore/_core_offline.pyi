@@ -26,7 +26,7 @@ class Scan:
         the checkpoint's log, queue and index time in milliseconds; None if there is no checkpoint.
         """
     def unread(self) -> list[tuple[str, str]]:
-        """Files of a newer RocketMQ that this version cannot read: path in the store, description."""
+        """Files of a newer RocketMQ that cannot be read: path in the store, what it is."""
     def min_physical_offset(self) -> int:
         """Start of the log in bytes."""
     def max_physical_offset(self) -> int:
