@@ -6,6 +6,7 @@ import gc
 import sys
 
 from mqstore.commands import exit_codes, running
+from mqstore.commands.running import Failure
 
 NEEDS_MIB = {"broker": 2_560, "standalone": 512, "quickstart": 512, "namesrv": 128}
 """Address space that each command needs; a broker maps files of RocketMQ's sizes."""
@@ -16,7 +17,7 @@ def main() -> int:
     return running.run(
         "mqserver",
         _command,
-        lambda error: None,  # the commands report what may fail at start; the rest is a defect
+        _judge,
         broken_pipe=exit_codes.FAILED,  # a server cannot print its boot lines
         needs_mib=NEEDS_MIB.get("".join(sys.argv[1:2]), 0),
     )
@@ -30,6 +31,12 @@ def _command() -> object:
     from mqserver.commands import cli
 
     return cli.main(prog_name="mqserver", standalone_mode=False)
+
+
+def _judge(error: Exception) -> Failure | None:
+    from mqserver.running import judge
+
+    return judge(error)
 
 
 if __name__ == "__main__":

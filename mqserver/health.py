@@ -20,6 +20,7 @@ from socket import SHUT_RDWR, socket
 from typing import TYPE_CHECKING, Any
 
 from mqserver.config.loaded import SettingsError
+from mqserver.ports import naming_port
 from mqstore.extras import advice
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class Health:
 
     def start(self) -> None:
         """Listen, and answer each connection on a thread of its own."""
-        self._server = _Server(self._address, self._handler)
+        with naming_port(str(self._address[1]), "metricsListen"):
+            self._server = _Server(self._address, self._handler)
         self.port = self._server.server_port
         serve = self._server.serve_forever
         threading.Thread(target=serve, name="health", daemon=True).start()

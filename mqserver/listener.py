@@ -19,6 +19,7 @@ from itertools import count
 
 from mqserver.config.loaded import SettingsError
 from mqserver.plane import Traffic
+from mqserver.ports import naming_port
 from mqserver.replies import (
     AGAIN,
     LATER,
@@ -109,6 +110,8 @@ class Listener:
             "routes": dict(code_families),
             "default_family": default[0] if default else None,
         }
+        fast_port = settings.get("fast_port")
+        self._port = f"{settings['port']}{f' or {fast_port}' if fast_port else ''}"
         try:
             self._server = _core.Server(server_settings, store)
         except ValueError as error:
@@ -129,7 +132,8 @@ class Listener:
         Raises OSError when a port is taken or the address cannot be bound.
         """
         logs.forward()
-        ports = self._server.start(accept)
+        with naming_port(self._port, "listenPort"):
+            ports = self._server.start(accept)
         for name, family in self._families.items():
             for index in range(family.threads):
                 self._start_thread(f"mq-{name}-{index}", self._serve, family)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 
 from mqclient import ConsumeContext, Message, Producer, PushConsumer, ReceivedMessage
-from mqserver.running import clear_errors, fail, say
+from mqserver.running import fail, say
 from mqserver.standalone import Standalone
 
 TOPIC = "TopicTest"
@@ -18,8 +18,7 @@ CONSUME_TIMEOUT_S = 10.0
 
 def quickstart(free_ports: bool = False) -> None:
     """Start both servers on a temporary store, send ten messages, consume them, stop."""
-    with clear_errors(None):
-        both = Standalone().start() if free_ports else _started()
+    both = Standalone().start() if free_ports else _started()
     try:
         say(f"NameServer {both.namesrv}, broker {both.broker_address}, store {both.data}")
         _send(both.namesrv)

@@ -1,8 +1,7 @@
-"""Shared by the server commands: errors as one line, the log, signals, the boot lines."""
+"""Shared by the server commands: what an error means, the log, signals, the boot lines."""
 
 from __future__ import annotations
 
-import errno
 import gc
 import logging
 import os
@@ -12,8 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
@@ -21,7 +19,7 @@ from mqserver.config.loaded import Loaded, SettingsError
 from mqserver.logs import set_up
 from mqstore.commands.error_line import end
 from mqstore.commands.exit_codes import FAILED, INTERRUPTED, USAGE
-from mqstore.commands.shortage import shortage
+from mqstore.commands.running import Failure, failure_of
 from mqstore.errors import StoreError
 
 BURST_S = 0.3
@@ -49,35 +47,11 @@ def allow_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-@contextmanager
-def clear_errors(loaded: Loaded | None) -> Iterator[None]:
-    """Turn an expected error at start into one line and an exit code.
-
-    `cli.main` reports a shortage of memory or threads, so such an error passes on.
-    """
-    try:
-        yield
-    except SettingsError as error:
-        fail(str(error), USAGE)
-    except OSError as error:
-        if shortage(error):
-            raise
-        fail(_words(error, loaded))
-    except Exception as error:
-        if not isinstance(error, StoreError) or shortage(error):
-            raise
-        fail(str(error))
-
-
-def _words(error: OSError, loaded: Loaded | None) -> str:
-    """An operating system error in words, with advice for a port that is in use."""
-    text = error.strerror or str(error)
-    if error.filename:
-        text = f"{error.filename}: {text}"
-    if error.errno == errno.EADDRINUSE:
-        port = f" {loaded.values['listenPort']}" if loaded else ""
-        return f"port{port} is in use: {text}; stop the other server or set another listenPort"
-    return text
+def judge(error: Exception) -> Failure | None:
+    """What an error of a command means; None for a defect, which keeps its traceback."""
+    if isinstance(error, SettingsError):
+        return Failure(str(error), USAGE)
+    return Failure(str(error)) if isinstance(error, StoreError) else failure_of(error)
 
 
 def on_signals() -> threading.Event:
@@ -110,8 +84,7 @@ def print_settings(loaded: Loaded, show: str) -> None:
 
 def set_up_log(loaded: Loaded, server: str) -> None:
     """Set up the log and write the warnings about the settings to it."""
-    with clear_errors(loaded):
-        set_up(loaded, server)
+    set_up(loaded, server)
     warn_of(loaded)
 
 

@@ -13,7 +13,6 @@ from mqserver.running import (
     announce,
     announce_broker,
     announce_namesrv,
-    clear_errors,
     keep_what_is_there,
     on_signals,
     say,
@@ -32,13 +31,11 @@ def run_standalone(
 ) -> None:
     """Run `mqserver standalone` until a signal stops it."""
     allow_open_files()
-    with clear_errors(None):
-        both = _standalone(data, host, advertise, settings, namesrv_settings)
-        folder = _standalone_log(both)
+    both = _standalone(data, host, advertise, settings, namesrv_settings)
+    folder = _standalone_log(both)
     stopped = on_signals()
-    with clear_errors(None):
-        both.start()
-        keep_what_is_there()
+    both.start()
+    keep_what_is_there()
     announce_namesrv()
     name = both.broker_settings["brokerName"]
     root = str(both.data) + (", temporary, removed at the end" if both.is_temporary else "")

@@ -61,10 +61,10 @@ class StoreLocked(StoreError):
     """Another process has the store open."""
 
 class UnknownLayout(StoreError):
-    """The directory is no store, or has other file sizes or an unknown version."""
+    """The directory is not a store, or has other file sizes or an unknown version."""
 
 class StoreDamaged(StoreError):
-    """Damage other than a torn tail, and `damagePolicy` is to refuse."""
+    """The log has damage other than a torn tail, and `damagePolicy` is "refuse"."""
 
 class StorePoisoned(StoreError):
     """A write or fsync failed earlier; the store only serves reads until it is reopened."""
@@ -83,19 +83,19 @@ class PutResult:
         """RocketMQ's name of the outcome, "PUT_OK" for success."""
     @property
     def physical_offset(self) -> int:
-        """Start of the first record, bytes from the start of the log; -1 if refused."""
+        """Where the first record starts, in bytes from the start of the log; -1 if refused."""
     @property
     def size_bytes(self) -> int:
-        """Bytes of all records together."""
+        """Size of all records together in bytes."""
     @property
     def queue_offset(self) -> int:
         """Queue offset of the first record."""
     @property
     def store_timestamp_ms(self) -> int:
-        """When it was stored, milliseconds since the epoch."""
+        """When the store took the message, in milliseconds since the epoch."""
     @property
     def record_offsets(self) -> list[int]:
-        """Physical offset of each record; one for a single message."""
+        """Physical offset of each record; a single message has one record."""
 
 @final
 class GetResult:
@@ -121,7 +121,7 @@ class GetResult:
         """Whether a slave should serve the reader, because it lags far behind."""
     @property
     def behind_bytes(self) -> int:
-        """Bytes of the log after the last message that the read looked at; 0 without one."""
+        """Bytes of the log after the last message that the read looked at; 0 if there was none."""
     @property
     def body(self) -> bytes:
         """Whole records one after another; see `decode_messages`."""
@@ -145,7 +145,7 @@ class QueryResult:
 
 @disjoint_base
 class Store:
-    """An open store directory; safe from any thread. `mqstore.Store` is the documented face.
+    """An open store directory; safe from any thread. Users have `mqstore.Store`.
 
     Every method raises RuntimeError in a process forked after the store was opened.
     """
@@ -173,9 +173,9 @@ class Store:
     ) -> PutResult:
         """Append one message, or with `batch` a batch body, and wait until it is durable.
 
-        body: as stored. properties: stored text, WAIT already stripped. Hosts are "ip:port".
-        Blocks until the message is as durable as configured, at most `sync_flush_timeout_ms`.
-        A refusal is a status, not an exception; ValueError for a host that is no ip:port.
+        body, properties: the bytes to store; the properties have no WAIT. Hosts are "ip:port".
+        Waits until the message is as durable as configured, at most `sync_flush_timeout_ms`.
+        A refusal is a status, not an exception. Raises ValueError for a host of another form.
         """
     def get(
         self,
@@ -187,10 +187,10 @@ class Store:
         sql: str | None = None,
         retried: Mapping[str, str] | None = None,
     ) -> GetResult:
-        """Read messages of one queue from an offset; waits for the disk, never for messages.
+        """Read messages of one queue from an offset. Waits for the disk, never for messages.
 
-        tag_codes: Java string hashes of the wanted tags, None for all. sql: an SQL92 expression
-        over properties instead of tags; ValueError if it does not compile.
+        tag_codes: Java's hash codes of the wanted tags; None for all. sql: an SQL92 expression
+        over properties instead of tags; raises ValueError if it does not compile.
         retried: for a retry topic, the expression of each original topic.
         """
     def get_at(self, physical_offset: int) -> bytes | None:
@@ -209,7 +209,7 @@ class Store:
     def max_offset(self, topic: str, queue_id: int) -> int:
         """One past the last offset of a queue, 0 when unknown."""
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
-        """RocketMQ's offset of a queue by store time."""
+        """The queue offset for a store time, by RocketMQ's rule (`getOffsetInQueueByTime`)."""
     def store_time_at(self, topic: str, queue_id: int, offset: int) -> int:
         """Store time of the message at a queue offset in milliseconds, -1 if there is none."""
     def is_on_disk(self, topic: str, queue_id: int, offset: int) -> bool:
@@ -225,7 +225,7 @@ class Store:
     def commit(
         self, group: str, topic: str, queue_id: int, offset: int, entries_max: int | None = None
     ) -> bool:
-        """Commit an offset; persisted on the interval and at close.
+        """Commit an offset. It is saved periodically and at close.
 
         False if the offset is new and `entries_max` offsets exist already.
         """
@@ -234,12 +234,12 @@ class Store:
     def committed_of_group(self, group: str) -> dict[str, dict[int, int]]:
         """The committed offsets of a group: topic to queue to offset."""
     def reset_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Move a group to another offset of a queue; `take_reset` gives it to the next pull.
+        """Move a group to another offset of a queue; the next pull gets it from `take_reset`.
 
-        Commits of the group until then have no effect: a late commit does not undo the reset.
+        Until then, commits of the group have no effect, so a late commit does not undo the reset.
         """
     def take_reset(self, group: str, topic: str, queue_id: int) -> GetResult | None:
-        """The answer to a group's next pull after a reset, once; else None."""
+        """The reply to a group's first pull after a reset; None for every other pull."""
     def clone_offsets(self, from_group: str, to_group: str, topic: str) -> int:
         """Copy a group's offsets in a topic to another group; returns the number of queues."""
     def remove_group(self, group: str, topic: str | None = None) -> int:
@@ -252,11 +252,11 @@ class Store:
     def load_state(self, name: str, check: Callable[[bytes], _T]) -> _T | None:
         """Read `config/{name}`, or its .bak when the file is missing or damaged, or None.
 
-        check: called with the bytes; raises if they cannot be used; its result is
+        check: gets the bytes and raises an exception if they cannot be used; its result is
         returned. Raises StoreDamaged if files exist and none can be used.
         """
     def set_state_aside(self, name: str, entries: list[tuple[str, str, str]]) -> None:
-        """Save entries of a state file, (name, reason, text), in `mqstack/quarantine`; log them."""
+        """Move bad entries, (name, reason, text), to `mqstack/quarantine`, and log them."""
     def queues(self) -> dict[str, list[int]]:
         """Every existing consume queue: topic to queue ids."""
     def failures(self) -> dict[str, tuple[int, str | None]]:
@@ -270,25 +270,25 @@ class Store:
     def set_cleaning(self, settings: dict[str, object]) -> None:
         """Apply the cleaning settings among these (see `Settings.as_dict`), or SettingError."""
     def clean(self) -> tuple[int, int, int]:
-        """Delete files older than `reserved_hours` now, whatever `delete_when` says.
+        """Delete files older than `reserved_hours` now, without regard to `delete_when`.
 
-        At most ten files of the log, with pauses between them; queues and index follow. Returns
-        the numbers of deleted files of log, consume queues and index. Messages still being
-        read stay readable to their end.
+        Deletes at most ten files of the log, with pauses, and then queues and index. Returns the
+        numbers of deleted files of log, consume queues and index. A reader of a deleted message
+        can finish.
         """
     def clean_soon(self) -> None:
         """Let the next 20 runs of the cleaning thread ignore `delete_when`; one starts now."""
     def clean_expired_queues(self) -> tuple[int, int, int]:
-        """Delete queue and index entries of deleted messages; returns numbers like `clean`."""
+        """Delete queue and index entries of deleted messages; returns the numbers of `clean`."""
     def clean_unused_topics(self, topics: set[str]) -> tuple[int, int, int]:
-        """Empty the queues of all topics except these and the store's own; returns as `clean`.
+        """Empty the queues of all topics except these and the store's own; returns like `clean`.
 
         If such a topic is created again, its queues continue with their offsets.
         """
     def flush(self) -> None:
-        """Flush everything appended so far, log and derived files."""
+        """Flush everything that was appended before the call, in the log and derived files."""
     def close(self) -> None:
-        """Stop the threads, flush, dispatch to the end, write offsets and checkpoint."""
+        """Stop the threads, flush, dispatch to the end, and write offsets and checkpoint."""
 
 @final
 class StateFiles:
@@ -298,37 +298,39 @@ class StateFiles:
     def save(self, name: str, content: bytes) -> None:
         """Replace a file, durably, keeping the previous copy as .bak."""
     def load(self, name: str, check: Callable[[bytes], _T]) -> _T | None:
-        """The result of `check` for a file or its previous copy; None without a file."""
+        """The result of `check` for a file or its previous copy; None if there is no file."""
     def set_aside(self, name: str, entries: list[tuple[str, str, str]]) -> None:
-        """Save entries that cannot be used, (name, reason, text)."""
+        """Save entries, (name, reason, text), that cannot be used."""
 
 def bloom_bits(
     group: str, topic: str, error_percent: int, group_count: int
 ) -> tuple[int, list[int]]:
-    """Bits of RocketMQ's bloom filter, and those that a group's filter for a topic sets."""
+    """Size of RocketMQ's bloom filter in bits, and the bits of a group's filter for a topic."""
 
 def set_file_mode(mode: int) -> None:
     """Set the permission bits of new store files of this process."""
 
 def check_sql(text: str) -> None:
-    """Compile an SQL92 expression; ValueError says what is wrong with it."""
+    """Compile an SQL92 expression. Raises ValueError that says what is wrong."""
 
 # --- logging (see mqstore/logs.py)
 
 def next_log(timeout: float) -> tuple[int, str, str] | None:
-    """Wait up to `timeout` seconds for a log line of the core: level as in `logging`, Rust
-    module, text. None on timeout. Releases the GIL."""
+    """Wait up to `timeout` seconds for a log line of the core; None on timeout.
+
+    Returns level (as in `logging`), Rust module and text. Releases the GIL.
+    """
 
 # --- fastjson (see mqstore/fastjson.py)
 
 def damaged_records(body: bytes) -> list[tuple[int, int, str]]:
-    """The damaged records of a reply: start, bytes and reason of each.
+    """The damaged records of a reply: start, size in bytes and reason of each.
 
-    A record whose size is damaged includes the rest of the reply.
+    If the size of a record is damaged, the record extends to the end of the reply.
     """
 
 def fastjson_to_strict(text: str) -> str:
-    """Rewrite fastjson's dialect as strict JSON. ValueError on bad text. Holds the GIL."""
+    """Rewrite fastjson's dialect as strict JSON. Raises ValueError for bad text. Holds the GIL."""
 
 def fastjson_dumps(value: object, pretty: bool, raw_key: type[str]) -> str:
     """Write `value` as fastjson does; see `mqstore.fastjson.dumps`. Holds the GIL."""
@@ -338,13 +340,14 @@ def fastjson_dumps(value: object, pretty: bool, raw_key: type[str]) -> str:
 def read_registration(
     body: bytes, compressed: bool = False
 ) -> tuple[dict[str, tuple[int, int, int, int]], int, int, list[str]] | None:
-    """Topics and rows, counter, timestamp, filter servers. Releases the GIL while it reads.
+    """Decode a registration: topics with their rows, counter, timestamp, filter servers.
 
-    ValueError for a compressed body that cannot be unpacked or grows too big.
+    Raises ValueError for a compressed body that cannot be decompressed or gets too large.
+    Releases the GIL while it decodes.
     """
 
 def unpack_registration(body: bytes) -> bytes:
-    """The stream in a compressed registration; ValueError as above. Releases the GIL."""
+    """Decompress a registration. Raises and releases the GIL as `read_registration` does."""
 
 def write_topic_table(table: dict[str, Any]) -> str:
     """Write a table of `TopicConfig` as fastjson does. Holds the GIL."""
@@ -353,14 +356,18 @@ def write_topic_table(table: dict[str, Any]) -> str:
 
 @final
 class Connector:
-    """One connection per address, with threads of its own. RuntimeError in a forked child.
+    """Keeps one connection per address, on its own threads. Raises RuntimeError in a forked child.
 
-    Outcomes are fetched with `drain` after a byte arrives on the other end of `wake_fd`.
-    settings (all optional): connect_timeout, idle_timeout (seconds), max_frame_bytes,
-    in_flight_max, outbound_limit_bytes (a connection); access_key, secret_key, security_token;
-    tls: None for plain connections, else a mapping of verify ("full", "ca" without the name,
-    "none"), trust (PEM file of authorities, None: the system's), cert and key (PEM files to show),
-    key_password. ValueError for a file that cannot be used.
+    When a byte arrives at the other end of `wake_fd`, call `drain` for the outcomes.
+    settings, all optional:
+    - connect_timeout and idle_timeout in seconds;
+    - max_frame_bytes, in_flight_max and outbound_limit_bytes, for each connection;
+    - access_key, secret_key and security_token;
+    - tls: None for plain connections, or a mapping of verify ("full", "ca" to ignore the host's
+      name, or "none"), trust (PEM file of authorities; None for the system's), cert and key (PEM
+      files of the client), key_password.
+
+    Raises ValueError for a file that cannot be used.
     """
 
     def __new__(cls, wake_fd: int, settings: dict[str, Any]) -> Self: ...
@@ -368,7 +375,7 @@ class Connector:
         """Encode and send requests from any thread, without waiting; chooses their opaques.
 
         Each is (address, future, timeout, oneway, code, fields, body, flag, remark, language,
-        version, serialize); timeout in seconds to the reply, connecting included. Each future
+        version, serialize). The timeout is in seconds and includes the time to connect. Each future
         gets one outcome. Consecutive requests to one address share a system call.
         """
     def request(
@@ -380,40 +387,46 @@ class Connector:
         future: object,
         oneway: bool,
     ) -> bool:
-        """Encode a request, to be sent by `flush`. `drain` gives the future back.
+        """Encode a request that `flush` sends. `drain` returns the future with the reply.
 
-        True if the flush should not wait: no other future is pending, or 64 KiB are collected.
-        ValueError or TypeError for values that are not open fields; then nothing is sent.
+        Returns True if the caller should flush now: no other future is pending, or 64 KiB are
+        collected. Raises ValueError or TypeError for values that do not fit the open fields; then
+        nothing is sent.
         """
     def flush(self) -> None:
-        """Send the collected requests, with one system call for each address."""
+        """Send the collected requests with one system call per address."""
     def call(
         self, template: RequestTemplate, values: _Values, body: bytes, timeout: float
     ) -> tuple[int, Any]:
-        """Send a request at once and block, GIL released; kind and payload as `drain` has them.
+        """Send a request at once and wait for its outcome, with the GIL released.
 
-        On the main thread Ctrl-C ends the wait within 50 ms.
+        Returns kind and payload as in `drain`. On the main thread, Ctrl-C ends the wait within
+        50 ms.
         """
     def drain(
         self,
     ) -> tuple[list[Any], list[Any], list[tuple[int, Any, Any | None, Any | None]]]:
         """Take all outcomes: futures of templates' requests, their replies, and other events.
 
-        A template reads its replies. Other events are (kind, payload, future, address); kind
-        0: reply, the arguments of `mqclient.wire.Frame`. 1: no reply, (category, text) with
-        category "unreachable", "timeout", "busy", "bad_frame" or "closed". 2: one-way request
-        written, None. 3: a server's request, (address, arguments of Frame). 4: connection
-        closed, its address. The last two have no future. 5, of `call` only: a template's reply.
+        A template decodes its replies. An event is (kind, payload, future, address). The payload
+        of each kind is:
+        - 0, a reply: the arguments of `mqclient.wire.Frame`.
+        - 1, no reply: (category, text); the category is "unreachable", "timeout", "busy",
+          "bad_frame" or "closed".
+        - 2, a one-way request was written: None.
+        - 3, a server's request, without a future: (address, arguments of Frame).
+        - 4, a closed connection, without a future: its address.
+        - 5, only from `call`: a template's reply.
         """
     def reply(self, address: str, frame: bytes) -> None:
-        """Send a reply to a server's request; dropped if the connection is gone."""
+        """Send a reply to a server's request; drop it if the connection is closed."""
     def renew_tls(self, tls: Mapping[str, Any]) -> None:
-        """Read the files of a "tls" setting; new connections are made with them.
+        """Read the files of a "tls" setting again, for new connections.
 
-        ValueError for a file that cannot be used; then nothing changes.
+        Raises ValueError for a file that cannot be used; then nothing changes.
         """
     def close(self, timeout: float) -> None:
-        """Fail all pending requests, close, wait up to `timeout` seconds for the threads."""
+        """Fail all pending requests, close, and wait up to `timeout` seconds for the threads."""
 
 _Values = tuple[str | int | None, ...]  # open fields of a template; None omits a field
 
@@ -421,10 +434,13 @@ _Values = tuple[str | int | None, ...]  # open fields of a template; None omits 
 class RequestTemplate:
     """The shared part of requests with one code to one address.
 
-    fields: (name, value) in wire order; value None is given with each request. serialize: 0 JSON,
-    1 ROCKETMQ. reply: "sent", a SentReply if the message was stored; "pulled", (code, next,
-    minimum and maximum offset, suggested broker id, body) for the codes 0 and 19 to 21; other
-    answers, and all if it is "frame", are those of kind 0. ValueError for a bad argument.
+    fields: (name, value) in wire order; each request gives the fields with value None.
+    serialize: 0 for JSON, 1 for ROCKETMQ.
+    reply: how replies are decoded. "sent" gives a SentReply if the message was stored. "pulled"
+    gives (code, next, minimum and maximum offset, suggested broker id, body) for the codes 0 and
+    19 to 21. Other replies, and all replies with "frame", are like those of kind 0 of `drain`.
+
+    Raises ValueError for a bad argument.
     """
 
     def __new__(
@@ -441,7 +457,7 @@ class RequestTemplate:
 
 @final
 class SentReply:
-    """A broker's answer to a send that it stored; see mqclient.results.Stored."""
+    """A broker's reply to a send of a message that it stored; see mqclient.results.Stored."""
 
     code: Final[int]
     offset_msg_id: Final[str]
@@ -457,87 +473,126 @@ _Queue = tuple[str, str, int]  # topic, broker name, queue id
 _Traffic = tuple[str, str, str, int, list[int]]
 
 class ServerStopped(Exception):
-    """The server was stopped: no more requests will come."""
+    """The server was stopped and hands out no more requests."""
 
 @final
 class Server:
-    """A broker's or a NameServer's sockets. RuntimeError in a forked child.
+    """A broker's or a NameServer's sockets. Raises RuntimeError in a forked child.
 
-    settings: kind ("broker" or "namesrv"), port (0 = a free one); optional: host, fast_port,
-    worker_threads, data_plane ("native" or "python"), max_frame_bytes, max_unfinished_bytes (of
-    all connections, at least twice max_frame_bytes), idle_timeout (seconds), max_connections,
-    families (name to queue capacity), routes (code to family), default_family (None leaves other
-    codes unanswered), tls (a mapping: mode "disabled", "permissive" or "enforcing"; cert, key and
-    key_password, self-signed without; client_auth "none", "optional" or "require", trust, None to
-    take any; handshake_timeout in seconds). ValueError for a bad one.
+    settings: kind ("broker" or "namesrv") and port (0 for a free one). Optional are:
+    - host, fast_port, worker_threads, max_connections, data_plane ("native" or "python");
+    - max_frame_bytes; max_unfinished_bytes of all connections, at least twice max_frame_bytes;
+    - idle_timeout in seconds;
+    - families (name to queue capacity), routes (code to family), default_family (of the other
+      codes; None leaves them unanswered);
+    - tls, a mapping: mode ("disabled", "permissive" or "enforcing"); cert, key and key_password
+      (self-signed if absent); client_auth ("none", "optional" or "require"); trust (None accepts
+      any certificate); handshake_timeout in seconds.
+
+    Raises ValueError for a bad setting.
     """
 
     def __new__(cls, settings: Mapping[str, object], store: Store | None = None) -> Self: ...
     def start(self, accept: bool = True) -> tuple[int, int | None]:
-        """Bind and serve the main port and the fast port. Raises OSError.
+        """Bind and serve the main and the fast port; returns both ports. Raises OSError.
 
         accept: False leaves connections in the kernel's queue until `accept`.
         """
     def accept(self) -> None:
         """Accept waiting connections and all later ones."""
     def next(self, family: str, timeout: float) -> Request | Event | None:
-        """Wait up to `timeout` seconds, GIL released, for a request of `family`.
+        """Wait up to `timeout` seconds for a request of `family`, with the GIL released.
 
-        None on timeout; ServerStopped after `stop`. Family "events" gives an Event instead. On
-        the main thread Ctrl-C ends the wait within 50 ms.
+        Returns None on timeout, and an Event for the family "events". Raises ServerStopped after
+        `stop`. On the main thread, Ctrl-C ends the wait within 50 ms.
         """
     def publish(
         self, table: str, version: int, rows: Mapping[str, object | None], replace: bool = False
     ) -> None:
         """Apply changes of a table atomically; None deletes a row, `replace` deletes all others.
 
-        ValueError unless versions rise per table. Tables and rows: "broker" ("" to a mapping),
-        "topics" (perm, read_queues, write_queues, multi_tag, order), "groups" (consume_enable,
-        consume_broadcast_enable, retry_max_times, retry_queues, broker_id, slow_broker_id),
-        "subscriptions" (broadcasting, {topic: (expression_type,
-        sub_string, sub_version, [codes])}), "filters" (topic to bits, [(expression, [bit])]),
-        "answers" ("105|std|TOPIC" or "38|GROUP" to a body), "acl" (""), "tls" ("" to the setting
-        of that name: read again for new connections, ValueError if the files cannot be used);
-        "heartbeats" (connections to None: whose next one is handed off; with `replace` all).
+        Raises ValueError unless the version is larger than the table's last one. Rows by table:
+        - "broker": "" to a mapping.
+        - "topics": topic to (perm, read_queues, write_queues, multi_tag, order).
+        - "groups": group to (consume_enable, consume_broadcast_enable, retry_max_times,
+          retry_queues, broker_id, slow_broker_id).
+        - "subscriptions": group to (broadcasting, {topic: (expression_type, sub_string,
+          sub_version, [codes])}).
+        - "filters": topic to (bits, [(expression, [bit])]).
+        - "answers": "105|std|TOPIC" or "38|GROUP" to a body.
+        - "acl": "" to the rules of access control.
+        - "tls": "" to the setting "tls". New connections use its files; raises ValueError if they
+          cannot be used.
+        - "heartbeats": connection to None. Its next heartbeat goes to Python; with `replace`, the
+          next heartbeat of every connection.
         """
     def send(self, connection: int, frame: bytes) -> bool:
-        """Send a one-way request to a client, without waiting; False if it is gone."""
+        """Send a one-way request to a client without waiting; False if the client is gone."""
     def call(self, connection: int, frame: bytes, timeout: float) -> bytes:
-        """Send a request to a client and wait, GIL released, for its reply frame.
+        """Send a request to a client and wait for its reply frame, with the GIL released.
 
-        The frame's opaque is replaced. ConnectionError, TimeoutError.
+        Replaces the frame's opaque. Raises ConnectionError or TimeoutError.
         """
-    def connections(self) -> list[tuple[int, str, float]]: ...
-    def is_open(self, connection: int) -> bool: ...
-    def close_connection(self, connection: int) -> None: ...
+    def connections(self) -> list[tuple[int, str, float]]:
+        """Open connections: number, "ip:port", seconds since the last byte arrived."""
+    def is_open(self, connection: int) -> bool:
+        """Whether a connection is open."""
+    def close_connection(self, connection: int) -> None:
+        """Close a connection."""
     def silent(self, connections: Sequence[int], seconds: float) -> list[int]:
-        """The connections among these whose last native heartbeat is older than this."""
+        """The connections among these whose last native heartbeat is older than `seconds`."""
     def lock_batch(
         self, group: str, client_id: str, queues: Sequence[_Queue]
-    ) -> tuple[list[_Queue], str | None]: ...
-    def unlock_batch(self, group: str, client_id: str, queues: Sequence[_Queue]) -> None: ...
+    ) -> tuple[list[_Queue], str | None]:
+        """Lock queues for a client.
+
+        Returns the queues that the client holds now, and a remark if a limit refused the others.
+        """
+    def unlock_batch(self, group: str, client_id: str, queues: Sequence[_Queue]) -> None:
+        """Unlock those of the queues that the client holds."""
     def counters(self) -> dict[str, int]:
-        """Counts since the start ("native.310", "python.34", "bytes_in"...), and waiting work
-        ("waiting.FAMILY", "head_wait_ms.FAMILY", "connections", "held", "parked": until their
-        client has taken the answers to earlier ones, "unfinished_bytes")."""
+        """Counts since the start, and the work that waits now.
+
+        Counts have names like "native.310", "python.34" and "bytes_in". Waiting work has
+        "waiting.FAMILY", "head_wait_ms.FAMILY", "connections", "held", "unfinished_bytes", and
+        "parked": requests that wait until their client has taken the replies to earlier ones.
+        """
     def failures(self) -> dict[str, tuple[int, str | None]]:
         """Threads and tasks that have failed: how many times, and why if they still do."""
     def take_traffic(self) -> list[_Traffic]:
-        """Served natively since the last call: "put", "get" or "delivery", topic, group ("" unless
-        a get), queue (-1: any); requests, messages, bytes, ms spent waiting for the disk, bytes of
-        the log after the last message read. A row may appear several times."""
+        """The traffic that was served natively since the last call.
+
+        A row is kind ("put", "get" or "delivery"), topic, group ("" unless the kind is "get"),
+        queue (-1 for any), and the list of requests, messages, bytes, milliseconds of waiting for
+        the disk, and bytes of the log after the last message read. Several rows may have the same
+        key.
+        """
     def set_overload(self, busy_ms: int, patience_ms: Mapping[str, int] | None) -> None:
-        """Answer 2 to sends while the log's lock is held for longer, and to requests that wait for
-        longer than their family may (None: no limits). ValueError: no such family."""
-    def take_denials(self) -> tuple[int, tuple[str, str] | None]: ...
-    def stop_accepting(self) -> None: ...
-    def release_holds(self) -> None: ...
+        """Limit waiting; requests beyond the limits get code 2.
+
+        busy_ms: a send is refused if the put lock has been held for longer. patience_ms: the
+        longest wait of a request by family; None for no limits. Raises ValueError for an unknown
+        family.
+        """
+    def take_denials(self) -> tuple[int, tuple[str, str] | None]:
+        """Number of requests that access control refused since the last call, and the newest of
+        them: (address, reason)."""
+    def stop_accepting(self) -> None:
+        """Close the listening sockets; open connections continue."""
+    def release_holds(self) -> None:
+        """Answer every held pull, and hold no more."""
     def stop(self, timeout: float) -> None:
-        """Stop reading, wait up to `timeout` seconds, GIL released, for answers, close all."""
+        """Stop reading, wait up to `timeout` seconds for replies, and close all connections.
+
+        Releases the GIL.
+        """
 
 @final
 class Request:
-    """One frame for Python; answer it exactly once, else RuntimeError. If dropped, it answers 1."""
+    """A request that Python answers, exactly once: the second answer raises RuntimeError.
+
+    A request that is dropped without an answer gets code 1.
+    """
 
     code: Final[int]
     opaque: Final[int]
@@ -557,7 +612,7 @@ class Request:
     oneway: Final[bool]
     fast_port: Final[bool]
     attempt: Final[int]
-    """0; 1 after `again` or a hold."""
+    """0 at first, 1 after `again` or a hold."""
     def respond(
         self,
         code: int,
@@ -565,35 +620,39 @@ class Request:
         fields: Mapping[str, str] | None = None,
         body: bytes | None = None,
     ) -> None:
-        """Answer in the request's serialisation; nothing is written if it was one-way."""
+        """Answer in the request's serialisation. Writes nothing if the request is one-way."""
     def fail(self, remark: str) -> None:
-        """Answer 1, always in JSON, as RocketMQ does for an exception."""
-    def no_reply(self) -> None: ...
+        """Answer with code 1, always in JSON, as RocketMQ does for an exception."""
+    def no_reply(self) -> None:
+        """End the request without a reply."""
     def hold(
         self, topic: str, queue_id: int, offset: int, timeout: float, tag_codes: list[int] | None
     ) -> None:
-        """Hold until a message with one of the tags (None: any) arrives at `offset` or above, or
-        for `timeout` seconds; then the family gets it again, with attempt 1."""
+        """Hold the request until a message arrives at `offset` or later, at most `timeout` seconds.
+
+        tag_codes: only a message with one of these tags counts; None for every message. The
+        request then comes to its family again, with attempt 1.
+        """
     def again(self) -> None:
-        """Route the same frame again, once; a second time answers 1."""
+        """Route the same frame again. The second call for a frame answers code 1."""
 
 @final
 class Event:
     """The end of a connection."""
 
     kind: Final[str]
-    """ "closed", "idle", "bad_frame", "unread" (its client does not read) or "refused"."""
+    """ "closed", "idle", "bad_frame", "unread" (the client does not read) or "refused"."""
     connection: Final[int]
     remote: Final[str]
     detail: Final[str]
 
 def certificate_end(path: str | PathLike[str]) -> int:
-    """Expiry of the first certificate of a PEM file, seconds since 1970.
+    """When the first certificate of a PEM file expires, in seconds since 1970.
 
-    ValueError for a file without a certificate.
+    Raises ValueError for a file without a certificate.
     """
 
 # --- the load generator (see mqclient/cli/bench.py)
 
 def bench(kind: str, settings: str) -> str:
-    """Run a "produce", "consume", "latency" or "connect" load, settings and report in JSON."""
+    """Run a "produce", "consume", "latency" or "connect" load. Settings and report are JSON."""

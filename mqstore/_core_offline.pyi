@@ -17,12 +17,16 @@ class Scan:
 
     def __new__(cls, root: str | PathLike[str]) -> Self: ...
     def layout(self) -> tuple[int | None, int | None, int | None, int | None]:
-        """Bytes of a log file, of a queue file; slots, entries of an index file; None: no file."""
+        """Bytes of a log file and of a queue file, slots and entries of an index file.
+
+        None for what no file tells.
+        """
     def state(self) -> tuple[bool, bool, tuple[int, int, int] | None]:
-        """Whether it was closed cleanly (no `abort`), whether a broker holds the lock, and the
-        checkpoint's log, queue and index time in milliseconds; None: no checkpoint."""
+        """Whether the store was closed cleanly (no `abort`), whether a broker holds the lock, and
+        the checkpoint's log, queue and index time in milliseconds; None if there is no checkpoint.
+        """
     def unread(self) -> list[tuple[str, str]]:
-        """Files of a newer RocketMQ that cannot be read: path in the store, description."""
+        """Files of a newer RocketMQ that cannot be read: path in the store, what it is."""
     def min_physical_offset(self) -> int:
         """Start of the log in bytes."""
     def max_physical_offset(self) -> int:
@@ -30,7 +34,8 @@ class Scan:
     def records(self, offset: int, max_bytes: int, check_crc: bool) -> tuple[bytes, list[int], int]:
         """The next whole records: bytes, where each starts, where the next chunk begins.
 
-        At least one record; nothing and `offset` itself at the end of the log or at damage.
+        Returns at least one record. At the end of the log or at damage it returns no records and
+        `offset` itself.
         """
     def select(
         self,
@@ -45,28 +50,30 @@ class Scan:
         end_ms: int | None = None,
         check_crc: bool = False,
     ) -> tuple[bytes, int, int, str]:
-        """The next selected records: bytes, number, where the next chunk begins, and why it
-        ended: "more" (continue there, also after an empty chunk), "stop" (no later record matches),
-        "unreadable" (no record starts there: the log ends or is damaged, see `next_record_after`).
+        """The next selected records: bytes, number, where the next one begins, why this one ended.
 
-        Takes at least one record and about `max_bytes`; looks at 64 MiB of log at most.
-        stop: records that start there or later are not selected. begin_ms, end_ms: store time
-        from, and up to and with, in milliseconds; files outside it are not read.
+        The reason is "more" (continue there, also after an empty chunk), "stop" (no later record
+        matches) or "unreadable" (no record starts there: the log ends or is damaged, see
+        `next_record_after`). A chunk has at least one record and about `max_bytes`, from at most
+        64 MiB of log.
+        stop: records that start there or later are not selected. begin_ms, end_ms: first and last
+        store time in milliseconds; files outside this range are not read.
         """
     def next_record_after(self, offset: int) -> int | None:
-        """Start of the first record after a place at which none starts; None if the log ends there.
+        """Start of the first record after an offset where no record starts; None at the log's end.
 
-        A record counts if its body is whole, its offset is right, and it is younger than what
-        precedes it: remains after the end of a log do not. Reads from the file's start.
+        A record counts if its body is whole, its offset is right, and it is younger than the
+        records before it. Remains after the end of a log therefore do not count. Reads from the
+        file's start.
         """
     def file_starts(self) -> list[tuple[int, int | None]]:
-        """Each log file: its first byte, store time of its first record; None: no record."""
+        """Each log file: offset of its first byte, and store time of its first record, if any."""
     def record_at(self, physical_offset: int) -> bytes | None:
         """The record that starts at a physical offset, or None."""
     def queues(self) -> list[tuple[str, int, int, int]]:
         """Every consume queue: topic, queue id, first readable offset, one past the last."""
     def queue_entries(self, topic: str, queue_id: int, offset: int, max_count: int) -> bytes:
-        """Raw 20-byte entries of a queue from a queue offset on."""
+        """The 20-byte entries of a queue from a queue offset on, as stored."""
     def queue_records(
         self,
         topic: str,
@@ -77,21 +84,28 @@ class Scan:
         stop: int | None = None,
         check_crc: bool = False,
     ) -> tuple[bytes, int, int, bool]:
-        """Records of one queue from a queue offset on, by its entries: bytes, number, the next
-        queue offset, whether there are more. Entries without a readable record are skipped."""
+        """Records of one queue from a queue offset on, found through the queue's entries.
+
+        Returns bytes, number of records, the next queue offset, and whether there are more.
+        Entries without a readable record are skipped.
+        """
     def index_files(self) -> list[tuple[str, int, int, int, int, int, int]]:
         """Index files, oldest first: name, begin and end time in milliseconds, begin and end
         physical offset, used slots, entries."""
     def index_slots(self, name: str) -> bytes:
         """The slots of an index file: big-endian int32 each, the newest entry's number or 0."""
     def index_entries(self, name: str, start: int, max_count: int) -> bytes:
-        """Raw 20-byte entries (key hash i4, physical offset i8, seconds i4, previous i4, all
-        big-endian) from number `start` (at least 1) on."""
+        """The 20-byte entries of an index file from number `start` (at least 1) on, as stored.
+
+        An entry is key hash i4, physical offset i8, seconds i4, previous entry i4, big-endian.
+        """
     def lookup(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
         """Physical offsets of records whose index key may be `topic#key`, newest first."""
     def verify(self, progress: Callable[[int], None] | None) -> Report:
-        """Compare log, queues, extension, index, checkpoint and state files with each other;
-        Ctrl-C and exceptions of `progress` (given the physical offset) stop it."""
+        """Compare log, queues, extension, index, checkpoint and state files with each other.
+
+        progress: gets the physical offset. Its exceptions and Ctrl-C stop the check.
+        """
 
 @final
 class Report:
@@ -99,39 +113,42 @@ class Report:
 
     @property
     def records(self) -> int:
-        """Good records."""
+        """Number of good records."""
     @property
     def record_bytes(self) -> int:
-        """Their bytes."""
+        """Size of the good records in bytes."""
     @property
     def queue_entries(self) -> int:
-        """Queue entries that were checked."""
+        """Number of queue entries that were checked."""
     @property
     def extension_units(self) -> int:
-        """Consume-queue extension units that were checked."""
+        """Number of consume-queue extension units that were checked."""
     @property
     def index_entries(self) -> int:
-        """Index entries that were checked."""
+        """Number of index entries that were checked."""
     @property
     def offsets(self) -> int:
-        """Committed and delay offsets that were checked."""
+        """Number of committed offsets and delay offsets that were checked."""
     @property
     def log_end(self) -> int:
-        """Where the last good record ends, bytes."""
+        """Physical offset at which the last good record ends."""
     @property
     def finding_count(self) -> int:
-        """Findings in all."""
+        """Number of findings, including those beyond the first thousand."""
     @property
     def findings(self) -> list[tuple[str, str, int, str]]:
         """Kind, place, offset (-1 for none) and text of the first thousand findings of damage."""
     @property
     def notices(self) -> list[tuple[str, str, int, str]]:
-        """The same for findings that are no damage; the next open repairs most of them."""
+        """The same for findings that are not damage; the next open repairs most of them."""
 
 def json_lines(records: bytes, body: str) -> bytes:
-    """Whole records as JSON lines, one each, as `json.dumps(..., ensure_ascii=False)` writes
-    `mqstore.offline.rows.message_row`. body: "none", "text", "hex" or "base64". ValueError for
-    bytes that are no record. Releases the GIL."""
+    """Write whole records as JSON, one line per record. Releases the GIL.
+
+    A line is what `json.dumps(..., ensure_ascii=False)` writes for
+    `mqstore.offline.rows.message_row`. body: "none", "text", "hex" or "base64".
+    Raises ValueError for bytes that are not a record.
+    """
 
 # --- the log as JSON lines and as Arrow's columns (see mqstore/offline/reader.py, arrow.py)
 
@@ -153,11 +170,15 @@ class LinesAhead:
         cls, scan: Scan, offset: int, chunk_bytes: int, wanted: Wanted, body: str
     ) -> Self: ...
     def step(self) -> tuple[Memory, int, str]:
-        """The next lines, where they continue, why they ended there (see `Scan.select`; unless it
-        is "more", this was the last step)."""
+        """The next lines, where the lines after them begin, and why these ended (`Scan.select`).
+
+        If the reason is not "more", this was the last step.
+        """
     def write(self, descriptor: int) -> tuple[int, str]:
-        """Write all lines to an open file; returns where they end and why, like `step`. The GIL
-        is released."""
+        """Write all lines to an open file; returns where they end and why, like `step`.
+
+        Releases the GIL.
+        """
 
 @final
 class ColumnsAhead:
@@ -179,8 +200,10 @@ class ColumnsAhead:
         tags: Set[str] | None = None,
     ) -> Self: ...
     def step(self) -> tuple[tuple[int, dict[str, tuple[Any, ...]]], int, str]:
-        """Rows and columns as ColumnBuilder.take gives them, where they continue, why they ended
-        there (as in LinesAhead.step)."""
+        """The next rows, where the rows after them begin, and why these ended (LinesAhead.step).
+
+        Rows are their number and the columns as in ColumnBuilder.take.
+        """
 
 COLUMN_LAYOUTS: Final[dict[str, str]]
 """Columns of a ColumnBuilder: name to int32, int64, timestamp, string, binary or map."""
@@ -212,10 +235,10 @@ class ColumnBuilder:
     ) -> int:
         """Add the selected records of `body`; returns their number.
 
-        topic, queue_ids, tags: only these, None for all. The offsets bound which
-        messages count: from the first on, before the ends.
-        Raises DecodeError naming the byte at which a record is malformed, OverflowError if a
-        column grows beyond 2 GiB.
+        topic, queue_ids, tags: add only these; None for all. The offsets select messages from
+        the first offset on and before the end offsets.
+        Raises DecodeError, which names the byte at which a record is malformed, and OverflowError
+        if a column grows beyond 2 GiB.
         """
     def take(self) -> dict[str, tuple[Any, ...]]:
         """The collected buffers by column; the builder is empty afterwards.
@@ -236,20 +259,25 @@ def rebuild(
     index_slots: int | None = None,
     index_entries: int | None = None,
 ) -> RepairReport:
-    """Rebuild consume queues, their extension if there is one, index and checkpoint from the
-    log. to: None does it in place, under the store's lock; else a directory that does not exist
-    yet or is empty gets a complete store and `root` stays as it is. The log is not changed: a
-    damaged one raises StoreDamaged.
+    """Rebuild consume queues, their extension if there is one, index and checkpoint from the log.
 
-    repairs: first repair the log from its first byte on: a damaged range before good records
-    is saved to mqstack/quarantine and overwritten with records that no consumer sees, a torn
-    tail is truncated; unreadable state files are replaced by their .bak, committed offsets beyond a
-    queue's end are set back to it.
-    progress: called with a step ("copy", "check", "build"), bytes done and total bytes; Ctrl-C
-    and its exceptions stop the work; `root` is then unchanged, or (in place) a store that the next
-    open completes. delay_levels: messageDelayLevel, if it is not RocketMQ's default. index_slots,
-    index_entries: maxHashSlotNum and maxIndexNum, where the index files do not tell them.
-    Raises StoreLocked in place while a broker runs, FileExistsError for a `to` with content.
+    The log itself is not changed without `repairs`; a damaged log raises StoreDamaged.
+
+    to: a directory, empty or not yet there, that gets a complete store; `root` is not changed.
+    None rebuilds in place, under the store's lock.
+    repairs: first repair the log and the state files:
+    - A damaged range before good records is saved to mqstack/quarantine and overwritten with
+      records that no consumer sees.
+    - A torn tail is truncated.
+    - An unreadable state file is replaced by its .bak.
+    - A committed offset beyond a queue's end is set back to the end.
+
+    progress: called with a step ("copy", "check", "build"), bytes done and total bytes. Its
+    exceptions and Ctrl-C stop the work. `root` is then unchanged or, in place, a store that the
+    next open completes.
+    delay_levels: messageDelayLevel, if it is not RocketMQ's default. index_slots, index_entries:
+    maxHashSlotNum and maxIndexNum, where the index files do not tell them.
+    Raises StoreLocked if a broker runs on the store, FileExistsError if `to` is not empty.
     """
 
 @final
@@ -258,39 +286,43 @@ class RepairReport:
 
     @property
     def root(self) -> str:
-        """Where the result is."""
+        """The directory of the result."""
     @property
     def log_start(self) -> int:
-        """First byte of the log."""
+        """Physical offset of the log's first byte."""
     @property
     def log_end(self) -> int:
-        """Where the next message will be appended."""
+        """Physical offset at which the next message will be appended."""
     @property
     def records(self) -> int:
-        """Records kept."""
+        """Number of records that were kept."""
     @property
     def healed(self) -> list[tuple[int, int, str]]:
-        """Damaged ranges [from, to) overwritten, and the file that keeps their bytes."""
+        """Damaged ranges [from, to) that were overwritten, and the file that keeps their bytes."""
     @property
     def cut(self) -> tuple[int, int] | None:
-        """[from, to) at the log's end that held no usable record and is empty now."""
+        """Range [from, to) at the log's end that had no usable record and is empty now."""
     @property
     def queues(self) -> int:
-        """Consume queues written."""
+        """Number of consume queues that were written."""
     @property
     def queue_entries(self) -> int:
-        """Their entries."""
+        """Number of entries of these queues."""
     @property
     def kept_queues(self) -> list[tuple[str, int]]:
         """Queues whose messages have all expired, kept so that their offsets continue."""
     @property
     def index_entries(self) -> int:
-        """Index entries written."""
+        """Number of index entries that were written."""
     @property
     def restored(self) -> list[str]:
-        """State files taken from their .bak."""
+        """State files that were replaced by their .bak."""
     @property
     def groups(self) -> list[tuple[str, str, int, int, int, int, int, int]]:
-        """Per group and queue: group, topic, queue id, the committed offset before, the offset
-        the group continues from, messages it will get from there, of these messages it had consumed
-        before (replayed), messages it will never get (skipped: damaged, truncated or expired)."""
+        """Where each group continues in each queue.
+
+        A row is group, topic, queue id, the committed offset before, the offset at which the group
+        continues, and three numbers of messages: those it will get, those among them that it had
+        consumed before (replayed), and those it will never get (skipped: damaged, truncated or
+        expired).
+        """

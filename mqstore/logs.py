@@ -14,12 +14,12 @@ from mqstore import _core
 
 __all__ = ["deliver", "forward"]
 
-_PACKAGES = {
-    "mq_server": "mqserver",
-    "mq_net": "mqserver",
-    "mq_client": "mqclient",
-    "mq_bench": "mqclient",
-}
+# Made here and not at the first line: a thread of ours that makes a logger would change the table
+# of loggers while another thread, for example of pytest, walks over it.
+_STORE, _SERVER, _CLIENT = (
+    logging.getLogger(f"{package}.core") for package in ("mqstore", "mqserver", "mqclient")
+)
+_LOGGERS = {"mq_server": _SERVER, "mq_net": _SERVER, "mq_client": _CLIENT, "mq_bench": _CLIENT}
 _WAIT_S = 3600.0
 
 _lock = threading.Lock()
@@ -51,4 +51,4 @@ def _run() -> None:
 
 def _log(level: int, module: str, text: str) -> None:
     crate = module.partition("::")[0]
-    logging.getLogger(f"{_PACKAGES.get(crate, 'mqstore')}.core").log(level, "%s", text)
+    _LOGGERS.get(crate, _STORE).log(level, "%s", text)

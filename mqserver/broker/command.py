@@ -15,7 +15,6 @@ from mqserver.config.settings import broker_settings, store_settings
 from mqserver.running import (
     allow_open_files,
     announce_broker,
-    clear_errors,
     fail,
     keep_what_is_there,
     on_signals,
@@ -39,11 +38,10 @@ def run_broker(
         return print_settings(loaded, show)
     set_up_log(loaded, "broker")
     allow_open_files()
-    with clear_errors(loaded):
-        server = Broker(loaded)
-        stopped = on_signals()
-        server.start()
-        keep_what_is_there()
+    server = Broker(loaded)
+    stopped = on_signals()
+    server.start()
+    keep_what_is_there()
     announce_broker(
         server.settings.broker_name,
         server.address,
@@ -65,13 +63,12 @@ def run_broker(
 def check_broker(file: str | None, settings: Mapping[str, str], strict: bool = False) -> None:
     """`mqserver broker check`. strict: a warning, for example of an unknown key, is an error."""
     loaded = load_broker(file, None, settings)
-    with clear_errors(loaded):
-        settings_read = broker_settings(loaded)
-        store_settings(loaded)
-        if settings_read.acl_enable:
-            from mqserver.broker.acl.control import check_files
+    settings_read = broker_settings(loaded)
+    store_settings(loaded)
+    if settings_read.acl_enable:
+        from mqserver.broker.acl.control import check_files
 
-            check_files(settings_read)
+        check_files(settings_read)
     for warning in loaded.warnings:
         word = "error" if strict else "warning"
         print(f"mqserver: {word}: {warning}", file=sys.stderr, flush=True)
@@ -89,11 +86,10 @@ def load_broker(file: str | None, namesrv: str | None, settings: Mapping[str, st
         if os.environ.get(name)
     ]
     flags = pairs({"namesrvAddr": namesrv}, "-n") if namesrv else []
-    with clear_errors(None):
-        return load(
-            BROKER,
-            file=file,
-            environment=environment,
-            override=broker_override,
-            flags=[*flags, *pairs(settings, "--set")],
-        )
+    return load(
+        BROKER,
+        file=file,
+        environment=environment,
+        override=broker_override,
+        flags=[*flags, *pairs(settings, "--set")],
+    )

@@ -14,7 +14,6 @@ from mqserver.running import (
     allow_open_files,
     announce,
     announce_namesrv,
-    clear_errors,
     keep_what_is_there,
     on_signals,
     print_settings,
@@ -33,11 +32,10 @@ def run_namesrv(file: str | None, settings: Mapping[str, str], show: str = "") -
         return print_settings(loaded, show)
     set_up_log(loaded, "namesrv")
     allow_open_files()
-    with clear_errors(loaded):
-        server = NameServer(loaded)
-        stopped = on_signals()
-        server.start()
-        keep_what_is_there()
+    server = NameServer(loaded)
+    stopped = on_signals()
+    server.start()
+    keep_what_is_there()
     announce_namesrv()
     announce(f"listening on {server.settings.bind_address}:{server.port}")
     for warning in server.warnings:
@@ -50,11 +48,10 @@ def run_namesrv(file: str | None, settings: Mapping[str, str], show: str = "") -
 def load_namesrv(file: str | None, settings: Mapping[str, str]) -> Loaded:
     """The NameServer's settings in RocketMQ's order of precedence."""
     home = os.environ.get("ROCKETMQ_HOME")
-    with clear_errors(None):
-        return load(
-            NAMESRV,
-            file=file,
-            environment=pairs({"rocketmqHome": home}, "environment ROCKETMQ_HOME") if home else (),
-            override=namesrv_override,
-            flags=pairs(settings, "--set"),
-        )
+    return load(
+        NAMESRV,
+        file=file,
+        environment=pairs({"rocketmqHome": home}, "environment ROCKETMQ_HOME") if home else (),
+        override=namesrv_override,
+        flags=pairs(settings, "--set"),
+    )

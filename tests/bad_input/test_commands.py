@@ -126,6 +126,14 @@ class TestMistakes:
         names += ["--set", "bindAddress=127.0.0.1", "--set", f"kvConfigPath={tmp_path / 'kv'}"]
         self.refused(1, f"port {taken} is in use", args=names)
 
+    def test_a_metrics_port_in_use(self, tmp_path: Path, taken: int) -> None:
+        args = ["broker", "start", *small(tmp_path, metricsListen=f"127.0.0.1:{taken}")]
+        self.refused(1, f"port {taken} is in use", "another metricsListen", args=args)
+
+    def test_standalone_names_the_port_in_use(self, tmp_path: Path, taken: int) -> None:
+        names = ["--set-namesrv", f"listenPort={taken}"]
+        self.refused(1, f"port {taken} is in use", args=["standalone", *names])
+
     def test_a_locked_store(self, tmp_path: Path) -> None:
         with running("broker", "start", *small(tmp_path)) as broker:
             broker.wait_for("boot success")

@@ -12,9 +12,10 @@ import pytest
 
 from mqclient.admin import Admin
 from mqclient.mqadmin import main
+from mqclient.mqadmin.catalogue import BUILT
 from mqclient.wire import RequestCode
 
-from .golden import RecordedCluster, text
+from .golden import GOLDEN, RecordedCluster, text
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -40,6 +41,16 @@ SAME = {
     "statsAll-topic": "statsAll -t CliTopic",
     "queryMsgById": "queryMsgById -i 7F00000100002A9F000000000000E731",
 }
+
+
+COMPARED_LIVE = {
+    "clusterAclConfigVersion",
+    "deleteAclConfig",
+    "getAclConfig",
+    "updateAclConfig",
+    "updateGlobalWhiteAddr",
+}
+"""Commands without a recording: `tests/interop/test_acl.py` runs them beside Java's."""
 
 
 @pytest.fixture
@@ -68,6 +79,19 @@ def test_text_is_java_s(
     output = re.sub(r"(?<=commitLogDiskRatio_)/\S+(?=/commitlog)", "{store}", output)
     assert output.replace(str(tmp_path), "{tmp}") == expected
     assert (code, errors) == (0, "")
+
+
+@pytest.mark.parametrize("name", sorted(command.name for command in BUILT.values()))
+def test_a_command_is_compared_with_java_s(name: str) -> None:
+    if name in COMPARED_LIVE:
+        return
+    recorded = [path.stem for path in GOLDEN.glob("*.txt") if path.stem.partition("-")[0] == name]
+    assert recorded, (
+        f"record the output of {name} in tests/golden/cli (see tests/golden/README.md), "
+        "or compare it with Java's in tests/interop and list it in COMPARED_LIVE"
+    )
+    case = any(line.split()[0] == name for line in SAME.values())
+    assert case, f"add a case for {name} to SAME of tests/mqadmin/test_golden.py"
 
 
 def test_load_of_a_cluster_is_java_s_but_for_the_age_of_its_log(run: Run) -> None:

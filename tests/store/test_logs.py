@@ -2,6 +2,8 @@
 
 import logging
 import re
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -76,3 +78,10 @@ def test_the_check_after_a_clean_stop_tells_what_it_read_and_found(tmp_path, hea
         log.write(bytes(100))
     with Store(tmp_path, SMALL):
         assert heard.wait_for("checked .*: 1 damaged range, overwritten with blank records")
+
+
+def test_the_thread_that_forwards_lines_makes_no_logger():
+    """Another thread may walk over the table of loggers meanwhile, as pytest does at each test."""
+    lines = "import logging, mqstore.logs; print(*sorted(logging.root.manager.loggerDict))"
+    run = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True)
+    assert {"mqstore.core", "mqserver.core", "mqclient.core"} <= set(run.stdout.split())

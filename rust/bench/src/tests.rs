@@ -1,4 +1,4 @@
-//! The generator against a broker of a few lines, which is its own NameServer.
+//! The load generator against a stand-in broker that is its own NameServer.
 
 mod connecting;
 mod fake;
@@ -13,7 +13,7 @@ use fake::{Fake, Faults};
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// A load of 1000 messages at most, counted from the first.
+/// A load of at most 1,000 messages, all of which are measured.
 fn load(broker: &Fake) -> Load {
     Load {
         namesrv: broker.address.clone(),

@@ -1,4 +1,4 @@
-//! Consume queues and index files of a Java broker, read to the last field and against its log.
+//! Reads every field of a Java broker's consume queues and index files, and compares with its log.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -20,7 +20,7 @@ const LAYOUT: IndexLayout = IndexLayout {
     entries: INDEX_ENTRIES,
 };
 
-/// Units of each queue, oldest first, and the bytes behind them in the queue's last file.
+/// Entries of each queue, oldest first, and the bytes after them in the queue's last file.
 fn queues(store: &Golden) -> BTreeMap<(String, i32), (Vec<QueueEntry>, Vec<u8>)> {
     let mut queues: BTreeMap<_, Vec<u8>> = BTreeMap::new();
     for (path, bytes) in store.folder("consumequeue") {
@@ -46,7 +46,7 @@ fn queues(store: &Golden) -> BTreeMap<(String, i32), (Vec<QueueEntry>, Vec<u8>)>
 }
 
 #[test]
-fn queue_units_are_those_of_the_list_and_nothing_is_behind_them() {
+fn queue_entries_match_the_list_and_nothing_follows_them() {
     for name in LISTED {
         let store = Golden::open(name);
         let mut expected: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -71,7 +71,7 @@ fn queue_units_are_those_of_the_list_and_nothing_is_behind_them() {
     }
 }
 
-/// Which queues a record belongs to, and with which queue offset.
+/// The queues of a record, each with the record's queue offset.
 fn places(record: &RecordView<'_>) -> Vec<(String, i32, i64)> {
     let mut places = vec![(
         record.topic.to_owned(),
@@ -88,7 +88,7 @@ fn places(record: &RecordView<'_>) -> Vec<(String, i32, i64)> {
     places
 }
 
-/// Whether a unit at this place of a queue is what we would write there.
+/// Whether an entry at this position of a queue equals the entry that we would write.
 fn is_true(
     unit: &QueueEntry,
     log: &[u8],
@@ -105,7 +105,7 @@ fn is_true(
 }
 
 #[test]
-fn a_unit_says_of_its_record_what_we_would_say() {
+fn an_entry_equals_the_one_that_we_would_write() {
     let levels = DelayLevels::parse(LEVELS).unwrap();
     for name in LISTED {
         let store = Golden::open(name);
@@ -119,8 +119,8 @@ fn a_unit_says_of_its_record_what_we_would_say() {
                 }
             }
         }
-        // Java cuts log and queues in memory only: units of dropped records stay in the files,
-        // and where a new record lies over the old ones they are wrong.
+        // Java truncates log and queues in memory only. Entries of dropped records stay in the
+        // files, and are wrong where a new record has replaced the old ones.
         let left_over: &[i64] = match name {
             "store-damaged/after" => &[219_344, 219_148],
             _ => &[],
@@ -129,12 +129,12 @@ fn a_unit_says_of_its_record_what_we_would_say() {
     }
 }
 
-/// An index file as we read it.
+/// The content of an index file.
 struct Index {
     header: IndexHeader,
-    /// Slot -> newest entry, without the empty slots.
+    /// Slots that are not empty, each with the number of its newest entry.
     slots: BTreeMap<u32, i32>,
-    /// Entries from the first on.
+    /// The entries, oldest first.
     entries: Vec<IndexEntry>,
 }
 
@@ -168,7 +168,7 @@ impl Index {
         }
     }
 
-    /// The same from the lines of a list that name this file.
+    /// The content according to the lines of a list that name this file.
     fn listed(lines: &[&Value]) -> Self {
         let header = &lines[0]["header"];
         let int = |line: &Value, key: &str| i32::try_from(line[key].as_i64().unwrap()).unwrap();
@@ -201,7 +201,7 @@ impl Index {
 }
 
 #[test]
-fn index_files_are_those_of_the_list() {
+fn index_files_match_the_list() {
     for name in LISTED {
         let store = Golden::open(name);
         let lines = store.list("index");
@@ -233,7 +233,7 @@ fn key_hashes(record: &RecordView<'_>) -> Vec<i32> {
 }
 
 #[test]
-fn an_index_entry_says_of_its_record_what_we_would_say() {
+fn an_index_entry_equals_the_one_that_we_would_write() {
     for name in LISTED {
         let store = Golden::open(name);
         let log = store.commit_log();
@@ -245,7 +245,7 @@ fn an_index_entry_says_of_its_record_what_we_would_say() {
                 let start = usize::try_from(entry.physical_offset).unwrap();
                 let record = RecordView::parse(&log[start..], CheckCrc::Yes).unwrap();
                 assert!(key_hashes(&record).contains(&entry.key_hash), "{file} {at}");
-                // The first entry of a file is still timed from the end of the file before.
+                // Java counts the time of a file's first entry from the end of the previous file.
                 let begin = IndexHeader {
                     begin_timestamp_ms: match at {
                         0 => end_of_previous.end_timestamp_ms,

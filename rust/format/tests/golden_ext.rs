@@ -1,4 +1,4 @@
-//! The consume-queue extension of a Java broker, read to the last field and made again.
+//! Reads every field of a Java broker's consume-queue extension, and computes its filter bits.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
@@ -17,7 +17,7 @@ const FILE_BYTES: usize = 2048;
 /// maxErrorRateOfBloomFilter and expectConsumerNumUseFilter.
 const BLOOM: (u32, u32) = (20, 32);
 
-/// The extension's files by queue id, each queue's joined.
+/// The extension by queue id, with the files of a queue joined.
 fn extensions(store: &Golden) -> BTreeMap<i64, Vec<u8>> {
     let mut joined: BTreeMap<i64, Vec<u8>> = BTreeMap::new();
     for (path, bytes) in store.folder("consumequeue_ext/TopicExt") {
@@ -31,7 +31,7 @@ fn extensions(store: &Golden) -> BTreeMap<i64, Vec<u8>> {
 }
 
 #[test]
-fn units_and_end_marks_are_those_of_the_list() {
+fn units_and_end_marks_match_the_list() {
     let store = Golden::open("store-ext");
     let mut at: BTreeMap<i64, usize> = BTreeMap::new();
     let extensions = extensions(&store);
@@ -67,14 +67,14 @@ fn units_and_end_marks_are_those_of_the_list() {
     }
 }
 
-/// A group that filters by SQL: its bits, what it wants, since when.
+/// A group that filters by SQL: its bits, its expression, and the time of its subscription.
 struct Group {
     bits: Vec<u32>,
     sql: Sql,
     born_ms: i64,
 }
 
-/// The filters as the broker kept them; their shape and bits are what ours would be.
+/// The broker's filters have the shape and the bits that we compute.
 fn groups(store: &Golden) -> Vec<Group> {
     let text = &store.files["config/consumerFilter.json"];
     let filters: Value = serde_json::from_slice(text).unwrap();
@@ -97,7 +97,7 @@ fn groups(store: &Golden) -> Vec<Group> {
 }
 
 #[test]
-fn a_unit_says_of_its_record_what_we_would_say() {
+fn a_unit_equals_the_one_that_we_would_write() {
     let store = Golden::open("store-ext");
     let (log, extensions, groups) = (store.commit_log(), extensions(&store), groups(&store));
     assert_eq!(groups.len(), 2);
@@ -113,7 +113,7 @@ fn a_unit_says_of_its_record_what_we_would_say() {
             assert_eq!(unit.tags_code, i64::from(java_hash(&tags)));
             assert_eq!(unit.store_timestamp_ms, record.store_timestamp_ms);
             if unit.bitmap.is_empty() {
-                // Stored before there was a filter.
+                // The record was stored before the filter existed.
                 assert!(
                     groups
                         .iter()
@@ -136,7 +136,7 @@ fn a_unit_says_of_its_record_what_we_would_say() {
 }
 
 #[test]
-fn the_shape_of_another_stores_filter_is_ours_too() {
+fn a_filter_of_another_store_has_our_shape() {
     let store = Golden::open("store");
     let filters: Value =
         serde_json::from_slice(&store.files["config/consumerFilter.json"]).unwrap();

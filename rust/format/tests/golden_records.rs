@@ -70,7 +70,7 @@ fn check_body(view: &RecordView<'_>, expected: &Value) {
     assert_eq!(expected["bodyHex"], hex(&body));
 }
 
-/// Checks one line of an `expected` list; returns where the next one belongs.
+/// Checks one line of an `expected` list; returns the offset of the next line's record.
 fn check_line(log: &[u8], expected: &Value) -> usize {
     let position = usize::try_from(expected["physicalOffset"].as_u64().unwrap()).unwrap();
     let here = &log[position..];
@@ -120,7 +120,7 @@ fn records_decode_as_java_decodes_them_and_encode_to_the_same_bytes() {
     }
 }
 
-/// Nothing is behind the end of a log, but where Java cut it and left the rest as it was.
+/// Only zeros follow the end of a log, unless Java truncated the log and left the old bytes.
 fn check_end(store: &Golden, log: &[u8], end: usize) {
     let rest = &log[end..(end + 1).next_multiple_of(LOG_FILE_BYTES)];
     assert_eq!(Head::parse(rest), Head::Neither, "{}", store.name);

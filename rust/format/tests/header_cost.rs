@@ -1,5 +1,5 @@
-//! What it takes to read the longest headers that are allowed, in memory and counted over the whole
-//! process. Alone in its binary, because of that.
+//! The memory that reading the longest allowed headers takes. The allocator counts for the whole
+//! process, so these tests have a binary of their own.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,35 +14,35 @@ const LIMITS: HeaderLimits = HeaderLimits {
     bytes: HEADER_BYTES,
     fields: 256,
 };
-/// Bytes of the longest properties text of a message: RocketMQ counts them in 16 bits.
+/// Bytes of the longest properties text of a message, whose length RocketMQ stores in 16 bits.
 const PROPERTIES_BYTES: usize = 32_764;
 
-/// The list of a header's fields, however short the header is.
+/// Memory for the list of a header's fields, which even the shortest header needs.
 const FIELDS_BYTES: usize = 1_024;
 
-/// One test counts at a time.
+/// Held by a test while it counts.
 static ALONE: Mutex<()> = Mutex::new(());
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, and the most that was in use.
+/// The system's allocator, with the largest number of bytes that were in use.
 struct Counting;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: it does what the system's allocator does.
+// SAFETY: every call goes to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = BYTES.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         PEAK.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc`.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -74,12 +74,12 @@ fn binary(fields: &[(String, Vec<u8>)]) -> Vec<u8> {
     frame(1, &header)
 }
 
-/// A text of about as many bytes as a header may still take.
+/// A text that fills a header up to about its limit.
 fn filled(piece: &str) -> String {
     piece.repeat((HEADER_BYTES - 200) / piece.len())
 }
 
-/// Bytes taken at most while the frame is read, and whether it was read.
+/// The most bytes in use while the frame is read, and whether reading succeeded.
 fn cost(frame: &[u8]) -> (usize, Result<(), FrameError>) {
     let before = BYTES.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Every format of the disk: any bytes are read or refused, and what is written is read back.
+//! Every disk format: a reader accepts or refuses any bytes, and reads back what was written.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers")]
 
@@ -17,7 +17,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..400)
 }
 
-/// Bytes with a record's magic where it belongs, so that more than the first check is met.
+/// Bytes with a record's magic in its place, so that they pass the first check.
 fn record_like() -> impl Strategy<Value = Vec<u8>> {
     (bytes(), 0..400_u32).prop_map(|(mut bytes, size)| {
         bytes.resize(bytes.len().max(100), 0);
@@ -34,7 +34,7 @@ prop_compose! {
         topic in "[a-zA-Z%_0-9]{1,127}",
         text in prop::collection::vec(("[A-Z_]{1,12}", "[ -~é]{1,20}"), 0..5),
         numbers in any::<(i32, i32, i64, i64, i64, i64, i32, i64)>(),
-        // Bits of the compression and transaction kinds; the lengths of hosts are set by encode.
+        // Bits of compression and transaction type; `encode` sets the bits of the hosts' lengths.
         flags in 0..16_i32,
         hosts in any::<(SocketAddr, SocketAddr)>(),
     ) -> (Vec<u8>, usize) {
@@ -42,7 +42,7 @@ prop_compose! {
         for (name, value) in &text {
             properties::append(&mut text_bytes, name, value.as_bytes());
         }
-        // A zone and a flow are no part of an address on disk.
+        // The disk format of an address has no zone and no flow.
         let plain = |host: SocketAddr| SocketAddr::new(host.ip(), host.port());
         let record = RecordView {
             version: Version::V1,

@@ -28,7 +28,7 @@ fn connections_open_say_who_they_are_and_stay() {
         assert_eq!((report.messages, report.latency_us.count), (60, 60));
         assert_eq!((report.total("tried"), report.total("connected")), (60, 60));
         let beats = report.total("heartbeats");
-        // The first of each, and more while they are held.
+        // A connection that is not silent sends a heartbeat at first, and more while it is open.
         assert!(
             if role == Role::Silent {
                 beats == 0

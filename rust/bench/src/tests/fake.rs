@@ -1,4 +1,4 @@
-//! The stand-in broker: keeps messages in memory, and fails as it is told.
+//! The stand-in broker: it keeps messages in memory and has faults that a test chooses.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -8,27 +8,27 @@ use std::time::Duration;
 
 use mq_format::remoting::Frame;
 
-/// How long a pull is held.
+/// Time for which a pull is held.
 const HOLD: Duration = Duration::from_millis(5);
-/// Queues of a topic that is there from the beginning.
+/// Number of queues of the topic that exists at the start.
 pub const QUEUES: i32 = 2;
 
-/// What goes wrong.
+/// The faults of the broker.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
     /// The code of every answer to a send.
     pub send_code: i32,
-    /// The send of this number is answered, and all after it, once the pause is over.
+    /// The send of this number and all later sends are answered after the pause.
     pub pause: Option<(u64, Duration)>,
-    /// Every so many sends, one is acknowledged and forgotten.
+    /// One send of this many is acknowledged and not stored; 0 for none.
     pub lose_every: u64,
     /// Sends are stored and never answered.
     pub is_silent: bool,
-    /// The topic of this number is created and not made known, the first time.
+    /// The first creation of the topic of this number succeeds, but routes do not show it.
     pub forget_topic: u64,
-    /// A connection ends at its heartbeat of this number.
+    /// A connection closes at its heartbeat of this number.
     pub drop_at_heartbeat: u64,
-    /// Nothing is answered after so many sends: every connection ends.
+    /// After this number of sends every connection closes without a reply.
     pub leave_after_sends: u64,
 }
 
@@ -37,7 +37,7 @@ struct State {
     sends: u64,
     heartbeats: u64,
     creations: u64,
-    /// The queues of the topics there are.
+    /// Number of queues of each topic.
     topics: BTreeMap<String, i32>,
     /// Records by topic and queue.
     queues: BTreeMap<(String, i32), Vec<Vec<u8>>>,
@@ -58,7 +58,7 @@ struct Shared {
 }
 
 impl Fake {
-    /// Has the topic "T".
+    /// Starts a broker with the topic "T".
     pub fn start(faults: Faults) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -85,7 +85,7 @@ impl Fake {
         (0..messages).for_each(|_| self.shared.store(topic, queue, b"12345"));
     }
 
-    /// Forgets one message of a queue; the others keep their numbers.
+    /// Removes one message of a queue; the others keep their offsets.
     pub fn lose(&self, topic: &str, queue: i32, number: usize) {
         let mut state = self.shared.state.lock().unwrap();
         state.queues.get_mut(&(topic.to_owned(), queue)).unwrap()[number].clear();
@@ -98,7 +98,7 @@ impl Fake {
         records[number][88] ^= 1;
     }
 
-    /// Messages stored, by topic and queue.
+    /// Number of stored messages by topic and queue.
     pub fn stored(&self) -> BTreeMap<(String, i32), usize> {
         let state = self.shared.state.lock().unwrap();
         let queues = state.queues.iter();
@@ -107,7 +107,7 @@ impl Fake {
             .collect()
     }
 
-    /// The offsets committed, by group, topic and queue.
+    /// Committed offsets by group, topic and queue.
     pub fn committed(&self) -> BTreeMap<(String, String, i32), i64> {
         self.shared.state.lock().unwrap().committed.clone()
     }
@@ -130,7 +130,7 @@ impl Shared {
         }
     }
 
-    /// None ends the connection; nothing is no reply.
+    /// None closes the connection; an empty reply sends nothing.
     fn answer(&self, frame: &Frame<'_>) -> Option<Vec<u8>> {
         let sends = self.faults.leave_after_sends;
         if sends > 0 && self.state.lock().unwrap().sends >= sends {

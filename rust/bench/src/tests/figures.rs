@@ -1,14 +1,14 @@
-//! Percentiles of distributions whose percentiles are known.
+//! Percentiles of distributions with known percentiles.
 
 use std::time::Duration;
 
 use super::super::report::{Latency, Meter};
 
-/// Three digits are kept.
+/// A percentile is exact to three digits.
 const OFF_MAX: f64 = 0.001;
 const WORKERS: usize = 7;
 
-/// Deals the latencies to workers, as they come, and adds the workers up.
+/// Distributes the latencies over workers in turn, and merges the workers.
 fn percentiles(latencies_us: impl Iterator<Item = u64>) -> Latency {
     let mut workers: Vec<Meter> = (0..WORKERS).map(|_| Meter::new()).collect();
     for (turn, us) in latencies_us.enumerate() {
@@ -29,7 +29,7 @@ fn assert_near(found: &[(&str, f64, f64)]) {
 
 #[test]
 fn of_evenly_spread_latencies() {
-    // Each of 1 to 100,000 us once, in an order that leaps about: 30,011 is prime to 100,000.
+    // Every value of 1 to 100,000 us once, in mixed order: 30,011 and 100,000 are coprime.
     let found = percentiles((0..100_000).map(|turn| turn * 30_011 % 100_000 + 1));
     assert_eq!(found.count, 100_000);
     assert_near(&[
@@ -44,7 +44,8 @@ fn of_evenly_spread_latencies() {
     ]);
 }
 
-/// A percentile is the last of its share, not the first beyond it: each step ends at one.
+/// A percentile is the last value of its share, not the first beyond it. Each step of the tail ends
+/// at a percentile.
 #[test]
 fn of_a_tail_in_steps() {
     let steps = [(99_000, 100), (900, 10_000), (90, 500_000), (10, 5_000_000)];

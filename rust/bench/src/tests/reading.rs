@@ -54,7 +54,7 @@ fn a_gap_in_a_queue_is_a_loss() {
     let report = consume(&settings(&broker), &NEVER).unwrap();
     assert_eq!((report.messages, report.total("missing")), (199, 1));
     assert!(report.problems[0].starts_with("1 messages are missing"));
-    // Who reads some tags only expects gaps.
+    // A reader of some tags expects gaps.
     let some = Consume {
         expression: "A".to_owned(),
         ..settings(&broker)
@@ -81,7 +81,7 @@ fn a_count_ends_a_repeated_run() {
     let mut settings = settings(&broker);
     (settings.repeat, settings.load.count) = (true, 1000);
     let report = consume(&settings, &NEVER).unwrap();
-    // What was asked for before the count was reached comes still.
+    // Replies to pulls that were sent before the count was reached still arrive.
     assert!(
         (1000..1100).contains(&report.messages),
         "{}",

@@ -106,7 +106,7 @@ fn acknowledged_messages_that_are_not_stored_are_lost() {
         let begin = Instant::now();
         let report = produce(&settings, &NEVER).unwrap();
         let stored_s = report.stored_seconds.unwrap();
-        // The wait for those that do not come is no time in which something was stored.
+        // The wait for lost messages does not count as time in which messages were stored.
         assert!(0.0 < stored_s && stored_s + 0.2 <= begin.elapsed().as_secs_f64());
         assert_eq!((report.total("stored"), report.total("lost")), (990, 10));
         assert!(report.problems[0].starts_with("10 messages are lost"));
@@ -123,7 +123,7 @@ fn a_silent_broker_leaves_its_requests_unanswered() {
     (settings.in_flight, settings.load.timeout_s) = (5, 0.1);
     let error = produce(&settings, &NEVER).unwrap_err();
     assert!(matches!(error, BenchError::Io { .. }), "{error}");
-    // An open loop too: it must not wait for the end of its schedule.
+    // An open loop stops too: it must not wait for the end of its schedule.
     settings.rate = 1000.0;
     let begin = Instant::now();
     assert!(produce(&settings, &NEVER).is_err());
@@ -161,8 +161,8 @@ fn a_count_ends_with_the_last_whole_batch() {
     }
 }
 
-/// The reason of an open loop: a closed one sends nothing while the broker stands still, and so
-/// sees one slow request where users would have seen hundreds.
+/// The reason for an open loop: a closed loop sends nothing while the broker stalls, so it sees one
+/// slow request where users would have seen hundreds.
 #[test]
 fn an_open_loop_sees_the_stall_that_a_closed_loop_omits() {
     let pause = Duration::from_millis(400);
@@ -182,12 +182,12 @@ fn an_open_loop_sees_the_stall_that_a_closed_loop_omits() {
             ..produce_settings(&broker)
         };
         let open = produce(&open, &NEVER).unwrap();
-        // 400 of 1000 messages were due in the pause: they waited up to all of it.
+        // 400 of 1,000 messages were due during the pause and waited until its end.
         assert!(open.latency_us.p90 >= 200_000.0, "{:?}", open.latency_us);
         assert!(open.latency_us.p99 >= 300_000.0 && open.latency_us.p999 >= 350_000.0);
         assert_eq!((open.messages, open.offered_per_second), (1000, 1000.0));
         if in_flight == 1 {
-            // From write to reply only one was slow: the other latency hides the stall.
+            // From write to reply only one request was slow, so that latency hides the stall.
             assert!(open.more_us["service_us"].p99 < 200_000.0);
             assert!(open.more_us["send_delay_us"].p90 >= 200_000.0);
         }

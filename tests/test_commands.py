@@ -1,0 +1,61 @@
+"""Every sub-command of `mqstore` and `mqclient` is listed; those of `mqstore` are documented."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import click
+import pytest
+
+import mqclient.cli
+import mqstore.cli
+from mqclient.cli.main import COMMANDS as CLIENT
+from mqstore.cli import COMMANDS as STORE
+
+ROOT = Path(__file__).parent.parent
+GROUPS = {
+    "mqstore/cli/__init__.py": (mqstore.cli, STORE),
+    "mqclient/cli/main.py": (mqclient.cli, CLIENT),
+}
+"""By the file that lists the commands: the package of their modules, and the list."""
+
+
+def defined(package: ModuleType) -> dict[str, str]:
+    """The commands that the modules of a package define, without those of a group: name to file."""
+    found: dict[str, str] = {}
+    of_groups: set[str | None] = set()
+    for module in pkgutil.iter_modules(package.__path__):
+        if module.name == "__main__":
+            continue  # it runs the command
+        for value in vars(import_module(f"{package.__name__}.{module.name}")).values():
+            if isinstance(value, click.Group):
+                of_groups |= value.commands.keys()
+            elif isinstance(value, click.Command) and value.callback is not None:
+                found[str(value.name)] = f"{value.callback.__module__.replace('.', '/')}.py"
+    return {name: file for name, file in found.items() if name not in of_groups}
+
+
+@pytest.mark.parametrize("registry", GROUPS)
+def test_a_command_is_listed(registry: str) -> None:
+    package, listed = GROUPS[registry]
+    for name, file in defined(package).items():
+        assert name in listed, f"{file}: add {name} to COMMANDS of {registry}"
+
+
+@pytest.mark.parametrize("registry", GROUPS)
+def test_a_listed_command_exists(registry: str) -> None:
+    _, listed = GROUPS[registry]
+    for name, command in listed.items():
+        module = import_module(command.module)
+        assert isinstance(getattr(module, name, None), click.Command), (
+            f"{registry}: {command.module} has no click command {name}"
+        )
+
+
+def test_the_page_of_offline_tools_has_every_command() -> None:
+    page = (ROOT / "docs/offline.md").read_text()
+    missing = [name for name in STORE if f"mqstore {name}" not in page]
+    assert not missing, f"docs/offline.md: add mqstore {', '.join(missing)}"
