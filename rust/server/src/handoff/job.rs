@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::conn::peers::Peer;
 use crate::core::Core;
-use crate::fair::{backpressure, slice};
+use crate::fair::backpressure;
 use crate::handoff::queue::Popped;
 use crate::handoff::request::{JobHead, Request};
 use crate::limits::HOLD_MS_MAX;
@@ -35,7 +35,6 @@ impl Core {
     /// Waits for the next request of a family whose client takes its answers.
     pub fn next_job(self: &Arc<Self>, family: Family, timeout: Duration) -> Popped<Job> {
         let began = Instant::now();
-        slice::patient();
         loop {
             let left = timeout.saturating_sub(began.elapsed());
             let request = match self.handoff.pop(family, left) {
