@@ -16,7 +16,7 @@ use crate::handoff::overload::Overload;
 use crate::handoff::queue::BoundedQueue;
 use crate::limits::EVENTS_MAX;
 use crate::requests::known_heartbeats::Heartbeats;
-use crate::requests::locks::Locks;
+use crate::requests::queue_locks::Locks;
 use crate::route::{self, Routes};
 use crate::settings::Settings;
 use crate::stats::Counters;

@@ -1,7 +1,7 @@
 //! Requests answered from memory: published bodies (38, 105) and queue locks (41, 42).
 
 use crate::requests::context::{Context, Handled};
-use crate::requests::locks::{Granted, LockReply, LockRequest, QueueName};
+use crate::requests::queue_locks::{Granted, LockReply, LockRequest, QueueName};
 use crate::shared::Shared;
 use mq_format::codes::SYSTEM_ERROR;
 
