@@ -6,6 +6,7 @@ pub(crate) mod dispatch;
 pub(crate) mod heartbeat;
 pub(crate) mod hold;
 pub(crate) mod known_heartbeats;
+pub(crate) mod lock;
 pub(crate) mod offset_moved;
 pub(crate) mod offsets;
 pub(crate) mod parking;
