@@ -91,6 +91,7 @@ impl Shared {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             locks: Locks::new(Arc::clone(&clock)),
+            events: BoundedQueue::new(EVENTS_MAX, Arc::clone(&clock)),
             services: Services::default(),
             tls: Tls::new(&settings.tls, settings.connections_max),
             budget: Budget::new(settings.large_bytes_max, settings.frame_bytes_max),
@@ -100,7 +101,6 @@ impl Shared {
             tables: Tables::default(),
             answers: Answers::default(),
             routes,
-            events: BoundedQueue::new(EVENTS_MAX),
             peers: Peers::default(),
             heartbeats: Heartbeats::default(),
             counters: Counters::default(),
