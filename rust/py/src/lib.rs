@@ -9,6 +9,7 @@ mod errors;
 mod fastjson;
 mod filter;
 mod forks;
+mod frame_template;
 mod frames;
 mod futures;
 mod inbox;
@@ -25,7 +26,6 @@ mod store;
 mod store_arguments;
 mod store_results;
 mod store_settings;
-mod template;
 mod tls;
 
 use pyo3::prelude::*;
@@ -48,6 +48,8 @@ mod _core {
     #[pymodule_export]
     use super::filter::{bloom_bits, check_sql};
     #[pymodule_export]
+    use super::frame_template::{FrameTemplate, SentReply};
+    #[pymodule_export]
     use super::logging::next_log;
     #[pymodule_export]
     use super::offline::{Report, Scan, json_lines};
@@ -69,8 +71,6 @@ mod _core {
     use super::store_results::{GetResult, PutResult, QueryResult};
     #[pymodule_export]
     use super::store_settings::set_file_mode;
-    #[pymodule_export]
-    use super::template::{RequestTemplate, SentReply};
     #[pymodule_export]
     use super::tls::certificate_end;
 
