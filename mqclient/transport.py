@@ -14,7 +14,7 @@ from typing import Any
 from mqclient.errors import ClientTimeout, ClosedError, RocketMQError, UnreachableError
 from mqclient.process import process_id
 from mqclient.wire.frame import Frame, FrameError, encode
-from mqstore._core import Connector, RequestTemplate
+from mqstore._core import Connector, FrameTemplate
 
 __all__ = ["CloseCallback", "RequestCallback", "Transport"]
 
@@ -147,13 +147,13 @@ class Transport:
     @staticmethod
     def template(
         address: str, code: int, fields: list[tuple[str, str | None]], serialize: int, reply: str
-    ) -> RequestTemplate:
-        """Prepare the shared part of requests; arguments are those of `_core.RequestTemplate`."""
-        return RequestTemplate(address, code, fields, serialize, reply)
+    ) -> FrameTemplate:
+        """Prepare the shared part of requests; arguments are those of `_core.FrameTemplate`."""
+        return FrameTemplate(address, code, fields, serialize, reply)
 
     def request(
         self,
-        template: RequestTemplate,
+        template: FrameTemplate,
         values: tuple[str | int | None, ...],
         body: bytes,
         timeout: float,
@@ -182,7 +182,7 @@ class Transport:
 
     def block_on(
         self,
-        template: RequestTemplate,
+        template: FrameTemplate,
         values: tuple[str | int | None, ...],
         body: bytes,
         timeout: float,

@@ -39,12 +39,12 @@ from mqstore._core_offline import (
 
 __all__ = [
     "COLUMN_LAYOUTS", "OPTIMISED", "ColumnBuilder", "ColumnsAhead", "Connector", "Event",
-    "GetResult", "LinesAhead", "Memory", "PutResult", "QueryResult", "RepairReport", "Report",
-    "Request", "RequestTemplate", "Scan", "SentReply", "Server", "ServerStopped", "SettingError",
-    "StateFiles", "Store", "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned",
-    "UnknownLayout", "bench", "bloom_bits", "certificate_end", "check_sql", "damaged_records",
-    "fastjson_dumps", "fastjson_to_strict", "json_lines", "next_log", "read_registration",
-    "rebuild", "set_file_mode", "unpack_registration", "write_topic_table",
+    "FrameTemplate", "GetResult", "LinesAhead", "Memory", "PutResult", "QueryResult",
+    "RepairReport", "Report", "Request", "Scan", "SentReply", "Server", "ServerStopped",
+    "SettingError", "StateFiles", "Store", "StoreDamaged", "StoreError", "StoreLocked",
+    "StorePoisoned", "UnknownLayout", "bench", "bloom_bits", "certificate_end", "check_sql",
+    "damaged_records", "fastjson_dumps", "fastjson_to_strict", "json_lines", "next_log",
+    "read_registration", "rebuild", "set_file_mode", "unpack_registration", "write_topic_table",
 ]  # fmt: skip
 
 _T = TypeVar("_T")
@@ -380,7 +380,7 @@ class Connector:
         """
     def request(
         self,
-        template: RequestTemplate,
+        template: FrameTemplate,
         values: _Values,
         body: bytes,
         timeout: float,
@@ -396,7 +396,7 @@ class Connector:
     def flush(self) -> None:
         """Send the collected requests with one system call per address."""
     def call(
-        self, template: RequestTemplate, values: _Values, body: bytes, timeout: float
+        self, template: FrameTemplate, values: _Values, body: bytes, timeout: float
     ) -> tuple[int, Any]:
         """Send a request at once and wait for its outcome, with the GIL released.
 
@@ -431,7 +431,7 @@ class Connector:
 _Values = tuple[str | int | None, ...]  # open fields of a template; None omits a field
 
 @final
-class RequestTemplate:
+class FrameTemplate:
     """The shared part of requests with one code to one address.
 
     fields: (name, value) in wire order; each request gives the fields with value None.

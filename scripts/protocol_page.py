@@ -44,8 +44,8 @@ families once with JSON headers and once with ROCKETMQ headers.
 FILES = {
     "Send": "send.rs", "Pull": "pull.rs", "QueryOffset": "offsets.rs",
     "CommitOffset": "offsets.rs", "MaxOffset": "offsets.rs", "MinOffset": "offsets.rs",
-    "EndTransaction": "transaction.rs", "ConsumerList": "ready.rs", "Lock": "locks.rs",
-    "Unlock": "locks.rs", "Heartbeat": "heartbeat.rs", "TopicRoute": "ready.rs",
+    "EndTransaction": "transaction.rs", "ConsumerList": "published.rs", "Lock": "lock.rs",
+    "Unlock": "lock.rs", "Heartbeat": "heartbeat.rs", "TopicRoute": "published.rs",
 }  # fmt: skip
 PUBLISHED = ("ConsumerList", "TopicRoute")
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 use mq_base::clock::SystemClock;
 use mq_format::bytes::Cursor;
 use mq_format::filter::Sql;
-use mq_format::remoting::{Frame, renumber};
+use mq_format::remoting::{Frame, HeaderLimits, renumber};
 use mq_net::frame::FrameSplitter;
 use mq_store::{PutRequest, PutStatus, Settings, Store};
 
@@ -22,21 +22,14 @@ const LOG_FILE_BYTES: u64 = 4 << 20;
 
 /// The frames of a stream, and whether it ended with a length that no frame may have.
 fn split(stream: &[u8], step: usize) -> (Vec<Vec<u8>>, bool) {
-    let mut splitter = FrameSplitter::new(FRAME_BYTES_MAX);
+    let mut splitter = FrameSplitter::new(FRAME_BYTES_MAX, HeaderLimits::NONE);
     let mut frames = Vec::new();
     for mut piece in stream.chunks(step) {
-        while !piece.is_empty() {
-            let spare = splitter.spare();
-            let count = spare.len().min(piece.len());
-            spare[..count].copy_from_slice(&piece[..count]);
-            splitter.filled(count);
-            piece = &piece[count..];
-            loop {
-                match splitter.next_frame() {
-                    Ok(Some(frame)) => frames.push(frame.to_vec()),
-                    Ok(None) => break,
-                    Err(_) => return (frames, true),
-                }
+        loop {
+            match splitter.next(&mut piece) {
+                Ok(Some(whole)) => frames.push(whole.bytes().to_vec()),
+                Ok(None) => break,
+                Err(_) => return (frames, true),
             }
         }
     }

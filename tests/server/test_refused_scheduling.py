@@ -28,8 +28,8 @@ LONG_BYTES = 200_000
 """Of a request that goes to the family of long ones."""
 ASKED = ("getpriority", "setpriority", "sched_getscheduler", "sched_setscheduler")
 NUMBERS = {
-    "x86_64": {"sched_setscheduler": 144, "setpriority": 141, "sched_setattr": 314},
-    "aarch64": {"sched_setscheduler": 119, "setpriority": 140, "sched_setattr": 274},
+    "x86_64": {"sched_setscheduler": 144, "setpriority": 141},
+    "aarch64": {"sched_setscheduler": 119, "setpriority": 140},
 }
 """Of the calls that change how a thread is scheduled."""
 CONFIG, SEND, PULL, MAX_OFFSET = 26, 310, 11, 30

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -9,8 +10,9 @@ use socket2::SockRef;
 
 use super::secured::{Secured, Tls};
 use super::{BenchError, Load};
-use mq_format::remoting::{FieldValue, Frame, Head, MAX_FRAME_BYTES, Serialize};
-use mq_net::frame::FrameSplitter;
+use mq_format::remoting::{FieldValue, Frame, Head, HeaderLimits, MAX_FRAME_BYTES, Serialize};
+use mq_net::frame::{FrameBytes, FrameSplitter};
+use mq_net::receiver::READ_BYTES;
 
 /// Requests of `call_all` on the wire at a time: their replies fit in the socket's buffers.
 const CALLS_AT_ONCE: usize = 128;
@@ -22,6 +24,11 @@ pub(super) struct Exchange {
     pub address: String,
     stream: TcpStream,
     splitter: FrameSplitter,
+    input: Box<[u8]>,
+    /// Where in `input` the bytes are that the splitter was not given yet.
+    unread: Range<usize>,
+    /// The frame that was taken last, if it came in several pieces.
+    whole: Vec<u8>,
     /// Bytes to write; those before `written` have been written.
     outgoing: Vec<u8>,
     written: usize,
@@ -46,7 +53,10 @@ impl Exchange {
         Ok(Self {
             address: address.to_owned(),
             stream,
-            splitter: FrameSplitter::new(MAX_FRAME_BYTES),
+            splitter: FrameSplitter::new(MAX_FRAME_BYTES, HeaderLimits::NONE),
+            input: vec![0; READ_BYTES].into_boxed_slice(),
+            unread: 0..0,
+            whole: Vec::new(),
             outgoing: Vec::new(),
             written: 0,
             heard_at: Instant::now(),
@@ -94,15 +104,17 @@ impl Exchange {
 
     /// Waits for bytes; true if some came. Frames are then taken with `next_frame`.
     pub fn receive(&mut self) -> Result<bool, BenchError> {
+        if !self.unread.is_empty() {
+            return Ok(true);
+        }
         let received = match &mut self.secured {
-            None => self.stream.read(self.splitter.spare()).inspect(|count| {
-                self.splitter.filled(*count);
-            }),
-            Some(tls) => tls.receive(&mut self.stream, &mut self.splitter),
+            None => (self.stream.read(&mut self.input)).map(|count| (count > 0).then_some(count)),
+            Some(tls) => tls.receive(&mut self.stream, &mut self.input),
         };
         match received {
-            Ok(0) => Err(self.io_error(io::ErrorKind::UnexpectedEof.into())),
-            Ok(_) => {
+            Ok(None) => Err(self.io_error(io::ErrorKind::UnexpectedEof.into())),
+            Ok(Some(count)) => {
+                self.unread = 0..count;
                 self.heard_at = Instant::now();
                 Ok(true)
             }
@@ -147,11 +159,19 @@ impl Exchange {
 
     /// The next whole frame that has been received, which may be a server's own request.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, BenchError> {
-        let frame = self
-            .splitter
-            .next_frame()
-            .and_then(|frame| frame.map(Frame::decode).transpose());
-        frame.map_err(|error| BenchError::Wire {
+        let mut bytes = &self.input[self.unread.clone()];
+        let next = self.splitter.next(&mut bytes);
+        self.unread.start = self.unread.end - bytes.len();
+        let frame = match next {
+            Ok(None) => return Ok(None),
+            Ok(Some(FrameBytes::Among(bytes))) => Frame::decode(bytes),
+            Ok(Some(FrameBytes::Own(bytes))) => {
+                self.whole = bytes;
+                Frame::decode(&self.whole)
+            }
+            Err(error) => Err(error),
+        };
+        frame.map(Some).map_err(|error| BenchError::Wire {
             address: self.address.clone(),
             cause: error.to_string(),
         })

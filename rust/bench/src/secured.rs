@@ -9,7 +9,6 @@ use std::time::Duration;
 use rustls::ClientConfig;
 use serde::Deserialize;
 
-use mq_net::frame::FrameSplitter;
 use mq_net::tls::{CIPHER_BYTES, Session, connect_blocking};
 use mq_net::tls_config::{ClientTls, Identity, Password, TlsError, Verify};
 
@@ -76,8 +75,6 @@ pub(super) struct Secured {
     /// Bytes to write.
     sealed: Vec<u8>,
     cipher: Box<[u8]>,
-    /// Decrypted bytes that did not fit the caller's buffer.
-    rest: Vec<u8>,
 }
 
 impl Secured {
@@ -94,7 +91,6 @@ impl Secured {
             session,
             sealed: Vec::new(),
             cipher: vec![0; CIPHER_BYTES].into_boxed_slice(),
-            rest: Vec::new(),
         })
     }
 
@@ -113,27 +109,24 @@ impl Secured {
         &mut self.sealed
     }
 
-    /// Waits for bytes, and decrypts them into `splitter`; 0 at the end.
+    /// Waits for bytes, and decrypts them into `input`; how many, None at the end. Some(0) means
+    /// that only a part of a record came.
     pub fn receive(
         &mut self,
         stream: &mut TcpStream,
-        splitter: &mut FrameSplitter,
-    ) -> io::Result<usize> {
+        input: &mut [u8],
+    ) -> io::Result<Option<usize>> {
         let count = stream.read(&mut self.cipher)?;
         if count == 0 {
-            return Ok(0);
+            return Ok(None);
         }
-        let (sealed, rest) = (&self.cipher[..count], &mut self.rest);
-        let opened = self.session.open(sealed, splitter.spare(), rest)?;
-        splitter.filled(opened.count);
-        while !self.rest.is_empty() {
-            let spare = splitter.spare();
-            let count = self.rest.len().min(spare.len());
-            spare[..count].copy_from_slice(&self.rest[..count]);
-            splitter.filled(count);
-            self.rest.drain(..count);
-        }
+        let mut rest = Vec::new();
+        let opened = self.session.open(&self.cipher[..count], input, &mut rest)?;
+        assert!(
+            rest.is_empty(),
+            "the input takes all that one read decrypts"
+        );
         self.sealed.append(&mut self.session.take_sealed());
-        Ok(if opened.ended { 0 } else { count })
+        Ok((!opened.ended).then_some(opened.count))
     }
 }

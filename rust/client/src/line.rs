@@ -1,5 +1,6 @@
 //! The connection to one address, connecting or open, and its requests in flight.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
@@ -10,7 +11,7 @@ use super::batch::{Entry, Requests};
 use super::events::Failure;
 use super::pool::Shared;
 use super::waiters::Waiters;
-use mq_format::remoting::Frame;
+use mq_format::remoting::{Frame, FrameError, HeaderLimits};
 use mq_net::connect::ConnectError;
 use mq_net::connection::{Connection, SendError};
 use mq_net::frame::FrameSplitter;
@@ -161,33 +162,23 @@ impl Line {
 
     /// Receives until the connection ends; returns the reason.
     async fn receive(&self, shared: &Shared, mut receiver: Receiver) -> String {
-        let mut splitter = FrameSplitter::new(shared.settings.max_frame_bytes);
+        let mut splitter = FrameSplitter::new(shared.settings.max_frame_bytes, HeaderLimits::NONE);
         let mut unheard = shared.tls().is_none();
         loop {
-            match receiver.receive(&mut splitter).await {
+            let take = |frame: &[u8]| self.take_frame(shared, frame).map_err(io::Error::other);
+            match receiver.receive(&mut splitter, take).await {
                 Ok(0) if unheard => return NEVER_HEARD.to_owned(),
                 Ok(0) => return "end of stream".to_owned(),
                 Ok(_) => self.last_used_ms.store(shared.now_ms(), Ordering::Relaxed),
                 Err(error) => return error.to_string(),
             }
             unheard = false;
-            loop {
-                match splitter.next_frame() {
-                    Ok(Some(frame)) => {
-                        if let Err(error) = self.take_frame(shared, frame) {
-                            return error;
-                        }
-                    }
-                    Ok(None) => break,
-                    Err(error) => return error.to_string(),
-                }
-            }
             shared.events.settled();
         }
     }
 
-    fn take_frame(&self, shared: &Shared, frame: &[u8]) -> Result<(), String> {
-        let head = Frame::decode(frame).map_err(|error| error.to_string())?;
+    fn take_frame(&self, shared: &Shared, frame: &[u8]) -> Result<(), FrameError> {
+        let head = Frame::decode(frame)?;
         if !head.is_response() {
             shared.events.request(&self.address, frame);
             return Ok(());

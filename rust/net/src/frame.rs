@@ -1,23 +1,23 @@
-//! Cutting whole frames out of a byte stream. Pure: whoever owns the socket fills the buffer.
+//! Cutting whole frames out of a byte stream. Pure: the caller owns the socket and the bytes.
 
-use mq_format::remoting::FrameError;
+use std::mem;
+
+use mq_format::remoting::{FrameError, HeaderLimits};
 
 /// Bytes of the length word.
 pub const LENGTH_BYTES: usize = 4;
 /// The smallest length word: a frame has a header word at least.
 const LENGTH_MIN: usize = 4;
-/// A buffer starts with this much room; an idle connection keeps none at all.
-const FIRST_ROOM_BYTES: usize = 8 * 1024;
-/// A peer that fills the room it gets is given more at a time, up to this much.
-const FULL_ROOM_BYTES: usize = 256 * 1024;
-/// An empty buffer is kept while at least this part of it is used at a time.
-const KEPT_FRACTION: usize = 4;
+/// A frame that lacks fewer bytes is received together with the bytes after it.
+const LARGE_BYTES: usize = 32 << 10;
+/// The buffer of a large frame grows by this many times the bytes that came of the frame.
+const GROWTH: usize = 3;
 
 /// Bytes of the frame that begins here, length word included; None if the word is not complete.
 ///
 /// # Errors
 /// `FrameError::Length` on a length no frame may have.
-pub fn frame_size(bytes: &[u8], max_frame_bytes: usize) -> Result<Option<usize>, FrameError> {
+fn frame_size(bytes: &[u8], max_frame_bytes: usize) -> Result<Option<usize>, FrameError> {
     let Some(word) = bytes.first_chunk::<LENGTH_BYTES>() else {
         return Ok(None);
     };
@@ -30,103 +30,145 @@ pub fn frame_size(bytes: &[u8], max_frame_bytes: usize) -> Result<Option<usize>,
     Ok(Some(LENGTH_BYTES + rest))
 }
 
-/// Collects received bytes and hands out whole frames, length word included.
+/// A whole frame, length word included.
+#[derive(Debug, PartialEq, Eq)]
+pub enum FrameBytes<'b> {
+    /// Among the received bytes.
+    Among(&'b [u8]),
+    /// In memory of its own: it came in several pieces.
+    Own(Vec<u8>),
+}
+
+impl FrameBytes<'_> {
+    /// The frame's bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Among(bytes) => bytes,
+            Self::Own(bytes) => bytes,
+        }
+    }
+}
+
+/// Cuts frames out of received bytes, and keeps the beginning of a frame that is not whole yet.
 ///
-/// Memory follows the bytes that really arrived (doubling), never a length somebody claims.
+/// Only a frame that came in several pieces is copied. Between frames a splitter has no memory.
+/// Memory follows the bytes that really arrived, never a length that a peer claims.
 ///
 /// ```
-/// use mq_net::frame::FrameSplitter;
+/// use mq_format::remoting::HeaderLimits;
+/// use mq_net::frame::{FrameBytes, FrameSplitter};
 ///
-/// let mut splitter = FrameSplitter::new(1024);
-/// splitter.spare()[..6].copy_from_slice(b"\0\0\0\x05ab");
-/// splitter.filled(6);
-/// assert_eq!(splitter.next_frame(), Ok(None)); // more bytes are needed: that is normal
-/// splitter.spare()[..3].copy_from_slice(b"cde");
-/// splitter.filled(3);
-/// assert_eq!(splitter.next_frame(), Ok(Some(&b"\0\0\0\x05abcde"[..])));
+/// let mut splitter = FrameSplitter::new(1024, HeaderLimits::NONE);
+/// let mut received = &b"\0\0\0\x05ab"[..];
+/// assert_eq!(splitter.next(&mut received), Ok(None)); // more bytes are needed: that is normal
+/// let mut received = &b"cde"[..];
+/// let whole = splitter.next(&mut received).unwrap().unwrap();
+/// assert_eq!(whole, FrameBytes::Own(b"\0\0\0\x05abcde".to_vec()));
 /// ```
 #[derive(Debug)]
 pub struct FrameSplitter {
-    buffer: Vec<u8>,
-    /// First byte not handed out yet.
-    start: usize,
-    /// First byte not filled yet.
-    end: usize,
-    /// The room given last was filled to its end: more was waiting, probably.
-    was_filled_up: bool,
-    max_frame_bytes: usize,
+    partial: Vec<u8>,
+    frame_bytes_max: usize,
+    header: HeaderLimits,
 }
 
 impl FrameSplitter {
-    /// A splitter that refuses frames over `max_frame_bytes`, length word included.
-    pub fn new(max_frame_bytes: usize) -> Self {
+    /// A splitter that refuses frames over `frame_bytes_max`, length word included, and headers
+    /// over `header`.
+    pub fn new(frame_bytes_max: usize, header: HeaderLimits) -> Self {
         Self {
-            buffer: Vec::new(),
-            start: 0,
-            end: 0,
-            was_filled_up: false,
-            max_frame_bytes,
+            partial: Vec::new(),
+            frame_bytes_max,
+            header,
         }
     }
 
-    /// Room to receive into, never empty; tell `filled` how much of it was used.
-    pub fn spare(&mut self) -> &mut [u8] {
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
-            if self.was_filled_up && self.buffer.len() < FULL_ROOM_BYTES {
-                self.buffer.resize(self.buffer.len() * 2, 0);
-            }
-        }
-        if self.end == self.buffer.len() {
-            if self.start > self.buffer.len() / 2 {
-                self.buffer.copy_within(self.start..self.end, 0);
-                (self.start, self.end) = (0, self.end - self.start);
-            } else {
-                let grown = (self.buffer.len() * 2).max(FIRST_ROOM_BYTES);
-                self.buffer.resize(grown, 0);
-            }
-        }
-        &mut self.buffer[self.end..]
-    }
-
-    /// Takes over `count` bytes written to the start of `spare`.
-    pub fn filled(&mut self, count: usize) {
-        assert!(
-            count <= self.buffer.len() - self.end,
-            "{count} bytes do not fit in the spare room"
-        );
-        self.end += count;
-        self.was_filled_up = self.end == self.buffer.len();
-    }
-
-    /// The next whole frame, or None if more bytes are needed.
+    /// The next whole frame, which leaves `bytes`. None if more bytes are needed: then the
+    /// splitter has taken over all of `bytes`.
     ///
     /// # Errors
-    /// `FrameError::Length` on a length no frame may have. Nothing after it can be read.
-    pub fn next_frame(&mut self) -> Result<Option<&[u8]>, FrameError> {
-        let held = &self.buffer[self.start..self.end];
-        let Some(size) = frame_size(held, self.max_frame_bytes)? else {
-            return Ok(None);
+    /// `FrameError` on a length that no frame may have. Nothing after it can be read.
+    #[inline]
+    pub fn next<'b>(&mut self, bytes: &mut &'b [u8]) -> Result<Option<FrameBytes<'b>>, FrameError> {
+        if !self.partial.is_empty() {
+            let is_whole = self.complete(bytes)?;
+            // Nothing is kept: most connections are quiet most of the time.
+            return Ok(is_whole.then(|| FrameBytes::Own(mem::take(&mut self.partial))));
+        }
+        if let Some(size) = frame_size(bytes, self.frame_bytes_max)?
+            && let Some((frame, rest)) = bytes.split_at_checked(size)
+        {
+            *bytes = rest;
+            return Ok(Some(FrameBytes::Among(frame)));
+        }
+        self.header.check_start(bytes)?;
+        self.partial.extend_from_slice(mem::take(bytes));
+        Ok(None)
+    }
+
+    /// Whether a frame has begun and not ended.
+    pub fn is_partial(&self) -> bool {
+        !self.partial.is_empty()
+    }
+
+    /// Bytes of that frame that came.
+    pub fn received(&self) -> usize {
+        self.partial.len()
+    }
+
+    /// The whole size of that frame, once its length word is there.
+    pub fn partial_size(&self) -> Option<usize> {
+        frame_size(&self.partial, self.frame_bytes_max).ok()?
+    }
+
+    /// Bytes of memory that frame takes.
+    pub fn held_bytes(&self) -> usize {
+        self.partial.capacity()
+    }
+
+    /// Whether that frame lacks so many bytes that they are received where it is kept.
+    pub fn is_large(&self) -> bool {
+        self.partial_size()
+            .is_some_and(|size| size.saturating_sub(self.partial.len()) >= LARGE_BYTES)
+    }
+
+    /// Where the next bytes of a large frame are to be received, after those that are there, and
+    /// how many of them at most. None if there is no such frame. After that, `next` takes no bytes
+    /// or those that follow. The memory grows by `room` bytes or a few times what came.
+    pub fn large(&mut self, room: usize) -> Option<(&mut Vec<u8>, usize)> {
+        let missing = self.partial_size()?.saturating_sub(self.partial.len());
+        if missing < LARGE_BYTES {
+            return None;
+        }
+        if self.partial.capacity() - self.partial.len() < LARGE_BYTES {
+            let more = room.max(GROWTH * self.partial.len());
+            // The last few bytes are not worth other memory.
+            let is_rest = missing < more + LARGE_BYTES;
+            self.partial
+                .reserve_exact(if is_rest { missing } else { more });
+        }
+        let spare = self.partial.capacity() - self.partial.len();
+        Some((&mut self.partial, spare.min(missing)))
+    }
+
+    /// Moves the bytes that the partial frame lacks out of `bytes`; whether it is whole then. The
+    /// buffer grows with the bytes that came, never with what a length word claims.
+    fn complete(&mut self, bytes: &mut &[u8]) -> Result<bool, FrameError> {
+        self.move_up_to(LENGTH_BYTES, bytes);
+        let Some(size) = frame_size(&self.partial, self.frame_bytes_max)? else {
+            return Ok(false);
         };
-        if held.len() < size {
-            return Ok(None);
-        }
-        let start = self.start;
-        self.start += size;
-        Ok(Some(&self.buffer[start..self.start]))
+        self.move_up_to(size, bytes);
+        self.header.check_start(&self.partial)?;
+        Ok(self.partial.len() == size)
     }
 
-    /// Bytes of a frame that is not whole yet.
-    pub fn pending(&self) -> usize {
-        self.end - self.start
-    }
-
-    /// Gives the memory back if nothing is pending and the peer sends little at a time; call it
-    /// before waiting. Ten thousand quiet connections then hold no buffers.
-    pub fn relax(&mut self) {
-        if self.start == self.end && self.end < self.buffer.len() / KEPT_FRACTION {
-            *self = Self::new(self.max_frame_bytes);
-        }
+    /// Moves bytes until the partial frame has `size` of them, or none are left.
+    fn move_up_to(&mut self, size: usize, bytes: &mut &[u8]) {
+        let missing = size.saturating_sub(self.partial.len()).min(bytes.len());
+        let (head, rest) = bytes.split_at(missing);
+        self.partial.extend_from_slice(head);
+        *bytes = rest;
     }
 }
 
@@ -134,80 +176,144 @@ impl FrameSplitter {
 mod tests {
     use super::*;
 
-    fn feed(splitter: &mut FrameSplitter, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let spare = splitter.spare();
-            let count = spare.len().min(bytes.len());
-            spare[..count].copy_from_slice(&bytes[..count]);
-            splitter.filled(count);
-            bytes = &bytes[count..];
+    /// Gives `bytes` to the splitter; the frames that became whole.
+    fn split(splitter: &mut FrameSplitter, mut bytes: &[u8]) -> Result<Vec<Vec<u8>>, FrameError> {
+        let mut found = Vec::new();
+        while let Some(whole) = splitter.next(&mut bytes)? {
+            found.push(whole.bytes().to_vec());
         }
+        assert!(bytes.is_empty());
+        Ok(found)
     }
 
-    fn frame(length: usize, fill: u8) -> Vec<u8> {
-        let mut bytes = (length as u32).to_be_bytes().to_vec();
-        bytes.resize(4 + length, fill);
-        bytes
+    fn unlimited() -> FrameSplitter {
+        FrameSplitter::new(16 << 20, HeaderLimits::NONE)
+    }
+
+    fn frame(body: &[u8]) -> Vec<u8> {
+        let length = i32::try_from(body.len() + 4).unwrap();
+        [&length.to_be_bytes()[..], &[0; 4], body].concat()
     }
 
     #[test]
-    fn frames_come_out_whole_however_the_bytes_arrive() {
-        let frames: Vec<_> = [4, 9, 30_000, 5, 70_000, 4]
-            .map(|n| frame(n, n as u8))
-            .into();
+    fn finds_frames_however_they_are_cut() {
+        let frames = [
+            frame(b""),
+            frame(b"abc"),
+            frame(&[7; 70_000]),
+            frame(b"d"),
+            frame(b""),
+        ];
         let stream = frames.concat();
-        for step in [1, 3, 4, 1000, 8192, stream.len()] {
-            let mut splitter = FrameSplitter::new(1 << 20);
-            let mut seen = Vec::new();
-            for piece in stream.chunks(step) {
-                feed(&mut splitter, piece);
-                while let Some(frame) = splitter.next_frame().unwrap() {
-                    seen.push(frame.to_vec());
+        for size in [1, 2, 3, 5, 7, 64, 4_096, stream.len()] {
+            let mut splitter = unlimited();
+            let found: Vec<_> = stream
+                .chunks(size)
+                .flat_map(|piece| split(&mut splitter, piece).unwrap())
+                .collect();
+            assert_eq!(found, frames, "in chunks of {size}");
+            assert!(!splitter.is_partial());
+            assert_eq!(splitter.held_bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn bytes_that_were_not_taken_go_on_later() {
+        let frames = [frame(b"abc"), frame(b"defg"), frame(b""), frame(b"hi")];
+        let stream = frames.concat();
+        for cut in 0..stream.len() {
+            let mut splitter = unlimited();
+            let mut found = Vec::new();
+            for piece in [&stream[..cut], &stream[cut..]] {
+                let mut left = piece.to_vec();
+                while !left.is_empty() {
+                    let mut rest = &left[..];
+                    let whole = splitter.next(&mut rest).unwrap();
+                    found.extend(whole.map(|whole| whole.bytes().to_vec()));
+                    left = rest.to_vec(); // as a caller does that serves others in between
                 }
             }
-            assert_eq!(seen, frames, "in steps of {step}");
-            assert_eq!(splitter.pending(), 0);
+            assert_eq!(found, frames, "cut at {cut}");
         }
     }
 
     #[test]
-    fn a_length_out_of_bounds_is_named_with_the_limit() {
-        for (length, word) in [(-1, [0xFF; 4]), (3, [0, 0, 0, 3]), (97, [0, 0, 0, 97])] {
-            let mut splitter = FrameSplitter::new(100);
-            feed(&mut splitter, &word);
-            assert_eq!(
-                splitter.next_frame(),
-                Err(FrameError::Length { length, limit: 96 })
+    fn a_frame_among_the_bytes_can_be_left_for_later() {
+        let stream = [frame(b"abc"), frame(b"de")].concat();
+        let mut splitter = unlimited();
+        let mut rest = &stream[..];
+        assert!(splitter.next(&mut rest).unwrap().is_some());
+        assert!(!splitter.is_partial());
+        assert_eq!(split(&mut splitter, &stream).unwrap().concat(), stream);
+    }
+
+    #[test]
+    fn a_large_frame_gathers_where_it_is_kept() {
+        let sent = frame(&[7; 8 << 20]);
+        let mut splitter = unlimited();
+        assert!(splitter.large(1).is_none());
+        assert!(split(&mut splitter, &sent[..100]).unwrap().is_empty());
+        let mut came = 100;
+        while splitter.is_large() {
+            let (target, room) = splitter.large(4_096).unwrap();
+            assert!(
+                room <= 4 * came.max(4_096) + LARGE_BYTES,
+                "{room} after {came}"
             );
+            target.extend_from_slice(&sent[came..came + room]);
+            came += room;
         }
+        // The last few come with the bytes after them.
+        let end = [&sent[came..], b"\0"].concat();
+        assert_eq!(split(&mut splitter, &end).unwrap(), [sent]);
+        assert!(splitter.is_partial());
+        assert!(splitter.held_bytes() < 100);
     }
 
     #[test]
-    fn a_peer_that_fills_its_room_gets_more() {
-        let mut splitter = FrameSplitter::new(1 << 20);
-        let mut rooms = Vec::new();
-        for _ in 0..8 {
-            let room = splitter.spare().len();
-            feed(&mut splitter, &frame(room - 4, 1));
-            assert!(splitter.next_frame().unwrap().is_some());
-            rooms.push(room >> 10);
-        }
-        assert_eq!(rooms, [8, 16, 32, 64, 128, 256, 256, 256]);
+    fn a_large_frame_that_is_whole_needs_no_more_bytes() {
+        let sent = frame(&[7; 100_000]);
+        let mut splitter = unlimited();
+        assert!(split(&mut splitter, &sent[..10]).unwrap().is_empty());
+        let (target, room) = splitter.large(1 << 20).unwrap();
+        assert_eq!(room, sent.len() - 10);
+        target.extend_from_slice(&sent[10..]);
+        assert_eq!(split(&mut splitter, &[]).unwrap(), [sent]);
     }
 
     #[test]
     fn memory_follows_what_arrived_not_what_is_claimed() {
-        let mut splitter = FrameSplitter::new(16 << 20);
-        feed(&mut splitter, &frame(16 << 20, 0)[..100]);
-        assert_eq!(splitter.buffer.len(), FIRST_ROOM_BYTES);
-        let mut splitter = FrameSplitter::new(16 << 20);
-        feed(&mut splitter, &frame(1 << 20, 1));
-        assert!(splitter.next_frame().unwrap().is_some());
-        splitter.relax();
-        assert_eq!(splitter.buffer.len(), 2 << 20); // well used
-        feed(&mut splitter, &frame(100, 1));
-        assert!(splitter.next_frame().unwrap().is_some());
-        splitter.relax();
-        assert_eq!(splitter.buffer.capacity(), 0);
+        let mut splitter = unlimited();
+        let start = &((15 << 20) as u32).to_be_bytes();
+        assert!(split(&mut splitter, start).unwrap().is_empty());
+        assert!(split(&mut splitter, &[0; 100]).unwrap().is_empty());
+        assert!(splitter.held_bytes() < 1_000);
+    }
+
+    #[test]
+    fn a_header_that_is_too_long_is_refused_before_it_is_kept() {
+        let limits = HeaderLimits {
+            bytes: 100,
+            fields: 10,
+        };
+        let start = [0, 0, 4, 0, 0, 0, 0, 101, b'{'];
+        for cut in 1..=start.len() {
+            let mut splitter = FrameSplitter::new(1 << 20, limits);
+            let mut pieces = [&start[..cut], &start[cut..]].into_iter();
+            let refused = pieces.find_map(|piece| split(&mut splitter, piece).err());
+            let (header, limit) = (101, 100);
+            assert_eq!(refused, Some(FrameError::HeaderBytes { header, limit }));
+        }
+    }
+
+    #[test]
+    fn refuses_impossible_lengths_at_once() {
+        for length in [-1i32, 0, 3, 97, i32::MAX] {
+            let mut splitter = FrameSplitter::new(100, HeaderLimits::NONE);
+            let refused = split(&mut splitter, &length.to_be_bytes());
+            assert_eq!(refused, Err(FrameError::Length { length, limit: 96 }));
+        }
+        let mut splitter = FrameSplitter::new(100, HeaderLimits::NONE);
+        assert!(split(&mut splitter, &96i32.to_be_bytes()).is_ok());
     }
 }

@@ -15,7 +15,12 @@ use super::connection::Connection;
 use super::frame::FrameSplitter;
 use super::tls::{CIPHER_BYTES, Session};
 
+/// Bytes received at once, at most.
+pub const READ_BYTES: usize = 256 << 10;
+
 thread_local! {
+    /// What was received, until it is cut into frames.
+    static INPUT: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into_boxed_slice());
     /// What a socket gave, until it is opened: no connection keeps a buffer of its own for it.
     static CIPHER: RefCell<Box<[u8]>> = RefCell::new(vec![0; CIPHER_BYTES].into_boxed_slice());
 }
@@ -81,28 +86,50 @@ impl Receiver {
         }
     }
 
-    /// Receives more bytes into `splitter`; how many. 0 means that either side closed.
+    /// Receives more bytes, and gives each frame that is whole then to `take`; how many bytes. 0
+    /// means that either side closed.
     ///
     /// # Errors
-    /// The socket's error; the connection should then be closed.
-    pub async fn receive(&mut self, splitter: &mut FrameSplitter) -> io::Result<usize> {
-        splitter.relax();
-        if self.opener.is_none() {
-            self.stream.readable().await?; // without a buffer, for who knows how long
-            // Unlike `try_read`, this forgets the readiness after a short read: the next wait
-            // costs no system call that would only say "would block".
-            let count = self.stream.read(splitter.spare()).await?;
-            splitter.filled(count);
-            return Ok(count);
-        }
-        let count = poll_fn(|context| self.poll_receive(context, splitter.spare())).await?;
-        splitter.filled(count);
-        Ok(count)
+    /// The socket's error, a frame that cannot be, or an error of `take`; the connection should
+    /// then be closed.
+    pub async fn receive(
+        &mut self,
+        splitter: &mut FrameSplitter,
+        mut take: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<usize> {
+        poll_fn(|context| {
+            INPUT.with_borrow_mut(|input| {
+                let (count, mut bytes) = ready!(self.poll_receive(context, splitter, input))?;
+                while let Some(whole) = splitter.next(&mut bytes).map_err(io::Error::other)? {
+                    take(whole.bytes())?;
+                }
+                Poll::Ready(Ok(count))
+            })
+        })
+        .await
     }
 
-    /// Receives into `buffer`, for a task that shares one buffer among its connections; how many
-    /// bytes. 0 means that either side closed.
-    pub fn poll_receive(
+    /// Receives what the socket has, as much as fits in `input`, or `READ_BYTES` of a large frame.
+    /// Returns how many bytes came, and the bytes to give to `splitter`: none if they are where
+    /// the large frame is kept. Many connections can share one `input`.
+    pub fn poll_receive<'i>(
+        &mut self,
+        context: &mut Context<'_>,
+        splitter: &mut FrameSplitter,
+        input: &'i mut [u8],
+    ) -> Poll<io::Result<(usize, &'i [u8])>> {
+        if self.is_plain()
+            && let Some((frame, missing)) = splitter.large(input.len())
+        {
+            let mut room = frame.limit(missing.min(READ_BYTES));
+            let count = ready!(pin!(self.stream.read_buf(&mut room)).poll(context))?;
+            return Poll::Ready(Ok((count, &[])));
+        }
+        let count = ready!(self.poll_bytes(context, input))?;
+        Poll::Ready(Ok((count, &input[..count])))
+    }
+
+    fn poll_bytes(
         &mut self,
         context: &mut Context<'_>,
         buffer: &mut [u8],
@@ -118,18 +145,6 @@ impl Receiver {
     /// Whether what the socket gives is what was sent: no TLS.
     pub fn is_plain(&self) -> bool {
         self.opener.is_none()
-    }
-
-    /// Receives what the socket of a plain connection has, behind what is in `target`, at
-    /// most `limit` bytes; how many. 0 means that either side closed.
-    pub fn poll_receive_more(
-        &mut self,
-        context: &mut Context<'_>,
-        target: &mut Vec<u8>,
-        limit: usize,
-    ) -> Poll<io::Result<usize>> {
-        let mut room = target.limit(limit);
-        pin!(self.stream.read_buf(&mut room)).poll(context)
     }
 
     fn poll_opened(

@@ -11,6 +11,7 @@ use super::connect::connect;
 use super::connection::{Connection, SendError};
 use super::frame::FrameSplitter;
 use super::receiver::Receiver;
+use mq_format::remoting::HeaderLimits;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const OUTBOUND_LIMIT_BYTES: usize = 1 << 20;
@@ -105,27 +106,25 @@ async fn a_peer_that_does_not_read_fills_a_bounded_buffer() {
 #[tokio::test]
 async fn receiving_ends_when_either_side_closes() {
     let (_near, mut receiver, mut far) = pair().await;
-    let mut splitter = FrameSplitter::new(100);
+    let mut splitter = FrameSplitter::new(100, HeaderLimits::NONE);
+    let mut frames = Vec::new();
+    let mut take = |frame: &[u8]| {
+        frames.extend_from_slice(frame);
+        Ok(())
+    };
     far.write_all(b"\0\0\0\x04abcd").await.unwrap();
-    assert_eq!(
-        timeout(DEADLINE, receiver.receive(&mut splitter))
-            .await
-            .unwrap()
-            .unwrap(),
-        8
-    );
-    assert_eq!(splitter.next_frame().unwrap(), Some(&b"\0\0\0\x04abcd"[..]));
+    let received = timeout(DEADLINE, receiver.receive(&mut splitter, &mut take)).await;
+    assert_eq!(received.unwrap().unwrap(), 8);
     drop(far);
-    assert_eq!(
-        timeout(DEADLINE, receiver.receive(&mut splitter))
-            .await
-            .unwrap()
-            .unwrap(),
-        0
-    );
+    let received = timeout(DEADLINE, receiver.receive(&mut splitter, &mut take)).await;
+    assert_eq!(received.unwrap().unwrap(), 0);
+    assert_eq!(frames, b"\0\0\0\x04abcd");
 
     let (near, mut receiver, _far) = pair().await;
-    let waiting = tokio::spawn(async move { receiver.receive(&mut FrameSplitter::new(100)).await });
+    let waiting = tokio::spawn(async move {
+        let mut splitter = FrameSplitter::new(100, HeaderLimits::NONE);
+        receiver.receive(&mut splitter, |_| Ok(())).await
+    });
     near.close();
     assert_eq!(
         timeout(DEADLINE, waiting).await.unwrap().unwrap().unwrap(),

@@ -16,6 +16,7 @@ use super::frame::FrameSplitter;
 use super::receiver::Receiver;
 use super::tls::{Session, connect};
 use super::tls_config::{ClientAuth, ClientTls, Identity, ServerTls, Verify};
+use mq_format::remoting::HeaderLimits;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const OUTBOUND_LIMIT_BYTES: usize = 64 << 20;
@@ -118,20 +119,21 @@ async fn echo(listener: TcpListener, tls: ServerTls) -> Vec<u8> {
         let far = far.clone();
         async move { far.drive_writes().await }
     });
-    let mut splitter = FrameSplitter::new(FRAME_BYTES_MAX);
+    let mut splitter = FrameSplitter::new(FRAME_BYTES_MAX, HeaderLimits::NONE);
     let mut seen = Vec::new();
     loop {
-        match receiver.receive(&mut splitter).await {
+        let take = |frame: &[u8]| {
+            seen.extend_from_slice(frame);
+            far.send_slice(frame).unwrap();
+            Ok(())
+        };
+        match receiver.receive(&mut splitter, take).await {
             Ok(0) => break,
             Ok(_) => {}
             Err(error) => {
                 seen = error.to_string().into_bytes();
                 break;
             }
-        }
-        while let Some(frame) = splitter.next_frame().unwrap() {
-            seen.extend_from_slice(frame);
-            far.send_slice(frame).unwrap();
         }
     }
     far.close();
@@ -146,14 +148,15 @@ fn frame(size: usize, fill: u8) -> Vec<u8> {
 }
 
 async fn receive_all(receiver: &mut Receiver, count: usize) -> Vec<Vec<u8>> {
-    let mut splitter = FrameSplitter::new(FRAME_BYTES_MAX);
+    let mut splitter = FrameSplitter::new(FRAME_BYTES_MAX, HeaderLimits::NONE);
     let mut frames = Vec::new();
     while frames.len() < count {
-        let got = timeout(DEADLINE, receiver.receive(&mut splitter)).await;
-        assert_ne!(got.unwrap().unwrap(), 0, "the other side closed");
-        while let Some(frame) = splitter.next_frame().unwrap() {
+        let take = |frame: &[u8]| {
             frames.push(frame.to_vec());
-        }
+            Ok(())
+        };
+        let got = timeout(DEADLINE, receiver.receive(&mut splitter, take)).await;
+        assert_ne!(got.unwrap().unwrap(), 0, "the other side closed");
     }
     frames
 }
@@ -274,8 +277,8 @@ async fn clients_are_asked_for_certificates() {
             };
             let (near, mut receiver, echo) = pair(server, client).await.unwrap();
             near.send(frame(10, 1)).unwrap();
-            let mut splitter = FrameSplitter::new(FRAME_BYTES_MAX);
-            let got = timeout(DEADLINE, receiver.receive(&mut splitter))
+            let mut splitter = FrameSplitter::new(FRAME_BYTES_MAX, HeaderLimits::NONE);
+            let got = timeout(DEADLINE, receiver.receive(&mut splitter, |_| Ok(())))
                 .await
                 .unwrap();
             assert_eq!(

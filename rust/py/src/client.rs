@@ -14,10 +14,10 @@ use tokio::runtime::Runtime;
 
 use super::credentials;
 use super::forks;
+use super::frame_template::{FrameTemplate, ReplyKind};
 use super::frames::{Submission, duration};
 use super::futures::{Futures, Waiting};
 use super::inbox::{Inbox, READ, SEATED, number_of, token_of};
-use super::template::{ReplyKind, RequestTemplate};
 use super::tls;
 
 use mq_client::batch::Batch;
@@ -86,7 +86,7 @@ impl Connector {
 
     fn request(
         &self,
-        template: &Bound<'_, RequestTemplate>,
+        template: &Bound<'_, FrameTemplate>,
         values: &Bound<'_, PyTuple>,
         body: &Bound<'_, PyBytes>,
         timeout: f64,
@@ -128,7 +128,7 @@ impl Connector {
 
     fn call<'py>(
         &self,
-        template: &Bound<'py, RequestTemplate>,
+        template: &Bound<'py, FrameTemplate>,
         values: &Bound<'py, PyTuple>,
         body: &Bound<'py, PyBytes>,
         timeout: f64,

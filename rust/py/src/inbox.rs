@@ -10,8 +10,8 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use super::frame_template::{PulledReply, ReplyKind, SentReply};
 use super::frames::frame_to_python;
-use super::template::{PulledReply, ReplyKind, SentReply};
 use mq_client::events::{Events, Failure};
 use mq_format::remoting::Frame;
 

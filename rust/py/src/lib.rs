@@ -9,6 +9,7 @@ mod errors;
 mod fastjson;
 mod filter;
 mod forks;
+mod frame_template;
 mod frames;
 mod futures;
 mod inbox;
@@ -26,7 +27,6 @@ mod store;
 mod store_arguments;
 mod store_results;
 mod store_settings;
-mod template;
 mod tls;
 
 use pyo3::prelude::*;
@@ -49,6 +49,8 @@ mod _core {
     #[pymodule_export]
     use super::filter::{bloom_bits, check_sql};
     #[pymodule_export]
+    use super::frame_template::{FrameTemplate, SentReply};
+    #[pymodule_export]
     use super::logging::next_log;
     #[pymodule_export]
     use super::offline::{Report, Scan, json_lines};
@@ -70,8 +72,6 @@ mod _core {
     use super::store_results::{GetResult, PutResult, QueryResult};
     #[pymodule_export]
     use super::store_settings::set_file_mode;
-    #[pymodule_export]
-    use super::template::{RequestTemplate, SentReply};
     #[pymodule_export]
     use super::tls::certificate_end;
 

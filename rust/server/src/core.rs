@@ -37,12 +37,12 @@ impl Core {
         store: Option<Arc<Store>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Arc<Self>, UnknownFamily> {
-        let handoff = Handoff::new(&settings.families);
+        let handoff = Handoff::new(&settings.families, &clock);
         Ok(Arc::new(Self {
+            cold: BoundedQueue::new(COLD_QUEUE, Arc::clone(&clock)),
             shared: Shared::new(settings, store, clock)?,
             handoff,
             holds: Holds::default(),
-            cold: BoundedQueue::new(COLD_QUEUE),
             parked: Parked::default(),
         }))
     }

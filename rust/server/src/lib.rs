@@ -35,7 +35,7 @@ pub use handoff::queue::Popped;
 pub use handoff::request::JobHead;
 pub use limits::{CONNECTIONS_MAX, FRAME_BYTES_MAX};
 pub use requests::hold::Wish;
-pub use requests::locks::{Granted, LockLimits, QueueName};
+pub use requests::queue_locks::{Granted, LockLimits, QueueName};
 pub use server::Server;
 pub use settings::{DataPlane, FrameLimits, Kind, Settings, TlsMode, TlsSettings};
 pub use shared::{Shared, UnknownFamily};

@@ -13,7 +13,7 @@ pub const HEADER_BYTES_MAX: usize = 256 << 10;
 pub const HEADER_FIELDS_MAX: usize = 256;
 
 /// Bytes read at once, at most. The buffer belongs to the worker thread, not to the connection.
-pub const READ_BYTES: usize = 256 << 10;
+pub const READ_BYTES: usize = mq_net::receiver::READ_BYTES;
 
 /// Bytes that a connection is read at once at first: twice as many each time that all of them came,
 /// half as many when the answers were more than a turn takes. A client that asks for much and takes
@@ -74,13 +74,6 @@ pub const UNFINISHED_BYTES_MAX: usize = 128 << 20;
 /// Of the limit on unfinished frames, one part of so many is freed when it is reached: few
 /// connections end together, whose memory the system takes its time to take back.
 pub const UNFINISHED_PARTS: usize = 32;
-
-/// Memory of frames that are done with, bytes, is kept for later ones up to this; more goes back to
-/// the system.
-pub const SPARE_BYTES_MAX: usize = 8 << 20;
-
-/// Of a smaller buffer, bytes, nothing is kept.
-pub const SPARE_BUFFER_BYTES: usize = 128 << 10;
 
 /// Seconds from the first byte of a frame to its last, when the settings name no time; then the
 /// connection is closed. Time in which the server does not read does not count.

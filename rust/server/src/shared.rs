@@ -16,7 +16,7 @@ use crate::handoff::overload::Overload;
 use crate::handoff::queue::BoundedQueue;
 use crate::limits::EVENTS_MAX;
 use crate::requests::known_heartbeats::Heartbeats;
-use crate::requests::locks::Locks;
+use crate::requests::queue_locks::Locks;
 use crate::route::{self, Routes};
 use crate::settings::Settings;
 use crate::stats::Counters;
@@ -91,6 +91,7 @@ impl Shared {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             locks: Locks::new(Arc::clone(&clock)),
+            events: BoundedQueue::new(EVENTS_MAX, Arc::clone(&clock)),
             services: Services::default(),
             tls: Tls::new(&settings.tls, settings.connections_max),
             budget: Budget::new(settings.large_bytes_max, settings.frame_bytes_max),
@@ -100,7 +101,6 @@ impl Shared {
             tables: Tables::default(),
             answers: Answers::default(),
             routes,
-            events: BoundedQueue::new(EVENTS_MAX),
             peers: Peers::default(),
             heartbeats: Heartbeats::default(),
             counters: Counters::default(),

@@ -1,5 +1,6 @@
 //! One connection of a storm.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Event;
 use crate::BenchError;
-use mq_format::remoting::Frame;
+use mq_format::remoting::{Frame, HeaderLimits};
 use mq_net::connect::ConnectError;
 use mq_net::connection::Connection;
 use mq_net::frame::FrameSplitter;
@@ -63,7 +64,8 @@ impl Client {
         Ok(Line {
             connection,
             receiver,
-            splitter: FrameSplitter::new(FRAME_BYTES_MAX),
+            splitter: FrameSplitter::new(FRAME_BYTES_MAX, HeaderLimits::NONE),
+            frames: VecDeque::new(),
         })
     }
 
@@ -129,16 +131,22 @@ struct Line {
     connection: Arc<Connection>,
     receiver: Receiver,
     splitter: FrameSplitter,
+    /// Frames that came together with an earlier one.
+    frames: VecDeque<Vec<u8>>,
 }
 
 impl Line {
     /// The next frame. The future may be dropped at any time.
     async fn read_frame(&mut self) -> io::Result<Vec<u8>> {
         loop {
-            if let Some(frame) = self.splitter.next_frame().map_err(io::Error::other)? {
-                return Ok(frame.to_vec());
+            if let Some(frame) = self.frames.pop_front() {
+                return Ok(frame);
             }
-            if self.receiver.receive(&mut self.splitter).await? == 0 {
+            let take = |frame: &[u8]| {
+                self.frames.push_back(frame.to_vec());
+                Ok(())
+            };
+            if self.receiver.receive(&mut self.splitter, take).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }

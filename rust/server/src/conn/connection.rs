@@ -10,20 +10,20 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::conn::budget::{Room, Share};
+use crate::conn::budget::{Budget, Room, Share};
 use crate::conn::deadlines::{self, Begun};
 use crate::conn::events::{End, EventKind};
-use crate::conn::frames::{Splitter, Taken};
+use crate::conn::frames::{Whole, with_room};
 use crate::conn::handshakes::Handshake;
 use crate::conn::peers::Peer;
 use crate::core::Core;
-use crate::fair::share;
-use crate::fair::slice;
-use crate::fair::trial::{Length, Trial};
-use crate::fair::turns;
-use crate::limits::{FIRST_READ_BYTES, READ_BYTES, UNREAD_BYTES_PAUSE};
+use crate::fair::Fairness;
+use crate::fair::turns::{self, Length};
+use crate::limits::{FIRST_READ_BYTES, READ_BYTES};
 use crate::requests::dispatch;
 use crate::requests::parking;
+use mq_format::remoting::FrameError;
+use mq_net::frame::{FrameBytes, FrameSplitter};
 use mq_net::receiver::Receiver;
 
 /// Buffers of one worker thread. Frames are answered where they were read, without a wait in
@@ -56,7 +56,7 @@ struct Connection {
     core: Arc<Core>,
     peer: Arc<Peer>,
     receiver: Receiver,
-    splitter: Splitter,
+    splitter: FrameSplitter,
     /// Nothing was received yet: plain or TLS?
     is_fresh: bool,
     /// A TLS handshake that goes on.
@@ -65,8 +65,8 @@ struct Connection {
     left: Vec<u8>,
     /// Bytes to read at once: more for who sends much, less for who is owed much.
     room: usize,
-    /// Whether its client takes its answers.
-    trial: Trial,
+    /// What it may take beside the other connections.
+    fairness: Fairness,
     /// Monotonic time since which it is not read.
     unread_since_ms: Option<i64>,
     /// Monotonic time since which a TLS record has begun and not ended.
@@ -75,6 +75,8 @@ struct Connection {
     is_watched: bool,
     /// What its large requests may take, once there was one.
     share: Option<Share>,
+    /// What the large frame that has begun has of the budget of large requests.
+    large_room: Option<Box<Room>>,
     /// Waits for room for the large frame that has begun.
     admission: Option<Admission>,
 }
@@ -115,7 +117,7 @@ pub(crate) fn serve(
     peer: Arc<Peer>,
     receiver: Receiver,
 ) -> impl Future<Output = ()> + Send {
-    let splitter = Splitter::new(core.settings.frame_bytes_max, core.settings.header);
+    let splitter = FrameSplitter::new(core.settings.frame_bytes_max, core.settings.header);
     let mut connection = Connection {
         core,
         peer,
@@ -125,11 +127,12 @@ pub(crate) fn serve(
         handshake: None,
         left: Vec::new(),
         room: FIRST_READ_BYTES,
-        trial: Trial::new(),
+        fairness: Fairness::new(),
         unread_since_ms: None,
         sealed_since_ms: None,
         is_watched: false,
         share: None,
+        large_room: None,
         admission: None,
     };
     async move {
@@ -183,11 +186,8 @@ impl Connection {
 
     /// Whether a client that is owed so many bytes is read, and what was read of it served.
     fn may_read(&self, owed: usize) -> bool {
-        if self.peer.sends.is_full() {
-            return false;
-        }
-        let has_room = !share::is_full(&self.core.peers, owed, UNREAD_BYTES_PAUSE);
-        has_room && (owed == 0 || self.next_length() == Length::Long)
+        let has_left = !self.left.is_empty();
+        !self.peer.sends.is_full() && self.fairness.may_read(&self.core, owed, has_left)
     }
 
     /// The frame that has begun, if its sender is what it waits for.
@@ -199,11 +199,11 @@ impl Connection {
             return self.begun_record();
         }
         let began_ms = self.peer.unfinished.began_ms()?;
-        let large = self.splitter.large_size();
+        let large = self.large_size();
         Some(Begun {
             taken_ms: self.core.clock.monotonic_ms() - began_ms,
             received: self.splitter.received(),
-            large: large.filter(|_| self.splitter.has_room()),
+            large: large.filter(|_| self.large_room.is_some()),
             is_awaited: self.core.budget.is_awaited(),
         })
     }
@@ -288,19 +288,26 @@ impl Connection {
         if let Some(admission) = &mut self.admission
             && let Some(room) = admission.await
         {
-            self.splitter.give_room(room);
+            self.large_room = Some(Box::new(room));
         }
         self.admission = None;
         self.note_whether_read(true);
         self.is_watched = false; // a large frame is looked at more often
     }
 
+    /// The whole size of the frame that has begun, if it needs room in the budget.
+    fn large_size(&self) -> Option<usize> {
+        self.splitter
+            .partial_size()
+            .filter(|size| Budget::concerns(*size))
+    }
+
     /// Asks for room for the large frame that has begun, if it has none.
     fn ask_for_room(&mut self) {
-        if self.splitter.has_room() {
+        if self.large_room.is_some() {
             return;
         }
-        let Some(size) = self.splitter.large_size() else {
+        let Some(size) = self.large_size() else {
             return;
         };
         let core = Arc::clone(&self.core);
@@ -321,36 +328,16 @@ impl Connection {
             return poll_fn(|cx| self.poll_read(cx, Length::Short)).await;
         }
         let core = Arc::clone(&self.core);
-        let length = self.next_length();
-        let is_trial = length == Length::Trial;
-        if !core.long_turns.are_taken(is_trial) {
-            tokio::task::yield_now().await; // else it waits for a place anyway
-        }
-        // Boxed: few connections are here at once, but the task of each would reserve the space.
         self.note_whether_read(false);
-        let place = Box::pin(core.long_turns.wait(is_trial)).await;
+        let has_left = !self.left.is_empty();
+        // Boxed: few connections are here at once, but the task of each would reserve the space.
+        let place = Box::pin(self.fairness.place(&core, has_left)).await;
         self.note_whether_read(true);
-        let once = poll_fn(|cx| {
-            let _long = slice::LongWork::begin();
-            if is_trial {
-                turns::pass_on_the_watch();
-            }
-            Poll::Ready(self.poll_read(cx, length))
-        })
-        .await;
+        let once = poll_fn(|cx| Poll::Ready(self.poll_read(cx, place.length))).await;
         place.leave();
         match once {
             Poll::Ready(turn) => turn,
             Poll::Pending => Ok(Turn::Done), // it ended with the read before
-        }
-    }
-
-    /// Of a turn of its own. One that is not left with requests sends much: that is no question of
-    /// taking answers.
-    fn next_length(&self) -> Length {
-        match self.left.is_empty() {
-            true => Length::Long,
-            false => self.trial.length(),
         }
     }
 
@@ -366,40 +353,26 @@ impl Connection {
                 let left = std::mem::take(&mut self.left);
                 return Poll::Ready(self.answer(&left, &mut scratch.replies, length));
             }
-            let (received, is_kept) = self.receive(cx, &mut scratch.input);
+            if self.receiver.is_plain() && self.splitter.is_large() {
+                turns::pass_on_the_watch();
+            }
+            let input = &mut scratch.input[..self.room];
+            let received = self.receiver.poll_receive(cx, &mut self.splitter, input);
             let failure = self.follow_handshake(&received);
             self.note_record();
             Poll::Ready(match ready!(received) {
-                Ok(0) => Err((EventKind::Closed, "closed by the client".to_owned())),
-                Ok(count) => {
+                Ok((0, _)) => Err((EventKind::Closed, "closed by the client".to_owned())),
+                Ok((count, bytes)) => {
                     self.peer.note_read(self.core.clock.monotonic_ms());
                     if count == self.room {
                         self.room = READ_BYTES.min(2 * self.room);
                     }
-                    let bytes = &scratch.input[..if is_kept { 0 } else { count }];
                     let turn = self.take(bytes, count, &mut scratch.replies, length);
                     turn.map(|turn| if count < READ_BYTES { turn } else { Turn::Over })
                 }
                 Err(error) => Err((failure, error.to_string())),
             })
         })
-    }
-
-    /// Receives into `input`, or into the large frame that has begun: true then.
-    fn receive(
-        &mut self,
-        cx: &mut Context<'_>,
-        input: &mut [u8],
-    ) -> (Poll<io::Result<usize>>, bool) {
-        if self.receiver.is_plain()
-            && let Some((frame, missing)) = self.splitter.large(self.room)
-        {
-            turns::pass_on_the_watch();
-            let limit = missing.min(READ_BYTES);
-            return (self.receiver.poll_receive_more(cx, frame, limit), true);
-        }
-        let received = self.receiver.poll_receive(cx, &mut input[..self.room]);
-        (received, false)
     }
 
     /// Takes the `count` bytes just read; none are in `bytes` if a large frame has them. The first
@@ -449,7 +422,7 @@ impl Connection {
     }
 
     /// Notes a handshake's end, good or bad; what an error means now.
-    fn follow_handshake(&mut self, received: &Poll<io::Result<usize>>) -> EventKind {
+    fn follow_handshake(&mut self, received: &Poll<io::Result<(usize, &[u8])>>) -> EventKind {
         if self.handshake.is_none() {
             return EventKind::Closed;
         }
@@ -457,43 +430,36 @@ impl Connection {
         let counters = &self.core.counters;
         match received {
             _ if !self.receiver.is_handshaking() => counters.tls_sessions.one(),
-            Poll::Ready(Ok(0) | Err(_)) => counters.tls_failed.one(),
+            Poll::Ready(Ok((0, _)) | Err(_)) => counters.tls_failed.one(),
             _ => return EventKind::Tls,
         }
         self.handshake = None;
         EventKind::Tls
     }
 
-    fn answer(&mut self, bytes: &[u8], replies: &mut Vec<u8>, length: Length) -> Result<Turn, End> {
-        let (core, peer) = (&self.core, &self.peer);
-        let now_ms = core.clock.monotonic_ms();
+    /// Answers the whole frames that are there, until the turn is over; what is left of `bytes` is
+    /// kept for the next one.
+    fn answer(
+        &mut self,
+        mut bytes: &[u8],
+        replies: &mut Vec<u8>,
+        length: Length,
+    ) -> Result<Turn, End> {
+        let now_ms = self.core.clock.monotonic_ms();
         let mut is_new = !self.splitter.is_partial();
-        let may_wait = self.trial.must_wait(length, &core.long_turns);
-        let result = self.splitter.feed(bytes, |whole| {
-            is_new = true; // what is left after it
-            if may_wait && whole.own.is_none() && dispatch::is_pull(core, whole.bytes) {
-                return Ok(Taken::NotYet);
-            }
-            dispatch::frame(core, peer, whole, replies)?;
-            let owed = replies.len();
-            Ok(
-                match owed > length.bytes() || share::has_its_share(&core.peers, peer, owed) {
-                    true => Taken::Last,
-                    false => Taken::Next,
-                },
-            )
-        });
+        let result = self.answer_frames(&mut bytes, &mut is_new, replies, length);
+        let (core, peer) = (&self.core, &self.peer);
         // Also before an error: what was asked before the bad frame is answered.
         if !replies.is_empty() {
             let count = replies.len();
             send(core, peer, replies, now_ms);
-            self.trial.note(count, length, peer, &core.long_turns);
+            self.fairness.note(core, peer, length, count);
         }
-        let left = result.map_err(|error| {
+        result.map_err(|error| {
             core.counters.frames_bad.one();
             (EventKind::BadFrame, error.to_string())
         })?;
-        self.left.extend_from_slice(left);
+        self.left.extend_from_slice(bytes);
         if !self.left.is_empty() {
             self.room = FIRST_READ_BYTES.max(self.room / 2);
         }
@@ -509,6 +475,44 @@ impl Connection {
         match self.left.is_empty() {
             true => Ok(Turn::Done),
             false => Ok(Turn::Over),
+        }
+    }
+
+    /// Answers frames until they are no longer whole, or the answers are enough for the turn.
+    /// `is_new` is set once the frame that began before has ended.
+    fn answer_frames(
+        &mut self,
+        bytes: &mut &[u8],
+        is_new: &mut bool,
+        replies: &mut Vec<u8>,
+        length: Length,
+    ) -> Result<(), FrameError> {
+        let (core, peer) = (&self.core, &self.peer);
+        let allowance = self.fairness.allowance(core, length);
+        loop {
+            let before = *bytes;
+            let Some(whole) = self.splitter.next(bytes)? else {
+                return Ok(());
+            };
+            *is_new = true;
+            match whole {
+                FrameBytes::Among(frame)
+                    if allowance.leaves_pulls && dispatch::is_pull(core, frame) =>
+                {
+                    *bytes = before;
+                    return Ok(());
+                }
+                FrameBytes::Among(frame) => {
+                    dispatch::frame(core, peer, Whole::among(frame), replies)?;
+                }
+                FrameBytes::Own(frame) => {
+                    let frame = with_room(frame, self.large_room.take());
+                    dispatch::frame(core, peer, Whole::own(&frame), replies)?;
+                }
+            }
+            if allowance.is_used(core, peer, replies.len()) {
+                return Ok(());
+            }
         }
     }
 }

@@ -2,32 +2,8 @@
 //! it is owed none.
 
 use crate::conn::peers::Peer;
-use crate::fair::turns::LongTurns;
-use crate::limits::{
-    BULK_BYTES, READ_BYTES, SHORT_TURN_BYTES, TAKEN_BYTES, TRIAL_TURN_BYTES, UNSENT_BYTES_MAX,
-};
-
-/// How much a turn may answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Length {
-    /// In everybody's way, and needs no place.
-    Short,
-    /// Of one that has to show that it takes answers.
-    Trial,
-    /// Of one that has.
-    Long,
-}
-
-impl Length {
-    /// Bytes of answers that end the turn.
-    pub(crate) fn bytes(self) -> usize {
-        match self {
-            Self::Short => SHORT_TURN_BYTES,
-            Self::Trial => TRIAL_TURN_BYTES,
-            Self::Long => READ_BYTES,
-        }
-    }
-}
+use crate::fair::turns::{Length, LongTurns};
+use crate::limits::{BULK_BYTES, TAKEN_BYTES, UNSENT_BYTES_MAX};
 
 /// What is known of one client.
 pub(crate) struct Trial {

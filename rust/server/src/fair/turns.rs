@@ -10,7 +10,29 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::sleep;
 
-use crate::limits::TRIAL_REST;
+use crate::limits::{READ_BYTES, SHORT_TURN_BYTES, TRIAL_REST, TRIAL_TURN_BYTES};
+
+/// How much a turn may answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// In everybody's way, and needs no place.
+    Short,
+    /// Of one that has to show that it takes answers.
+    Trial,
+    /// Of one that has.
+    Long,
+}
+
+impl Length {
+    /// Bytes of answers that end the turn.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Self::Short => SHORT_TURN_BYTES,
+            Self::Trial => TRIAL_TURN_BYTES,
+            Self::Long => READ_BYTES,
+        }
+    }
+}
 
 /// The places of one server.
 pub(crate) struct LongTurns {
@@ -22,6 +44,8 @@ pub(crate) struct LongTurns {
 
 /// A place, until it is left.
 pub(crate) struct Place<'t> {
+    /// How long the turn may be.
+    pub length: Length,
     turns: &'t LongTurns,
     _any: Option<SemaphorePermit<'t>>,
     trial: Option<OwnedSemaphorePermit>,
@@ -43,10 +67,10 @@ impl LongTurns {
         is_taken(&self.all) || is_trial && is_taken(&self.trial)
     }
 
-    /// Waits for a place: first come, first served.
-    pub(crate) async fn wait(&self, is_trial: bool) -> Place<'_> {
+    /// Waits for a place for a turn of this length: first come, first served.
+    pub(crate) async fn wait(&self, length: Length) -> Place<'_> {
         // An error would mean that the places are closed, which nobody does.
-        let trial = match is_trial {
+        let trial = match length == Length::Trial {
             true => {
                 let _waiting = Waiting::new(&self.waiting);
                 Arc::clone(&self.trial).acquire_owned().await.ok()
@@ -54,7 +78,11 @@ impl LongTurns {
             false => None,
         };
         let _any = self.all.acquire().await.ok();
+        if trial.is_some() {
+            pass_on_the_watch();
+        }
         Place {
+            length,
             turns: self,
             _any,
             trial,
@@ -121,15 +149,15 @@ mod tests {
     async fn after_a_trial_others_may_but_no_further_trial() {
         let turns = LongTurns::new(2);
         assert!(!turns.are_taken(true));
-        let trial = turns.wait(true).await;
+        let trial = turns.wait(Length::Trial).await;
         assert!(turns.are_taken(false), "two cores have one place");
-        let mut next = Box::pin(turns.wait(true));
+        let mut next = Box::pin(turns.wait(Length::Trial));
         assert!(poll_once(&mut next).is_none());
         trial.leave();
         // One thread: what was spawned has not run yet.
         assert!(turns.are_taken(true));
         assert!(!turns.are_taken(false));
-        turns.wait(false).await.leave();
+        turns.wait(Length::Long).await.leave();
         next.await.leave();
         assert!(!turns.are_taken(true), "nobody waits for a rest to end");
     }
@@ -137,8 +165,8 @@ mod tests {
     #[tokio::test]
     async fn who_gave_up_waits_for_nothing() {
         let turns = LongTurns::new(2);
-        let trial = turns.wait(true).await;
-        let mut next = Box::pin(turns.wait(true));
+        let trial = turns.wait(Length::Trial).await;
+        let mut next = Box::pin(turns.wait(Length::Trial));
         assert!(poll_once(&mut next).is_none());
         drop(next);
         trial.leave();
@@ -157,10 +185,10 @@ mod tests {
     #[tokio::test]
     async fn a_trial_that_waits_for_a_core_is_in_no_readers_way() {
         let turns = LongTurns::new(3);
-        let _trial = turns.wait(true).await;
+        let _trial = turns.wait(Length::Trial).await;
         assert!(turns.are_taken(true));
         assert!(!turns.are_taken(false));
-        let _reader = turns.wait(false).await;
+        let _reader = turns.wait(Length::Long).await;
         assert!(turns.are_taken(false));
     }
 }

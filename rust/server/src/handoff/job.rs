@@ -1,13 +1,13 @@
 //! A request as Python has it: answered once, and what happens next is seen to.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::conn::peers::Peer;
 use crate::core::Core;
-use crate::fair::{backpressure, slice};
+use crate::fair::backpressure;
 use crate::handoff::queue::Popped;
 use crate::handoff::request::{JobHead, Request};
 use crate::limits::HOLD_MS_MAX;
@@ -34,11 +34,11 @@ pub struct Job {
 impl Core {
     /// Waits for the next request of a family whose client takes its answers.
     pub fn next_job(self: &Arc<Self>, family: Family, timeout: Duration) -> Popped<Job> {
-        let began = Instant::now();
-        slice::patient();
+        let began_ms = self.clock.monotonic_ms();
         loop {
-            let left = timeout.saturating_sub(began.elapsed());
-            let request = match self.handoff.pop(family, left) {
+            let waited_ms = self.clock.monotonic_ms() - began_ms;
+            let waited = Duration::from_millis(u64::try_from(waited_ms).unwrap_or(0));
+            let request = match self.handoff.pop(family, timeout.saturating_sub(waited)) {
                 Popped::Item(request) => request,
                 Popped::Timeout => return Popped::Timeout,
                 Popped::Closed => return Popped::Closed,

@@ -9,6 +9,7 @@ pub(crate) mod overload;
 pub(crate) mod queue;
 pub(crate) mod request;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::handoff::load::Load;
@@ -16,6 +17,7 @@ use crate::handoff::queue::{BoundedQueue, Popped};
 use crate::handoff::request::Request;
 use crate::limits::{HANDOFF_BYTES_MAX, LARGE_HANDOFF_BYTES_MAX};
 use crate::route::{self, Family};
+use mq_base::clock::Clock;
 
 /// The queues, one a family.
 pub struct Handoff {
@@ -26,11 +28,14 @@ pub struct Handoff {
 
 impl Handoff {
     /// Queues of these names and capacities.
-    pub fn new(families: &[(String, usize)]) -> Self {
+    pub fn new(families: &[(String, usize)], clock: &Arc<dyn Clock>) -> Self {
         let queues = families.iter();
         Self {
             families: queues
-                .map(|(name, capacity)| (name.clone(), BoundedQueue::new(*capacity)))
+                .map(|(name, capacity)| {
+                    let queue = BoundedQueue::new(*capacity, Arc::clone(clock));
+                    (name.clone(), queue)
+                })
                 .collect(),
             load: Load::default(),
         }

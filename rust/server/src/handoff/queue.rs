@@ -1,16 +1,21 @@
 //! A bounded queue between threads: what does not fit is given back, never waited for.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use mq_base::clock::Clock;
+
 /// An empty queue keeps room for this many items.
 const KEPT_ITEMS: usize = 1_024;
+/// The longest wait for an item.
+const WAIT_MAX: Duration = Duration::from_secs(86_400);
 
 /// Many producers, many consumers, at most `capacity` items.
-#[derive(Debug)]
 pub struct BoundedQueue<T> {
+    clock: Arc<dyn Clock>,
     state: Mutex<State<T>>,
     ready: Condvar,
     capacity: usize,
@@ -45,13 +50,14 @@ pub enum Popped<T> {
 }
 
 impl<T> BoundedQueue<T> {
-    /// An empty queue for `capacity` items.
-    pub fn new(capacity: usize) -> Self {
+    /// An empty queue for `capacity` items, whose waits end by `clock`.
+    pub fn new(capacity: usize, clock: Arc<dyn Clock>) -> Self {
         let state = State {
             items: VecDeque::new(),
             closed: false,
         };
         Self {
+            clock,
             state: Mutex::new(state),
             ready: Condvar::new(),
             capacity,
@@ -84,10 +90,10 @@ impl<T> BoundedQueue<T> {
         lost
     }
 
-    /// Waits for the oldest item, at most `timeout`.
+    /// Waits for the oldest item, at most `timeout`, or a day if that is shorter.
     pub fn pop(&self, timeout: Duration) -> Popped<T> {
-        // A timeout too long for the clock is no timeout; a day is as good.
-        let deadline = Instant::now() + timeout.min(Duration::from_secs(86_400));
+        let timeout_ns = timeout.min(WAIT_MAX).as_nanos();
+        let deadline_ms = self.clock.monotonic_ms() + timeout_ns.div_ceil(1_000_000) as i64;
         let mut state = self.state.lock();
         loop {
             if let Some(item) = state.take_oldest() {
@@ -96,7 +102,9 @@ impl<T> BoundedQueue<T> {
             if state.closed {
                 return Popped::Closed;
             }
-            if self.ready.wait_until(&mut state, deadline).timed_out() && state.items.is_empty() {
+            let left_ms = deadline_ms - self.clock.monotonic_ms();
+            let left = Duration::from_millis(u64::try_from(left_ms).unwrap_or(0));
+            if self.ready.wait_for(&mut state, left).timed_out() && state.items.is_empty() {
                 return if state.closed {
                     Popped::Closed
                 } else {
@@ -144,13 +152,15 @@ impl<T> BoundedQueue<T> {
 
 #[cfg(test)]
 mod tests {
+    use mq_base::clock::SystemClock;
+
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(1);
 
     #[test]
     fn gives_back_what_does_not_fit() {
-        let queue = BoundedQueue::new(2);
+        let queue = BoundedQueue::new(2, SystemClock::shared());
         assert_eq!(
             (queue.push(1), queue.push(2), queue.push(3)),
             (Ok(()), Ok(()), Err(3))
@@ -163,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_is_empty_again_keeps_no_memory_of_a_flood() {
-        let queue = BoundedQueue::new(usize::MAX);
+        let queue = BoundedQueue::new(usize::MAX, SystemClock::shared());
         for item in 0..100_000 {
             queue.push(item).unwrap();
         }
@@ -175,7 +185,7 @@ mod tests {
 
     #[test]
     fn only_a_late_oldest_item_goes() {
-        let queue = BoundedQueue::new(3);
+        let queue = BoundedQueue::new(3, SystemClock::shared());
         assert_eq!(queue.pop_if(|_: &i32| true), None);
         for item in [1, 2, 3] {
             queue.push(item).unwrap();
@@ -188,7 +198,7 @@ mod tests {
 
     #[test]
     fn closing_wakes_the_waiting() {
-        let queue = BoundedQueue::<i32>::new(1);
+        let queue = BoundedQueue::<i32>::new(1, SystemClock::shared());
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| queue.pop(Duration::from_secs(30)));
             queue.close();

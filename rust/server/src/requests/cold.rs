@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::core::Core;
 use crate::fair::backpressure::{Waiting, must_wait};
-use crate::fair::slice;
 use crate::handoff::queue::Popped;
 use crate::requests::{dispatch, parking};
 use mq_store::ReadMode;
@@ -18,7 +17,6 @@ pub(crate) fn read_cold(core: &Arc<Core>) {
     let Some(store) = core.store.clone() else {
         return;
     };
-    slice::patient();
     loop {
         match core.cold.pop(Duration::from_secs(3_600)) {
             Popped::Item(task) => {

@@ -12,7 +12,7 @@ use crate::handoff::request::Request;
 use crate::requests::context::{Context, Handled};
 use crate::requests::hold::Held;
 use crate::requests::pull::{self, ColdPull, PullTask, Pulled};
-use crate::requests::{heartbeat, offsets, ready, send, transaction};
+use crate::requests::{heartbeat, lock, offsets, published, send, transaction};
 use crate::route::{self, Family, Native};
 use crate::shared::Shared;
 use mq_format::codes::{self, SYSTEM_BUSY, SYSTEM_ERROR};
@@ -206,11 +206,11 @@ fn answer(core: &Arc<Core>, native: Native, context: &Context<'_>, out: &mut Vec
         Native::MaxOffset => offsets::max(context, out),
         Native::MinOffset => offsets::min(context, out),
         Native::EndTransaction => transaction::end(context, out),
-        Native::ConsumerList => ready::consumer_list(context, out),
-        Native::TopicRoute => ready::topic_route(context, out),
+        Native::ConsumerList => published::consumer_list(context, out),
+        Native::TopicRoute => published::topic_route(context, out),
         Native::Heartbeat => heartbeat::beat(context, out),
-        Native::Lock => ready::lock(context, out),
-        Native::Unlock => ready::unlock(context, out),
+        Native::Lock => lock::lock(context, out),
+        Native::Unlock => lock::unlock(context, out),
     }
 }
 

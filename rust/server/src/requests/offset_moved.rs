@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::requests::locks::QueueName;
+use crate::requests::queue_locks::QueueName;
 use crate::shared::Shared;
 use mq_store::PutRequest;
 

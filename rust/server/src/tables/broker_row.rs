@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
-use crate::requests::locks::LockLimits;
+use crate::requests::queue_locks::LockLimits;
 use mq_format::remoting::{FLAG_RESPONSE, FieldValue, Prepared, PreparedReply, ReplyTo, Serialize};
 
 /// The broker's own settings, as far as native requests need them.

@@ -1,43 +1,9 @@
-//! Requests answered from memory: published bodies (38, 105) and queue locks (41, 42).
+//! Requests of orderly consumers: lock queues (41), and unlock them (42).
 
 use crate::requests::context::{Context, Handled};
-use crate::requests::locks::{Granted, LockReply, LockRequest, QueueName};
+use crate::requests::queue_locks::{Granted, LockReply, LockRequest, QueueName};
 use crate::shared::Shared;
 use mq_format::codes::SYSTEM_ERROR;
-
-/// Route requests from this version on, RocketMQ 4.9.4, get standard JSON.
-const STANDARD_JSON_VERSION: i32 = 401;
-
-/// 38: the clients of a group. Declines when no list is published (unknown or empty group).
-pub(crate) fn consumer_list(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
-    let Some(group) = context.frame.ext.get("consumerGroup") else {
-        return Handled::Declined;
-    };
-    let Some(body) = context.shared.answers.get(&format!("38|{group}")) else {
-        return Handled::Declined;
-    };
-    context.reply_empty_map(&body, out);
-    Handled::Native
-}
-
-/// 105: a topic's route. Declines when none is published.
-pub(crate) fn topic_route(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
-    let frame = context.frame;
-    let Some(topic) = frame.ext.get("topic") else {
-        return Handled::Declined;
-    };
-    let asked = frame
-        .ext
-        .get("acceptStandardJsonOnly")
-        .is_some_and(|text| text == "true");
-    let standard = asked || frame.version >= STANDARD_JSON_VERSION;
-    let style = if standard { "std" } else { "legacy" };
-    let Some(body) = context.shared.answers.get(&format!("105|{style}|{topic}")) else {
-        return Handled::Declined;
-    };
-    context.reply_body(&body, out);
-    Handled::Native
-}
 
 /// 41: grants what is free. Declines a body it cannot read, and names that may not be kept.
 pub(crate) fn lock(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {

@@ -39,7 +39,7 @@ impl ReplyKind {
 
 /// A request of one code to one address: its fixed fields, and the names of the open ones.
 #[pyclass(frozen, module = "mqstore._core")]
-pub struct RequestTemplate {
+pub struct FrameTemplate {
     /// For Python, which keeps it with every request.
     #[pyo3(get)]
     pub(super) address: Py<PyString>,
@@ -58,7 +58,7 @@ pub struct RequestTemplate {
 }
 
 #[pymethods]
-impl RequestTemplate {
+impl FrameTemplate {
     #[new]
     fn new(
         py: Python<'_>,
@@ -99,7 +99,7 @@ impl RequestTemplate {
     }
 }
 
-impl RequestTemplate {
+impl FrameTemplate {
     /// Appends the frame of one request, signed if there are credentials; `values` are the open
     /// fields; None leaves a field out.
     pub(super) fn encode(
