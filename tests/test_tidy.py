@@ -44,7 +44,6 @@ RUST_CIRCLES = [
     "plan rebuild select state view",
     "offline: hosts json",
     "offline: verify verify/delays verify/index verify/log verify/queues",
-    "client: batch line pool",
 ]
 PYTHON_ORDER = ["mqstore", "mqclient", "mqserver"]
 CORE_DOORS = {

@@ -1,32 +1,17 @@
-//! Requests for one address that are encoded together and written together.
+//! Collects requests for one address that are written together.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::events::Failure;
-use super::pool::Shared;
+use super::requests::{Entry, Requests};
+use super::shared::Shared;
 use super::waiters::Waiter;
 
 /// Collects requests; `Pool::submit` sends them with one write.
 pub struct Batch {
     shared: Arc<Shared>,
     pub(super) requests: Requests,
-}
-
-/// Encoded requests, each with its waiter.
-#[derive(Default)]
-pub(super) struct Requests {
-    pub entries: Vec<Entry>,
-    pub bytes: Vec<u8>,
-}
-
-/// One request among `Requests::bytes`.
-pub(super) struct Entry {
-    pub opaque: i32,
-    pub waiter: Waiter,
-    pub oneway: bool,
-    /// End of the request's bytes; they start at the end of the previous entry.
-    end: usize,
 }
 
 impl Batch {
@@ -83,24 +68,5 @@ impl Batch {
     /// Whether the batch has no request.
     pub fn is_empty(&self) -> bool {
         self.requests.entries.is_empty()
-    }
-}
-
-impl Requests {
-    /// Keeps the requests for which `alive` is true. A batch that waited for its connection may
-    /// hold requests that have expired.
-    pub fn retain(self, mut alive: impl FnMut(&Entry) -> bool) -> Self {
-        let mut kept = Self::default();
-        let mut start = 0;
-        for mut entry in self.entries {
-            let bytes = &self.bytes[start..entry.end];
-            start = entry.end;
-            if alive(&entry) {
-                kept.bytes.extend_from_slice(bytes);
-                entry.end = kept.bytes.len();
-                kept.entries.push(entry);
-            }
-        }
-        kept
     }
 }

@@ -4,7 +4,11 @@ pub mod batch;
 pub mod credentials;
 pub mod events;
 mod line;
+mod lines;
 pub mod pool;
+mod requests;
+pub mod settings;
+mod shared;
 mod waiters;
 
 #[cfg(test)]

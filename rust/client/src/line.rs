@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::batch::{Entry, Requests};
 use super::events::Failure;
-use super::pool::Shared;
+use super::requests::{Entry, Requests};
+use super::shared::Shared;
 use super::waiters::Waiters;
 use mq_format::remoting::{Frame, FrameError, HeaderLimits};
 use mq_net::connect::ConnectError;
@@ -205,6 +205,11 @@ impl Line {
         next
     }
 
+    /// Whether it failed or was closed, and takes no more requests.
+    pub fn is_gone(&self) -> bool {
+        matches!(*self.state.lock(), State::Gone)
+    }
+
     /// Whether nothing was sent, received or awaited since `since_ms`.
     pub fn is_idle(&self, since_ms: i64) -> bool {
         self.last_used_ms.load(Ordering::Relaxed) < since_ms
@@ -230,7 +235,6 @@ impl Line {
                 Vec::new()
             }
         };
-        shared.forget(self);
         let entries = waiting.into_iter().flat_map(|requests| requests.entries);
         shared.fail(entries.filter(|entry| entry.oneway).collect(), &failure);
         let waiters = self.waiters.lock().take_all();

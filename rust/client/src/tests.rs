@@ -10,7 +10,8 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 use super::events::{Events, Failure};
-use super::pool::{Pool, PoolSettings};
+use super::pool::Pool;
+use super::settings::PoolSettings;
 use mq_format::remoting::{Frame, Head, Serialize};
 
 const DEADLINE: Duration = Duration::from_secs(60);

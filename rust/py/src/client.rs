@@ -23,7 +23,8 @@ use super::tls;
 use mq_client::batch::Batch;
 use mq_client::credentials::Credentials;
 use mq_client::events::{Events, Failure};
-use mq_client::pool::{Pool, PoolSettings};
+use mq_client::pool::Pool;
+use mq_client::settings::PoolSettings;
 use mq_net::threads::can_start;
 
 /// Interval at which a waiting thread checks for signals.
