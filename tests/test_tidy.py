@@ -40,9 +40,6 @@ RUST_LAYERS = {
 RUST_CIRCLES = [
     "log: allocate writer",
     "log: disk warm",
-    "offline: ahead build columns columns/feed columns/fill columns/work groups lib lines mend "
-    "plan rebuild select state view",
-    "offline: hosts json",
     "offline: verify verify/delays verify/index verify/log verify/queues",
 ]
 PYTHON_ORDER = ["mqstore", "mqclient", "mqserver"]

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::copy::copy_tree;
 use super::progress::{Step, Told, Watched};
-use super::{Layout, Scan, Wish};
+use super::scan::{Layout, Scan};
+use super::wish::Wish;
 use mq_base::clock::{Clock, SystemClock};
 use mq_format::consume_queue::QueueEntry;
 use mq_format::delay_levels::DelayLevels;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Scan;
+use super::scan::Scan;
 use mq_format::consume_queue::QueueEntry;
 use mq_format::fastjson;
 use mq_format::message::SCHEDULE_TOPIC;

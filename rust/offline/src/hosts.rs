@@ -1,8 +1,8 @@
 //! The hosts of a record as text, from the bytes they are stored in.
 
 use super::fields::Fields;
-use super::json::{write_hex_upper, write_number, write_octet};
 use super::sink::Sink;
+use super::text::{write_hex_upper, write_number, write_octet};
 
 /// The offset message id of a record.
 #[inline]

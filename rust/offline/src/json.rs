@@ -8,15 +8,12 @@ use crate::hosts::{write_host, write_offset_id};
 use crate::pairs::{self, Nature, Pair};
 use crate::shapes::{Shapes, Span};
 use crate::sink::{Kept, Sink};
+use crate::text::{write_base64, write_hex, write_number, write_string, write_time};
 use mq_format::message::{CheckCrc, RecordError, body_crc};
 use mq_format::properties;
 
 #[cfg(test)]
 mod tests;
-mod text;
-
-use text::{write_base64, write_hex, write_string, write_time};
-pub(super) use text::{write_hex_upper, write_number, write_octet};
 
 /// How bodies are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::plan::{Plan, bytes_behind};
 use super::progress::{Step, Told, stopped};
-use super::{Scan, log_error};
+use super::scan::{Scan, log_error};
 use mq_log::{Directory, Segments};
 use mq_store::Settings;
 use mq_store::StoreError;

@@ -1,7 +1,7 @@
 //! Whether a log is whole, found by reading it and changing nothing.
 
 use super::log::LogDirectory;
-use super::log_error;
+use super::scan::log_error;
 use mq_format::message::{BLANK_BYTES, Head};
 use mq_store::StoreError;
 use mq_store::inspect::good_record;

@@ -10,12 +10,12 @@ use super::log::LogDirectory;
 use super::mend::{Source, mend, rewrite};
 use super::plan::{LeftAs, Plan};
 use super::progress::{Progress, Step, Told, Watched};
-use super::{Scan, log_error};
+use super::scan::{Scan, log_error};
+use super::wish::Wish;
 use mq_log::fs;
 use mq_store::StoreError;
 use mq_store::inspect::LogFacts;
 use mq_store::inspect::LogRead;
-use mq_store::inspect::SetSizes;
 use mq_store::inspect::StoreLock;
 use mq_store::inspect::layout;
 use mq_store::inspect::log_files;
@@ -26,19 +26,6 @@ use mq_store::inspect::{create_directory, io_error, list, sync_directory};
 const SITE: &str = "mqstack/rebuild";
 /// Folders that are derived from the log.
 const DERIVED: [&str; 3] = ["consumequeue", "consumequeue_ext", "index"];
-
-/// What is wanted.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Wish<'a> {
-    /// Mend the log and the state files, too.
-    pub repairs: bool,
-    /// Where a whole copy shall be; None works in place.
-    pub to: Option<&'a Path>,
-    /// `messageDelayLevel`; None for RocketMQ's.
-    pub delay_levels: Option<&'a str>,
-    /// `maxHashSlotNum` and `maxIndexNum` of the new index files; None where the old ones tell.
-    pub index: SetSizes,
-}
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

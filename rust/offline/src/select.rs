@@ -1,7 +1,7 @@
 //! Records of the log that pass a filter, a stretch at a time, and where they go on behind damage.
 
 use super::log::LogDirectory;
-use super::{Scan, log_error};
+use super::scan::{Scan, log_error};
 use mq_format::message::{BLANK_BYTES, CheckCrc, Head, RecordView};
 use mq_format::properties;
 use mq_store::StoreError;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::Scan;
+use super::scan::Scan;
 use mq_log::fs::{OpenOptions, open_own};
 use mq_store::StoreError;
 use mq_store::inspect::io_error;

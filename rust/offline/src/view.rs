@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Scan, log_error};
+use super::scan::{Layout, Scan, log_error};
 use mq_format::consume_queue::{ENTRY_BYTES, QueueEntry};
 use mq_format::index::{IndexHeader, IndexLayout};
 use mq_format::message::{CheckCrc, RecordView};
@@ -253,7 +253,7 @@ impl Scan {
     }
 
     fn load_index(&self) -> Result<IndexFiles, StoreError> {
-        let super::Layout {
+        let Layout {
             index_slots,
             index_entries,
             ..

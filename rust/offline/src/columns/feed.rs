@@ -1,15 +1,55 @@
 //! Records on their way into columns.
 
-use super::{Choice, ColumnError, Columns, Row};
+use thiserror::Error;
+
+use super::choice::Choice;
+use super::row::{ROWS_AT_ONCE, Row};
+use super::table::Columns;
 use crate::fields::Fields;
 use crate::json::Decompress;
 use crate::shapes::Span;
-use mq_format::message::CheckCrc;
+use mq_format::message::{CheckCrc, RecordError};
 
-/// Rows that columns take at once: what they look at stays in the cache.
-pub(super) const ROWS_AT_ONCE: usize = 128;
 /// No column grows longer: Arrow's offsets are int32.
 const COLUMN_BYTES_MAX: usize = i32::MAX as usize;
+
+/// What can go wrong while rows are added.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ColumnError {
+    /// Bytes that are no record.
+    #[error("record at byte {at} of {size}: {error}")]
+    Record {
+        /// Where it should start.
+        at: usize,
+        /// How many bytes there are.
+        size: usize,
+        /// What is wrong.
+        error: RecordError,
+    },
+    /// A body does not decompress, and why.
+    #[error("{0}")]
+    Body(String),
+    /// Arrow's offsets have 32 bits.
+    #[error("a batch holds more than 2 GiB of one column; take it earlier")]
+    TooLarge,
+}
+
+impl Columns {
+    /// Adds the records that are chosen, which are whole and one after the other; how many they
+    /// were. After an error those before the place of the error have been added.
+    pub fn add(
+        &mut self,
+        records: &[u8],
+        choice: &Choice,
+        decompress: &mut Decompress<'_>,
+    ) -> Result<usize, ColumnError> {
+        let before = self.rows;
+        let mut feed = Feed::new(self, choice);
+        feed.add_all(records, decompress)?;
+        drop(feed);
+        Ok(self.rows - before)
+    }
+}
 
 /// Gathers rows and hands them to the columns, some at a time; each column then runs through
 /// them in one loop.

@@ -1,8 +1,7 @@
 //! The memory of columns, in Arrow's layout.
 
-use super::feed::ROWS_AT_ONCE;
+use super::row::{ROWS_AT_ONCE, Row, Source, Text};
 use super::texts::{TextBuffers, Texts, first_end};
-use super::{Row, Source, Text};
 use crate::hosts::{write_host, write_offset_id};
 use crate::pairs::{self, Pair};
 use crate::shapes::Shapes;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::choice::Choice;
 use super::feed::Feed;
-use super::{Choice, Collected, Columns};
+use super::table::{Collected, Columns};
 use crate::ahead::{Part, Work};
 
 /// Builds columns of chunks of the log.

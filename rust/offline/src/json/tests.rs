@@ -1,9 +1,9 @@
 //! The text of JSON lines; that they equal Python's is tested in `tests/format/test_json_lines.py`.
 
-use super::text::{write_base64, write_number, write_string, write_time};
 use super::{BodyText, json_lines};
 use crate::Scan;
 use crate::sink::Sink;
+use crate::text::{write_base64, write_number, write_string, write_time};
 use mq_testing::stores::unpack;
 
 fn text(write: impl FnOnce(&mut Sink)) -> String {

@@ -1,7 +1,7 @@
 //! What a clean stop recorded, against what is there.
 
 use super::Check;
-use crate::log_error;
+use crate::scan::log_error;
 use mq_store::StoreError;
 use mq_store::inspect::Marker;
 

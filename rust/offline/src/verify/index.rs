@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::Check;
-use crate::Scan;
+use crate::scan::Scan;
 use mq_format::index::{IndexEntry, IndexHeader, key_hash};
 use mq_format::message::{BLANK_BYTES, CheckCrc, RecordView, sys_flag};
 use mq_format::properties;

@@ -1,7 +1,7 @@
 //! The commit log: its files, every record, and each record against its queues.
 
 use super::{Check, Stopped};
-use crate::log_error;
+use crate::scan::log_error;
 use mq_format::message::{CheckCrc, RecordError, RecordView, sys_flag};
 use mq_format::multi_dispatch;
 use mq_store::StoreError;

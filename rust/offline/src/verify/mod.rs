@@ -8,6 +8,7 @@ mod detection_tests;
 mod index;
 mod log;
 mod queues;
+mod report;
 mod sequence;
 mod states;
 #[cfg(test)]
@@ -19,10 +20,11 @@ use self::delays::Delays;
 use self::index::Keys;
 use self::log::Times;
 use self::queues::Checked;
+pub use self::report::{FINDINGS_MAX, Finding, Report};
 use self::sequence::Sequences;
 use super::build::levels;
+use super::scan::Scan;
 use super::state::State;
-use super::{FINDINGS_MAX, Finding, Report, Scan};
 use mq_format::delay_levels::DelayLevels;
 use mq_store::Settings;
 use mq_store::StoreError;
@@ -61,10 +63,15 @@ type Queues = HashMap<String, HashMap<i32, Checked>>;
 /// The caller asked to stop.
 struct Stopped;
 
-pub(super) fn verify(
-    scan: &Scan,
-    progress: &mut dyn FnMut(i64) -> bool,
-) -> Result<Report, StoreError> {
+impl Scan {
+    /// Checks log, queues, extension, index, checkpoint and state files against each other.
+    /// `progress` gets the physical offset reached and stops the check by returning false.
+    pub fn verify(&self, progress: &mut dyn FnMut(i64) -> bool) -> Result<Report, StoreError> {
+        check_all(self, progress)
+    }
+}
+
+fn check_all(scan: &Scan, progress: &mut dyn FnMut(i64) -> bool) -> Result<Report, StoreError> {
     let state = scan.state()?;
     let mut check = Check {
         scan,
