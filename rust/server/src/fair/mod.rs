@@ -3,6 +3,7 @@
 
 pub(crate) mod backpressure;
 pub(crate) mod share;
+pub(crate) mod spare_buffers;
 mod trial;
 pub(crate) mod turns;
 
