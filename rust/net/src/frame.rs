@@ -140,7 +140,7 @@ impl FrameSplitter {
         if missing < LARGE_BYTES {
             return None;
         }
-        if self.partial.capacity() - self.partial.len() < LARGE_BYTES {
+        if self.must_grow() {
             let more = room.max(GROWTH * self.partial.len());
             // The last few bytes are not worth other memory.
             let is_rest = missing < more + LARGE_BYTES;
@@ -149,6 +149,17 @@ impl FrameSplitter {
         }
         let spare = self.partial.capacity() - self.partial.len();
         Some((&mut self.partial, spare.min(missing)))
+    }
+
+    /// Whether the memory of a large frame is used up, so that it has to grow.
+    pub fn must_grow(&self) -> bool {
+        self.is_large() && self.partial.capacity() - self.partial.len() < LARGE_BYTES
+    }
+
+    /// Keeps the frame that has begun in `memory` from now on; returns the memory it had.
+    pub fn move_to(&mut self, mut memory: Vec<u8>) -> Vec<u8> {
+        memory.extend_from_slice(&self.partial);
+        mem::replace(&mut self.partial, memory)
     }
 
     /// Moves the bytes that the partial frame lacks out of `bytes`; whether it is whole then. The
@@ -268,6 +279,24 @@ mod tests {
         assert_eq!(split(&mut splitter, &end).unwrap(), [sent]);
         assert!(splitter.is_partial());
         assert!(splitter.held_bytes() < 100);
+    }
+
+    #[test]
+    fn a_large_frame_gathers_in_memory_that_it_is_given() {
+        let sent = frame(&[7; 1 << 20]);
+        let mut splitter = unlimited();
+        assert!(split(&mut splitter, &sent[..10]).unwrap().is_empty());
+        assert!(splitter.must_grow());
+        let memory = Vec::with_capacity(sent.len());
+        let place = memory.as_ptr();
+        assert_eq!(splitter.move_to(memory), sent[..10]);
+        assert!(!splitter.must_grow());
+        let (target, room) = splitter.large(1).unwrap();
+        assert_eq!(room, sent.len() - 10);
+        target.extend_from_slice(&sent[10..]);
+        let whole = splitter.next(&mut &[][..]).unwrap().unwrap();
+        assert_eq!(whole.bytes(), sent);
+        assert_eq!(whole.bytes().as_ptr(), place);
     }
 
     #[test]

@@ -75,6 +75,13 @@ pub const UNFINISHED_BYTES_MAX: usize = 128 << 20;
 /// connections end together, whose memory the system takes its time to take back.
 pub const UNFINISHED_PARTS: usize = 32;
 
+/// Memory of frames that are done with, bytes, is kept for later ones up to this; more goes back to
+/// the system.
+pub const SPARE_BYTES_MAX: usize = 8 << 20;
+
+/// Of a smaller buffer, bytes, nothing is kept.
+pub const SPARE_BUFFER_BYTES: usize = 128 << 10;
+
 /// Seconds from the first byte of a frame to its last, when the settings name no time; then the
 /// connection is closed. Time in which the server does not read does not count.
 pub const FRAME_SECONDS_MAX: u64 = 30;

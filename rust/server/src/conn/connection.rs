@@ -13,12 +13,12 @@ use tokio::time::{Instant, sleep_until};
 use crate::conn::budget::{Budget, Room, Share};
 use crate::conn::deadlines::{self, Begun};
 use crate::conn::events::{End, EventKind};
-use crate::conn::frames::{Whole, with_room};
+use crate::conn::frames::Whole;
 use crate::conn::handshakes::Handshake;
 use crate::conn::peers::Peer;
 use crate::core::Core;
-use crate::fair::Fairness;
 use crate::fair::turns::{self, Length};
+use crate::fair::{Fairness, spare_buffers};
 use crate::limits::{FIRST_READ_BYTES, READ_BYTES};
 use crate::requests::dispatch;
 use crate::requests::parking;
@@ -355,6 +355,7 @@ impl Connection {
             }
             if self.receiver.is_plain() && self.splitter.is_large() {
                 turns::pass_on_the_watch();
+                self.use_spare_buffer();
             }
             let input = &mut scratch.input[..self.room];
             let received = self.receiver.poll_receive(cx, &mut self.splitter, input);
@@ -373,6 +374,16 @@ impl Connection {
                 Err(error) => Err((failure, error.to_string())),
             })
         })
+    }
+
+    /// Has the large frame that has begun gather in the memory of an earlier one, if there is some.
+    fn use_spare_buffer(&mut self) {
+        if let Some(size) = self.splitter.partial_size()
+            && self.splitter.must_grow()
+            && let Some(buffer) = spare_buffers::take(size)
+        {
+            spare_buffers::keep(self.splitter.move_to(buffer));
+        }
     }
 
     /// Takes the `count` bytes just read; none are in `bytes` if a large frame has them. The first
@@ -506,7 +517,7 @@ impl Connection {
                     dispatch::frame(core, peer, Whole::among(frame), replies)?;
                 }
                 FrameBytes::Own(frame) => {
-                    let frame = with_room(frame, self.large_room.take());
+                    let frame = spare_buffers::lend(frame, self.large_room.take());
                     dispatch::frame(core, peer, Whole::own(&frame), replies)?;
                 }
             }

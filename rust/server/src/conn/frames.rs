@@ -2,8 +2,6 @@
 
 use bytes::Bytes;
 
-use crate::conn::budget::Room;
-
 /// A whole frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Whole<'b> {
@@ -30,24 +28,5 @@ impl<'b> Whole<'b> {
     pub(crate) fn keep(self) -> Bytes {
         self.own
             .map_or_else(|| Bytes::copy_from_slice(self.bytes), Bytes::clone)
-    }
-}
-
-/// The bytes of a frame; the last reference to them gives `room` back.
-pub(crate) fn with_room(frame: Vec<u8>, room: Option<Box<Room>>) -> Bytes {
-    match room {
-        None => Bytes::from(frame),
-        Some(room) => Bytes::from_owner(Roomy(frame, room)),
-    }
-}
-
-struct Roomy(
-    Vec<u8>,
-    #[expect(dead_code, reason = "it is held")] Box<Room>,
-);
-
-impl AsRef<[u8]> for Roomy {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
     }
 }

@@ -9,10 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::conn::peers::{Peer, Peers};
-use crate::fair::share;
 use crate::handoff::request::Request;
-use crate::limits::{PARKED_BYTES_MAX, PARKED_MAX, UNREAD_BYTES_PAUSE};
+use crate::limits::{PARKED_BYTES_MAX, PARKED_MAX};
 use crate::requests::pull::{ColdPull, PullTask};
 
 /// Shards, each with its own lock; a power of two.
@@ -92,9 +90,4 @@ impl Parked {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
-}
-
-/// Whether a client is to take some of its answers before it gets more.
-pub(crate) fn must_wait(peers: &Peers, peer: &Peer) -> bool {
-    !peer.is_closing() && share::is_full(peers, peer.owed(), UNREAD_BYTES_PAUSE)
 }

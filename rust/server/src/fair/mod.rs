@@ -2,14 +2,14 @@
 //! part serves.
 
 pub(crate) mod backpressure;
-mod share;
+pub(crate) mod share;
+pub(crate) mod spare_buffers;
 mod trial;
 pub(crate) mod turns;
 
 use crate::conn::peers::Peer;
 use crate::fair::trial::Trial;
 use crate::fair::turns::{Length, Place};
-use crate::limits::UNREAD_BYTES_PAUSE;
 use crate::shared::Shared;
 
 /// What one connection may take beside the others.
@@ -34,7 +34,7 @@ impl Fairness {
     /// Whether the connection is read, and the requests that were read are served. `owed`: bytes
     /// of answers that its client has not taken. `has_left`: requests are left of the last read.
     pub(crate) fn may_read(&self, shared: &Shared, owed: usize, has_left: bool) -> bool {
-        let has_room = !share::is_full(&shared.peers, owed, UNREAD_BYTES_PAUSE);
+        let has_room = !share::is_full(&shared.peers, owed);
         has_room && (owed == 0 || self.next_length(has_left) == Length::Long)
     }
 

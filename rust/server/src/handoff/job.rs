@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::conn::peers::Peer;
 use crate::core::Core;
 use crate::fair::backpressure;
+use crate::fair::share;
 use crate::handoff::queue::Popped;
 use crate::handoff::request::{JobHead, Request};
 use crate::limits::HOLD_MS_MAX;
@@ -43,7 +44,7 @@ impl Core {
                 Popped::Timeout => return Popped::Timeout,
                 Popped::Closed => return Popped::Closed,
             };
-            if request.is_oneway() || !backpressure::must_wait(&self.peers, &request.peer) {
+            if request.is_oneway() || !share::must_wait(&self.peers, &request.peer) {
                 return Popped::Item(Job::new(self, request));
             }
             let peer = Arc::clone(&request.peer);

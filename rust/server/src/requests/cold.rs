@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::Core;
-use crate::fair::backpressure::{Waiting, must_wait};
+use crate::fair::backpressure::Waiting;
+use crate::fair::share::must_wait;
 use crate::handoff::queue::Popped;
 use crate::requests::{dispatch, parking};
 use mq_store::ReadMode;

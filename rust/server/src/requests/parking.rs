@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::conn::peers::Peer;
 use crate::core::Core;
-use crate::fair::backpressure::{Waiting, must_wait};
+use crate::fair::backpressure::Waiting;
+use crate::fair::share::must_wait;
 use crate::requests::dispatch;
 use mq_format::codes::SYSTEM_BUSY;
 use mq_format::remoting::Head;

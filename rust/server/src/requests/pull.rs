@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::conn::peers::Peer;
-use crate::fair::backpressure;
+use crate::fair::share;
 use crate::limits::HOLD_MS_MAX;
 use crate::requests::context::Context;
 use crate::requests::offset_moved;
@@ -140,7 +140,7 @@ pub(crate) fn rerun(shared: &Shared, mut task: PullTask, out: &mut Vec<u8>) -> P
     let Some(store) = shared.store.as_deref() else {
         return Pulled::Done;
     };
-    let takes_answers = !backpressure::must_wait(&shared.peers, &task.peer);
+    let takes_answers = !share::must_wait(&shared.peers, &task.peer);
     if takes_answers && task.is_still_allowed(shared) {
         return task.answer(shared, store, ReadMode::NoWait, out);
     }

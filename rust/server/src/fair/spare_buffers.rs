@@ -1,0 +1,132 @@
+//! Memory of large frames that are done with, for the next ones.
+//!
+//! The system clears each page of fresh memory as it is touched first, and takes it back page by
+//! page: together longer than it takes to receive what is written there.
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::conn::budget::Room;
+use crate::limits::{SPARE_BUFFER_BYTES, SPARE_BYTES_MAX};
+
+static SPARE: Mutex<Spare> = Mutex::new(Spare::new());
+
+#[derive(Debug)]
+struct Spare {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Spare {
+    const fn new() -> Self {
+        Self {
+            buffers: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// One with room for so many bytes, and not for many more.
+    fn take(&mut self, size: usize) -> Option<Vec<u8>> {
+        let fits = |buffer: &Vec<u8>| (size..=2 * size).contains(&buffer.capacity());
+        let found = self.buffers.iter().rposition(fits)?;
+        let buffer = self.buffers.swap_remove(found);
+        self.bytes -= buffer.capacity();
+        Some(buffer)
+    }
+
+    /// Gives back what there is no room for.
+    fn keep(&mut self, mut buffer: Vec<u8>) -> Option<Vec<u8>> {
+        let size = buffer.capacity();
+        if size < SPARE_BUFFER_BYTES || self.bytes + size > SPARE_BYTES_MAX {
+            return Some(buffer);
+        }
+        buffer.clear();
+        self.bytes += size;
+        self.buffers.push(buffer);
+        None
+    }
+}
+
+/// An empty buffer with room for a frame of `size` bytes, if one is there.
+pub(crate) fn take(size: usize) -> Option<Vec<u8>> {
+    (size >= SPARE_BUFFER_BYTES)
+        .then(|| SPARE.lock().take(size))
+        .flatten()
+}
+
+/// Keeps a buffer that is done with, if it is a large one and there is room.
+pub(crate) fn keep(buffer: Vec<u8>) {
+    if buffer.capacity() >= SPARE_BUFFER_BYTES {
+        let refused = SPARE.lock().keep(buffer);
+        drop(refused); // without the lock: the system takes its time
+    }
+}
+
+/// The bytes of `buffer`, which is kept once nobody has them. Then `room` is given back too; only
+/// large frames have any.
+pub(crate) fn lend(buffer: Vec<u8>, room: Option<Box<Room>>) -> Bytes {
+    match buffer.capacity() < SPARE_BUFFER_BYTES {
+        true => Bytes::from(buffer),
+        false => Bytes::from_owner(Lent(buffer, room)),
+    }
+}
+
+struct Lent(
+    Vec<u8>,
+    #[expect(dead_code, reason = "it is held")] Option<Box<Room>>,
+);
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        keep(std::mem::take(&mut self.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: usize = SPARE_BUFFER_BYTES;
+
+    #[test]
+    fn a_frame_gets_a_buffer_of_about_its_size() {
+        let mut spare = Spare::new();
+        for size in [2 * SIZE, 8 * SIZE] {
+            assert_eq!(spare.keep(vec![7; size]), None);
+        }
+        assert_eq!(
+            spare.take(3 * SIZE),
+            None,
+            "one is too small, one too large"
+        );
+        let buffer = spare.take(2 * SIZE).unwrap();
+        assert!(buffer.is_empty() && buffer.capacity() == 2 * SIZE);
+        assert_eq!(spare.take(2 * SIZE), None);
+        assert_eq!(spare.bytes, 8 * SIZE);
+    }
+
+    #[test]
+    fn what_is_kept_has_a_limit() {
+        let mut spare = Spare::new();
+        let small = vec![0; SIZE - 1];
+        assert!(spare.keep(small).is_some());
+        while spare.keep(vec![0; SIZE]).is_none() {
+            assert!(spare.bytes <= SPARE_BYTES_MAX);
+        }
+        assert!(spare.bytes + SIZE > SPARE_BYTES_MAX);
+    }
+
+    #[test]
+    fn lent_bytes_are_those_of_the_buffer() {
+        for size in [10, SIZE] {
+            let bytes = lend(vec![7; size], None);
+            assert_eq!(bytes.slice(1..), vec![7; size - 1]);
+        }
+    }
+}
