@@ -204,11 +204,7 @@ impl Disk for FileDisk {
     }
 
     fn read_at_nowait(&self, offset: u64, out: &mut [u8]) -> io::Result<Option<usize>> {
-        match self.file.read_at_nowait(out, offset) {
-            // A file system that cannot tell is treated as one that would wait.
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(None),
-            read => read,
-        }
+        self.file.read_at_nowait(out, offset)
     }
 
     /// By a map, a third of the price of a read. It is touched only where the pages are in memory
