@@ -9,6 +9,8 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from mqstore.commands.exit_codes import POISONED
+
 READY = "ready: "
 """Start of the line that the process prints once both servers answer: `ready: NAMESRV BROKER`."""
 START_TIMEOUT_S = 60.0
@@ -81,6 +83,11 @@ class Child:
             self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
+
+    @property
+    def poisoned(self) -> bool:
+        """After `stop`: whether the store could not be closed whole."""
+        return self._process is not None and self._process.returncode == POISONED
 
     def kill(self) -> None:
         """Send SIGKILL and wait for the end of the process."""

@@ -58,3 +58,8 @@ class Pair:
             self.server.stop()
         if self.names is not None:
             self.names.stop()
+
+    @property
+    def poisoned(self) -> bool:
+        """After `stop`: whether the store could not be closed whole."""
+        return self.server is not None and self.server.poisoned

@@ -18,7 +18,7 @@ from typing import NoReturn
 from mqserver.config.loaded import Loaded, SettingsError
 from mqserver.logs import set_up
 from mqstore.commands.error_line import end
-from mqstore.commands.exit_codes import FAILED, INTERRUPTED, USAGE
+from mqstore.commands.exit_codes import FAILED, INTERRUPTED, POISONED, USAGE
 from mqstore.commands.running import Failure, failure_of
 from mqstore.errors import StoreError
 
@@ -29,6 +29,11 @@ BURST_S = 0.3
 def fail(what: str, code: int = FAILED) -> NoReturn:
     """End the process with one line on standard error."""
     end("mqserver", what, code)
+
+
+def fail_poisoned() -> NoReturn:
+    """End the process after a stop that could not close the store whole."""
+    fail("a write or fsync of the store failed: see the log for the disk's error", POISONED)
 
 
 def say(line: str) -> None:

@@ -64,6 +64,10 @@ class Servers(Protocol):
     def stop(self) -> None:
         """Stop both in order."""
 
+    @property
+    def poisoned(self) -> bool:
+        """After `stop`: whether the store could not be closed whole."""
+
 
 class Standalone:
     """A NameServer and a broker on the loopback interface, for tests and laptops.

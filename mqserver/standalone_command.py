@@ -13,6 +13,7 @@ from mqserver.running import (
     announce,
     announce_broker,
     announce_namesrv,
+    fail_poisoned,
     keep_what_is_there,
     on_signals,
     say,
@@ -48,7 +49,10 @@ def run_standalone(
         say(f"log: {folder}/standalone.log")
     announce(f"ready: {both.namesrv} {both.broker_address}")
     stopped.wait()
+    servers = both.servers
     both.stop()
+    if servers.poisoned:
+        fail_poisoned()
 
 
 def _standalone(

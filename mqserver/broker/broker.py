@@ -44,7 +44,7 @@ from mqserver.guard import Guard, guarded
 from mqserver.listener import Listener
 from mqserver.plane import SWITCH_INTERVAL_S, Event, Tables
 from mqserver.services import Services
-from mqstore import Settings, Store, StorePoisoned
+from mqstore import Settings, Store, StoreError
 
 if TYPE_CHECKING:
     from mqserver.broker.register import Registrar
@@ -78,6 +78,7 @@ class Broker:
         )
         self.port = self.settings.listen_port
         self.poisoned = False
+        """After `stop`: whether the store could not be closed whole."""
         self.services = Services()
         self._tables = Tables()
         self._admin = Guard("adminAllowAddresses", self.settings.admin_allow_addresses)
@@ -307,9 +308,10 @@ class Broker:
         self._store = None
         try:
             store.close()
-        except StorePoisoned as error:
+        except (StoreError, OSError) as error:  # OSError: the disk is full, or a save failed
             self.poisoned = True
-            log.error("%s", error)
+            name = self.settings.broker_name
+            log.error("broker %s stopped; the next start recovers its store: %s", name, error)
         else:
             log.info("broker %s stopped and closed its store", self.settings.broker_name)
 

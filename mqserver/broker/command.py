@@ -15,7 +15,7 @@ from mqserver.config.settings import broker_settings, store_settings
 from mqserver.running import (
     allow_open_files,
     announce_broker,
-    fail,
+    fail_poisoned,
     keep_what_is_there,
     on_signals,
     print_settings,
@@ -23,7 +23,7 @@ from mqserver.running import (
     set_up_log,
     warn,
 )
-from mqstore.commands.exit_codes import POISONED, USAGE
+from mqstore.commands.exit_codes import USAGE
 
 
 def run_broker(
@@ -56,7 +56,7 @@ def run_broker(
     stopped.wait()
     server.stop()
     if server.poisoned:
-        fail("a write or fsync of the store failed: see the log for the disk's error", POISONED)
+        fail_poisoned()
     return None
 
 

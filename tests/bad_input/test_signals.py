@@ -45,8 +45,14 @@ def _ends_with(process: subprocess.Popen[str], number: int) -> bool:
     return process.poll() is not None
 
 
-def test_a_poisoned_store_is_said_at_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "error", [StorePoisoned("a write failed"), OSError(28, "No space left on device")]
+)
+def test_a_store_that_cannot_be_closed_is_said_at_the_end(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
 ) -> None:
     settings = {
         "storePathRootDir": str(tmp_path),
@@ -62,8 +68,12 @@ def test_a_poisoned_store_is_said_at_the_end(
 
     def poisoned() -> None:
         close()
-        raise StorePoisoned("a write failed")
+        raise error
 
     monkeypatch.setattr(broker, "_store", type("Store", (), {"close": staticmethod(poisoned)}))
     broker.stop()
     assert broker.poisoned
+    said = [line.getMessage() for line in caplog.records if line.levelname == "ERROR"]
+    assert said == [
+        f"broker {broker.settings.broker_name} stopped; the next start recovers its store: {error}"
+    ]

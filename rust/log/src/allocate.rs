@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -13,6 +13,7 @@ use super::segment::Segment;
 use super::segments::Segments;
 use super::stall::Stall;
 use super::writer::Writer;
+use mq_base::clock::Clock;
 use mq_base::services::Services;
 
 /// What the thread is called.
@@ -24,11 +25,11 @@ const WARM_BYTES: u64 = 16 << 20;
 
 /// The writer waits so long, holding up every other one, for what is not ready: a thread that is
 /// late on a busy machine, not a disk that is slow.
-const BRIEF: Duration = Duration::from_millis(50);
+const BRIEF_MS: i64 = 50;
 
 /// What the writer and the allocation thread tell each other.
-#[derive(Debug)]
 pub(super) struct Ahead<D> {
+    clock: Arc<dyn Clock>,
     /// The writer wakes the thread when it passes this log offset.
     wake_at: AtomicU64,
     state: Mutex<State<D>>,
@@ -53,8 +54,8 @@ struct State<D> {
     is_running: bool,
 }
 
-impl<D> Default for Ahead<D> {
-    fn default() -> Self {
+impl<D> Ahead<D> {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         let state = State {
             prepared: None,
             next_start: 0,
@@ -68,7 +69,8 @@ impl<D> Default for Ahead<D> {
             state: Mutex::new(state),
             for_thread: Condvar::new(),
             for_writer: Condvar::new(),
-            stall: Arc::default(),
+            stall: Arc::new(Stall::new(Arc::clone(&clock))),
+            clock,
         }
     }
 }
@@ -127,7 +129,7 @@ impl<D: Disk> Ahead<D> {
         if !std::mem::replace(&mut state.is_asked, true) {
             state.failure = None;
         }
-        let until = Instant::now() + BRIEF;
+        let until_ms = self.clock.monotonic_ms() + BRIEF_MS;
         let mut is_late = self.stall.is_on();
         loop {
             let found = get(&mut state).transpose();
@@ -143,7 +145,9 @@ impl<D: Disk> Ahead<D> {
                 self.stall.begin();
                 return Err(io::ErrorKind::WouldBlock.into());
             }
-            is_late = self.for_writer.wait_until(&mut state, until).timed_out();
+            let left_ms = (until_ms - self.clock.monotonic_ms()).max(0);
+            let left = Duration::from_millis(left_ms.unsigned_abs());
+            is_late = self.for_writer.wait_for(&mut state, left).timed_out();
         }
     }
 
@@ -315,10 +319,12 @@ impl<F: Files> Worker<F> {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
+    use std::time::Instant;
 
     use super::*;
     use crate::gated::{Gated, Gates};
     use crate::{Faulting, Faults, Memory, WriteError};
+    use mq_base::clock::SystemClock;
 
     const SIZE: u64 = 64 << 10;
 
@@ -333,7 +339,7 @@ mod tests {
         let files = Gated::new(Memory::default());
         let gates = Arc::clone(&files.gates);
         let segments = Arc::new(Segments::open(files, SIZE).unwrap());
-        let mut writer = Writer::new(segments, 16 << 10);
+        let mut writer = Writer::new(segments, 16 << 10, SystemClock::shared());
         let allocator = Allocator::start(&writer, &Arc::default()).unwrap();
         write(&mut writer, SIZE / 2 - 1_000);
         Rig {
@@ -388,9 +394,7 @@ mod tests {
         drop(rig.allocator);
     }
 
-    fn patience() -> Instant {
-        Instant::now() + Duration::from_secs(5)
-    }
+    const PATIENCE: Duration = Duration::from_secs(5);
 
     /// A rig whose next file does not come, and whose last one is ready a little further.
     fn stalled() -> Rig {
@@ -414,10 +418,10 @@ mod tests {
             assert!(stall.is_on());
         }
         assert!(stall.lasts_ms() < 5_000);
-        assert!(!stall.wait(Instant::now()));
+        assert!(!stall.wait(Duration::ZERO));
         assert_eq!(rig.writer.position(), position);
         rig.gates.prepare.open();
-        assert!(stall.wait(patience()), "the stall ends with the file");
+        assert!(stall.wait(PATIENCE), "the stall ends with the file");
         until("it rolls", || {
             rig.writer.ahead().state.lock().prepared.is_some()
         });
@@ -432,7 +436,7 @@ mod tests {
         let files = Gated::new(Memory::default());
         let gates = Arc::clone(&files.gates);
         let segments = Arc::new(Segments::open(files, 1 << 20).unwrap());
-        let mut writer = Writer::new(Arc::clone(&segments), 16 << 10);
+        let mut writer = Writer::new(Arc::clone(&segments), 16 << 10, SystemClock::shared());
         writer.write(&[b"first"]).unwrap();
         gates.prepare.close();
         let allocator = Allocator::start(&writer, &Arc::default()).unwrap();
@@ -444,7 +448,7 @@ mod tests {
         assert!(writer.stall().is_on());
         drop(warming);
         gates.prepare.open();
-        assert!(writer.stall().wait(patience()));
+        assert!(writer.stall().wait(PATIENCE));
         writer.write(&[&record]).unwrap();
         drop(allocator);
     }
@@ -455,7 +459,7 @@ mod tests {
         let stall = rig.writer.stall();
         rig.writer.roll(&[&[0; 8]]).unwrap_err();
         let gates = Arc::clone(&rig.gates);
-        let waiting = thread::spawn(move || stall.wait(patience()));
+        let waiting = thread::spawn(move || stall.wait(PATIENCE));
         rig.gates.prepare.open();
         drop(rig.allocator);
         assert!(waiting.join().unwrap());
@@ -469,7 +473,7 @@ mod tests {
         let files = Gated::new(faulting.clone());
         let gates = Arc::clone(&files.gates);
         let segments = Arc::new(Segments::open(files, SIZE).unwrap());
-        let mut writer = Writer::new(segments, 16 << 10);
+        let mut writer = Writer::new(segments, 16 << 10, SystemClock::shared());
         gates.prepare.close();
         let allocator = Allocator::start(&writer, &Arc::default()).unwrap();
         let error = writer.write(&[b"first"]).unwrap_err();
@@ -479,7 +483,7 @@ mod tests {
             ..Faults::default()
         });
         gates.prepare.open();
-        assert!(writer.stall().wait(patience()));
+        assert!(writer.stall().wait(PATIENCE));
         let error = writer.write(&[b"first"]).unwrap_err();
         let is_full = |error: &io::Error| error.raw_os_error() == Some(ENOSPC);
         assert!(

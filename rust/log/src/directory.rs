@@ -124,6 +124,7 @@ impl Files for Directory {
 mod tests {
     use super::*;
     use crate::{Allocator, Segments, Writer};
+    use mq_base::clock::SystemClock;
 
     #[test]
     fn a_log_on_disk_rolls_into_prepared_files_and_reads_back() {
@@ -133,7 +134,7 @@ mod tests {
             let (path, workshop) = (root.path().join("commitlog"), root.path().join("mqstack"));
             let open = || Directory::open(&path, &workshop, mode).unwrap();
             let segments = Arc::new(Segments::open(open(), SIZE).unwrap());
-            let mut writer = Writer::new(Arc::clone(&segments), 16 << 10);
+            let mut writer = Writer::new(Arc::clone(&segments), 16 << 10, SystemClock::shared());
             let allocator = Allocator::start(&writer, &Arc::default()).unwrap();
             let mut written = Vec::new();
             for record in 0..40_u8 {

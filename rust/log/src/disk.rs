@@ -22,13 +22,24 @@ pub trait Disk: Send + Sync + 'static {
         copy_by_reading(self, pieces, out)
     }
 
-    /// A range that lies in the file, where it is in memory now; None where it may not be, or is
-    /// read with less trouble by copying. The caller knows that nobody writes there.
-    fn resident(&self, _from: u64, _to: u64) -> Option<&[u8]> {
+    /// Where a range of the file is in memory now; None where it may not be, or where copying
+    /// costs less.
+    ///
+    /// The pointer is valid while this disk lives. It is no reference, because [`Disk::write_at`]
+    /// may change the bytes: only a caller that knows that nobody writes there may read them.
+    ///
+    /// ```compile_fail,E0308
+    /// use mq_log::{Disk, FileDisk};
+    /// fn bytes(disk: &FileDisk) -> Option<&[u8]> {
+    ///     disk.resident(0, 1)
+    /// }
+    /// ```
+    fn resident(&self, _from: u64, _to: u64) -> Option<*const [u8]> {
         None
     }
 
-    /// Whether what [`Disk::resident`] lent is what the file has, as far as it was looked at.
+    /// Whether the bytes that [`Disk::resident`] pointed to are the file's, as far as they were
+    /// read.
     fn is_whole(&self) -> bool {
         true
     }

@@ -204,11 +204,7 @@ impl Disk for FileDisk {
     }
 
     fn read_at_nowait(&self, offset: u64, out: &mut [u8]) -> io::Result<Option<usize>> {
-        match self.file.read_at_nowait(out, offset) {
-            // A file system that cannot tell is treated as one that would wait.
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(None),
-            read => read,
-        }
+        self.file.read_at_nowait(out, offset)
     }
 
     /// By a map, a third of the price of a read. It is touched only where the pages are in memory
@@ -240,7 +236,7 @@ impl Disk for FileDisk {
     }
 
     /// Not of a file that is appended to by `pwrite`: each of its pages would be a fault.
-    fn resident(&self, from: u64, to: u64) -> Option<&[u8]> {
+    fn resident(&self, from: u64, to: u64) -> Option<*const [u8]> {
         let is_appended_by_writing = self.appended_length.is_some() && self.map.is_none();
         let map = match is_appended_by_writing {
             true => None,
@@ -396,7 +392,9 @@ mod tests {
             expected.extend_from_slice(&record);
             let to = expected.len() as u64;
             disk.sync(from, to).unwrap();
-            assert_eq!(disk.resident(0, to), Some(&expected[..]));
+            let resident = disk.resident(0, to).unwrap();
+            // SAFETY: the disk lives, and the test does not write meanwhile.
+            assert_eq!(unsafe { &*resident }, &expected[..]);
             assert_eq!(std::fs::read(&path).unwrap()[..expected.len()], expected);
         }
     }
@@ -477,10 +475,11 @@ mod tests {
     #[test]
     fn bytes_that_were_lent_and_lost_are_noticed() {
         let (_root, file, disk) = truncated_while_open();
-        let lent = disk.resident(0, 100_000).unwrap();
+        let resident = disk.resident(0, 100_000).unwrap();
         file.set_len(0).unwrap();
         assert!(disk.is_whole());
-        assert_eq!(lent[99_999], 0);
+        // SAFETY: the disk lives, and nobody writes there.
+        assert_eq!(unsafe { &*resident }[99_999], 0);
         assert!(!disk.is_whole());
         assert!(disk.resident(0, 10).is_none());
         assert!(!disk.copy_from_memory(&[(0, 10)], &mut Vec::new()).unwrap());

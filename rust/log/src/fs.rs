@@ -219,18 +219,22 @@ impl File {
         self.doing(&operation, || self.inner.read_exact_at(out, offset))
     }
 
-    /// Reads what is in memory; None where the disk would have to be waited for. `Unsupported`
-    /// where the file system cannot tell.
+    /// Reads what is in memory; None where the read would wait for the disk, or where the file
+    /// system cannot tell.
     pub fn read_at_nowait(&self, out: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         let operation = Operation::Read(offset, offset + out.len() as u64);
-        self.doing(&operation, || {
+        let read = self.doing(&operation, || {
             let mut parts = [IoSliceMut::new(out)];
             match preadv2(&self.inner, &mut parts, offset, ReadWriteFlags::NOWAIT) {
                 Ok(count) => Ok(Some(count)),
                 Err(Errno::AGAIN | Errno::INTR) => Ok(None),
                 Err(error) => Err(error.into()),
             }
-        })
+        });
+        match read {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(None),
+            read => read,
+        }
     }
 
     /// Writes all of `bytes`.

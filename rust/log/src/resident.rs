@@ -45,16 +45,15 @@ pub(super) fn copy_from_map(map: &MmapRaw, at: usize, bytes: usize, out: &mut Ve
     }
 }
 
-/// Bytes of a map, which has them; the caller knows that nobody writes there, and whoever uses them
-/// asks afterwards whether the map is whole.
-pub(super) fn of_map(map: &MmapRaw, from: u64, to: u64) -> &[u8] {
+/// Where a range of a map is, which the map has. A reader of the bytes asks afterwards whether the
+/// map is whole.
+pub(super) fn of_map(map: &MmapRaw, from: u64, to: u64) -> *const [u8] {
     assert!(
         from <= to && to <= map.len() as u64,
         "{from} to {to} leave the map"
     );
-    // SAFETY: the range lies in the map, as asserted, and is borrowed with it; nobody writes below
-    // the end of the log, and what is written behind it goes through raw pointers.
-    unsafe { std::slice::from_raw_parts(map.as_ptr().add(from as usize), (to - from) as usize) }
+    let start = map.as_ptr().wrapping_add(from as usize);
+    std::ptr::slice_from_raw_parts(start, (to - from) as usize)
 }
 
 /// Takes the whole pages of a range out of the page tables, where they were written through the

@@ -152,7 +152,11 @@ impl<F: Files> Segments<F> {
         let (segment, count) = self.locate(offset, bytes)?;
         let from = offset - segment.start();
         let to = from + count as u64;
-        View::of(&segment, |segment| segment.disk().resident(from, to))
+        let bytes = segment.disk().resident(from, to)?;
+        // SAFETY: the map lives as long as its segment. The range lies below the end of the log,
+        // as `locate` gives no more than that, and there the writer writes nothing. Recovery
+        // does, before a store has readers.
+        Some(unsafe { View::new(bytes, segment) })
     }
 
     /// Makes `[from, to)` durable.

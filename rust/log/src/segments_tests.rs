@@ -6,10 +6,11 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::{Memory, MemoryDisk, Writer};
+use mq_base::clock::SystemClock;
 
 fn log_of(files: Memory, step: u64) -> Writer<Memory> {
     let segments = Segments::open(files, 100).unwrap();
-    Writer::new(Arc::new(segments), step)
+    Writer::new(Arc::new(segments), step, SystemClock::shared())
 }
 
 #[test]
@@ -47,7 +48,7 @@ fn only_synced_bytes_survive_a_crash_and_truncation_zeroes_the_rest() {
 
     reopened.truncate_to(3).unwrap();
     assert_eq!(reopened.max_offset(), 3);
-    let mut writer = Writer::new(Arc::new(reopened), 100);
+    let mut writer = Writer::new(Arc::new(reopened), 100, SystemClock::shared());
     writer.write(&[b"."]).unwrap();
     writer.write(&[&[0; 4]]).unwrap();
     let mut out = [1; 8];
@@ -189,7 +190,11 @@ fn a_slow_removal_holds_up_neither_readers_nor_the_writer() {
         begun,
         go_on: Mutex::new(go_on),
     };
-    let mut writer = Writer::new(Arc::new(Segments::open(files, 100).unwrap()), 100);
+    let mut writer = Writer::new(
+        Arc::new(Segments::open(files, 100).unwrap()),
+        100,
+        SystemClock::shared(),
+    );
     writer.write(&[b"first"]).unwrap();
     writer.roll(&[]).unwrap();
     let segments = Arc::clone(writer.segments());

@@ -1,19 +1,32 @@
 //! Whether the writer lacks what a slow disk has yet to make: the next file, or blocks of this one.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use mq_base::clock::Clock;
+
 /// Begins when the writer goes away empty-handed; ends when another try is worth its while.
-#[derive(Debug, Default)]
 pub struct Stall {
+    clock: Arc<dyn Clock>,
     is_on: AtomicBool,
-    since: Mutex<Option<Instant>>,
+    /// Monotonic time it began.
+    since_ms: Mutex<Option<i64>>,
     ended: Condvar,
 }
 
 impl Stall {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            is_on: AtomicBool::new(false),
+            since_ms: Mutex::new(None),
+            ended: Condvar::new(),
+        }
+    }
+
     /// Whether a try is in vain for now.
     pub fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Acquire)
@@ -24,29 +37,27 @@ impl Stall {
         if !self.is_on() {
             return 0;
         }
-        let since = self.since.lock().map_or(0, |at| at.elapsed().as_millis());
-        i64::try_from(since).unwrap_or(i64::MAX)
+        let since_ms = *self.since_ms.lock();
+        since_ms.map_or(0, |since_ms| self.clock.monotonic_ms() - since_ms)
     }
 
-    /// Waits for its end; false if that has not come by `until`.
-    pub fn wait(&self, until: Instant) -> bool {
-        let mut since = self.since.lock();
-        while since.is_some() {
-            if self.ended.wait_until(&mut since, until).timed_out() {
-                return since.is_none();
-            }
-        }
-        true
+    /// Waits for its end; false if that does not come within `at_most`.
+    pub fn wait(&self, at_most: Duration) -> bool {
+        let mut since_ms = self.since_ms.lock();
+        let lasts = |since_ms: &mut Option<i64>| since_ms.is_some();
+        self.ended.wait_while_for(&mut since_ms, lasts, at_most);
+        since_ms.is_none()
     }
 
     pub(super) fn begin(&self) {
-        self.since.lock().get_or_insert_with(Instant::now);
+        let now_ms = || self.clock.monotonic_ms();
+        self.since_ms.lock().get_or_insert_with(now_ms);
         self.is_on.store(true, Ordering::Release);
     }
 
     pub(super) fn end(&self) {
         if self.is_on() {
-            *self.since.lock() = None;
+            *self.since_ms.lock() = None;
             self.is_on.store(false, Ordering::Release);
             self.ended.notify_all();
         }

@@ -139,6 +139,7 @@ impl<D: Disk> Run<D> {
 mod tests {
     use super::*;
     use crate::{Event, Faulting, Faults, Memory, Recording, Segments, Writer};
+    use mq_base::clock::SystemClock;
 
     const SIZE: u64 = 16 << 10;
 
@@ -146,7 +147,7 @@ mod tests {
     fn one_write_takes_all_records_of_a_file() {
         let files = Recording::new(Memory::default());
         let log = Arc::new(Segments::open(files.clone(), SIZE).unwrap());
-        let mut writer = Writer::new(Arc::clone(&log), SIZE).writing_later();
+        let mut writer = Writer::new(Arc::clone(&log), SIZE, SystemClock::shared()).writing_later();
         for record in 0..15 {
             writer.write(&[&[record; 500], &[record; 500]]).unwrap();
         }
@@ -179,7 +180,7 @@ mod tests {
         const EIO: i32 = 5;
         let files = Faulting::new(Memory::default());
         let log = Arc::new(Segments::open(files.clone(), SIZE).unwrap());
-        let mut writer = Writer::new(Arc::clone(&log), SIZE).writing_later();
+        let mut writer = Writer::new(Arc::clone(&log), SIZE, SystemClock::shared()).writing_later();
         writer.write(&[b"lost"]).unwrap();
         files.set(Faults {
             write: Some(EIO),
@@ -197,7 +198,7 @@ mod tests {
         const ENOSPC: i32 = 28;
         let files = Faulting::new(Memory::default());
         let log = Arc::new(Segments::open(files.clone(), SIZE).unwrap());
-        let mut writer = Writer::new(Arc::clone(&log), SIZE).writing_later();
+        let mut writer = Writer::new(Arc::clone(&log), SIZE, SystemClock::shared()).writing_later();
         writer.write(&[&[b'a'; 10_000]]).unwrap();
         writer.roll(&[&[b'-'; 6_384]]).unwrap();
         writer.write(&[b"second"]).unwrap();
@@ -224,7 +225,8 @@ mod tests {
     #[test]
     fn much_is_told_of() {
         let log = Arc::new(Segments::open(Memory::default(), 4 << 20).unwrap());
-        let mut writer = Writer::new(Arc::clone(&log), 4 << 20).writing_later();
+        let mut writer =
+            Writer::new(Arc::clone(&log), 4 << 20, SystemClock::shared()).writing_later();
         writer.write(&[&vec![1; BYTES_MAX]]).unwrap();
         assert!(!log.is_much_unwritten());
         writer.write(&[b"1"]).unwrap();

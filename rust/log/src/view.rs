@@ -12,7 +12,7 @@ pub(super) trait Lender: Send + Sync {
 /// Bytes of a file of the log, which stays mapped as long as this is there.
 pub struct View {
     bytes: *const [u8],
-    /// Who lent them.
+    /// Keeps them mapped.
     owner: Arc<dyn Lender>,
 }
 
@@ -22,29 +22,26 @@ impl fmt::Debug for View {
     }
 }
 
-// SAFETY: the bytes are only read, and their owner may be let go of by any thread.
+// SAFETY: the bytes are only read, and the owner is Send, so any thread may drop it.
 unsafe impl Send for View {}
 // SAFETY: as above.
 unsafe impl Sync for View {}
 
 impl View {
-    /// What `lend` gives of the owner.
-    pub(super) fn of<T: Lender + 'static>(
-        owner: &Arc<T>,
-        lend: impl FnOnce(&T) -> Option<&[u8]>,
-    ) -> Option<Self> {
-        let bytes: *const [u8] = lend(owner)?;
-        Some(Self {
-            bytes,
-            owner: Arc::clone(owner) as Arc<dyn Lender>,
-        })
+    /// A view of `bytes`, which `owner` keeps mapped.
+    ///
+    /// # Safety
+    ///
+    /// The bytes stay readable while `owner` lives, and nobody writes them meanwhile.
+    pub(super) unsafe fn new(bytes: *const [u8], owner: Arc<dyn Lender>) -> Self {
+        Self { bytes, owner }
     }
 
     /// The bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: lent by a shared borrow of the owner, of which nobody gets another kind while
-        // this holds it.
+        // SAFETY: the owner, which this view holds, keeps the bytes mapped, and nobody writes
+        // them: so says the caller of `new`.
         unsafe { &*self.bytes }
     }
 

@@ -10,6 +10,7 @@ use super::disk::{Disk, Files};
 use super::segment::Segment;
 use super::segments::Segments;
 use super::stall::Stall;
+use mq_base::clock::Clock;
 
 /// Why an append did not happen.
 #[derive(Debug, Error)]
@@ -37,8 +38,9 @@ pub struct Writer<F: Files> {
 }
 
 impl<F: Files> Writer<F> {
-    /// A writer at the end of the log. Blocks are allocated `step` bytes at a time.
-    pub fn new(segments: Arc<Segments<F>>, step: u64) -> Self {
+    /// A writer at the end of the log. Blocks are allocated `step` bytes at a time; `clock` times
+    /// stalls.
+    pub fn new(segments: Arc<Segments<F>>, step: u64, clock: Arc<dyn Clock>) -> Self {
         let position = segments.max_offset();
         // A log that ends with its last file goes on in a new one.
         let last = segments.last().filter(|last| position < last.end());
@@ -47,7 +49,7 @@ impl<F: Files> Writer<F> {
             last,
             position,
             step,
-            ahead: Arc::default(),
+            ahead: Arc::new(Ahead::new(clock)),
             writes_later: false,
         }
     }

@@ -160,17 +160,6 @@ pub(crate) fn create_sparse(
     })
 }
 
-/// Reads what is in memory at `offset`; None when the disk would have to be asked.
-pub(crate) fn read_nowait(file: &File, out: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
-    match file.read_at_nowait(out, offset) {
-        // A file system without the flag, such as an old tmpfs.
-        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-            file.read_at(out, offset).map(Some)
-        }
-        read => read,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -228,7 +228,11 @@ impl Parts<'_> {
         services: &Arc<Services>,
     ) -> Result<(Puts<Directory>, Allocator<Directory>), StoreError> {
         let settings = &self.settings;
-        let mut writer = Writer::new(Arc::clone(&self.log), settings.allocate_step_bytes);
+        let mut writer = Writer::new(
+            Arc::clone(&self.log),
+            settings.allocate_step_bytes,
+            self.clock(),
+        );
         if settings.sync_flush {
             writer = writer.writing_later();
         }

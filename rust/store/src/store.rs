@@ -351,7 +351,8 @@ impl Store {
     }
 
     /// Stops threads, flushes, dispatches to the end, writes offsets and checkpoint, removes
-    /// `abort` if neither poisoned nor behind. Idempotent.
+    /// `abort`. After an error `abort` stays, and the next start recovers; a queue that lacks
+    /// messages of the log is such an error. Idempotent.
     pub fn close(&self) -> Result<(), StoreError> {
         let Some(running) = self.running.lock().take() else {
             return Ok(());
@@ -373,12 +374,21 @@ impl Store {
         drop(upkeep);
         flushed?;
         self.upkeep.finish()?;
-        if self.dispatcher.progress().dispatched() == self.log.max_offset() {
-            self.upkeep.mark_closed(&self.root, &*self.log)?;
-            let abort = self.root.join(layout::ABORT);
-            fs::remove_file(&abort).map_err(io_error(&abort))?;
-            sync_directory(&self.root)?;
+        let (dispatched, end) = (
+            self.dispatcher.progress().dispatched(),
+            self.log.max_offset(),
+        );
+        if dispatched < end {
+            let what = format!(
+                "dispatch ended at {dispatched}, {} bytes before the log",
+                end - dispatched
+            );
+            return Err(StoreError::Poisoned(what));
         }
+        self.upkeep.mark_closed(&self.root, &*self.log)?;
+        let abort = self.root.join(layout::ABORT);
+        fs::remove_file(&abort).map_err(io_error(&abort))?;
+        sync_directory(&self.root)?;
         drop(lock);
         Ok(())
     }

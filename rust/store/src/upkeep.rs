@@ -135,8 +135,14 @@ impl Upkeep {
         self.delay.save(&self.state, self.acks.flushed())
     }
 
-    /// Makes everything durable, at the end of a store whose log is flushed and dispatched.
+    /// Makes everything durable, at the end of a store whose log is flushed. A store that its last
+    /// rounds poisoned saves the offsets alone: a flush that succeeds now would vouch for pages
+    /// that a failed one lost.
     pub(crate) fn finish(&self) -> Result<(), StoreError> {
+        if let Some(reason) = self.acks.poison() {
+            told(self.save_offsets());
+            return Err(StoreError::Poisoned(reason.to_owned()));
+        }
         self.flush_derived()?;
         if let Some(index) = &self.index {
             index.flush_all(&self.checkpoint)?;

@@ -18,6 +18,9 @@ use crate::write::space::{Space, Waiting};
 use mq_base::services;
 use mq_log::{Files, Segments};
 
+// These pauses are shorter than a millisecond, which is what the store's clock counts. They decide
+// nothing but how soon a message becomes readable, so they use the system's own time.
+
 /// While messages come this fast after each other, the dispatcher pauses between looks.
 const BUSY: Duration = Duration::from_millis(1);
 /// Waking a thread for every message costs more than the message: a busy dispatcher takes what

@@ -65,7 +65,7 @@ fn rig_of<F: Files>(files: F, file_size: u64, encoder: Encoder, clock: Arc<dyn C
     let acks = Arc::new(Acks::new(Arc::clone(&clock), 0));
     let last_store_timestamp_ms = Arc::new(AtomicI64::new(0));
     let space = Arc::new(Space::new("/".as_ref(), Some(0)));
-    let writer = Writer::new(Arc::clone(&log), 1024);
+    let writer = Writer::new(Arc::clone(&log), 1024, Arc::clone(&clock));
     let appender = Appender {
         encoder,
         clock,

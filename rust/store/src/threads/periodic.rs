@@ -1,10 +1,13 @@
 //! A thread that does something every so often.
+//!
+//! Its waits are pauses and need no clock: a round that comes early or late decides by the store's
+//! clock what is due ([`Every`]).
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -36,13 +39,9 @@ pub(crate) struct Pause(Arc<Shared>);
 impl Pause {
     /// Sleeps; false at once when the thread is to stop.
     pub(crate) fn sleep(&self, time: Duration) -> bool {
-        let until = Instant::now() + time;
         let mut state = self.0.state.lock();
-        while !state.is_stopped {
-            if self.0.changed.wait_until(&mut state, until).timed_out() {
-                break;
-            }
-        }
+        let goes_on = |state: &mut State| !state.is_stopped;
+        self.0.changed.wait_while_for(&mut state, goes_on, time);
         !state.is_stopped
     }
 }
@@ -89,13 +88,9 @@ impl Periodic {
 impl Shared {
     /// Waits for the next round; false when stopped.
     fn next_round(&self, every: Duration) -> bool {
-        let until = Instant::now() + every;
         let mut state = self.state.lock();
-        while !state.is_stopped && !state.is_wanted {
-            if self.changed.wait_until(&mut state, until).timed_out() {
-                break;
-            }
-        }
+        let waits = |state: &mut State| !state.is_stopped && !state.is_wanted;
+        self.changed.wait_while_for(&mut state, waits, every);
         state.is_wanted = false;
         !state.is_stopped
     }

@@ -11,7 +11,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -276,8 +276,9 @@ impl Acks {
     pub(crate) fn end_short(&self, flushed: u64, comes_back: bool, pause: Duration) {
         let mut state = self.state.lock();
         self.flushed.store(flushed, Ordering::Release);
-        let until = Instant::now() + pause;
-        while !state.is_stopped && !self.for_short.wait_until(&mut state, until).timed_out() {}
+        // A pause of this thread, not a deadline of a waiter: it needs no clock.
+        let goes_on = |state: &mut State| !state.is_stopped;
+        self.for_short.wait_while_for(&mut state, goes_on, pause);
         (state.is_wanted, state.is_short) = (true, true);
         state.is_flushing = false;
         self.release(state, comes_back);

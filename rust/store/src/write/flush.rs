@@ -250,8 +250,9 @@ impl FlushThreads {
         services: &Arc<Services>,
     ) -> io::Result<Self> {
         let every = interval.every;
+        let (log, acks) = (Arc::clone(&flusher.log), Arc::clone(&flusher.acks));
+        let mut ahead = AheadOfFlush::new(log, acks, Arc::clone(&clock));
         let mut rounds = Rounds::new(Arc::clone(flusher), interval, clock);
-        let mut ahead = AheadOfFlush::new(Arc::clone(&flusher.log), Arc::clone(&flusher.acks));
         let round = move |pause: &Pause| {
             rounds.next();
             while ahead.spend(every, pause) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::append::Appender;
 use super::flush::{Flusher, Written};
@@ -10,8 +10,10 @@ use crate::types::{AckOutcome, Put, PutRequest, PutResult, PutStatus, Ticket};
 use mq_base::clock::Clock;
 use mq_log::Files;
 
-/// RocketMQ waits so long for a file that a slow disk has yet to make.
-const FILE_PATIENCE: Duration = Duration::from_secs(5);
+/// A put waits this long for a file that a slow disk has yet to make, as RocketMQ does.
+const FILE_PATIENCE_MS: i64 = 5_000;
+/// The clock is looked at this often meanwhile: nothing wakes a thread when the clock is moved.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The way in.
 pub(crate) struct Puts<F: Files> {
@@ -52,9 +54,11 @@ impl<F: Files> Puts<F> {
     /// Tries whenever a slow disk may have made room.
     #[cold]
     fn patiently(&self, mut put: impl FnMut() -> Option<Put>) -> Put {
-        let until = Instant::now() + FILE_PATIENCE;
-        while self.appender.stall.wait(until) {
-            if let Some(put) = put() {
+        let until_ms = self.clock.monotonic_ms() + FILE_PATIENCE_MS;
+        while self.clock.monotonic_ms() < until_ms {
+            if self.appender.stall.wait(LOOK)
+                && let Some(put) = put()
+            {
                 return put;
             }
         }

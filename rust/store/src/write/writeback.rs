@@ -4,10 +4,11 @@
 //! third of the time at 200,000 messages a second.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::ack::Acks;
 use crate::threads::periodic::Pause;
+use mq_base::clock::Clock;
 use mq_log::{Files, Segments};
 
 pub(crate) const PAGE_BYTES: u64 = 4096;
@@ -21,17 +22,19 @@ const PART_TIME_MIN: Duration = Duration::from_millis(10);
 pub(crate) struct AheadOfFlush<F: Files> {
     log: Arc<Segments<F>>,
     acks: Arc<Acks>,
+    clock: Arc<dyn Clock>,
     /// End of the log when the present interval began.
     interval_start: u64,
     begun: u64,
 }
 
 impl<F: Files> AheadOfFlush<F> {
-    pub(crate) fn new(log: Arc<Segments<F>>, acks: Arc<Acks>) -> Self {
+    pub(crate) fn new(log: Arc<Segments<F>>, acks: Arc<Acks>, clock: Arc<dyn Clock>) -> Self {
         let interval_start = log.max_offset();
         Self {
             log,
             acks,
+            clock,
             interval_start,
             begun: interval_start,
         }
@@ -45,17 +48,23 @@ impl<F: Files> AheadOfFlush<F> {
         if parts < 2 {
             return false;
         }
-        let end = Instant::now() + interval;
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            if left <= interval / parts {
-                return pause.sleep(left);
+        let interval_ms = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX);
+        let end_ms = self.clock.monotonic_ms().saturating_add(interval_ms);
+        for _ in 1..parts {
+            if self.left(end_ms) <= interval / parts {
+                break;
             }
             if !pause.sleep(interval / parts) {
                 return false;
             }
             self.begin();
         }
+        pause.sleep(self.left(end_ms).min(interval / parts))
+    }
+
+    fn left(&self, end_ms: i64) -> Duration {
+        let left_ms = end_ms.saturating_sub(self.clock.monotonic_ms());
+        Duration::from_millis(u64::try_from(left_ms).unwrap_or(0))
     }
 
     /// Into how many parts the bytes that came since the last call divide an interval.
@@ -81,8 +90,12 @@ impl<F: Files> AheadOfFlush<F> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::sync::mpsc;
+
     use super::*;
     use crate::tests::test_rig::{Rig, rig_of_files};
+    use crate::threads::periodic::Periodic;
     use mq_base::clock::SystemClock;
     use mq_log::{Event, Memory, Recording};
 
@@ -96,8 +109,28 @@ mod tests {
     }
 
     fn ahead_of<F: Files>(rig: &Rig<F>) -> AheadOfFlush<F> {
+        ahead_by(rig, SystemClock::shared())
+    }
+
+    fn ahead_by<F: Files>(rig: &Rig<F>, clock: Arc<dyn Clock>) -> AheadOfFlush<F> {
         let flusher = &rig.flusher;
-        AheadOfFlush::new(Arc::clone(&flusher.log), Arc::clone(&flusher.acks))
+        AheadOfFlush::new(Arc::clone(&flusher.log), Arc::clone(&flusher.acks), clock)
+    }
+
+    /// A clock that each look moves on by 200 ms, as if every part took the disk as long.
+    #[derive(Default)]
+    struct SlowParts(AtomicI64);
+
+    const PART_TOOK_MS: i64 = 200;
+
+    impl Clock for SlowParts {
+        fn wall_ms(&self) -> i64 {
+            0
+        }
+
+        fn monotonic_ms(&self) -> i64 {
+            self.0.fetch_add(PART_TOOK_MS, Ordering::SeqCst)
+        }
     }
 
     fn begun(files: &Recording<Memory>) -> Vec<(u64, u64)> {
@@ -156,5 +189,23 @@ mod tests {
         assert_eq!(ahead.parts(HALF_SECOND), 0, "nothing came");
         append(&rig, 2 << 20);
         assert_eq!(ahead.parts(Duration::from_millis(5)), 0, "flushed sooner");
+    }
+
+    #[test]
+    fn an_interval_has_fewer_parts_on_a_slow_disk() {
+        let (_, rig) = recorded();
+        let clock = Arc::new(SlowParts::default());
+        let mut ahead = ahead_by(&rig, clock.clone());
+        append(&rig, 60 << 20);
+        let (sender, spent) = mpsc::channel();
+        let services = Arc::default();
+        let round = move |pause: &Pause| sender.send(ahead.spend(HALF_SECOND, pause)).unwrap();
+        let thread = Periodic::start_pausing("test", HALF_SECOND, &services, round).unwrap();
+        thread.wake();
+        assert_eq!(spent.recv_timeout(Duration::from_secs(10)), Ok(true));
+        drop(thread);
+        // At the start, before each of two parts, and twice at the end; without the clock there
+        // are fifty parts.
+        assert_eq!(clock.0.load(Ordering::SeqCst), 5 * PART_TOOK_MS);
     }
 }

@@ -37,22 +37,29 @@ impl OpenFiles {
         }
     }
 
+    /// The file, if it is open.
+    pub(crate) fn find(&self, key: FileKey) -> Option<Arc<File>> {
+        let mut inner = self.inner.lock();
+        inner.uses += 1;
+        let uses = inner.uses;
+        let (file, used) = inner.files.get_mut(&key)?;
+        *used = uses;
+        Some(Arc::clone(file))
+    }
+
     /// The open file, opened by `open` if it is not.
     pub fn get(
         &self,
         key: FileKey,
         open: impl FnOnce() -> io::Result<File>,
     ) -> io::Result<Arc<File>> {
+        if let Some(file) = self.find(key) {
+            return Ok(file);
+        }
+        let file = Arc::new(open()?);
         let mut inner = self.inner.lock();
         inner.uses += 1;
         let uses = inner.uses;
-        if let Some((file, used)) = inner.files.get_mut(&key) {
-            *used = uses;
-            return Ok(Arc::clone(file));
-        }
-        drop(inner);
-        let file = Arc::new(open()?);
-        let mut inner = self.inner.lock();
         let closed = match inner.files.len() >= self.limit {
             true => inner.take_oldest((self.limit / 8 + 1).min(CLOSED_AT_ONCE)),
             false => Vec::new(),

@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicI64;
 
 use super::open_files::OpenFiles;
 use crate::files::{
-    OffsetFile, create_sparse, io_error, offset_files, offset_name, open_error, read_nowait,
-    sync_directory, write_error,
+    OffsetFile, create_sparse, io_error, offset_files, offset_name, open_error, sync_directory,
+    write_error,
 };
 use crate::types::{ReadMode, StoreError};
 use mq_log::Access;
@@ -179,8 +179,8 @@ impl SparseFiles {
         })
     }
 
-    /// Reads what lies in one file; None or less than asked for where the disk would have to be
-    /// waited for.
+    /// Reads what lies in one file; None or less than asked for where a read that may not wait
+    /// would wait for the disk. To open a file waits for the disk, too.
     pub(crate) fn read(
         &self,
         position: u64,
@@ -188,11 +188,14 @@ impl SparseFiles {
         out: &mut [u8],
     ) -> io::Result<Option<usize>> {
         let start = self.start_of(position);
-        let file = self.open(start)?;
+        let at = position - start;
         match mode {
-            ReadMode::NoWait => read_nowait(&file, out, position - start),
+            ReadMode::NoWait => match self.shared.open.find((self.number, start)) {
+                Some(file) => file.read_at_nowait(out, at),
+                None => Ok(None),
+            },
             ReadMode::Wait => {
-                file.read_exact_at(out, position - start)?;
+                self.open(start)?.read_exact_at(out, at)?;
                 Ok(Some(out.len()))
             }
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use mq_base::clock::SystemClock;
 use mq_format::message::{BLANK_MAGIC, MAGIC};
 use mq_log::{Directory, Memory, WriteMode, Writer};
 
@@ -14,7 +15,7 @@ type Records = Vec<(u64, Vec<u8>)>;
 /// Two files of records of many lengths, one of them longer than a view.
 fn filled<F: Files>(files: F) -> (Arc<Segments<F>>, Records) {
     let log = Arc::new(Segments::open(files, FILE_BYTES).unwrap());
-    let mut writer = Writer::new(Arc::clone(&log), FILE_BYTES);
+    let mut writer = Writer::new(Arc::clone(&log), FILE_BYTES, SystemClock::shared());
     let mut records = Vec::new();
     let mut add = |size: usize, is_rolled: bool| {
         if is_rolled {

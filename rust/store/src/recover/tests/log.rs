@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use crate::records::walk::{Step, Walk};
 use crate::recover::log_check::{Left, LogCheck};
 use crate::types::StoreError;
+use mq_base::clock::SystemClock;
 use mq_format::message::{self, CheckCrc, RecordView, Version, sys_flag};
 use mq_log::{Memory, Segments, Writer};
 
@@ -52,7 +53,7 @@ pub(super) fn record<'a>(
 /// A log of these records, one behind the other.
 pub(super) fn rig<'a>(file_bytes: u64, records: impl IntoIterator<Item = RecordView<'a>>) -> Rig {
     let log = Arc::new(Segments::open(Memory::default(), file_bytes).unwrap());
-    let mut writer = Writer::new(Arc::clone(&log), file_bytes);
+    let mut writer = Writer::new(Arc::clone(&log), file_bytes, SystemClock::shared());
     let mut starts = Vec::new();
     for mut record in records {
         if writer.remaining() > 0 && writer.remaining() < record.size() as u64 + 8 {

@@ -4,3 +4,4 @@ mod append;
 mod append_golden;
 mod durability;
 mod flush;
+mod slow_disk;

@@ -4,3 +4,4 @@ pub(crate) mod pending;
 mod pending_memory;
 mod queue;
 mod slow_queue;
+mod sparse_files;
