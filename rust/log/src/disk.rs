@@ -5,7 +5,7 @@
 
 use std::io;
 
-use super::warm;
+use super::warm::{self, WarmPace};
 
 /// One file of fixed length. Offsets are bytes from its start.
 pub trait Disk: Send + Sync + 'static {
@@ -96,15 +96,6 @@ pub trait Disk: Send + Sync + 'static {
 pub fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded)
-}
-
-/// How much of a file is warmed at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WarmPace {
-    /// With one call: the writer may have to wait for it.
-    pub piece_bytes: u64,
-    /// With calls in a row: whoever would run on the same processor may have to wait for all.
-    pub row_bytes: u64,
 }
 
 /// [`Disk::copy_from_memory`] with a read for each piece.

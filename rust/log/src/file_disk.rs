@@ -10,12 +10,12 @@ use libc::O_DIRECT;
 use memmap2::{Advice, MmapOptions, MmapRaw};
 
 use super::PAGE_BYTES;
-use super::disk::{Disk, WarmPace, copy_by_reading};
+use super::disk::{Disk, copy_by_reading};
 use super::fs::{File, OpenOptions, open_own};
 use super::lost_pages::Guarded;
 use super::resident::{self, copy_from_map, is_resident, prefetch_append};
 use super::tape::Operation;
-use super::warm::{self, ZEROS, write_zeros};
+use super::warm::{self, WarmPace, ZEROS, write_zeros};
 
 /// A longer append goes to the kernel as it is.
 const ONE_CALL_BYTES_MAX: usize = 16 << 10;

@@ -1,5 +1,6 @@
 //! Bytes and offsets on disk; knows no messages.
 
+mod ahead;
 mod allocate;
 mod directory;
 mod disk;
@@ -23,7 +24,7 @@ mod writer;
 
 pub use allocate::Allocator;
 pub use directory::Directory;
-pub use disk::{Access, Disk, FileInfo, Files, WarmPace, is_full};
+pub use disk::{Access, Disk, FileInfo, Files, is_full};
 pub use faulting::{Faulting, FaultingDisk, Faults};
 pub use file_disk::{FileDisk, WriteMode};
 pub use lost_pages::Guarded;
@@ -33,7 +34,7 @@ pub use segments::{Removed, Segments};
 pub use stall::Stall;
 pub use tape::{Operation, Tape, Target, Watch, watch};
 pub use view::{View, prefetch};
-pub use warm::warm_map;
+pub use warm::{WarmPace, warm_map};
 pub use writer::{WriteError, Writer};
 
 /// What the system maps and keeps in memory at a time.

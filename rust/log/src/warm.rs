@@ -5,9 +5,17 @@ use std::io;
 use memmap2::Advice;
 
 use super::PAGE_BYTES;
-use super::disk::WarmPace;
 use super::fs::File;
 use super::tape::Operation;
+
+/// How much of a file is warmed at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WarmPace {
+    /// With one call: the writer may have to wait for it.
+    pub piece_bytes: u64,
+    /// With calls in a row: whoever would run on the same processor may have to wait for all.
+    pub row_bytes: u64,
+}
 
 /// Zeros where direct writes can take them from.
 #[repr(align(4096))]

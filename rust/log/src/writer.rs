@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::allocate::Ahead;
+use super::ahead::Ahead;
 use super::disk::{Disk, Files};
 use super::segment::Segment;
 use super::segments::Segments;
