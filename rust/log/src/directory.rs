@@ -123,8 +123,20 @@ impl Files for Directory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Allocator, Segments, Writer};
+    use std::thread;
+
+    use crate::{Allocator, Segments, WriteError, Writer};
     use mq_base::clock::SystemClock;
+
+    /// Tries again while the allocation thread is late, as on a busy machine.
+    fn patiently(mut write: impl FnMut() -> Result<(), WriteError>) {
+        loop {
+            match write() {
+                Err(WriteError::NotReady) => thread::yield_now(),
+                done => return done.unwrap(),
+            }
+        }
+    }
 
     #[test]
     fn a_log_on_disk_rolls_into_prepared_files_and_reads_back() {
@@ -139,15 +151,13 @@ mod tests {
             let mut written = Vec::new();
             for record in 0..40_u8 {
                 if writer.remaining() < 5_000 {
-                    writer.roll(&[b"filler"]).unwrap();
+                    patiently(|| writer.roll(&[b"filler"]));
                     segments.sync(0, writer.position()).unwrap();
                     segments.retire_before(writer.position()).unwrap();
                 }
                 let size = 1_900 + usize::from(record) * 7;
                 written.push((writer.position(), record, 2 * size));
-                writer
-                    .write(&[&vec![record; size], &vec![record; size]])
-                    .unwrap();
+                patiently(|| writer.write(&[&vec![record; size], &vec![record; size]]));
             }
             segments.sync(0, writer.position()).unwrap();
             drop(allocator);
