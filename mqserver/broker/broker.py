@@ -124,18 +124,25 @@ class Broker:
         self.services.follow(store.failures)
         try:
             self._serve(store)
+            self.context.registrar = self._registrar = self._made_registrar()
         except BaseException:
-            if self._listener is not None:
-                self._listener.stop(timeout=0.0)
-            store.close()
+            self._give_up(store)
             raise
         self._store = store
         self._scanner.start()
         assert self._listener is not None
-        self.context.registrar = self._registrar = self._made_registrar()
         self._listener.accept()
         self._registrar.start()
         log.info("broker %s accepts requests at %s", self.settings.broker_name, self.address)
+
+    def _give_up(self, store: Store) -> None:
+        """Close what a failed start has opened. An error of that must not hide the first error."""
+        if self._listener is not None:
+            self._listener.stop(timeout=0.0)
+        try:
+            store.close()
+        except (StoreError, OSError) as error:
+            log.error("broker %s: its store was not closed: %s", self.settings.broker_name, error)
 
     def _serve(self, store: Store) -> None:
         context = self._built(store)

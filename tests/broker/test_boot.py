@@ -1,17 +1,24 @@
-"""A server loads what it serves, and all of that before its port is open."""
+"""A start loads what the server needs, and says what went wrong."""
 
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from mqserver.broker.broker import Broker
+from mqserver.config.broker_table import BROKER
+from mqserver.config.load import load, pairs
+from mqstore import StorePoisoned
 
 UNNEEDED = {
     "numpy", "rich", "watchdog", "cryptography", "prometheus_client", "zstandard", "lz4",
     "pyarrow", "pyspark", "mqclient.consumer", "mqclient.spark", "mqserver.quickstart",
     "mqserver.standalone", "mqserver.broker.metrics", "mqserver.names.metrics", "mqstore.offline",
+    "mqserver.broker.register", "asyncio",
 }  # fmt: skip
-"""Heavy, and for extras and other commands."""
+"""Heavy, and for extras, other commands, or what comes once the port is open."""
 
 AT_LISTEN = """
 import os, sys
@@ -76,3 +83,21 @@ def test_a_server_that_is_ready_collects_garbage(words: list[str], tmp_path: Pat
     command = [sys.executable, "-c", AT_READY, *words, *own[words[0]]]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert "collector on: True" in ended.stdout, ended.stdout + ended.stderr
+
+
+def test_a_failed_start_says_why_though_its_store_cannot_be_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def close() -> None:
+        raise StorePoisoned("the disk is full")
+
+    def serve(_broker: Broker, _store: object) -> None:
+        raise OSError("the port is in use")
+
+    store = SimpleNamespace(failures=dict, close=close)
+    monkeypatch.setattr("mqserver.broker.broker.open_store", lambda *_: store)
+    monkeypatch.setattr(Broker, "_serve", serve)
+    broker = Broker(load(BROKER, flags=pairs({"storePathRootDir": str(tmp_path)}, "test")))
+    with pytest.raises(OSError, match="the port is in use"):
+        broker.start()
+    assert "its store was not closed: the disk is full" in caplog.text
