@@ -1,0 +1,47 @@
+//! Offsets of a range that brought no message. The reader reports them; the caller decides.
+
+use std::fmt;
+
+/// Offsets without a message, though the range has them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// The first offset.
+    pub offset: i64,
+    /// The number of offsets, at most.
+    pub count: i64,
+    /// Why.
+    pub kind: LossKind,
+}
+
+/// Why offsets brought no message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LossKind {
+    /// The broker no longer has them, and moves the reader on.
+    Moved,
+    /// The broker passed over them without a word.
+    Missing,
+    /// The record is damaged, also when it is pulled alone; says what is wrong.
+    Damaged(String),
+    /// The broker answers, but names no later offset for the next pull.
+    Stuck,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offset, count, .. } = self;
+        match &self.kind {
+            LossKind::Moved => {
+                let next = offset + count;
+                write!(out, "offset {offset} is gone, the broker goes on at {next}")
+            }
+            LossKind::Missing => write!(out, "no message at {count} offsets from {offset} on"),
+            LossKind::Damaged(error) => {
+                write!(out, "the message at offset {offset} is damaged: {error}")
+            }
+            LossKind::Stuck => write!(
+                out,
+                "the broker gives no next offset after {offset}; {count} offsets are left out"
+            ),
+        }
+    }
+}

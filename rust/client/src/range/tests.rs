@@ -1,0 +1,4 @@
+//! Tests of the range reader.
+
+mod model;
+mod window;
