@@ -8,7 +8,7 @@ const MULTI_DISPATCH_PREFIX: &str = "%LMQ%";
 
 /// What every record of a queue must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rules {
+pub(super) struct Rules {
     /// The queue that a record names; None when the records of the topic name another one.
     queue_id: Option<i32>,
     /// Whether the broker leaves out messages on purpose.

@@ -1,4 +1,5 @@
 //! Tests of the range reader.
 
 mod model;
+mod reader;
 mod window;

@@ -27,7 +27,7 @@ pub struct Limits {
 
 /// A pull to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pull {
+pub(super) struct Pull {
     /// The block that asks; unique among the pulls in flight.
     pub block: u64,
     /// The first offset.
@@ -40,7 +40,7 @@ pub struct Pull {
 
 /// A broker's reply to a pull, of one of the four codes that a pull may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reply {
+pub(super) struct Reply {
     /// Its code.
     pub code: i32,
     /// The header's nextBeginOffset.
@@ -76,7 +76,7 @@ struct Block {
 
 /// The pulls and the results of a range.
 #[derive(Debug)]
-pub struct Window {
+pub(super) struct Window {
     limits: Limits,
     rules: Rules,
     stride: Stride,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mq_format::codes::{PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS};
 use mq_format::message::{RecordView, Version, body_crc};
 
-use crate::range::Reply;
+use crate::range::window::Reply;
 
 /// The queue of all records here.
 pub const QUEUE: i32 = 3;

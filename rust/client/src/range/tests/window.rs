@@ -5,7 +5,9 @@ use proptest::collection::btree_set;
 use proptest::prelude::*;
 
 use super::model::{QUEUE, Queue, record};
-use crate::range::{Limits, LossKind, Part, Pull, Reply, Rules, Window};
+use crate::range::check::Rules;
+use crate::range::window::{Pull, Reply, Window};
+use crate::range::{Limits, LossKind, Part};
 
 const LIMITS: Limits = Limits {
     count_max: 100,
