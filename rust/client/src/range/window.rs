@@ -86,8 +86,10 @@ pub(super) struct Window {
     /// The number of the first of `blocks`.
     front: u64,
     blocks: VecDeque<Block>,
-    in_flight: usize,
-    waiting_bytes: usize,
+    /// Pulls in flight.
+    pub(super) in_flight: usize,
+    /// Bytes that wait to be taken.
+    pub(super) waiting_bytes: usize,
     /// Bytes of the largest reply so far; each pull in flight may bring as many.
     reply_bytes: usize,
 }
@@ -226,16 +228,6 @@ impl Window {
     /// Whether every offset of the range was taken.
     pub fn is_done(&self) -> bool {
         self.blocks.is_empty() && self.cursor >= self.end
-    }
-
-    /// Pulls in flight.
-    pub fn in_flight(&self) -> usize {
-        self.in_flight
-    }
-
-    /// Bytes that wait to be taken.
-    pub fn waiting_bytes(&self) -> usize {
-        self.waiting_bytes
     }
 }
 
