@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mq_format::codes::{PULL_NOT_FOUND, PULL_OFFSET_MOVED};
 use tokio::runtime::Handle;
 
 use super::error::{RangeError, Why};
@@ -12,7 +11,7 @@ use super::inbox::{Inbox, Outcome};
 use super::outage::Outage;
 use super::plan::Plan;
 use super::request::encode;
-use super::window::{Part, Pull, Reply, Window};
+use super::window::{Part, Pull, Window, is_gone};
 use crate::credentials::Credentials;
 use crate::pool::Pool;
 use crate::settings::PoolSettings;
@@ -141,7 +140,7 @@ impl RangeReader {
         };
         let is_for_slave = self.is_for_slave(&attempt);
         match outcome.result {
-            Ok(reply) if is_for_slave && is_gone(&reply) => {
+            Ok(reply) if is_for_slave && is_gone(reply.code) => {
                 // A slave may be behind its master; only the master says what is gone.
                 let why = "a slave does not have this offset".to_owned();
                 self.pause(attempt, Why::Outage(why), now);
@@ -185,8 +184,4 @@ impl Drop for RangeReader {
     fn drop(&mut self) {
         self.pool.close();
     }
-}
-
-fn is_gone(reply: &Reply) -> bool {
-    matches!(reply.code, PULL_NOT_FOUND | PULL_OFFSET_MOVED)
 }

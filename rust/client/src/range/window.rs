@@ -172,13 +172,43 @@ impl Window {
     pub fn answer(&mut self, pull: Pull, reply: Reply) {
         self.in_flight -= 1;
         self.reply_bytes = self.reply_bytes.max(reply.body.len());
+        let next = self.advance(pull, &reply);
+        let is_stuck = reply.next <= pull.offset;
+        let (records, last) = match reply.code {
+            SUCCESS if is_stuck => (reply.body, i64::MAX),
+            SUCCESS => (reply.body, reply.next),
+            _ => (Vec::new(), reply.next),
+        };
+        let index = (pull.block - self.front) as usize;
+        let block = &mut self.blocks[index];
+        block.is_in_flight = false;
+        let part = match self.rules.check(&records, pull.offset, last, next) {
+            Err(_) if !pull.is_single => {
+                // The network or the broker's memory may have been at fault, and no neighbour is
+                // lost.
+                block.single_until = next;
+                return;
+            }
+            Err(error) => self.rules.damaged(pull.offset, next, error),
+            Ok(_) if is_gone(reply.code) => moved(pull.offset, next),
+            Ok(kept) => self.rules.part(pull.offset, next, kept, is_stuck, records),
+        };
+        block.position = next;
+        self.waiting_bytes += part.size_bytes();
+        block.parts.push_back(part);
+    }
+
+    /// Where the block of a pull goes on after its reply; the last block cut ends there.
+    fn advance(&mut self, pull: Pull, reply: &Reply) -> i64 {
         let index = (pull.block - self.front) as usize;
         let is_last = index + 1 == self.blocks.len() && !pull.is_single;
         let block = &mut self.blocks[index];
-        block.is_in_flight = false;
         let limit = if is_last { self.end } else { block.end };
         let is_stuck = reply.next <= pull.offset;
-        let is_gone = matches!(reply.code, PULL_OFFSET_MOVED | PULL_NOT_FOUND);
+        if !is_stuck && !is_gone(reply.code) && !pull.is_single {
+            let covered = reply.next - pull.offset;
+            self.stride.learn(pull.count.into(), covered);
+        }
         // A reply that does not advance would be asked for without end.
         let next = if is_stuck {
             block.end
@@ -189,28 +219,7 @@ impl Window {
             block.end = next;
             self.cursor = next;
         }
-        if !is_stuck && !is_gone && !pull.is_single {
-            self.stride
-                .learn(pull.count.into(), reply.next - pull.offset);
-        }
-        let last_offset = if is_stuck { i64::MAX } else { reply.next };
-        let body: &[u8] = if reply.code == SUCCESS {
-            &reply.body
-        } else {
-            &[]
-        };
-        let part = match self.rules.check(body, pull.offset, last_offset, next) {
-            // The network or the broker's memory may have been at fault, and no neighbour is lost.
-            Err(_) if !pull.is_single => return block.single_until = next,
-            Err(error) => self.rules.damaged(pull.offset, next, error),
-            Ok(_) if is_gone => moved(pull.offset, next),
-            Ok(kept) => self
-                .rules
-                .part(pull.offset, next, kept, is_stuck, reply.body),
-        };
-        block.position = next;
-        self.waiting_bytes += part.size_bytes();
-        block.parts.push_back(part);
+        next
     }
 
     /// The next result in queue order, if it is there.
@@ -278,6 +287,11 @@ impl Rules {
         let count = if self.is_filtered { 1 } else { next - first };
         lost(first, next, count, LossKind::Damaged(error))
     }
+}
+
+/// Whether the broker has no message at the offset that was asked for.
+pub(super) fn is_gone(code: i32) -> bool {
+    matches!(code, PULL_OFFSET_MOVED | PULL_NOT_FOUND)
 }
 
 fn moved(first: i64, next: i64) -> Part {
