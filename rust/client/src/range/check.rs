@@ -75,3 +75,20 @@ fn offset_in(record: &[u8], queue_id: i32) -> Result<i64, String> {
     }
     Err(format!("it is of queue {}", outline.queue_id))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::model::{QUEUE, record};
+    use super::*;
+
+    #[test]
+    fn records_of_another_queue_are_wrong_unless_the_topic_has_such_records() {
+        let body = [record(5), record(6)].concat();
+        let check = |topic, queue_id| Rules::new(topic, queue_id, false).check(&body, 5, 7, 6);
+        let kept = check("T", QUEUE).unwrap();
+        assert_eq!((kept.size_bytes, kept.messages), (record(5).len(), 1));
+        let error = check("T", QUEUE + 1).unwrap_err();
+        assert_eq!(error, "it is of queue 3");
+        assert_eq!(check("%LMQ%T", 0).unwrap(), kept);
+    }
+}

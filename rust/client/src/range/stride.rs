@@ -53,3 +53,32 @@ impl Stride {
         self.is_known = true;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_reply_sets_the_stride_and_full_ones_let_it_grow() {
+        let mut stride = Stride::new(100, false);
+        assert_eq!((stride.offsets(), stride.is_known()), (100, false));
+        stride.learn(100, 32);
+        assert_eq!((stride.offsets(), stride.is_known()), (32, true));
+        let mut lengths = Vec::new();
+        for _ in 0..3 * GROW_AFTER {
+            stride.learn(stride.offsets(), stride.offsets());
+            lengths.push(stride.offsets());
+        }
+        lengths.dedup();
+        assert_eq!(lengths, [32, 64, 100]);
+    }
+
+    #[test]
+    fn a_filtered_range_takes_what_a_reply_covers() {
+        let mut stride = Stride::new(100, true);
+        for (covered, offsets) in [(5000, 5000), (20, 20), (1 << 40, FILTERED_MAX)] {
+            stride.learn(100, covered);
+            assert_eq!(stride.offsets(), offsets);
+        }
+    }
+}

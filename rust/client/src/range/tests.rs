@@ -1,5 +1,5 @@
 //! Tests of the range reader.
 
-mod model;
+pub(super) mod model;
 mod reader;
 mod window;
