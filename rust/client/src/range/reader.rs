@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mq_format::codes::PULL_RETRY_IMMEDIATELY;
 use tokio::runtime::Handle;
 
 use super::error::{RangeError, Why};
 use super::inbox::{Inbox, Outcome};
 use super::outage::Outage;
-use super::plan::Plan;
+use super::plan::{Plan, Subscription};
 use super::request::encode;
 use super::window::{Part, Pull, Window, is_gone};
 use crate::credentials::Credentials;
@@ -140,7 +141,7 @@ impl RangeReader {
         };
         let is_for_slave = self.is_for_slave(&attempt);
         match outcome.result {
-            Ok(reply) if is_for_slave && is_gone(reply.code) => {
+            Ok(reply) if is_for_slave && self.is_without(reply.code) => {
                 // A slave may be behind its master; only the master says what is gone.
                 let why = "a slave does not have this offset".to_owned();
                 self.pause(attempt, Why::Outage(why), now);
@@ -166,6 +167,12 @@ impl RangeReader {
         let address = self.address(attempt);
         let failure = RangeError::new(&self.plan, attempt.pull.offset, address, why);
         self.failure.get_or_insert(failure);
+    }
+
+    /// Whether a reply with this code brings no message though the range has one there.
+    fn is_without(&self, code: i32) -> bool {
+        let is_filtered = self.plan.subscription != Subscription::All;
+        is_gone(code) || (code == PULL_RETRY_IMMEDIATELY && !is_filtered)
     }
 
     fn is_for_slave(&self, attempt: &Attempt) -> bool {
