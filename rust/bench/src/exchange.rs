@@ -12,7 +12,9 @@ use super::secured::{Secured, Tls};
 use super::{BenchError, Load};
 use mq_format::remoting::{FieldValue, Frame, Head, HeaderLimits, MAX_FRAME_BYTES, Serialize};
 use mq_net::frame::{FrameBytes, FrameSplitter};
-use mq_net::receiver::READ_BYTES;
+
+/// Bytes received at once, at most: an answer is short, and connections are many.
+const INPUT_BYTES: usize = 16 << 10;
 
 /// Requests of `call_all` on the wire at a time: their replies fit in the socket's buffers.
 const CALLS_AT_ONCE: usize = 128;
@@ -54,7 +56,7 @@ impl Exchange {
             address: address.to_owned(),
             stream,
             splitter: FrameSplitter::new(MAX_FRAME_BYTES, HeaderLimits::NONE),
-            input: vec![0; READ_BYTES].into_boxed_slice(),
+            input: vec![0; INPUT_BYTES].into_boxed_slice(),
             unread: 0..0,
             whole: Vec::new(),
             outgoing: Vec::new(),
