@@ -14,8 +14,8 @@ from mqstore import _core
 
 __all__ = ["deliver", "forward"]
 
-# Made here and not at the first line: a thread of ours that makes a logger would change the table
-# of loggers while another thread, for example of pytest, walks over it.
+# Made at import and not at the first line. A thread of ours that made a logger later would change
+# the table of loggers, perhaps while another thread (of pytest, for example) walks over it.
 _STORE, _SERVER, _CLIENT = (
     logging.getLogger(f"{package}.core") for package in ("mqstore", "mqserver", "mqclient")
 )

@@ -29,8 +29,8 @@ LATE = {
     "mqserver.commands: mqserver.quickstart": "a command loads what it runs",
     "mqserver.broker.broker: mqserver.broker.acl.control": "YAML; few brokers have accounts",
     "mqserver.broker.command: mqserver.broker.acl.control": "YAML; few brokers have accounts",
-    "mqserver.broker.broker: mqserver.broker.register": "a quarter of the start: asyncio, TLS, the "
-    "client engine; the port is open by then, and requests are accepted after it",
+    "mqserver.broker.broker: mqserver.broker.register": "a quarter of the imports: asyncio, TLS, "
+    "the client engine; the port is open by then, and requests are accepted after it",
     "mqserver.broker.broker: mqserver.health": "HTTP server; with the extra `metrics`",
     "mqserver.broker.broker: mqserver.broker.metrics": "needs the extra `metrics`",
     "mqserver.names.server: mqserver.health": "HTTP server; with the extra `metrics`",

@@ -12,8 +12,8 @@ use super::segment::Segment;
 use super::stall::Stall;
 use mq_base::clock::Clock;
 
-/// The writer waits so long, holding up every other one, for what is not ready: a thread that is
-/// late on a busy machine, not a disk that is slow.
+/// The longest time that the writer waits for the thread, milliseconds. Every other append waits
+/// too, so this is enough for a thread that is late on a busy machine, not for a slow disk.
 const BRIEF_MS: i64 = 50;
 
 /// What the writer and the allocation thread tell each other.

@@ -35,7 +35,7 @@ fn frame_size(bytes: &[u8], max_frame_bytes: usize) -> Result<Option<usize>, Fra
 pub enum FrameBytes<'b> {
     /// Among the received bytes.
     Among(&'b [u8]),
-    /// In memory of its own: it came in several pieces.
+    /// Copied into memory of its own, because it came in several pieces.
     Own(Vec<u8>),
 }
 
@@ -126,20 +126,22 @@ impl FrameSplitter {
         self.partial.capacity()
     }
 
-    /// Whether that frame lacks so many bytes that they are received where it is kept.
+    /// Whether that frame is large: many bytes of it are missing, and [`FrameSplitter::large`]
+    /// says where to receive them.
     pub fn is_large(&self) -> bool {
-        self.partial_size()
-            .is_some_and(|size| size.saturating_sub(self.partial.len()) >= LARGE_BYTES)
+        self.missing_of_large().is_some()
+    }
+
+    fn missing_of_large(&self) -> Option<usize> {
+        let missing = self.partial_size()?.saturating_sub(self.partial.len());
+        (missing >= LARGE_BYTES).then_some(missing)
     }
 
     /// Where the next bytes of a large frame are to be received, after those that are there, and
     /// how many of them at most. None if there is no such frame. After that, `next` takes no bytes
     /// or those that follow. The memory grows by `room` bytes or a few times what came.
     pub fn large(&mut self, room: usize) -> Option<(&mut Vec<u8>, usize)> {
-        let missing = self.partial_size()?.saturating_sub(self.partial.len());
-        if missing < LARGE_BYTES {
-            return None;
-        }
+        let missing = self.missing_of_large()?;
         if self.must_grow() {
             let more = room.max(GROWTH * self.partial.len());
             // The last few bytes are not worth other memory.

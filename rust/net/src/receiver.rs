@@ -20,9 +20,20 @@ pub const READ_BYTES: usize = 256 << 10;
 
 thread_local! {
     /// What was received, until it is cut into frames.
-    static INPUT: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into_boxed_slice());
+    static INPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     /// What a socket gave, until it is opened: no connection keeps a buffer of its own for it.
-    static CIPHER: RefCell<Box<[u8]>> = RefCell::new(vec![0; CIPHER_BYTES].into_boxed_slice());
+    static CIPHER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A thread's buffer, made at its first use. A lack of memory is an error of the connection: it
+/// must not end the process.
+fn made(buffer: &mut Vec<u8>, bytes: usize) -> io::Result<&mut [u8]> {
+    if buffer.is_empty() {
+        let reserved = buffer.try_reserve_exact(bytes);
+        reserved.map_err(|_| io::Error::from(rustix::io::Errno::NOMEM))?;
+        buffer.resize(bytes, 0);
+    }
+    Ok(buffer)
 }
 
 /// The receiving side of a connection; owned by the one task that reads.
@@ -99,6 +110,7 @@ impl Receiver {
     ) -> io::Result<usize> {
         poll_fn(|context| {
             INPUT.with_borrow_mut(|input| {
+                let input = made(input, READ_BYTES)?;
                 let (count, mut bytes) = ready!(self.poll_receive(context, splitter, input))?;
                 while let Some(whole) = splitter.next(&mut bytes).map_err(io::Error::other)? {
                     take(whole.bytes())?;
@@ -157,6 +169,7 @@ impl Receiver {
         };
         let stream = &mut self.stream;
         CIPHER.with_borrow_mut(|cipher| {
+            let cipher = made(cipher, CIPHER_BYTES)?;
             loop {
                 let count = opener.take_rest(buffer);
                 if count > 0 || opener.ended {

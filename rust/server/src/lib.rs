@@ -10,6 +10,7 @@
 
 mod conn;
 mod core;
+mod counted;
 mod fair;
 mod handoff;
 mod limits;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::counted::Counted;
 use crate::limits::{LARGE_FRAME_BYTES, LARGE_PARTS};
 
 /// Bytes of one permit: the semaphore counts in 32 bits.
@@ -62,7 +63,7 @@ impl Budget {
         let count = u32::try_from(units(frame_bytes)).unwrap_or(u32::MAX);
         // Its own share first: a connection must not keep others waiting for its own frames.
         let own = share.0.acquire_many_owned(count).await.ok()?;
-        let _waiting = Waiting::new(&self.waiting);
+        let _waiting = Counted::new(&self.waiting);
         let all = Arc::clone(&self.all).acquire_many_owned(count).await.ok()?;
         Some(Room {
             _own: own,
@@ -83,20 +84,4 @@ impl Budget {
 
 fn units(bytes: usize) -> usize {
     bytes.div_ceil(UNIT_BYTES)
-}
-
-/// One that waits, in the count of those.
-struct Waiting<'c>(&'c AtomicUsize);
-
-impl<'c> Waiting<'c> {
-    fn new(count: &'c AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Whole<'b> {
     pub bytes: &'b [u8],
-    /// The same bytes, if they have memory of their own: who keeps the frame need not copy it.
+    /// The same bytes, if they have memory of their own, so that `keep` need not copy them.
     own: Option<&'b Bytes>,
 }
 
@@ -24,7 +24,7 @@ impl<'b> Whole<'b> {
         }
     }
 
-    /// The frame for who keeps it.
+    /// The frame in memory that the caller may keep.
     pub(crate) fn keep(self) -> Bytes {
         self.own
             .map_or_else(|| Bytes::copy_from_slice(self.bytes), Bytes::clone)

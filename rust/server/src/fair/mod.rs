@@ -56,7 +56,8 @@ impl Fairness {
         }
     }
 
-    /// So many bytes of answers were sent to `peer`, or left for it, in a turn of this length.
+    /// Takes note of a turn of this length, in which `answered` bytes of answers were sent to
+    /// `peer` or left for it.
     pub(crate) fn note(&mut self, shared: &Shared, peer: &Peer, length: Length, answered: usize) {
         self.trial.note(answered, length, peer, &shared.long_turns);
     }

@@ -37,7 +37,8 @@ impl Trial {
         length == Length::Short && self.is_bulk && turns.are_taken(!self.is_over)
     }
 
-    /// So many bytes of answers were sent to `peer`, or left for it, in a turn of this length.
+    /// Takes note of a turn of this length, in which `bytes` of answers were sent to `peer` or left
+    /// for it.
     pub(crate) fn note(&mut self, bytes: usize, length: Length, peer: &Peer, turns: &LongTurns) {
         self.is_bulk = bytes > BULK_BYTES;
         if self.is_over {

@@ -10,16 +10,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::sleep;
 
+use crate::counted::Counted;
 use crate::limits::{READ_BYTES, SHORT_TURN_BYTES, TRIAL_REST, TRIAL_TURN_BYTES};
 
 /// How much a turn may answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Length {
-    /// In everybody's way, and needs no place.
+    /// A turn that needs no place. It may delay any other connection, so it is short.
     Short,
-    /// Of one that has to show that it takes answers.
+    /// The turn of a client that has not shown yet that it takes answers.
     Trial,
-    /// Of one that has.
+    /// The turn of a client that has shown it.
     Long,
 }
 
@@ -38,7 +39,7 @@ impl Length {
 pub(crate) struct LongTurns {
     all: Semaphore,
     trial: Arc<Semaphore>,
-    /// Clients that wait for that one.
+    /// Clients that wait for the place of a trial.
     waiting: AtomicUsize,
 }
 
@@ -72,7 +73,7 @@ impl LongTurns {
         // An error would mean that the places are closed, which nobody does.
         let trial = match length == Length::Trial {
             true => {
-                let _waiting = Waiting::new(&self.waiting);
+                let _waiting = Counted::new(&self.waiting);
                 Arc::clone(&self.trial).acquire_owned().await.ok()
             }
             false => None,
@@ -105,22 +106,6 @@ impl Place<'_> {
         {
             rest(place);
         }
-    }
-}
-
-/// One that waits for a trial, in the count of those.
-struct Waiting<'c>(&'c AtomicUsize);
-
-impl<'c> Waiting<'c> {
-    fn new(count: &'c AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

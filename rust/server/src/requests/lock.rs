@@ -54,15 +54,8 @@ pub(crate) fn unlock(context: &Context<'_>, out: &mut Vec<u8>) -> Handled {
     let Ok(request) = serde_json::from_slice::<LockRequest>(context.frame.body) else {
         return Handled::Declined;
     };
-    let LockRequest {
-        consumer_group,
-        client_id,
-        mq_set,
-    } = request;
-    context
-        .shared
-        .locks
-        .unlock(&consumer_group, &client_id, &mq_set);
+    let locks = &context.shared.locks;
+    locks.unlock(&request.consumer_group, &request.client_id, &request.mq_set);
     context.reply(0, None, out);
     Handled::Native
 }
