@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from mqclient.mock import MockTransport
 from mqclient.spark import reader as reader_module
+from mqclient.spark import task as task_module
 from mqclient.spark.cluster import Cluster, DataLossError
 from mqclient.spark.options import Options
 from mqclient.spark.plan import QueueRange
 from mqclient.spark.reader import BatchReader
+from mqclient.spark.task import Task, read_task
 from mqclient.wire import Frame
 from mqclient.wire.codes import RequestCode, ResponseCode
 from mqstore.arrow import arrow_schema
@@ -56,13 +58,13 @@ def use(monkeypatch, broker, changes=None):
     def open_cluster(parsed):
         return Cluster(parsed, MockTransport(broker.scripts() | (changes or {})))
 
-    monkeypatch.setattr(reader_module, "Cluster", open_cluster)
+    for module in (reader_module, task_module):
+        monkeypatch.setattr(module, "Cluster", open_cluster)
 
 
 def offsets(ranges, parsed):
     schema = arrow_schema(["queue_offset"])
-    task = reader_module._Task(tuple(ranges))
-    batches = reader_module._read(task, schema, parsed)
+    batches = read_task(Task(tuple(ranges)), schema, parsed)
     return [at for batch in batches for at in batch.column("queue_offset").to_pylist()]
 
 

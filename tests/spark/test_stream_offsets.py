@@ -9,6 +9,7 @@ from mqclient import retries
 from mqclient.errors import UnreachableError
 from mqclient.mock import MockTransport
 from mqclient.spark import reader as reader_module
+from mqclient.spark import task as task_module
 from mqclient.spark.cluster import Cluster, DataLossError
 from mqclient.spark.options import Options
 from mqclient.spark.reader import StreamReader
@@ -25,11 +26,12 @@ def broker(monkeypatch):
     broker = Broker(100, 200)
     broker.changes = {}
     monkeypatch.setattr(retries, "FIRST_PAUSE_S", 0)
-    monkeypatch.setattr(
-        reader_module,
-        "Cluster",
-        lambda options: Cluster(options, MockTransport(broker.scripts() | broker.changes)),
-    )
+    for module in (reader_module, task_module):
+        monkeypatch.setattr(
+            module,
+            "Cluster",
+            lambda options: Cluster(options, MockTransport(broker.scripts() | broker.changes)),
+        )
     return broker
 
 
