@@ -11,11 +11,9 @@ use mq_format::remoting::Frame;
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 
-use super::model::{QUEUE, Queue, record};
-use crate::range::{Limits, Loss, Next, Plan, RangeReader, Subscription};
+use super::model::{DEADLINE, Queue, plan, record};
+use crate::range::{Loss, Next, Plan, RangeReader, Subscription};
 use crate::settings::PoolSettings;
-
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// What the server does with a pull instead of answering it from the queue.
 #[derive(Debug, Clone, Copy)]
@@ -102,27 +100,6 @@ fn serve(
     }
 }
 
-fn plan(master: &str) -> Plan {
-    Plan {
-        master: master.to_owned(),
-        slave: None,
-        broker_name: "broker-a".to_owned(),
-        topic: "T".to_owned(),
-        queue_id: QUEUE,
-        first: 0,
-        end: 500,
-        group: "TOOLS_CONSUMER".to_owned(),
-        subscription: Subscription::All,
-        limits: Limits {
-            count_max: 100,
-            in_flight_max: 4,
-            waiting_bytes_max: 1 << 20,
-        },
-        pull_timeout: DEADLINE,
-        outage_budget: DEADLINE,
-    }
-}
-
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -132,12 +109,9 @@ fn runtime() -> Runtime {
 }
 
 fn reader(runtime: &Runtime, plan: Plan) -> RangeReader {
-    RangeReader::new(
-        runtime.handle().clone(),
-        PoolSettings::default(),
-        None,
-        plan,
-    )
+    let mut reader = RangeReader::new(runtime.handle().clone(), PoolSettings::default(), None);
+    reader.add(plan);
+    reader
 }
 
 /// The records and the losses of the whole range, or the error.
@@ -259,6 +233,37 @@ fn a_reader_dropped_early_closes_its_connection() {
     assert!(matches!(reader.next(DEADLINE), Ok(Next::Part(_))));
     drop(reader);
     server.ended.recv_timeout(DEADLINE).unwrap();
+}
+
+#[test]
+fn ranges_are_read_one_after_another_and_pulled_together() {
+    let server = server(Queue::whole(0, 800, 64), &[]);
+    let runtime = runtime();
+    let mut reader = reader(&runtime, plan(&server.address));
+    for first in 0..200 {
+        let (first, end) = (first * 4, first * 4 + 4);
+        reader.add(Plan {
+            first,
+            end,
+            ..plan(&server.address)
+        });
+    }
+    let mut ranges = vec![Vec::new()];
+    while ranges.len() <= 201 {
+        match reader.next(DEADLINE).unwrap() {
+            Next::Part(part) => ranges.last_mut().unwrap().extend(part.records),
+            Next::Waiting => panic!("nothing came"),
+            Next::End => ranges.push(Vec::new()),
+        }
+    }
+    assert_eq!(ranges.remove(0), records(0..500));
+    for (first, range) in ranges[..200].iter().enumerate() {
+        let first = first as i64 * 4;
+        assert_eq!(*range, records(first..first + 4));
+    }
+    assert_eq!(reader.next(DEADLINE), Ok(Next::End));
+    let asked: Vec<_> = server.asked.try_iter().collect();
+    assert_eq!(asked.len(), 8 + 200);
 }
 
 #[test]
