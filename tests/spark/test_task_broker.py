@@ -132,7 +132,7 @@ def test_a_broker_that_stays_away_is_named_with_its_address(monkeypatch, tmp_pat
     monkeypatch.setattr(ranges_module, "WAITING_BYTES", 1 << 12)
     with Standalone(tmp_path) as mq:
         send(mq, topic, [[Message(topic, b"x") for _ in range(1000)] for _ in range(12)], queues=1)
-        found = batches(mq, topic, ("queue_offset",))
+        found = batches(mq, topic, ("queue_offset",), partitions="1")
         next(found)
         address = mq.broker_address
     with pytest.raises(UnreachableError, match=address) as caught:

@@ -39,8 +39,8 @@ pub enum Why {
         /// The reply's remark.
         remark: String,
     },
-    /// The master was away, and the slave did not have the offset, until the budget was spent.
-    #[error("failed until the retries ran out: the slave does not have the offset")]
+    /// The master was away, and the slave gave no message, until the budget was spent.
+    #[error("failed until the retries ran out: the slave is behind, or slaveReadEnable is off")]
     Behind,
     /// The broker refuses it.
     #[error("was refused with code {code}: {remark}")]

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mq_format::codes::PULL_RETRY_IMMEDIATELY;
+use mq_format::codes::PULL_RETRY_IMMEDIATELY as RETRY;
 use tokio::runtime::Handle;
 
 use super::error::{RangeError, Why};
 use super::inbox::{Inbox, Outcome};
 use super::outage::Outage;
-use super::plan::{Plan, Subscription};
+use super::plan::Plan;
 use super::request::encode;
 use super::window::{Load, Part, Pull, Window, is_gone};
 use crate::credentials::Credentials;
@@ -180,8 +180,9 @@ impl RangeReader {
         };
         let is_for_slave = self.is_for_slave(&attempt);
         match outcome.result {
-            Ok(reply) if is_for_slave && self.is_without(&attempt, reply.code) => {
-                // A slave may be behind its master; only the master says what is gone.
+            Ok(reply) if is_for_slave && (is_gone(reply.code) || reply.code == RETRY) => {
+                // Only the master says what is gone: a slave may be behind it. A slave without
+                // slaveReadEnable answers every pull with the code for "nothing matches".
                 self.pause(attempt, Why::Behind, now);
             }
             Ok(reply) => {
@@ -208,12 +209,6 @@ impl RangeReader {
         let (plan, address) = (self.plan(attempt), self.address(attempt));
         let failure = RangeError::new(plan, attempt.pull.offset, address, why);
         self.failure.get_or_insert(Box::new(failure));
-    }
-
-    /// Whether a reply with this code brings no message though the range has one there.
-    fn is_without(&self, attempt: &Attempt, code: i32) -> bool {
-        let is_filtered = self.plan(attempt).subscription != Subscription::All;
-        is_gone(code) || (code == PULL_RETRY_IMMEDIATELY && !is_filtered)
     }
 
     fn is_for_slave(&self, attempt: &Attempt) -> bool {

@@ -215,6 +215,19 @@ fn a_slave_that_is_behind_loses_nothing() {
 }
 
 #[test]
+fn a_slave_that_may_not_be_read_does_not_say_that_nothing_matches() {
+    let mut queue = Queue::whole(0, 800, 64);
+    queue.matches = Some([].into());
+    let slave = server(queue, &[]);
+    let mut plan = plan(&nobody());
+    plan.slave = Some(slave.address.clone());
+    plan.subscription = Subscription::Tags("A".to_owned());
+    plan.outage_budget = Duration::from_millis(900);
+    let error = read(plan).unwrap_err();
+    assert!(error.contains("the pull at offset 0"), "{error}");
+}
+
+#[test]
 fn a_refusal_is_told_at_once() {
     let server = server(Queue::whole(0, 800, 64), &[Fault::Code(16)]);
     let error = read(plan(&server.address)).unwrap_err();
