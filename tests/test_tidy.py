@@ -52,6 +52,7 @@ CORE_DOORS = {
     "mqstore/files.py",
     "mqstore/logs.py",
     "mqstore/arrow.py",
+    "mqclient/spark/ranges.py",
     "mqclient/transport.py",
     "mqclient/wire/bodies/registration.py",
     "mqclient/cli/bench.py",

@@ -181,6 +181,7 @@ def session(scratch: Path) -> Iterator[Any]:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, search_path))
     settings = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "local"),
