@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Set
 from pathlib import Path
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from mqstore.offline.views import IndexView, QueueView
 
 __all__ = ["StoreReader", "open"]
+
+log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1 << 20
 """Bytes of the log that one read takes."""
@@ -130,9 +133,7 @@ class StoreReader:
         return self._scan, at, wanted or Wanted(), on_gap or self._warn_of_gap
 
     def _warn_of_gap(self, gap: Gap) -> None:
-        import logging
-
-        logging.getLogger(__name__).warning(
+        log.warning(
             "%s: %d bytes of the log from offset %d are unreadable; for details: mqstore verify %s",
             self.path, gap.end - gap.start, gap.start, self.path,
         )  # fmt: skip
