@@ -232,9 +232,23 @@ class StoreReader:
         from mqstore.offline.views import QUEUE_UNIT_FIELDS
 
         arrays = extras.load("numpy", "a view of a queue")
-        units = self._scan.queue_entries(topic, queue_id, start, count)
+        units = self.raw_queue_entries(topic, queue_id, start, count)
         entries: numpy.ndarray[Any, Any] = arrays.frombuffer(units, dtype=QUEUE_UNIT_FIELDS)
         return entries
+
+    def raw_queue_entries(self, topic: str, queue_id: int, start: int, count: int) -> bytes:
+        """`queue_units` as stored: 20 bytes each, see `mqstore.offline.views.QUEUE_UNIT_FIELDS`."""
+        return self._scan.queue_entries(topic, queue_id, start, count)
+
+    def index_files(self) -> list[tuple[str, int, int]]:
+        """The index files, oldest first: name, store time of the first message in milliseconds,
+        number of entries."""
+        return [(row[0], row[1], row[6]) for row in self._scan.index_files()]
+
+    def raw_index_entries(self, name: str, start: int, count: int) -> bytes:
+        """Entries of an index file from number `start` (at least 1) on, as stored: 20 bytes each,
+        see `mqstore.offline.views.INDEX_ENTRY_FIELDS`."""
+        return self._scan.index_entries(name, start, count)
 
     def queue(self, topic: str, queue_id: int, start: int = 0) -> Iterator[ReceivedMessage]:
         """Messages of one queue, in order, as its consume queue lists them.
