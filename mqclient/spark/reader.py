@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
 from mqclient.spark.cluster import Cluster, DataLossError, Extent
 from mqclient.spark.options import EARLIEST, LATEST, Options
 from mqclient.spark.plan import QueueRange, limited, offset_key, queue_of, split
-from mqstore.arrow import BatchBuilder
+from mqclient.spark.task import Task, read_task
 from mqstore.message import MessageQueue
 
 __all__ = ["CONSTANTS", "BatchReader", "StreamReader"]
@@ -31,35 +30,6 @@ _log = logging.getLogger(__name__)
 
 Offsets = dict[str, int]
 Position = str | int | dict[str, int] | None
-
-
-@dataclass
-class _Task(InputPartition):  # type: ignore[misc]  # pyspark is not typed for us
-    """What one task reads."""
-
-    ranges: tuple[QueueRange, ...]
-
-
-def _read(task: Any, schema: pa.Schema, options: Options) -> Iterator[pa.RecordBatch]:
-    """The batches of one task; anything but a task stands for an empty plan."""
-    if not isinstance(task, _Task):
-        return
-    with Cluster(options) as cluster:
-        for piece in task.ranges:
-            constants = {"broker_name": piece.queue.broker_name}
-            constants = {name: at for name, at in constants.items() if name in schema.names}
-            builder = BatchBuilder(schema, constants)
-            for body in cluster.read(piece.queue, piece.first, piece.end):
-                builder.add(
-                    body,
-                    tags=options.tags,
-                    first_queue_offset=piece.first,
-                    end_queue_offset=piece.end,
-                )
-                if builder.full:
-                    yield builder.take()
-            if builder.rows:
-                yield builder.take()
 
 
 def _all_queues(cluster: Cluster, options: Options) -> list[MessageQueue]:
@@ -127,11 +97,11 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
             first = _resolve(options.starting or EARLIEST, cluster, extents, options)
             end = _resolve(options.ending or LATEST, cluster, extents, options)
         ranges = [QueueRange(q, first[q], max(end[q], first[q])) for q in sorted(extents)]
-        return [_Task(part) for part in split(ranges, options.partitions)]
+        return [Task(part) for part in split(ranges, options.partitions)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The batches of one task."""
-        return _read(partition, self._schema, self._options)
+        return read_task(partition, self._schema, self._options)
 
 
 def _reachable(extents: Mapping[MessageQueue, Extent | None]) -> dict[MessageQueue, Extent]:
@@ -198,11 +168,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         ranges = [
             QueueRange(queue_of(key), first[key], max(end[key], first[key])) for key in sorted(end)
         ]
-        return [_Task(part) for part in split(ranges, self._options.partitions)]
+        return [Task(part) for part in split(ranges, self._options.partitions)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The batches of one task."""
-        return _read(partition, self._schema, self._options)
+        return read_task(partition, self._schema, self._options)
 
     def commit(self, end: Offsets) -> None:
         """Nothing: Spark's checkpoint is the truth."""

@@ -1,51 +1,18 @@
-"""Which rows a read gives, against a scripted broker: each matching message once."""
-
-from itertools import pairwise
+"""Which offsets a batch read plans, against a scripted broker."""
 
 import pytest
 
 pytest.importorskip("pyspark")
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from mqclient.mock import MockTransport
 from mqclient.spark import reader as reader_module
 from mqclient.spark.cluster import Cluster, DataLossError
 from mqclient.spark.options import Options
-from mqclient.spark.plan import QueueRange
 from mqclient.spark.reader import BatchReader
 from mqclient.wire import Frame
 from mqclient.wire.codes import RequestCode, ResponseCode
 from mqstore.arrow import arrow_schema
-from mqstore.message import MessageQueue, decode_messages
-from tests.spark.scripted import RECORD, Broker, record
-
-TAG = decode_messages(RECORD)[0].tags
-QUEUES = [MessageQueue("T", "broker-a", queue_id) for queue_id in (0, 1)]
-
-
-class FilteringBroker(Broker):
-    """Gives up to as many matches as asked for, from a scan of `scan` offsets at most."""
-
-    def __init__(self, end, matches, scan):
-        super().__init__(0, end)
-        self.matches, self.scan = matches, scan
-
-    def pull(self, address, request):
-        offset, count = (int(request.fields[name]) for name in ("queueOffset", "maxMsgNums"))
-        if offset >= self.end:
-            return self.answer(ResponseCode.PULL_NOT_FOUND, offset)
-        found = []
-        stop = min(offset + self.scan, self.end)
-        for at in range(offset, stop):
-            if self.matches(at):
-                found.append(at)
-            if len(found) == count:
-                stop = at + 1
-                break
-        if not found:
-            return self.answer(ResponseCode.PULL_RETRY_IMMEDIATELY, stop)
-        return self.answer(0, stop, b"".join(map(record, found)))
+from mqstore.message import decode_messages
+from tests.spark.scripted import Broker, record
 
 
 def options(**given):
@@ -57,31 +24,6 @@ def use(monkeypatch, broker, changes=None):
         return Cluster(parsed, MockTransport(broker.scripts() | (changes or {})))
 
     monkeypatch.setattr(reader_module, "Cluster", open_cluster)
-
-
-def offsets(ranges, parsed):
-    schema = arrow_schema(["queue_offset"])
-    task = reader_module._Task(tuple(ranges))
-    batches = reader_module._read(task, schema, parsed)
-    return [at for batch in batches for at in batch.column("queue_offset").to_pylist()]
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    end=st.integers(0, 400),
-    cuts=st.lists(st.lists(st.integers(0, 400), max_size=6), min_size=2, max_size=2),
-    every=st.integers(1, 90),
-    scan=st.integers(1, 300),
-)
-def test_any_split_gives_each_match_once(end, cuts, every, scan):
-    broker = FilteringBroker(end, lambda at: at % every == 0, scan)
-    with pytest.MonkeyPatch.context() as patch:
-        use(patch, broker)
-        for queue, inner in zip(QUEUES, cuts, strict=True):
-            edges = [0, *sorted(min(cut, end) for cut in inner), end]
-            pieces = [QueueRange(queue, a, b) for a, b in pairwise(edges) if a < b]
-            read = [at for piece in pieces for at in offsets([piece], options(tag=TAG))]
-            assert read == list(range(0, end, every))
 
 
 @pytest.mark.parametrize("at", [5, 201])
@@ -138,4 +80,3 @@ def test_a_starting_time_gives_all_messages_from_it_on(monkeypatch, time, first)
     assert [piece.first for task in tasks for piece in task.ranges] == (
         [first] if first < 95 else []
     )
-    assert offsets([p for task in tasks for p in task.ranges], parsed) == list(range(first, 95))

@@ -6,6 +6,7 @@ pub mod events;
 mod line;
 mod lines;
 pub mod pool;
+pub mod range;
 mod requests;
 pub mod settings;
 mod shared;
