@@ -2,11 +2,12 @@
 
 import json
 
+from mqclient import retries
 from mqclient.mock import MockTransport
 from mqclient.spark.cluster import Cluster
 from mqclient.spark.options import Options
 from mqclient.wire import Frame
-from mqclient.wire.bodies.route import ClusterInfo
+from mqclient.wire.bodies.route import BrokerData, ClusterInfo
 from mqclient.wire.codes import RequestCode, ResponseCode
 from mqstore.message import MessageQueue
 from tests.format.golden import records
@@ -19,7 +20,9 @@ ROUTE = {
         {"brokerName": "broker-a", "perm": 6, "readQueueNums": 2, "writeQueueNums": 2},
     ],
 }
-CLUSTERS = ClusterInfo({}, {"c": ["broker-a"]})
+CLUSTERS = ClusterInfo(
+    {"broker-a": BrokerData("c", "broker-a", {0: "172.17.0.2:10911"})}, {"c": ["broker-a"]}
+)
 RECORD = records("store")[0][0]
 QUEUE = MessageQueue("T", "broker-a", 0)
 
@@ -69,3 +72,20 @@ def open_cluster(broker, **options):
     options = Options.parse({"nameserver": "ns:9876", "topic": "T", **options})
     transport = MockTransport(broker.scripts())
     return Cluster(options, transport), transport
+
+
+def use(monkeypatch, broker, changes=None):
+    """Let readers meet a scripted broker; retries do not pause. changes: other scripts by code."""
+    from mqclient.spark import progress, row_sizes, survey, task
+
+    sent = []
+
+    def open_cluster(options):
+        transport = MockTransport(broker.scripts() | (changes or {}))
+        transport.sent = sent
+        return Cluster(options, transport)
+
+    for module in (progress, row_sizes, survey, task):
+        monkeypatch.setattr(module, "Cluster", open_cluster)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_S", 0)
+    return sent

@@ -8,19 +8,16 @@ pytest.importorskip("pyspark")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mqclient.mock import MockTransport
-from mqclient.spark import reader as reader_module
-from mqclient.spark import task as task_module
-from mqclient.spark.cluster import Cluster, DataLossError
+from mqclient.spark.batch import BatchReader
+from mqclient.spark.cluster import DataLossError
 from mqclient.spark.options import Options
 from mqclient.spark.plan import QueueRange
-from mqclient.spark.reader import BatchReader
 from mqclient.spark.task import Task, read_task
 from mqclient.wire import Frame
 from mqclient.wire.codes import RequestCode, ResponseCode
 from mqstore.arrow import arrow_schema
 from mqstore.message import MessageQueue, decode_messages
-from tests.spark.scripted import RECORD, Broker, record
+from tests.spark.scripted import RECORD, Broker, record, use
 
 TAG = decode_messages(RECORD)[0].tags
 QUEUES = [MessageQueue("T", "broker-a", queue_id) for queue_id in (0, 1)]
@@ -52,14 +49,6 @@ class FilteringBroker(Broker):
 
 def options(**given):
     return Options.parse({"nameserver": "ns:9876", "topic": "T", **given})
-
-
-def use(monkeypatch, broker, changes=None):
-    def open_cluster(parsed):
-        return Cluster(parsed, MockTransport(broker.scripts() | (changes or {})))
-
-    for module in (reader_module, task_module):
-        monkeypatch.setattr(module, "Cluster", open_cluster)
 
 
 def offsets(ranges, parsed):
