@@ -247,7 +247,9 @@ DECLARED = (
         read_address_map,
         "`172.17.0.2:10911=localhost:10911,...` for brokers behind NAT",
     ),
-    Option("accessKey", str, "the account that signs every request ([acl.md](acl.md))"),
+    Option(
+        "accessKey", str, "the account that signs every request, for brokers with access control"
+    ),
     Option("secretKey", str, "its secret"),
     Option("securityToken", str, "its token, if it has one"),
     Option(
@@ -259,8 +261,7 @@ DECLARED = (
     Option(
         "tlsConfig",
         read_tls,
-        "a `tls.properties` file ([tls.md](tls.md)), read on the driver; every worker needs the "
-        "files that it names",
+        "a `tls.properties` file, read on the driver; every worker needs the files that it names",
         shown="the file that MQ_TLS_CONFIG names, if set",
     ),
 )

@@ -36,7 +36,9 @@ def read_rows(task: Any, schema: pa.Schema, options: Options) -> Iterator[pa.Rec
             batch = batch.filter(_has_key(batch, options.keys))
         if options.dedup:
             batch = batch.filter(_is_first(batch, seen))
-        yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema)
+        yield pa.RecordBatch.from_arrays(
+            [batch.column(name) for name in schema.names], schema=schema
+        )
 
 
 def _has_key(batch: pa.RecordBatch, keys: frozenset[str]) -> pa.Array:

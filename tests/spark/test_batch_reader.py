@@ -8,6 +8,8 @@ pytest.importorskip("pyspark")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mqclient.errors import UnreachableError
+from mqclient.spark import survey
 from mqclient.spark.batch import BatchReader
 from mqclient.spark.cluster import DataLossError
 from mqclient.spark.options import Options
@@ -130,3 +132,73 @@ def test_a_starting_time_gives_all_messages_from_it_on(monkeypatch, time, first)
         [first] if first < 95 else []
     )
     assert offsets([p for task in tasks for p in task.ranges], parsed) == list(range(first, 95))
+
+
+def test_planning_waits_for_a_restart(monkeypatch):
+    monkeypatch.setattr(survey, "PAUSE_FIRST_S", 0.0)
+    broker = Broker(0, 10)
+    left = [UnreachableError("gone")] * 12
+    changes = {
+        RequestCode.GET_MAX_OFFSET: lambda *_: left.pop() if left else Frame(0, {"offset": "10"})
+    }
+    use(monkeypatch, broker, changes)
+    reader = BatchReader(arrow_schema(["body"]), options(retryTimeout="30"))
+    assert sum(piece.rows for task in reader.partitions() for piece in task.ranges) == 20
+    changes[RequestCode.GET_MAX_OFFSET] = lambda *_: UnreachableError("gone")
+    impatient = BatchReader(arrow_schema(["body"]), options(retryTimeout="0.01"))
+    with pytest.raises(ConnectionError, match="no answer from the broker of 2 queues"):
+        impatient.partitions()
+
+
+def test_a_topic_of_a_name_server_without_brokers_is_waited_for(monkeypatch):
+    use(
+        monkeypatch,
+        Broker(0, 10),
+        {
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: lambda *_: Frame(ResponseCode.TOPIC_NOT_EXIST),
+            RequestCode.GET_BROKER_CLUSTER_INFO: lambda *_: Frame(0, {}, b"{}"),
+        },
+    )
+    reader = BatchReader(arrow_schema(["body"]), options(retryTimeout="0.01"))
+    with pytest.raises(ConnectionError, match="no broker is registered at NameServer ns:9876"):
+        reader.partitions()
+
+
+def test_an_unreachable_broker_is_no_start_at_the_earliest_message(monkeypatch):
+    changes = {RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: lambda *_: UnreachableError("gone")}
+    use(monkeypatch, Broker(0, 10), changes)
+    late = options(startingTimestamp="5", retryTimeout="0.01")
+    with pytest.raises(ConnectionError, match="no answer from the broker"):
+        BatchReader(arrow_schema(["body"]), late).partitions()
+
+
+def test_queues_that_json_leaves_out_are_read_whole(monkeypatch):
+    use(monkeypatch, Broker(100, 200))
+    some = options(
+        startingOffsets='{"T": {"broker-a": {"0": 150}}}', endingOffsets='{"broker-a|T|1": 120}'
+    )
+    pieces = [
+        p for task in BatchReader(arrow_schema(["body"]), some).partitions() for p in task.ranges
+    ]
+    assert [(p.queue.queue_id, p.first, p.end) for p in pieces] == [(0, 150, 200), (1, 100, 120)]
+
+
+def test_a_pattern_without_a_topic_is_an_error(monkeypatch):
+    listed = {RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: lambda *_: Frame(0, {}, b"{}")}
+    use(monkeypatch, Broker(0, 10), listed)
+    parsed = Options.parse({"namesrv": "ns", "topicPattern": "T.*"}, "batch")
+    with pytest.raises(ValueError, match=r"topicPattern = 'T\.\*': no topic matches"):
+        BatchReader(arrow_schema(["body"]), parsed).partitions()
+
+
+def test_a_filter_is_checked_by_the_broker_and_goes_with_each_pull(monkeypatch):
+    answers = [Frame(0), Frame(ResponseCode.SYSTEM_ERROR, remark="does not support SQL92")]
+    check = {RequestCode.CHECK_CLIENT_CONFIG: lambda *_: answers.pop(0)}
+    sent = use(monkeypatch, Broker(0, 10), check)
+    parsed = options(filter="a > 5", queues="0")
+    (task,) = BatchReader(arrow_schema(["body"]), parsed).partitions()
+    assert offsets(task.ranges, parsed) == list(range(10))
+    pulls = [frame.fields for _, frame in sent if frame.code == RequestCode.PULL_MESSAGE]
+    assert {(f["subscription"], f["expressionType"]) for f in pulls} == {("a > 5", "SQL92")}
+    with pytest.raises(ValueError, match=r"broker broker-a refuses it: .*enablePropertyFilter"):
+        BatchReader(arrow_schema(["body"]), parsed).partitions()
