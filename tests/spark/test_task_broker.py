@@ -7,12 +7,13 @@ import random
 import pytest
 
 pytest.importorskip("pyspark")
+from mqclient.spark.reader import BatchReader
+
 from mqclient import Message, Producer
 from mqclient.errors import UnreachableError
 from mqclient.spark import ranges as ranges_module
 from mqclient.spark.cluster import DataLossError
 from mqclient.spark.options import Options
-from mqclient.spark.reader import BatchReader
 from mqserver import Standalone
 from mqstore._core import RangeReader
 from mqstore.arrow import BatchBuilder, arrow_schema
