@@ -136,14 +136,15 @@ def store_batches(
     end: int,
     store: Path,
     on_gap: Callable[[Gap], None] | None = None,
+    constants: dict[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches from a walk that has to reach `end`, a physical offset.
 
     store: the directory, for the error. on_gap: what the walk calls for each range without a
-    readable record; called for the last one here.
+    readable record; called for the last one here. constants: as of BatchBuilder.
     Raises StoreDamaged without on_gap, after the last batch before such a range.
     """
-    yield from _whole_batches(iter(walk) if on_gap else _steps(walk), schema)
+    yield from _whole_batches(iter(walk) if on_gap else _steps(walk), schema, constants)
     if walk.offset < end:
         if on_gap:
             on_gap(Gap(walk.offset, end))
@@ -162,12 +163,14 @@ def _steps(walk: Walk[Rows]) -> Iterator[Rows]:
         yield rows
 
 
-def _whole_batches(parts: Iterator[Rows], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _whole_batches(
+    parts: Iterator[Rows], schema: pa.Schema, constants: dict[str, str] | None = None
+) -> Iterator[pa.RecordBatch]:
     """Batches of at least BATCH_ROWS_MIN rows, except the last."""
     waiting: list[pa.RecordBatch] = []
     for rows, buffers in parts:
         if rows:
-            waiting.append(_batch(schema, {}, rows, buffers))
+            waiting.append(_batch(schema, constants or {}, rows, buffers))
         if sum(batch.num_rows for batch in waiting) >= BATCH_ROWS_MIN:
             yield _joined(waiting)
             waiting = []

@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from mqclient.engine import Client, TransportLike
-from mqclient.errors import ClientTimeout, RocketMQError, UnreachableError
+from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
 from mqclient.retries import with_retries
 from mqclient.routes import TopicRoute
 from mqclient.spark.options import Options
 from mqclient.wire import Frame, calls
+from mqclient.wire.bodies.heartbeat import SQL92, CheckClientRequestBody, SubscriptionData
+from mqclient.wire.bodies.route import ClusterInfo
 from mqclient.wire.codes import PullSysFlag, RequestCode, ResponseCode
+from mqclient.wire.headers.admin import CreateTopicRequestHeader
 from mqclient.wire.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from mqstore import names
 from mqstore.message import MessageQueue, decode_reply
 
 __all__ = ["Cluster", "DataLossError", "Extent"]
@@ -124,6 +128,13 @@ class Cluster:
             offset = following
         return extent.end
 
+    def sample(self, queue: MessageQueue, first: int) -> tuple[int, int]:
+        """Bytes of the records that one pull from an offset on gives, and offsets it covers."""
+        reply = self._runner.run(self._pull(queue, first))
+        following = PullMessageResponseHeader.from_fields(reply.fields).next_begin_offset
+        has_records = reply.code == ResponseCode.SUCCESS
+        return len(reply.body) if has_records else 0, max(following - first, 0)
+
     def addresses(self, queue: MessageQueue) -> tuple[str, str | None]:
         """The advertised addresses of a queue's broker: of the master, and of a slave.
 
@@ -195,3 +206,113 @@ class Cluster:
         if route is None:
             raise await self._client.routes.no_route(topic)
         return route
+
+    # --- what a driver asks besides
+
+    def topic_names(self) -> list[str]:
+        """The topics that the NameServer knows, in order, without RocketMQ's own.
+
+        Topics of retries and dead letters are among them.
+        """
+
+        async def ask() -> tuple[list[str], ClusterInfo]:
+            topics = await self._client.invoke_namesrv(calls.topic_list())
+            return topics.topic_list, await self._client.invoke_namesrv(calls.cluster_info())
+
+        listed, info = self._runner.run(with_retries(ask))
+        own = {*info.broker_addr_table, *info.cluster_addr_table, *names.SYSTEM_TOPICS}
+        own |= {f"{cluster}{names.REPLY_SUFFIX}" for cluster in info.cluster_addr_table}
+        reserved = (names.SYSTEM_PREFIX, names.INNER_PREFIX)
+        return sorted(name for name in listed if name not in own and not name.startswith(reserved))
+
+    def has_brokers(self) -> bool:
+        """Whether a broker is registered at the NameServer."""
+
+        async def ask() -> bool:
+            info = await self._client.invoke_namesrv(calls.cluster_info())
+            return bool(info.broker_addr_table)
+
+        return self._runner.run(with_retries(ask))
+
+    def has_master(self, queue: MessageQueue) -> bool:
+        """Whether the route that was asked for last names a master of the queue's broker."""
+        return self._client.routes.address(queue, only_this=True) is not None
+
+    def committed(
+        self, group: str, queues: Iterable[MessageQueue]
+    ) -> dict[MessageQueue, int | None]:
+        """The offset that a group committed in each queue; None where there is none."""
+
+        async def ask(queue: MessageQueue) -> int | None:
+            return await self._ask(queue, lambda: calls.query_consumer_offset(group, queue))
+
+        async def ask_all() -> dict[MessageQueue, int | None]:
+            asked = list(queues)
+            return dict(zip(asked, await asyncio.gather(*map(ask, asked)), strict=True))
+
+        return self._runner.run(ask_all())
+
+    def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> list[MessageQueue]:
+        """Commit a group's offsets; returns the queues whose broker is away."""
+
+        async def tell(queue: MessageQueue) -> bool:
+            at = offsets[queue]
+            await self._ask(queue, lambda: calls.update_consumer_offset(group, queue, at))
+            return True
+
+        done = self._runner.run(self._each(offsets, tell))
+        return [queue for queue, is_done in done.items() if not is_done]
+
+    def members(self, group: str, queues: Iterable[MessageQueue]) -> list[str]:
+        """The client ids of a group's live consumers at the brokers of these queues.
+
+        A broker that is away has none.
+        """
+
+        async def ask(queue: MessageQueue) -> list[str]:
+            try:
+                found = await self._ask(queue, lambda: calls.consumer_connection(group))
+            except BrokerError as error:
+                if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
+                    return []
+                raise
+            return [member.client_id for member in found.connection_set]
+
+        answers = self._runner.run(self._each(_one_of_each_broker(queues), ask))
+        return sorted({member for members in answers.values() for member in members or ()})
+
+    def make_retry_topic(self, group: str, queues: Iterable[MessageQueue]) -> None:
+        """Make a group's retry topic, as a broker does when the group's first consumer appears.
+
+        Tools that show a group's lag find its brokers by this topic.
+        """
+        topic = names.retry_topic(group)
+        header = CreateTopicRequestHeader(
+            topic=topic,
+            default_topic=names.AUTO_CREATE_TOPIC,
+            read_queue_nums=1,
+            write_queue_nums=1,
+            perm=6,
+            topic_filter_type="SINGLE_TAG",
+        )
+
+        async def make() -> None:
+            route = await self._client.route(topic)
+            known = set() if route is None else {queue.broker_name for queue in route.subscribe}
+            for queue in _one_of_each_broker(queues):
+                if queue.broker_name not in known:
+                    await self._ask(queue, lambda: calls.create_topic(header))
+
+        self._runner.run(make())
+
+    def check_filter(self, queue: MessageQueue, expression: str) -> None:
+        """Let a queue's broker check an SQL92 expression; BrokerError if it refuses."""
+        data = SubscriptionData(
+            topic=queue.topic, sub_string=expression, sub_version=0, expression_type=SQL92
+        )
+        body = CheckClientRequestBody(self._client.client_id, self._options.group, data)
+        self._runner.run(self._ask(queue, lambda: calls.check_client_config(body)))
+
+
+def _one_of_each_broker(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+    return list({queue.broker_name: queue for queue in queues}.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
@@ -25,8 +25,6 @@ PULLS_IN_FLIGHT = 16
 WAITING_BYTES = 16 << 20
 """Replies that a task keeps until their rows are taken. A reply of one larger message may exceed
 it."""
-RETRY_TIMEOUT_S = 60.0
-"""Seconds for which a pull that fails for a passing reason is tried again."""
 
 
 class Ranges:
@@ -43,7 +41,7 @@ class Ranges:
         self._queues = [piece.queue for piece in reversed(ranges)]
         self._losses: list[tuple[int, int, str]] = []
         self._advertised: dict[str, str] = {}
-        plans = [self._plan(piece) for piece in ranges]
+        plans: list[Mapping[str, Any]] = [self._plan(piece) for piece in ranges]
         self._reader = RangeReader(options.client_settings().transport(), plans)
 
     def fill(self, builder: BatchBuilder) -> bool:
@@ -79,12 +77,12 @@ class Ranges:
             "end": piece.end,
             "group": options.group,
             "tags": None if options.tags is None else sorted(options.tags),
-            "filter": None,
+            "filter": options.filter,
             "pull_count": PULL_COUNT,
             "pulls_in_flight": PULLS_IN_FLIGHT,
             "waiting_bytes": WAITING_BYTES,
             "timeout": options.timeout,
-            "retry_timeout": RETRY_TIMEOUT_S,
+            "retry_timeout": options.retry_timeout,
         }
 
     def _mapped(self, advertised: str) -> str:

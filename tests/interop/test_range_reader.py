@@ -13,10 +13,10 @@ pytest.importorskip("pyspark")
 from mqclient import Message, Producer, SendResult
 from mqclient.errors import BrokerError
 from mqclient.spark import ranges as ranges_module
+from mqclient.spark.batch import BatchReader
 from mqclient.spark.cluster import Cluster, DataLossError, Extent
 from mqclient.spark.options import Options
 from mqclient.spark.plan import QueueRange
-from mqclient.spark.reader import BatchReader
 from mqclient.spark.task import Task, read_task
 from mqstore._core import RangeReader
 from mqstore.arrow import BatchBuilder, arrow_schema

@@ -4,19 +4,22 @@ import json
 import socketserver
 import threading
 
+from mqclient import retries
 from mqclient.errors import ClientTimeout, UnreachableError
 from mqclient.mock import MockTransport
 from mqclient.spark.cluster import Cluster
 from mqclient.spark.options import Options
 from mqclient.wire import Frame
-from mqclient.wire.bodies.route import ClusterInfo
+from mqclient.wire.bodies.route import BrokerData, ClusterInfo
 from mqclient.wire.codes import RequestCode, ResponseCode
 from mqclient.wire.frame import decode, encode
 from mqstore.message import MessageQueue
 from tests.format.golden import records
 
 QUEUE_DATA = {"brokerName": "broker-a", "perm": 6, "readQueueNums": 2, "writeQueueNums": 2}
-CLUSTERS = ClusterInfo({}, {"c": ["broker-a"]})
+CLUSTERS = ClusterInfo(
+    {"broker-a": BrokerData("c", "broker-a", {0: "172.17.0.2:10911"})}, {"c": ["broker-a"]}
+)
 RECORD = records("store")[0][0]
 QUEUE = MessageQueue("T", "broker-a", 0)
 
@@ -46,7 +49,8 @@ class Broker:
     def route(self, address, request):
         if request.fields["topic"] != "T":
             return Frame(ResponseCode.TOPIC_NOT_EXIST)
-        addresses = {"0": self.address} | ({"1": self.slave} if self.slave else {})
+        known = {"0": self.address, "1": self.slave}
+        addresses = {broker_id: address for broker_id, address in known.items() if address}
         broker = {"brokerAddrs": addresses, "brokerName": "broker-a", "cluster": "c"}
         route = {"brokerDatas": [broker], "queueDatas": [QUEUE_DATA]}
         return Frame(0, {}, json.dumps(route).encode())
@@ -123,3 +127,20 @@ class Served:
                         self.wfile.write(encode(reply))
 
         return Handler
+
+
+def use(monkeypatch, broker, changes=None):
+    """Let readers meet a scripted broker; retries do not pause. changes: other scripts by code."""
+    from mqclient.spark import progress, row_sizes, survey, task
+
+    sent = []
+
+    def open_cluster(options):
+        transport = MockTransport(broker.scripts() | (changes or {}))
+        transport.sent = sent
+        return Cluster(options, transport)
+
+    for module in (progress, row_sizes, survey, task):
+        monkeypatch.setattr(module, "Cluster", open_cluster)
+    monkeypatch.setattr(retries, "FIRST_PAUSE_S", 0)
+    return sent

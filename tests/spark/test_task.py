@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mqclient.errors import BrokerError, ClientTimeout, UnreachableError
-from mqclient.spark import ranges as ranges_module
 from mqclient.spark.cluster import DataLossError
 from mqclient.spark.plan import QueueRange
 from mqclient.spark.task import Task, read_task
@@ -166,12 +165,11 @@ def test_a_refusal_is_raised_with_its_words_and_place():
         (Frame(ResponseCode.SYSTEM_BUSY, remark="later"), BrokerError, r"SYSTEM_BUSY \(2\): later"),
     ],
 )
-def test_what_does_not_pass_is_raised_when_the_retries_run_out(monkeypatch, fault, kind, text):
-    monkeypatch.setattr(ranges_module, "RETRY_TIMEOUT_S", 0.3)
+def test_what_does_not_pass_is_raised_when_the_retries_run_out(fault, kind, text):
     broker = Broker(0, 10)
     broker.pull = lambda *_: fault
     with pytest.raises(kind, match=text):
-        read(broker, 0, 10, timeout="0.5")
+        read(broker, 0, 10, timeout="0.5", retryTimeout="0.3")
 
 
 def test_a_slave_is_read_while_the_master_is_away():

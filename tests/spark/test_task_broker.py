@@ -10,9 +10,9 @@ pytest.importorskip("pyspark")
 from mqclient import Message, Producer
 from mqclient.errors import UnreachableError
 from mqclient.spark import ranges as ranges_module
+from mqclient.spark.batch import BatchReader
 from mqclient.spark.cluster import DataLossError
 from mqclient.spark.options import Options
-from mqclient.spark.reader import BatchReader
 from mqserver import Standalone
 from mqstore._core import RangeReader
 from mqstore.arrow import BatchBuilder, arrow_schema
@@ -128,11 +128,10 @@ def test_a_damaged_record_is_an_error_or_left_out(tmp_path, caplog):
 
 def test_a_broker_that_stays_away_is_named_with_its_address(monkeypatch, tmp_path):
     topic = "TaskAway"
-    monkeypatch.setattr(ranges_module, "RETRY_TIMEOUT_S", 0.5)
     monkeypatch.setattr(ranges_module, "WAITING_BYTES", 1 << 12)
     with Standalone(tmp_path) as mq:
         send(mq, topic, [[Message(topic, b"x") for _ in range(1000)] for _ in range(12)], queues=1)
-        found = batches(mq, topic, ("queue_offset",), partitions="1")
+        found = batches(mq, topic, ("queue_offset",), partitions="1", retryTimeout="0.5")
         next(found)
         address = mq.broker_address
     with pytest.raises(UnreachableError, match=address) as caught:
