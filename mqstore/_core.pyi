@@ -369,7 +369,8 @@ class RangeReader:
     """Reads ranges of queues, one after another, with pulls of several ranges in flight.
 
     Joins no group, commits nothing. settings: as for `Connector`. Each plan is a mapping:
-    - master, slave: "host:port" of the broker; the slave may be None;
+    - master, slave: "host:port" of the broker's; one of them may be None. A slave is asked while
+      the master fails, and never says what is gone;
     - broker_name, topic, queue_id, group, and the offsets first and end;
     - tags: the list of tags wanted, or filter: an SQL92 condition; None for all messages;
     - pull_count: messages that one pull asks for, at most; pulls_in_flight;

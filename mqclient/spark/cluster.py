@@ -135,18 +135,20 @@ class Cluster:
         has_records = reply.code == ResponseCode.SUCCESS
         return len(reply.body) if has_records else 0, max(following - first, 0)
 
-    def addresses(self, queue: MessageQueue) -> tuple[str, str | None]:
+    def addresses(self, queue: MessageQueue) -> tuple[str | None, str | None]:
         """The advertised addresses of a queue's broker: of the master, and of a slave.
 
-        Without a master in the route, a slave is in its place.
+        One of them may be None. Raises UnreachableError when the route has neither.
         """
 
-        async def look() -> str:
+        async def look() -> None:
             await self._route(queue.topic)
-            return self._client.address_of(queue)
+            self._client.address_of(queue)
 
-        master = self._runner.run(with_retries(look))
-        slave = self._client.routes.address(queue, FIRST_SLAVE_ID)
+        self._runner.run(with_retries(look))
+        routes = self._client.routes
+        master = routes.address(queue, only_this=True)
+        slave = routes.address(queue, FIRST_SLAVE_ID)
         return master, slave if slave != master else None
 
     def explain(self, address: str, error: Exception) -> Exception:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from socket import gethostname
 from typing import Any
 
 from mqclient.errors import BrokerError, ClientTimeout, RocketMQError, UnreachableError
 from mqclient.spark.cluster import Cluster, DataLossError
 from mqclient.spark.options import Options
 from mqclient.spark.plan import QueueRange
+from mqclient.spark.survey import patiently
 from mqstore._core import RangeFailed, RangeReader
 from mqstore.arrow import BatchBuilder
 from mqstore.message import MessageQueue
@@ -35,12 +37,18 @@ class Ranges:
     is an error; otherwise one warning per range says how many were left out.
     """
 
-    def __init__(self, cluster: Cluster, ranges: Sequence[QueueRange], options: Options) -> None:
-        self._cluster = cluster
+    def __init__(self, ranges: Sequence[QueueRange], options: Options) -> None:
         self._options = options
         self._queues = [piece.queue for piece in reversed(ranges)]
         self._losses: list[tuple[int, int, str]] = []
         self._advertised: dict[str, str] = {}
+        queues = {piece.queue for piece in ranges}
+
+        def look(cluster: Cluster) -> dict[MessageQueue, tuple[str | None, str | None]]:
+            self._explain = cluster.explain
+            return {queue: cluster.addresses(queue) for queue in sorted(queues)}
+
+        self._addresses = patiently(options, look)
         plans: list[Mapping[str, Any]] = [self._plan(piece) for piece in ranges]
         self._reader = RangeReader(options.client_settings().transport(), plans)
 
@@ -66,9 +74,9 @@ class Ranges:
 
     def _plan(self, piece: QueueRange) -> dict[str, Any]:
         queue, options = piece.queue, self._options
-        master, slave = self._cluster.addresses(queue)
+        master, slave = self._addresses[queue]
         return {
-            "master": self._mapped(master),
+            "master": master and self._mapped(master),
             "slave": slave and self._mapped(slave),
             "broker_name": queue.broker_name,
             "topic": queue.topic,
@@ -116,12 +124,12 @@ class Ranges:
         error: Exception
         if kind == "unreachable":
             cause = UnreachableError(remark, address)
-            error = self._cluster.explain(self._advertised[address], cause)
+            error = self._explain(self._advertised[address], cause)
         elif kind == "timeout":
             error = ClientTimeout(remark)
         elif kind == "refused":
             error = BrokerError(code, remark, address)
         else:
             return RocketMQError(text)
-        error.add_note(text)
+        error.add_note(f"{text}; asked from host {gethostname()}")
         return error

@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from mqclient.spark.cluster import Cluster
 from mqclient.spark.options import Options
 from mqclient.spark.plan import QueueRange
 from mqclient.spark.ranges import Ranges
@@ -31,7 +30,7 @@ def read_task(task: Any, schema: pa.Schema, options: Options) -> Iterator[pa.Rec
     """The batches of one task; anything but a task stands for an empty plan."""
     if not isinstance(task, Task):
         return
-    with Cluster(options) as cluster, closing(Ranges(cluster, task.ranges, options)) as reader:
+    with closing(Ranges(task.ranges, options)) as reader:
         for broker_name, pieces in groupby(task.ranges, lambda piece: piece.queue.broker_name):
             constants = {"broker_name": broker_name} if "broker_name" in schema.names else {}
             builder = BatchBuilder(schema, constants)

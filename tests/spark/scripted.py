@@ -131,7 +131,7 @@ class Served:
 
 def use(monkeypatch, broker, changes=None):
     """Let readers meet a scripted broker; retries do not pause. changes: other scripts by code."""
-    from mqclient.spark import progress, row_sizes, survey, task
+    from mqclient.spark import progress, row_sizes, survey
 
     sent = []
 
@@ -140,7 +140,7 @@ def use(monkeypatch, broker, changes=None):
         transport.sent = sent
         return Cluster(options, transport)
 
-    for module in (progress, row_sizes, survey, task):
+    for module in (progress, row_sizes, survey):
         monkeypatch.setattr(module, "Cluster", open_cluster)
     monkeypatch.setattr(retries, "FIRST_PAUSE_S", 0)
     return sent

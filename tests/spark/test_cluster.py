@@ -50,6 +50,10 @@ def test_a_slave_is_told_beside_its_master():
     cluster, _ = open_cluster(broker)
     with cluster:
         assert cluster.addresses(QUEUE) == ("172.17.0.2:10911", "172.17.0.3:10911")
+    broker.address = None
+    cluster, _ = open_cluster(broker)
+    with cluster:
+        assert cluster.addresses(QUEUE) == (None, "172.17.0.3:10911")
 
 
 def test_a_broker_that_is_away_is_told_apart_from_an_empty_one():

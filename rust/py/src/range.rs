@@ -213,7 +213,7 @@ fn read_plan(given: &Bound<'_, PyMapping>) -> PyResult<(Plan, Choice)> {
         (None, None) => Subscription::All,
     };
     let plan = Plan {
-        master: required(given, "master")?,
+        master: optional(given, "master")?,
         slave: optional(given, "slave")?,
         broker_name: required(given, "broker_name")?,
         topic: required(given, "topic")?,

@@ -19,9 +19,9 @@ pub enum Subscription {
 /// A range of one queue, and the limits of reading it.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The master's "host:port".
-    pub master: String,
-    /// A slave's "host:port", asked while the master fails.
+    /// The master's "host:port"; None while it is not registered.
+    pub master: Option<String>,
+    /// A slave's "host:port", asked while the master fails. What is gone, only the master says.
     pub slave: Option<String>,
     /// The broker's name, as routes have it.
     pub broker_name: String,
@@ -57,6 +57,9 @@ impl Plan {
             Err(format!("{name} is {value}, but must be {rule}"))
         };
         match self {
+            Self { master, slave, .. } if master.is_none() && slave.is_none() => {
+                Err("a master or a slave is needed".to_owned())
+            }
             Self { first, .. } if *first < 0 => bad("the first offset", first, "0 or more"),
             Self { first, end, .. } if end < first => bad(
                 "the end",
@@ -103,6 +106,7 @@ mod tests {
             change(&mut plan);
             assert_eq!(plan.check().unwrap_err(), text);
         };
+        refused(|plan| plan.master = None, "a master or a slave is needed");
         refused(
             |plan| plan.first = -1,
             "the first offset is -1, but must be 0 or more",

@@ -212,15 +212,16 @@ impl RangeReader {
     }
 
     fn is_for_slave(&self, attempt: &Attempt) -> bool {
+        let plan = self.plan(attempt);
         let asks_slave = attempt.outage.is_some_and(|outage| outage.asks_slave());
-        asks_slave && self.plan(attempt).slave.is_some()
+        plan.slave.is_some() && (asks_slave || plan.master.is_none())
     }
 
     fn address(&self, attempt: &Attempt) -> &str {
-        let plan = self.plan(attempt);
-        let slave = plan.slave.as_deref();
-        let slave = slave.filter(|_| self.is_for_slave(attempt));
-        slave.unwrap_or(&plan.master)
+        let Plan { master, slave, .. } = self.plan(attempt);
+        let is_for_slave = self.is_for_slave(attempt);
+        let address = if is_for_slave { slave } else { master };
+        address.as_deref().unwrap_or_default()
     }
 
     fn plan(&self, attempt: &Attempt) -> &Plan {

@@ -118,7 +118,7 @@ pub fn record(offset: i64) -> Vec<u8> {
 /// A range of 500 messages.
 pub fn plan(master: &str) -> Plan {
     Plan {
-        master: master.to_owned(),
+        master: Some(master.to_owned()),
         slave: None,
         broker_name: "broker-a".to_owned(),
         topic: "T".to_owned(),

@@ -197,21 +197,28 @@ fn a_slave_helps_while_the_master_is_away() {
 }
 
 #[test]
+fn a_slave_without_a_master_is_read() {
+    let slave = server(Queue::whole(0, 800, 64), &[]);
+    let mut plan = plan("");
+    (plan.master, plan.slave) = (None, Some(slave.address.clone()));
+    assert_eq!(read(plan), Ok((records(0..500), vec![])));
+}
+
+#[test]
 fn a_slave_that_is_behind_loses_nothing() {
-    let slave = server(Queue::whole(0, 50, 64), &[]);
-    let mut plan = plan(&nobody());
-    plan.slave = Some(slave.address.clone());
-    plan.end = 100;
-    plan.outage_budget = Duration::from_millis(900);
-    let error = read(plan).unwrap_err();
-    assert!(
-        error.starts_with("T of broker-a, queue 3: the pull at offset 50 from "),
-        "{error}"
-    );
-    assert!(
-        error.contains("failed until the retries ran out"),
-        "{error}"
-    );
+    for master in [Some(nobody()), None] {
+        let slave = server(Queue::whole(0, 50, 64), &[]);
+        let mut plan = plan("");
+        plan.master = master;
+        plan.slave = Some(slave.address.clone());
+        plan.end = 100;
+        plan.outage_budget = Duration::from_millis(900);
+        let error = read(plan).unwrap_err();
+        let place = "T of broker-a, queue 3: the pull at offset 50 from ";
+        assert!(error.starts_with(place), "{error}");
+        let reason = "failed until the retries ran out";
+        assert!(error.contains(reason), "{error}");
+    }
 }
 
 #[test]
