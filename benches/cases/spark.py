@@ -46,32 +46,57 @@ def main(smoke: bool = False) -> None:
         session(Path(scratch)) as spark,
     ):
         make_backlog(cluster, MESSAGES[mode.name])
-        rates = _rounds(Bench(spark, cluster, Path(scratch), mode).rows(), mode.rounds)
+        rates, costs = _rounds(Bench(spark, cluster, Path(scratch), mode).rows(), mode.rounds)
     report = Report("spark", mode, METHOD.format(mode.rounds))
-    report.rows += [_row(name, rates) for name in rates]
+    report.rows += [_row(name, rates, costs) for name in rates]
     report.finish()
 
 
 Row = Callable[[], int]
 """Runs once; the number of messages that were read or written."""
+Rates = dict[str, list[float]]
 
 
-def _rounds(rows: dict[str, Row], rounds: int) -> dict[str, list[float]]:
-    """The rows a second of each row in each round, after one round that does not count."""
-    rates: dict[str, list[float]] = {name: [] for name in rows}
+def _rounds(rows: dict[str, Row], rounds: int) -> tuple[Rates, Rates]:
+    """The rows a second of each row in each round, and CPU seconds per row.
+
+    One round before the others does not count. CPU is that of all processes, the broker included.
+    """
+    rates: Rates = {name: [] for name in rows}
+    costs: Rates = {name: [] for name in rows}
     for round_number in range(rounds + 1):
         for name, run in rows.items():
-            started = time.monotonic()
-            rate = run() / (time.monotonic() - started)
-            print(f"{name}: {rate:,.0f}", file=sys.stderr, flush=True)
+            used, started = _cpu_seconds(), time.monotonic()
+            count = run()
+            rate, cost = count / (time.monotonic() - started), (_cpu_seconds() - used) / count
+            print(f"{name}: {rate:,.0f}, {cost * 1e6:.2f} us", file=sys.stderr, flush=True)
             if round_number > 0:
                 rates[name].append(rate)
-    return rates
+                costs[name].append(cost)
+    return rates, costs
 
 
-def _row(name: str, rates: dict[str, list[float]]) -> dict[str, Any]:
+def _cpu_seconds() -> float:
+    """CPU time of this process and its descendants, those that have ended included."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it ended
+            continue
+        parents[int(folder.name)] = int(fields[1])
+        ticks[int(folder.name)] = sum(map(int, fields[11:15]))
+    ours = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
+        ours |= more
+    return sum(ticks[pid] for pid in ours) / os.sysconf("SC_CLK_TCK")
+
+
+def _row(name: str, rates: Rates, costs: Rates) -> dict[str, Any]:
     three = "three columns" in name
     row: dict[str, Any] = {"case": name, "rows_per_s": statistics.median(rates[name])}
+    row["cpu_us_per_row"] = statistics.median(costs[name]) * 1e6
     beside = {
         "of_yardstick": YARDSTICK_OF_THREE if three else YARDSTICK,
         "of_parquet": PARQUET_OF_THREE if three else PARQUET,
@@ -115,6 +140,7 @@ class Bench:
             "store read, all columns": self._reads(self._store),
             "streaming read, all columns": self._stream,
             "write": lambda: self._write(read_parquet(parquet)),
+            "tasks of the batch read, without Spark": self._tasks,
         }
 
     def _reads(self, frame: Callable[[], Any]) -> Row:
@@ -155,6 +181,14 @@ class Bench:
         sink.option("nameserver", self.cluster.namesrv).option("topic", SINK_TOPIC)
         sink.mode("append").save()
         return rows
+
+    def _tasks(self) -> int:
+        """What tasks do on a worker, one after another in this process."""
+        from mqclient.spark.source import RocketMQDataSource
+
+        source = RocketMQDataSource(self._options())
+        reader = source.reader(source.schema())
+        return sum(batch.num_rows for task in reader.partitions() for batch in reader.read(task))
 
     def _batches(self, schema: str | None) -> dict[str, str]:
         """A file with a batch of what the broker's rows are, and how often it is to be yielded."""
