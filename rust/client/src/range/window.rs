@@ -21,8 +21,10 @@ pub struct Limits {
     pub count_max: i32,
     /// Pulls in flight.
     pub in_flight_max: usize,
-    /// Bytes that wait to be taken. Replies that are larger than all before them may exceed it by
-    /// their size.
+    /// Bytes that wait to be taken, `PART_BYTES` per reply included. No pull is sent at this limit,
+    /// where each pull in flight counts as many bytes as the largest reply so far. So at most two
+    /// such replies exceed it: the one that reaches it, and the one that the caller waits for.
+    /// A reply that is larger than all before exceeds it by the difference.
     pub waiting_bytes_max: usize,
 }
 
