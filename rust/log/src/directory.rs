@@ -55,7 +55,7 @@ impl Directory {
 }
 
 /// RocketMQ's name of the file whose first byte is at `start`.
-fn file_name(start: u64) -> String {
+pub(super) fn file_name(start: u64) -> String {
     format!("{start:0NAME_DIGITS$}")
 }
 
@@ -63,6 +63,12 @@ fn file_name(start: u64) -> String {
 fn parse_name(name: &str) -> Option<u64> {
     let is_offset = name.len() == NAME_DIGITS && name.bytes().all(|byte| byte.is_ascii_digit());
     is_offset.then(|| name.parse().ok()).flatten()
+}
+
+/// Where the file at `path` starts, whether it has its name yet or is still in the workshop.
+#[cfg(any(test, feature = "testing"))]
+pub(super) fn start_of(path: &Path) -> Option<u64> {
+    parse_name(path.file_stem()?.to_str()?)
 }
 
 impl Files for Directory {
@@ -169,6 +175,12 @@ mod tests {
                 let mut out = vec![0; *size];
                 assert_eq!(reopened.read_at(*offset, &mut out).unwrap(), *size);
                 assert_eq!(out, vec![*record; *size], "{mode:?} {offset}");
+                // None where the file system cannot tell what is in memory.
+                let count = reopened.read_at_nowait(*offset, &mut out).unwrap();
+                assert!(
+                    count.is_none_or(|count| count == *size),
+                    "{mode:?} {offset}"
+                );
             }
             reopened.overwrite(100, b"mended").unwrap();
             let mut out = [0; 8];

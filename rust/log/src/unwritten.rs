@@ -138,16 +138,22 @@ impl<D: Disk> Run<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Event, Faulting, Faults, Memory, Recording, Segments, Writer};
+    use crate::testing::{Kind, TestDisk};
+    use crate::{Directory, Segments, Writer};
     use mq_base::clock::SystemClock;
 
     const SIZE: u64 = 16 << 10;
 
+    fn log_of(disk: &TestDisk, size: u64) -> (Arc<Segments<Directory>>, Writer<Directory>) {
+        let log = Arc::new(Segments::open(disk.files(), size).unwrap());
+        let writer = Writer::new(Arc::clone(&log), size, SystemClock::shared());
+        (log, writer.writing_later())
+    }
+
     #[test]
     fn one_write_takes_all_records_of_a_file() {
-        let files = Recording::new(Memory::default());
-        let log = Arc::new(Segments::open(files.clone(), SIZE).unwrap());
-        let mut writer = Writer::new(Arc::clone(&log), SIZE, SystemClock::shared()).writing_later();
+        let disk = TestDisk::new();
+        let (log, mut writer) = log_of(&disk, SIZE);
         for record in 0..15 {
             writer.write(&[&[record; 500], &[record; 500]]).unwrap();
         }
@@ -155,11 +161,12 @@ mod tests {
         writer.write(&[b"next"]).unwrap();
         assert_eq!((log.max_offset(), log.appended()), (0, SIZE + 4));
         assert_eq!(log.read_at(0, &mut [0]).unwrap(), 0);
-        files.take();
+        disk.tape.take();
         log.write_out().unwrap();
         assert_eq!((log.max_offset(), log.appended()), (SIZE + 4, SIZE + 4));
-        let is_write = |event: &&Event| matches!(event, Event::Write(..));
-        assert_eq!(files.take().iter().filter(is_write).count(), 2);
+        let events = disk.tape.take();
+        let writes = events.iter().filter(|event| event.0 == Kind::Write);
+        assert_eq!(writes.count(), 2);
         let mut out = [0; 1_006];
         log.read_at(14_000, &mut out).unwrap();
         assert_eq!(
@@ -178,16 +185,12 @@ mod tests {
     #[test]
     fn nothing_is_written_behind_a_gap() {
         const EIO: i32 = 5;
-        let files = Faulting::new(Memory::default());
-        let log = Arc::new(Segments::open(files.clone(), SIZE).unwrap());
-        let mut writer = Writer::new(Arc::clone(&log), SIZE, SystemClock::shared()).writing_later();
+        let disk = TestDisk::new();
+        let (log, mut writer) = log_of(&disk, SIZE);
         writer.write(&[b"lost"]).unwrap();
-        files.set(Faults {
-            write: Some(EIO),
-            ..Faults::default()
-        });
+        disk.tape.fail(Kind::Write, EIO);
         assert_eq!(log.write_out().unwrap_err().raw_os_error(), Some(EIO));
-        files.set(Faults::default());
+        disk.tape.repair();
         writer.write(&[b"behind"]).unwrap();
         assert!(log.write_out().is_err());
         assert_eq!(log.max_offset(), 0);
@@ -196,22 +199,18 @@ mod tests {
     #[test]
     fn a_write_without_room_is_made_later_in_order_and_with_what_came_meanwhile() {
         const ENOSPC: i32 = 28;
-        let files = Faulting::new(Memory::default());
-        let log = Arc::new(Segments::open(files.clone(), SIZE).unwrap());
-        let mut writer = Writer::new(Arc::clone(&log), SIZE, SystemClock::shared()).writing_later();
+        let disk = TestDisk::new();
+        let (log, mut writer) = log_of(&disk, SIZE);
         writer.write(&[&[b'a'; 10_000]]).unwrap();
         writer.roll(&[&[b'-'; 6_384]]).unwrap();
         writer.write(&[b"second"]).unwrap();
-        files.set(Faults {
-            write: Some(ENOSPC),
-            ..Faults::default()
-        });
+        disk.tape.fail(Kind::Write, ENOSPC);
         for _ in 0..2 {
             assert_eq!(log.write_out().unwrap_err().raw_os_error(), Some(ENOSPC));
             assert_eq!(log.max_offset(), 0);
         }
         writer.write(&[b", third"]).unwrap();
-        files.set(Faults::default());
+        disk.tape.repair();
         log.write_out().unwrap();
         assert_eq!((log.max_offset(), log.appended()), (SIZE + 13, SIZE + 13));
         let mut out = [0; 13];
@@ -224,9 +223,8 @@ mod tests {
 
     #[test]
     fn much_is_told_of() {
-        let log = Arc::new(Segments::open(Memory::default(), 4 << 20).unwrap());
-        let mut writer =
-            Writer::new(Arc::clone(&log), 4 << 20, SystemClock::shared()).writing_later();
+        let disk = TestDisk::new();
+        let (log, mut writer) = log_of(&disk, 4 << 20);
         writer.write(&[&vec![1; BYTES_MAX]]).unwrap();
         assert!(!log.is_much_unwritten());
         writer.write(&[b"1"]).unwrap();

@@ -46,5 +46,9 @@ fn is_test(path: &Path) -> bool {
     let is_among_tests = path
         .parent()
         .is_some_and(|parent| parent.ends_with("tests"));
-    is_among_tests || name.ends_with("tests.rs") || name.ends_with("_rig.rs")
+    is_among_tests
+        || name.ends_with("tests.rs")
+        || ["testing.rs", "_rig.rs"]
+            .iter()
+            .any(|end| name.ends_with(end))
 }
