@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 
 use super::ahead::{Ahead, State};
-use super::disk::{Disk, Files};
 use super::segment::Segment;
 use super::segments::Segments;
 use super::writer::Writer;
@@ -20,15 +19,15 @@ const THREAD: &str = "mq-allocate";
 const WARM_BYTES: u64 = 16 << 20;
 
 /// The running thread; dropping it stops the thread and discards the prepared file.
-pub struct Allocator<F: Files> {
-    segments: Arc<Segments<F>>,
-    ahead: Arc<Ahead<F::Disk>>,
+pub struct Allocator {
+    segments: Arc<Segments>,
+    ahead: Arc<Ahead>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl<F: Files> Allocator<F> {
+impl Allocator {
     /// Starts the thread that works ahead of `writer`. A round that panics is noted in `services`.
-    pub fn start(writer: &Writer<F>, services: &Arc<Services>) -> io::Result<Self> {
+    pub fn start(writer: &Writer, services: &Arc<Services>) -> io::Result<Self> {
         let segments = Arc::clone(writer.segments());
         let ahead = Arc::clone(writer.ahead());
         // An empty log gets its first file prepared before the first append; any other log waits
@@ -52,7 +51,7 @@ impl<F: Files> Allocator<F> {
     }
 }
 
-impl<F: Files> Drop for Allocator<F> {
+impl Drop for Allocator {
     fn drop(&mut self) {
         self.ahead.state.lock().is_running = false;
         self.ahead.for_thread.notify_one();
@@ -70,15 +69,15 @@ impl<F: Files> Drop for Allocator<F> {
     }
 }
 
-struct Worker<F: Files> {
-    segments: Arc<Segments<F>>,
-    ahead: Arc<Ahead<F::Disk>>,
+struct Worker {
+    segments: Arc<Segments>,
+    ahead: Arc<Ahead>,
     /// Blocks are reserved so many bytes at a time.
     step: u64,
     services: Arc<Services>,
 }
 
-impl<F: Files> Worker<F> {
+impl Worker {
     fn run(&self) {
         while self.wait() {
             let failure = self.work_or_say_why().err();
@@ -139,7 +138,7 @@ impl<F: Files> Worker<F> {
     }
 
     /// Readies one piece of a file for a writer at `position`; false if enough is ready.
-    fn make_ready(&self, segment: &Segment<F::Disk>, position: u64) -> io::Result<bool> {
+    fn make_ready(&self, segment: &Segment, position: u64) -> io::Result<bool> {
         let position = position.max(segment.start());
         if segment.reserved() < (position + self.step / 2).min(segment.end()) {
             segment.reserve_to((position + self.step).min(segment.end()))?;
@@ -152,9 +151,9 @@ impl<F: Files> Worker<F> {
     }
 
     /// Makes the file that starts at `start`, not warm; None if it exists.
-    fn prepare(&self, start: u64) -> io::Result<Option<Arc<Segment<F::Disk>>>> {
+    fn prepare(&self, start: u64) -> io::Result<Option<Arc<Segment>>> {
         let is_rolled = self.segments.last().is_some_and(|last| last.end() != start);
-        let is_made = |state: &State<_>| state.prepared.is_some() || start < state.next_start;
+        let is_made = |state: &State| state.prepared.is_some() || start < state.next_start;
         if is_rolled || is_made(&self.ahead.state.lock()) {
             return Ok(None);
         }
@@ -174,15 +173,15 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::WriteError;
     use crate::testing::{Kind, TestDisk};
-    use crate::{Directory, WriteError};
     use mq_base::clock::SystemClock;
 
     const SIZE: u64 = 64 << 10;
 
     struct Rig {
-        writer: Writer<Directory>,
-        allocator: Allocator<Directory>,
+        writer: Writer,
+        allocator: Allocator,
         disk: TestDisk,
     }
 
@@ -200,7 +199,7 @@ mod tests {
         }
     }
 
-    fn write(writer: &mut Writer<Directory>, count: u64) {
+    fn write(writer: &mut Writer, count: u64) {
         for _ in 0..count / 1_000 {
             writer.write(&[&[7; 1_000]]).unwrap();
         }

@@ -4,11 +4,30 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::disk::{Access, FileInfo, Files};
 use super::file_disk::{FileDisk, WriteMode};
 use super::fs::{self, File, OpenOptions};
 
 const NAME_DIGITS: usize = 20;
+
+/// What a file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reading only; such a file costs no map.
+    Read,
+    /// Appending at the end of the log: what lies behind a write is free to be overwritten.
+    Append,
+    /// Overwriting bytes in place, their neighbours stay.
+    Mend,
+}
+
+/// A file of a set: the offset its name states, and its length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileInfo {
+    /// Offset of the file's first byte, bytes from the start of the log.
+    pub start: u64,
+    /// Length, bytes.
+    pub length: u64,
+}
 
 /// A directory of log files. New files are made in `workshop`, a directory of ours on the same
 /// file system, so that RocketMQ never meets a half-made one.
@@ -45,6 +64,63 @@ impl Directory {
         Ok(directory)
     }
 
+    /// Every file, lowest offset first.
+    pub fn list(&self) -> io::Result<Vec<FileInfo>> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            let Some(start) = entry.file_name().to_str().and_then(parse_name) else {
+                continue;
+            };
+            if entry.file_type()?.is_dir() {
+                continue;
+            }
+            let length = fs::own_metadata(entry.path())?.len();
+            files.push(FileInfo { start, length });
+        }
+        files.sort_unstable_by_key(|file| file.start);
+        Ok(files)
+    }
+
+    /// Opens an existing file.
+    pub(super) fn open_file(&self, start: u64, access: Access) -> io::Result<FileDisk> {
+        let writable = access != Access::Read;
+        let path = self.path_of(start);
+        let file = fs::open_own(&path, OpenOptions::new().read(true).write(writable))?;
+        let directory = Arc::clone(&self.handle);
+        match access {
+            Access::Read | Access::Mend => Ok(FileDisk::plain(file, directory)),
+            Access::Append => FileDisk::for_appending(file, &path, directory, self.mode, false),
+        }
+    }
+
+    /// Makes a file of `length` zeros, not allocated, that is not yet seen under its name.
+    pub(super) fn prepare(&self, start: u64, length: u64) -> io::Result<FileDisk> {
+        let path = self.prepared_path_of(start);
+        let mut options = OpenOptions::new();
+        // What an earlier, failed try left behind is cut to nothing first.
+        options.read(true).write(true).create(true).truncate(true);
+        let file = fs::open_own(&path, &mut options)?;
+        file.set_len(length)?;
+        FileDisk::for_appending(file, &path, Arc::clone(&self.handle), self.mode, true)
+    }
+
+    /// Puts a prepared file under its name.
+    pub(super) fn publish(&self, start: u64) -> io::Result<()> {
+        fs::rename(self.prepared_path_of(start), self.path_of(start))
+    }
+
+    /// Throws a prepared file away.
+    pub(super) fn discard(&self, start: u64) -> io::Result<()> {
+        fs::remove_file(self.prepared_path_of(start))
+    }
+
+    /// Removes a file; durable on return.
+    pub fn remove(&self, start: u64) -> io::Result<()> {
+        fs::remove_file(self.path_of(start))?;
+        self.handle.sync_all()
+    }
+
     fn path_of(&self, start: u64) -> PathBuf {
         self.path.join(file_name(start))
     }
@@ -69,61 +145,6 @@ fn parse_name(name: &str) -> Option<u64> {
 #[cfg(any(test, feature = "testing"))]
 pub(super) fn start_of(path: &Path) -> Option<u64> {
     parse_name(path.file_stem()?.to_str()?)
-}
-
-impl Files for Directory {
-    type Disk = FileDisk;
-
-    fn list(&self) -> io::Result<Vec<FileInfo>> {
-        let mut files = Vec::new();
-        for entry in fs::read_dir(&self.path)? {
-            let entry = entry?;
-            let Some(start) = entry.file_name().to_str().and_then(parse_name) else {
-                continue;
-            };
-            if entry.file_type()?.is_dir() {
-                continue;
-            }
-            let length = fs::own_metadata(entry.path())?.len();
-            files.push(FileInfo { start, length });
-        }
-        files.sort_unstable_by_key(|file| file.start);
-        Ok(files)
-    }
-
-    fn open(&self, start: u64, access: Access) -> io::Result<FileDisk> {
-        let writable = access != Access::Read;
-        let path = self.path_of(start);
-        let file = fs::open_own(&path, OpenOptions::new().read(true).write(writable))?;
-        let directory = Arc::clone(&self.handle);
-        match access {
-            Access::Read | Access::Mend => Ok(FileDisk::plain(file, directory)),
-            Access::Append => FileDisk::for_appending(file, &path, directory, self.mode, false),
-        }
-    }
-
-    fn prepare(&self, start: u64, length: u64) -> io::Result<FileDisk> {
-        let path = self.prepared_path_of(start);
-        let mut options = OpenOptions::new();
-        // What an earlier, failed try left behind is cut to nothing first.
-        options.read(true).write(true).create(true).truncate(true);
-        let file = fs::open_own(&path, &mut options)?;
-        file.set_len(length)?;
-        FileDisk::for_appending(file, &path, Arc::clone(&self.handle), self.mode, true)
-    }
-
-    fn publish(&self, start: u64, _disk: &FileDisk) -> io::Result<()> {
-        fs::rename(self.prepared_path_of(start), self.path_of(start))
-    }
-
-    fn discard(&self, start: u64) -> io::Result<()> {
-        fs::remove_file(self.prepared_path_of(start))
-    }
-
-    fn remove(&self, start: u64) -> io::Result<()> {
-        fs::remove_file(self.path_of(start))?;
-        self.handle.sync_all()
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 mod ahead;
 mod allocate;
 mod directory;
-mod disk;
 mod file_disk;
 pub mod fs;
 mod lost_pages;
@@ -20,14 +19,14 @@ mod warm;
 mod writer;
 
 pub use allocate::Allocator;
-pub use directory::Directory;
-pub use disk::{Access, Disk, FileInfo, Files, is_full};
+pub use directory::{Access, Directory, FileInfo};
 pub use file_disk::{FileDisk, WriteMode};
 pub use lost_pages::Guarded;
+pub use resident::prefetch;
 pub use segments::{Removed, Segments};
 pub use stall::Stall;
 pub use tape::{Operation, Tape, Target, Watch, watch};
-pub use view::{View, prefetch};
+pub use view::View;
 pub use warm::{WarmPace, warm_map};
 pub use writer::{WriteError, Writer};
 

@@ -1,11 +1,11 @@
 //! The file set over real files.
 
 use super::*;
+use crate::Writer;
 use crate::testing::{Kind, TestDisk};
-use crate::{Directory, Writer};
 use mq_base::clock::SystemClock;
 
-fn log_of(disk: &TestDisk, step: u64) -> Writer<Directory> {
+fn log_of(disk: &TestDisk, step: u64) -> Writer {
     let segments = Segments::open(disk.files(), 100).unwrap();
     Writer::new(Arc::new(segments), step, SystemClock::shared())
 }

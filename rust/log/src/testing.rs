@@ -15,7 +15,6 @@ use parking_lot::{Condvar, Mutex};
 use tempfile::TempDir;
 
 use super::directory::{Directory, file_name, start_of};
-use super::disk::Files;
 use super::file_disk::WriteMode;
 use super::tape::{Operation, Tape, Target, Watch, watch};
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::PAGE_BYTES;
-use super::disk::{Disk, is_full};
+use super::fs::is_full;
 use super::segment::Segment;
 
 /// More than this should be written though nobody flushes.
@@ -20,8 +20,8 @@ const SPARE_BYTES_MAX: usize = 2 * BYTES_MAX;
 
 /// What the writer leaves to whoever flushes.
 #[derive(Debug)]
-pub(super) struct Unwritten<D> {
-    runs: Mutex<Runs<D>>,
+pub(super) struct Unwritten {
+    runs: Mutex<Runs>,
     bytes: AtomicUsize,
     /// Held by who writes, so that the file has no gap below the log's end; true once a write
     /// failed for good, which leaves one.
@@ -29,15 +29,15 @@ pub(super) struct Unwritten<D> {
 }
 
 #[derive(Debug)]
-struct Runs<D> {
-    list: Vec<Run<D>>,
+struct Runs {
+    list: Vec<Run>,
     spare: Vec<u8>,
 }
 
 /// Bytes that belong behind each other in one file.
 #[derive(Debug)]
-struct Run<D> {
-    segment: Arc<Segment<D>>,
+struct Run {
+    segment: Arc<Segment>,
     /// Log offset of the first.
     start: u64,
     /// Where the log goes on: behind the bytes, or in the next file.
@@ -45,7 +45,7 @@ struct Run<D> {
     bytes: Vec<u8>,
 }
 
-impl<D> Default for Unwritten<D> {
+impl Default for Unwritten {
     fn default() -> Self {
         let runs = Runs {
             list: Vec::new(),
@@ -59,12 +59,12 @@ impl<D> Default for Unwritten<D> {
     }
 }
 
-impl<D: Disk> Unwritten<D> {
+impl Unwritten {
     /// Takes what belongs at a log offset of `segment`, the end of what was taken before; the log
     /// goes on at `end`.
-    pub(super) fn push(&self, segment: &Arc<Segment<D>>, offset: u64, slices: &[&[u8]], end: u64) {
+    pub(super) fn push(&self, segment: &Arc<Segment>, offset: u64, slices: &[&[u8]], end: u64) {
         let Runs { list, spare } = &mut *self.runs.lock();
-        let goes_on = |last: &Run<D>| Arc::ptr_eq(&last.segment, segment);
+        let goes_on = |last: &Run| Arc::ptr_eq(&last.segment, segment);
         if !list.last().is_some_and(goes_on) {
             list.push(Run {
                 segment: Arc::clone(segment),
@@ -124,7 +124,7 @@ impl<D: Disk> Unwritten<D> {
     }
 }
 
-impl<D: Disk> Run<D> {
+impl Run {
     fn write(&mut self) -> io::Result<()> {
         let at = self.start - self.segment.start();
         let whole = (at + self.bytes.len() as u64).next_multiple_of(PAGE_BYTES);
@@ -139,12 +139,12 @@ impl<D: Disk> Run<D> {
 mod tests {
     use super::*;
     use crate::testing::{Kind, TestDisk};
-    use crate::{Directory, Segments, Writer};
+    use crate::{Segments, Writer};
     use mq_base::clock::SystemClock;
 
     const SIZE: u64 = 16 << 10;
 
-    fn log_of(disk: &TestDisk, size: u64) -> (Arc<Segments<Directory>>, Writer<Directory>) {
+    fn log_of(disk: &TestDisk, size: u64) -> (Arc<Segments>, Writer) {
         let log = Arc::new(Segments::open(disk.files(), size).unwrap());
         let writer = Writer::new(Arc::clone(&log), size, SystemClock::shared());
         (log, writer.writing_later())

@@ -19,14 +19,14 @@ use mq_base::clock::Clock;
 use mq_format::delay_levels::DelayLevels;
 use mq_format::message::{CheckCrc, RecordView};
 use mq_log::testing::TestDisk;
-use mq_log::{Directory, Segments, Writer};
+use mq_log::{Segments, Writer};
 
 pub(crate) const FILE_SIZE: u64 = 4096;
 pub(crate) const FAR_MS: i64 = i64::MAX;
 
 pub(crate) struct Rig {
-    pub(crate) appender: Appender<Directory>,
-    pub(crate) flusher: Arc<Flusher<Directory>>,
+    pub(crate) appender: Appender,
+    pub(crate) flusher: Arc<Flusher>,
     pub(crate) disk: TestDisk,
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::ack::Acks;
 use crate::threads::periodic::Pause;
 use mq_base::clock::Clock;
-use mq_log::{Files, Segments};
+use mq_log::Segments;
 
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
@@ -19,8 +19,8 @@ const PART_BYTES: u64 = 1 << 20;
 const PART_TIME_MIN: Duration = Duration::from_millis(10);
 
 /// How far the disk was told to begin.
-pub(crate) struct AheadOfFlush<F: Files> {
-    log: Arc<Segments<F>>,
+pub(crate) struct AheadOfFlush {
+    log: Arc<Segments>,
     acks: Arc<Acks>,
     clock: Arc<dyn Clock>,
     /// End of the log when the present interval began.
@@ -28,8 +28,8 @@ pub(crate) struct AheadOfFlush<F: Files> {
     begun: u64,
 }
 
-impl<F: Files> AheadOfFlush<F> {
-    pub(crate) fn new(log: Arc<Segments<F>>, acks: Arc<Acks>, clock: Arc<dyn Clock>) -> Self {
+impl AheadOfFlush {
+    pub(crate) fn new(log: Arc<Segments>, acks: Arc<Acks>, clock: Arc<dyn Clock>) -> Self {
         let interval_start = log.max_offset();
         Self {
             log,
@@ -97,7 +97,6 @@ mod tests {
     use crate::tests::test_rig::{Rig, rig_of_files};
     use crate::threads::periodic::Periodic;
     use mq_base::clock::SystemClock;
-    use mq_log::Directory;
     use mq_log::testing::{Event, Kind};
 
     const FILE_SIZE: u64 = 16 << 20;
@@ -107,11 +106,11 @@ mod tests {
         rig_of_files(FILE_SIZE, SystemClock::shared())
     }
 
-    fn ahead_of(rig: &Rig) -> AheadOfFlush<Directory> {
+    fn ahead_of(rig: &Rig) -> AheadOfFlush {
         ahead_by(rig, SystemClock::shared())
     }
 
-    fn ahead_by(rig: &Rig, clock: Arc<dyn Clock>) -> AheadOfFlush<Directory> {
+    fn ahead_by(rig: &Rig, clock: Arc<dyn Clock>) -> AheadOfFlush {
         let flusher = &rig.flusher;
         AheadOfFlush::new(Arc::clone(&flusher.log), Arc::clone(&flusher.acks), clock)
     }

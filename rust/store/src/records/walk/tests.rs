@@ -13,7 +13,7 @@ const FILE_BYTES: u64 = 3 << 20;
 type Records = Vec<(u64, Vec<u8>)>;
 
 /// Two files of records of many lengths, one of them longer than a view.
-fn filled(files: Directory) -> (Arc<Segments<Directory>>, Records) {
+fn filled(files: Directory) -> (Arc<Segments>, Records) {
     let log = Arc::new(Segments::open(files, FILE_BYTES).unwrap());
     let mut writer = Writer::new(Arc::clone(&log), FILE_BYTES, SystemClock::shared());
     let mut records = Vec::new();

@@ -42,7 +42,7 @@ fn golden_units(name: &str) -> Units {
 
 struct Opened {
     recovered: Recovered,
-    reader: Reader<Directory>,
+    reader: Reader,
 }
 
 impl Opened {

@@ -11,7 +11,7 @@ use crate::types::StoreError;
 use mq_base::clock::SystemClock;
 use mq_format::message::{self, CheckCrc, RecordView, Version, sys_flag};
 use mq_log::testing::TestDisk;
-use mq_log::{Directory, Segments, Writer};
+use mq_log::{Segments, Writer};
 
 pub(super) const FILE_BYTES: u64 = 8192;
 const TOPIC: &str = "TopicA";
@@ -20,7 +20,7 @@ const RECORD_BYTES: usize = 91 + TOPIC.len();
 
 pub(super) struct Rig {
     root: TempDir,
-    pub(super) log: Arc<Segments<Directory>>,
+    pub(super) log: Arc<Segments>,
     _disk: TestDisk,
     /// Where each record starts, and where the log ends.
     pub(super) starts: Vec<u64>,
