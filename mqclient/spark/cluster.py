@@ -175,7 +175,7 @@ class Cluster:
             request = Frame(int(RequestCode.PULL_MESSAGE), header.to_fields())
             return calls.Call(request, lambda reply: reply, frozenset(map(int, _PULL_CODES)))
 
-        return await self._ask(queue, call)
+        return await self._ask(queue, call, self._options.retry_timeout)
 
     async def _extent(self, queue: MessageQueue) -> Extent:
         first = await self._ask(queue, lambda: calls.min_offset(queue))
@@ -194,14 +194,16 @@ class Cluster:
         asked = list(queues)
         return dict(zip(asked, await asyncio.gather(*map(one, asked)), strict=True))
 
-    async def _ask(self, queue: MessageQueue, make: Callable[[], calls.Call[T]]) -> T:
+    async def _ask(
+        self, queue: MessageQueue, make: Callable[[], calls.Call[T]], within_s: float = 0.0
+    ) -> T:
         """Call the broker of a queue, the master if it is known, and retry."""
 
         async def once() -> T:
             await self._route(queue.topic)
             return await self._client.invoke(self._client.address_of(queue), make())
 
-        return await with_retries(once)
+        return await with_retries(once, within_s)
 
     async def _route(self, topic: str) -> TopicRoute:
         route = await self._client.route(topic)

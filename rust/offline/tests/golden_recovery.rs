@@ -15,8 +15,8 @@ use mq_store::{
     GetRequest, PutRequest, PutStatus, ReadMode, Settings, Store, StoreError, TagFilter,
 };
 use mq_testing::golden::{Golden, INDEX_ENTRIES, INDEX_SLOTS, LOG_FILE_BYTES, hex, list_of};
+use mq_testing::stores::unpack;
 use serde_json::Value;
-use tempfile::TempDir;
 
 /// Where the record with the flipped bit is in store-damaged, and where that log ends.
 const DAMAGED: u64 = 219_148;
@@ -26,20 +26,6 @@ const AFTER_END: u64 = 219_379;
 
 /// Bodies by topic, queue and place in the log.
 type Bodies = BTreeMap<(String, i32, i64), Vec<u8>>;
-
-fn unpack(name: &'static str) -> TempDir {
-    let memory = Path::new("/dev/shm");
-    let root = match memory.is_dir() {
-        true => tempfile::tempdir_in(memory).unwrap(),
-        false => tempfile::tempdir().unwrap(),
-    };
-    for (path, bytes) in Golden::open(name).files {
-        let path = root.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
-    }
-    root
-}
 
 fn settings() -> Settings {
     Settings {

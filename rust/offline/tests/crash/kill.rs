@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use mq_store::PutStatus;
+use mq_testing::stores::directory;
 
 use crate::oracle::close;
 use crate::random::Random;
-use crate::rig::{Message, QUEUES, Rig, TOPICS, directory, drain, put};
+use crate::rig::{Message, QUEUES, Rig, TOPICS, drain, put};
 
 const ROOT: &str = "MQSTACK_CRASH_ROOT";
 const ROUND: &str = "MQSTACK_CRASH_ROUND";

@@ -5,11 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use mq_format::message::{CheckCrc, RecordView};
+use mq_testing::stores::directory;
 
 use crate::flip::flip;
 use crate::oracle::close;
 use crate::random::Random;
-use crate::rig::{Message, QUEUES, Rig, TOPICS, copy_tree, directory, drain, files, put};
+use crate::rig::{Message, QUEUES, Rig, TOPICS, copy_tree, drain, files, put};
 
 /// Fields of a record between IPv4 hosts and how many bytes each has, up to the body.
 const FIELDS: [(&str, usize); 15] = [

@@ -46,5 +46,6 @@ fn is_test(path: &Path) -> bool {
     let is_among_tests = path
         .parent()
         .is_some_and(|parent| parent.ends_with("tests"));
-    is_among_tests || name.ends_with("tests.rs") || name.ends_with("_rig.rs")
+    let ends = ["tests.rs", "testing.rs", "_rig.rs"];
+    is_among_tests || ends.iter().any(|end| name.ends_with(end))
 }

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::tests::damage_rig::{BODY_AT, Patient, Sent, delivered};
-use crate::tests::store_rig::LOG_FILE;
 use mq_log::{Operation, Tape, Target, watch};
 use mq_testing::stores::snapshot;
+
+use crate::rig::{BODY_AT, LOG_FILE, Patient, Sent, delivered, healed};
 
 /// Files that are checked after a clean stop.
 const CHECKED_FILES: u64 = 3;
@@ -116,13 +116,13 @@ proptest! {
                 prop_assert!(is_found, "{:?} is lost", sent.range);
             }
         }
-        prop_assert!(revealed == 0 || store.healed > 0);
+        prop_assert!(revealed == 0 || healed(&store) > 0);
         patient.assert_goes_on(&store);
         store.close().unwrap();
         if hidden == 0 {
             patient.assert_verified();
             let store = patient.open();
-            prop_assert_eq!(store.healed, 0);
+            prop_assert_eq!(healed(&store), 0);
             prop_assert_eq!(delivered(&store, &patient), found);
             store.close().unwrap();
         }

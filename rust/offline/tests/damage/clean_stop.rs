@@ -3,19 +3,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 use proptest::prelude::*;
 
-use crate::directory::layout::ABORT;
-use crate::filter::TagFilter;
-use crate::store::Store;
-use crate::tests::damage_rig::{BODY_AT, Patient};
-use crate::tests::store_rig::{LOG_FILE, Rig, rig};
-use crate::tests::test_rig::request;
-use crate::types::{GetRequest, GetStatus, PutStatus, ReadMode};
 use mq_format::message::{CheckCrc, RecordView};
+use mq_store::inspect::layout::ABORT;
+use mq_store::testing::request;
+use mq_store::{GetRequest, GetStatus, PutStatus, ReadMode, Store, TagFilter};
+
+use crate::rig::{BODY_AT, LOG_FILE, Patient, healed};
 
 const MESSAGES: i64 = 12;
 
@@ -24,23 +20,15 @@ fn body(at: i64) -> Vec<u8> {
     vec![b'A' + u8::try_from(at % 26).unwrap(); 4_000]
 }
 
-/// A store that was closed, and where its log ends.
-fn closed() -> (Rig, u64) {
-    let rig = rig();
-    for at in 0..MESSAGES {
-        let put = rig.store.put(&request("T", &body(at)));
-        assert_eq!(rig.store.wait(put).queue_offset, at);
-    }
-    rig.settle();
-    let end = rig.store.log.max_offset();
-    rig.store.close().unwrap();
-    (rig, end)
-}
-
-fn write(root: &Path, at: u64, bytes: &[u8]) {
-    let path = root.join(format!("commitlog/{:020}", at - at % LOG_FILE));
-    let file = fs::File::options().write(true).open(path).unwrap();
-    file.write_all_at(bytes, at % LOG_FILE).unwrap();
+/// A store with these messages that was closed.
+fn closed() -> Patient {
+    Patient::filled(|store, _| {
+        for at in 0..MESSAGES {
+            let put = store.put(&request("T", &body(at)));
+            assert_eq!(store.wait(put).queue_offset, at);
+        }
+        Vec::new()
+    })
 }
 
 /// Queue offsets that are delivered; each must be the message that was sent there.
@@ -73,15 +61,10 @@ fn delivered(store: &Store) -> BTreeSet<i64> {
 }
 
 /// Starts the store with the given damage undone by nobody; returns what is still delivered.
-fn start(rig: &Rig, is_damaged: bool) -> BTreeSet<i64> {
-    let store = Store::open(
-        rig.root.path(),
-        rig.settings.clone(),
-        rig.clock.clone(),
-        false,
-    );
+fn start(patient: &Patient, is_damaged: bool) -> BTreeSet<i64> {
+    let store = patient.try_open();
     let store = store.unwrap();
-    assert_eq!(store.healed > 0, is_damaged);
+    assert_eq!(healed(&store) > 0, is_damaged);
     let found = delivered(&store);
     let put = store.wait(store.put(&request("T", b"new")));
     assert_eq!((put.status, put.queue_offset), (PutStatus::Ok, MESSAGES));
@@ -91,61 +74,54 @@ fn start(rig: &Rig, is_damaged: bool) -> BTreeSet<i64> {
 
 #[test]
 fn an_untouched_store_starts_as_it_was_left() {
-    let (rig, _) = closed();
-    assert_eq!(start(&rig, false).len() as i64, MESSAGES);
+    let patient = closed();
+    assert_eq!(start(&patient, false).len() as i64, MESSAGES);
 }
 
 #[test]
 fn a_last_file_that_is_gone_is_damage() {
-    let (rig, end) = closed();
-    let last = (end - 1) / LOG_FILE * LOG_FILE;
-    fs::remove_file(rig.root.path().join(format!("commitlog/{last:020}"))).unwrap();
-    assert!((start(&rig, true).len() as i64) < MESSAGES);
+    let patient = closed();
+    fs::remove_file(patient.file(patient.last_file())).unwrap();
+    assert!((start(&patient, true).len() as i64) < MESSAGES);
 }
 
 #[test]
 fn a_store_with_another_checkpoint_opens_as_one_that_rocketmq_left() {
-    let (rig, end) = closed();
-    let path = rig.root.path().join("checkpoint");
+    let patient = closed();
+    let path = patient.root.path().join("checkpoint");
     let mut bytes = fs::read(&path).unwrap();
     bytes[7] ^= 1;
     fs::write(path, bytes).unwrap();
-    write(rig.root.path(), end - 100, &[0; 100]);
-    let store = Store::open(
-        rig.root.path(),
-        rig.settings.clone(),
-        rig.clock.clone(),
-        false,
-    );
-    assert_eq!(store.unwrap().healed, 0);
+    patient.write(patient.end - 100, &[0; 100]);
+    assert_eq!(healed(&patient.open()), 0);
 }
 
 #[test]
 fn a_policy_that_refuses_damage_refuses_a_log_that_was_cut() {
-    let (rig, end) = closed();
-    write(rig.root.path(), end - 2_000, &[0; 2_000]);
+    let patient = closed();
+    patient.write(patient.end - 2_000, &[0; 2_000]);
     for _ in 0..2 {
-        let mut settings = rig.settings.clone();
+        let mut settings = patient.settings.clone();
         settings.heal_damage = false;
-        let error = Store::open(rig.root.path(), settings, rig.clock.clone(), false).err();
+        let error = Store::open(patient.root.path(), settings, patient.clock.clone(), false).err();
         let error = error.unwrap().to_string();
         assert!(error.contains("when the store was closed"), "{error}");
-        assert!(!rig.root.path().join(ABORT).exists());
+        assert!(!patient.root.path().join(ABORT).exists());
     }
 }
 
 #[test]
 fn a_consume_queue_file_shorter_than_a_unit_is_made_anew() {
     for bytes in [1, 19] {
-        let (rig, _) = closed();
-        for path in rig.files("consumequeue/T/1") {
+        let mut patient = closed();
+        let queue = patient.root.path().join("consumequeue/T/1");
+        for entry in fs::read_dir(queue).unwrap() {
+            let path = entry.unwrap().path();
             let file = fs::File::options().write(true).open(path).unwrap();
             file.set_len(bytes).unwrap();
         }
-        let mut settings = rig.settings.clone();
-        settings.consume_queue_file_bytes = None;
-        let store = Store::open(rig.root.path(), settings, rig.clock.clone(), false).unwrap();
-        assert_eq!(delivered(&store), (0..MESSAGES).collect());
+        patient.settings.consume_queue_file_bytes = None;
+        assert_eq!(delivered(&patient.open()), (0..MESSAGES).collect());
     }
 }
 
@@ -160,7 +136,7 @@ fn without_checks_of_bodies_only_the_recorded_tail_and_a_kill_reveal_one() {
         let sent = sent.find(|sent| sent.range.start >= from && sent.range.end < from + LOG_FILE);
         sent.unwrap().range.start + BODY_AT
     };
-    for (file, check_crc_on_recover, is_killed, healed) in [
+    for (file, check_crc_on_recover, is_killed, count) in [
         (last_file - LOG_FILE, true, false, 1),
         (last_file - LOG_FILE, false, false, 0),
         (last_file - LOG_FILE, false, true, 1),
@@ -175,13 +151,13 @@ fn without_checks_of_bodies_only_the_recorded_tail_and_a_kill_reveal_one() {
             fs::write(patient.root.path().join("checkpoint"), [0; 4096]).unwrap();
         }
         let what = (file, check_crc_on_recover, is_killed);
-        assert_eq!(patient.open().healed, healed, "{what:?}");
+        assert_eq!(healed(&patient.open()), count, "{what:?}");
     }
     // Sizes and places are checked whatever is set.
     let mut patient = whole.copy();
     patient.settings.check_crc_on_recover = false;
     patient.flip(body_in(last_file - LOG_FILE) - BODY_AT + 30, 1);
-    assert_eq!(patient.open().healed, 1);
+    assert_eq!(healed(&patient.open()), 1);
 }
 
 proptest! {
@@ -190,22 +166,17 @@ proptest! {
     /// A log that is zeroed from any byte on loses no more than the messages there.
     #[test]
     fn zeros_up_to_the_end_are_damage(place: prop::sample::Index) {
-        let (rig, end) = closed();
-        let last = (end - 1) / LOG_FILE * LOG_FILE;
+        let patient = closed();
+        let (last, end) = (patient.last_file(), patient.end);
         let from = last + place.index((end - last) as usize) as u64;
-        write(rig.root.path(), from, &vec![0; (end - from) as usize]);
-        let found = start(&rig, true);
+        patient.write(from, &vec![0; (end - from) as usize]);
+        let found = start(&patient, true);
         let before = (0..MESSAGES - 4).collect::<BTreeSet<_>>();
         prop_assert!(found.is_superset(&before), "{:?}", found);
         prop_assert!(!found.contains(&(MESSAGES - 1)));
         // The finding is settled: the next start reports none.
-        let store = Store::open(
-            rig.root.path(),
-            rig.settings.clone(),
-            rig.clock.clone(),
-            false,
-        ).unwrap();
-        prop_assert_eq!(store.healed, 0);
+        let store = patient.open();
+        prop_assert_eq!(healed(&store), 0);
         prop_assert_eq!(delivered(&store), found);
     }
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use mq_log::{Tape, watch};
 use mq_store::{PutStatus, Store};
+use mq_testing::stores::directory;
 
 use crate::disk::Names;
 use crate::failing::{Failing, Kind};
 use crate::oracle::{Oracle, Sent, Verdict, close, judge};
 use crate::power_loss::judge_images;
-use crate::rig::{Message, Rig, TOPICS, directory, drain, put, put_batch};
+use crate::rig::{Message, Rig, TOPICS, drain, put, put_batch};
 use crate::tape::Recorder;
 
 const MESSAGES: usize = 24;

@@ -7,16 +7,17 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
-use crate::filter::TagFilter;
-use crate::settings::{QueueExt, Settings};
-use crate::store::Store;
-use crate::tests::store_rig::settings;
-use crate::tests::test_rig::request;
-use crate::types::{GetRequest, GetStatus, PutRequest, PutStatus, ReadMode};
 use mq_base::clock::SystemClock;
 use mq_format::index::{ENTRY_BYTES, HEADER_BYTES, IndexHeader, SLOT_BYTES};
 use mq_format::message::{CheckCrc, RecordView};
 use mq_offline::Scan;
+use mq_store::testing::request;
+use mq_store::{
+    GetRequest, GetStatus, PutRequest, PutStatus, QueueExt, ReadMode, Settings, Store, TagFilter,
+};
+use mq_testing::stores::directory;
+
+use crate::rig::{copy_tree, settings};
 
 const TOPICS: [&str; 3] = ["One", "Two", "Three"];
 const MESSAGES: i64 = 27;
@@ -25,14 +26,6 @@ const EXT_FILE_BYTES: u64 = 120;
 const EXT_UNITS_END: usize = 100;
 /// Where the entries of an index file begin: after the header and ten slots.
 const INDEX_ENTRIES_AT: usize = HEADER_BYTES + 10 * SLOT_BYTES;
-
-fn memory() -> TempDir {
-    let memory = Path::new("/dev/shm");
-    match memory.is_dir() {
-        true => tempfile::tempdir_in(memory).unwrap(),
-        false => tempfile::tempdir().unwrap(),
-    }
-}
 
 /// Random numbers of a seed.
 struct Random(u64);
@@ -70,7 +63,7 @@ fn open(root: &Path, settings: &Settings, create: bool) -> Arc<Store> {
 
 /// A closed store with several files of each kind.
 fn closed(settings: &Settings) -> TempDir {
-    let root = memory();
+    let root = directory();
     let store = open(root.path(), settings, true);
     for number in 0..MESSAGES {
         for topic in TOPICS {
@@ -88,20 +81,9 @@ fn closed(settings: &Settings) -> TempDir {
 }
 
 fn copy(from: &Path) -> TempDir {
-    let to = memory();
+    let to = directory();
     copy_tree(from, to.path());
     to
-}
-
-fn copy_tree(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let target = to.join(entry.file_name());
-        match entry.path().is_dir() {
-            true => copy_tree(&entry.path(), &target),
-            false => drop(fs::copy(entry.path(), target).unwrap()),
-        }
-    }
 }
 
 fn files_below(directory: &Path, found: &mut Vec<PathBuf>) {
@@ -287,39 +269,4 @@ fn many_derived_files_of_any_length_are_rebuilt() {
     for seed in 1..20 {
         any_damage(seed % 2 == 0, 0x5EED_1000 + seed, 200);
     }
-}
-
-#[test]
-fn a_damaged_queue_whose_messages_expired_goes_on_counting() {
-    use crate::tests::store_rig::{HOUR_MS, rig};
-    let rig = rig();
-    rig.put("Gone", 3);
-    rig.put("T", 2);
-    rig.clock.advance(80 * HOUR_MS);
-    rig.put("T", 2);
-    assert!(rig.store.clean().log_files > 0);
-    assert_eq!(
-        (
-            rig.store.min_offset("Gone", 1),
-            rig.store.max_offset("Gone", 1)
-        ),
-        (3, 3)
-    );
-    rig.store.close().unwrap();
-    let queue = rig
-        .root
-        .path()
-        .join("consumequeue/Gone/1/00000000000000000000");
-    let bytes = fs::read(&queue).unwrap();
-    fs::write(&queue, &bytes[..70]).unwrap();
-    let rig = rig.reopen(false);
-    assert_eq!(
-        (
-            rig.store.min_offset("Gone", 1),
-            rig.store.max_offset("Gone", 1)
-        ),
-        (3, 3)
-    );
-    rig.put("Gone", 1);
-    assert_eq!(rig.store.max_offset("Gone", 1), 4);
 }

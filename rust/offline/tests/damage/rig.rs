@@ -9,86 +9,106 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
-use super::store_rig::{LOG_FILE, copy_tree, rig};
-use super::test_rig::request;
-use crate::directory::log_facts::LogFacts;
-use crate::filter::TagFilter;
-use crate::settings::Settings;
-use crate::store::Store;
-use crate::types::{GetRequest, GetStatus, PutRequest, PutStatus, ReadMode, StoreError};
-use mq_base::clock::ManualClock;
+use mq_base::clock::{ManualClock, SystemClock};
 use mq_format::message::{CheckCrc, RecordView};
 use mq_offline::Scan;
+use mq_store::inspect::LogFacts;
+use mq_store::testing::request;
+use mq_store::{
+    GetRequest, GetStatus, PutRequest, PutStatus, ReadMode, Settings, Store, StoreError, TagFilter,
+};
+use mq_testing::stores::directory;
 
+pub const LOG_FILE: u64 = 16 << 10;
 const MESSAGES: usize = 30;
 /// Where the body starts in a record with IPv4 hosts.
-pub(crate) const BODY_AT: u64 = 88;
+pub const BODY_AT: u64 = 88;
 
 /// A message of topic T that was put.
 #[derive(Debug, Clone)]
-pub(crate) struct Sent {
-    pub(crate) queue_id: i32,
-    pub(crate) queue_offset: i64,
+pub struct Sent {
+    pub queue_id: i32,
+    pub queue_offset: i64,
     /// Where its record is.
-    pub(crate) range: Range<u64>,
-    pub(crate) body: Vec<u8>,
+    pub range: Range<u64>,
+    pub body: Vec<u8>,
 }
 
 /// Bodies by queue and queue offset.
-pub(crate) type Found = BTreeMap<(i32, i64), Vec<u8>>;
+pub type Found = BTreeMap<(i32, i64), Vec<u8>>;
 
-/// A closed store of several files.
-pub(crate) struct Patient {
-    pub(crate) root: TempDir,
-    pub(crate) settings: Settings,
-    pub(crate) clock: Arc<ManualClock>,
-    pub(crate) sent: Arc<Vec<Sent>>,
+/// Settings of a store with small files.
+pub fn settings() -> Settings {
+    Settings {
+        commit_log_file_bytes: Some(LOG_FILE),
+        consume_queue_file_bytes: Some(200),
+        index_slots: Some(10),
+        index_entries: Some(8),
+        allocate_step_bytes: LOG_FILE,
+        min_free_bytes: Some(0),
+        ..Settings::default()
+    }
+}
+
+/// A closed store of several log files.
+pub struct Patient {
+    pub root: TempDir,
+    pub settings: Settings,
+    pub clock: Arc<ManualClock>,
+    pub sent: Arc<Vec<Sent>>,
     /// Where its log ends.
-    pub(crate) end: u64,
+    pub end: u64,
 }
 
 impl Patient {
-    pub(crate) fn new() -> Self {
-        let rig = rig();
-        let mut sent = Vec::new();
-        for at in 0..MESSAGES {
-            rig.clock.advance(1_000);
-            let body = vec![b'A' + (at % 26) as u8; 100 + at * 1_237 % 5_000];
-            let key = format!("KEYS\x01k{at}");
-            let put = rig.store.put(&PutRequest {
-                queue_id: (at % 2) as i32,
-                properties: key.as_bytes(),
-                ..request("T", &body)
-            });
-            let put = rig.store.wait(put);
-            assert_eq!(put.status, PutStatus::Ok);
-            let from = put.physical_offset.cast_unsigned();
-            sent.push(Sent {
-                queue_id: (at % 2) as i32,
-                queue_offset: put.queue_offset,
-                range: from..from + u64::try_from(put.size_bytes).unwrap(),
-                body,
-            });
-        }
-        rig.settle();
-        let end = rig.store.log.max_offset();
-        rig.store.close().unwrap();
+    /// A store with messages of many lengths in two queues.
+    pub fn new() -> Self {
+        Self::filled(|store, clock| {
+            let mut sent = Vec::new();
+            for at in 0..MESSAGES {
+                clock.advance(1_000);
+                let body = vec![b'A' + (at % 26) as u8; 100 + at * 1_237 % 5_000];
+                let key = format!("KEYS\x01k{at}");
+                let put = store.put(&PutRequest {
+                    queue_id: (at % 2) as i32,
+                    properties: key.as_bytes(),
+                    ..request("T", &body)
+                });
+                let put = store.wait(put);
+                assert_eq!(put.status, PutStatus::Ok);
+                let from = put.physical_offset.cast_unsigned();
+                sent.push(Sent {
+                    queue_id: (at % 2) as i32,
+                    queue_offset: put.queue_offset,
+                    range: from..from + u64::try_from(put.size_bytes).unwrap(),
+                    body,
+                });
+            }
+            sent
+        })
+    }
+
+    /// A store that `fill` put messages into.
+    pub fn filled(fill: impl FnOnce(&Store, &ManualClock) -> Vec<Sent>) -> Self {
+        let (root, settings) = (directory(), settings());
+        // Files on the disk have real times.
+        let clock = ManualClock::at(SystemClock::shared().wall_ms());
+        let store = Store::open(root.path(), settings.clone(), clock.clone(), true).unwrap();
+        let sent = fill(&store, &clock);
+        let end = store.max_physical_offset().cast_unsigned();
+        store.close().unwrap();
         Self {
-            root: rig.root,
-            settings: rig.settings,
-            clock: rig.clock,
+            root,
+            settings,
+            clock,
             sent: Arc::new(sent),
             end,
         }
     }
 
-    /// The same store in another directory, in memory where there is some.
-    pub(crate) fn copy(&self) -> Self {
-        let memory = Path::new("/dev/shm");
-        let root = match memory.is_dir() {
-            true => tempfile::tempdir_in(memory).unwrap(),
-            false => tempfile::tempdir().unwrap(),
-        };
+    /// The same store in another directory.
+    pub fn copy(&self) -> Self {
+        let root = directory();
         copy_tree(self.root.path(), root.path());
         Self {
             root,
@@ -100,28 +120,28 @@ impl Patient {
     }
 
     /// Makes the store look like one that was killed.
-    pub(crate) fn leave_open(&self) {
+    pub fn leave_open(&self) {
         fs::write(self.root.path().join("abort"), b"").unwrap();
         fs::remove_file(self.root.path().join("mqstack/closed.json")).unwrap();
     }
 
-    pub(crate) fn file(&self, start: u64) -> PathBuf {
+    pub fn file(&self, start: u64) -> PathBuf {
         self.root.path().join(format!("commitlog/{start:020}"))
     }
 
     /// Where the last of the log's files that hold records starts.
-    pub(crate) fn last_file(&self) -> u64 {
+    pub fn last_file(&self) -> u64 {
         (self.end - 1) / LOG_FILE * LOG_FILE
     }
 
     /// Writes bytes that lie in one file over the log.
-    pub(crate) fn write(&self, at: u64, bytes: &[u8]) {
+    pub fn write(&self, at: u64, bytes: &[u8]) {
         let path = self.file(at - at % LOG_FILE);
         let file = fs::File::options().write(true).open(path).unwrap();
         file.write_all_at(bytes, at % LOG_FILE).unwrap();
     }
 
-    pub(crate) fn flip(&self, at: u64, bit: u8) {
+    pub fn flip(&self, at: u64, bit: u8) {
         let path = self.file(at - at % LOG_FILE);
         let mut byte = [0];
         let file = fs::File::open(path).unwrap();
@@ -132,13 +152,13 @@ impl Patient {
     }
 
     /// Cuts the file that starts there.
-    pub(crate) fn cut(&self, start: u64, bytes: u64) {
+    pub fn cut(&self, start: u64, bytes: u64) {
         let file = fs::File::options().write(true).open(self.file(start));
         file.unwrap().set_len(bytes).unwrap();
     }
 
     /// The log as it reads, a missing part of a file as zeros.
-    pub(crate) fn log(&self) -> Vec<u8> {
+    pub fn log(&self) -> Vec<u8> {
         let mut log = Vec::new();
         for start in (0..self.end).step_by(LOG_FILE as usize) {
             let mut file = fs::read(self.file(start)).unwrap_or_default();
@@ -148,23 +168,23 @@ impl Patient {
         log
     }
 
-    pub(crate) fn try_open(&self) -> Result<Arc<Store>, StoreError> {
+    pub fn try_open(&self) -> Result<Arc<Store>, StoreError> {
         let clock = Arc::clone(&self.clock);
         Store::open(self.root.path(), self.settings.clone(), clock, false)
     }
 
-    pub(crate) fn open(&self) -> Arc<Store> {
+    pub fn open(&self) -> Arc<Store> {
         self.try_open().unwrap()
     }
 
     /// Messages of a queue.
-    pub(crate) fn count(&self, queue_id: i32) -> i64 {
+    pub fn count(&self, queue_id: i32) -> i64 {
         let is_in = |sent: &&Sent| sent.queue_id == queue_id;
         self.sent.iter().filter(is_in).count() as i64
     }
 
     /// No queue offset was given again, and messages go on behind the recorded end.
-    pub(crate) fn assert_goes_on(&self, store: &Store) {
+    pub fn assert_goes_on(&self, store: &Store) {
         for queue_id in [0, 1] {
             let next = self.count(queue_id);
             assert_eq!(store.max_offset("T", queue_id), next, "queue {queue_id}");
@@ -179,7 +199,7 @@ impl Patient {
     }
 
     /// What is quarantined, as ranges of the log.
-    pub(crate) fn quarantine(&self) -> Vec<Range<u64>> {
+    pub fn quarantine(&self) -> Vec<Range<u64>> {
         let directory = self.root.path().join("mqstack/quarantine");
         let entries = fs::read_dir(directory).into_iter().flatten();
         let range = |name: String| {
@@ -191,7 +211,7 @@ impl Patient {
             .collect()
     }
 
-    pub(crate) fn assert_verified(&self) {
+    pub fn assert_verified(&self) {
         let report = Scan::open(self.root.path()).unwrap();
         let report = report.verify(&mut |_| true).unwrap();
         assert_eq!(report.findings, []);
@@ -199,8 +219,25 @@ impl Patient {
     }
 }
 
+/// Damaged ranges of the log that the start of a store healed.
+pub fn healed(store: &Store) -> usize {
+    store.runtime()["healedDamages"].parse().unwrap()
+}
+
+pub fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.path().is_dir() {
+            true => copy_tree(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
 /// All that the two queues deliver of what was sent; each message in its place.
-pub(crate) fn delivered(store: &Store, patient: &Patient) -> Found {
+pub fn delivered(store: &Store, patient: &Patient) -> Found {
     let mut found = Found::new();
     for queue_id in [0, 1] {
         let mut offset = store.min_offset("T", queue_id);

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 use mq_base::clock::{Clock, ManualClock};
 use mq_log::{Operation, Tape, Target, watch};
 use mq_store::{PutRequest, PutStatus, Settings, Store, StoreError};
+use mq_testing::stores::directory;
 use tempfile::TempDir;
 
 use crate::disk::{Disk, Names};
 use crate::oracle::close;
 use crate::random::Random;
-use crate::rig::{Message, Rig, TOPICS, copy_tree, directory, drain};
+use crate::rig::{Message, Rig, TOPICS, copy_tree, drain};
 use crate::tape::{Event, Recorder, Recording};
 
 const TOPIC: &str = TOPICS[0];

@@ -8,10 +8,11 @@ use std::path::Path;
 use mq_format::message::{CheckCrc, RecordView};
 use mq_offline::Scan;
 use mq_store::{PutResult, PutStatus, Store};
+use mq_testing::stores::directory;
 
 use crate::oracle::close;
 use crate::random::Random;
-use crate::rig::{Message, Rig, TOPICS, copy_tree, directory, drain, put, wait_readable};
+use crate::rig::{Message, Rig, TOPICS, copy_tree, drain, put, wait_readable};
 
 const TOPIC: &str = TOPICS[0];
 const LOG: &str = "commitlog/00000000000000000000";

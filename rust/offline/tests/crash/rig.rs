@@ -12,7 +12,6 @@ use mq_format::properties;
 use mq_store::{
     GetRequest, GetStatus, PutRequest, PutResult, ReadMode, Settings, Store, StoreError, TagFilter,
 };
-use tempfile::TempDir;
 
 use crate::oracle::{Verdict, ensure};
 
@@ -98,15 +97,6 @@ impl Clock for TickingClock {
 
     fn monotonic_ms(&self) -> i64 {
         self.system.monotonic_ms()
-    }
-}
-
-/// A directory in memory where there is one: the tests sync a lot and the power stays on.
-pub fn directory() -> TempDir {
-    let memory = Path::new("/dev/shm");
-    match memory.is_dir() {
-        true => tempfile::tempdir_in(memory).unwrap(),
-        false => tempfile::tempdir().unwrap(),
     }
 }
 

@@ -8,9 +8,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use mq_store::{PutStatus, Store};
+use mq_testing::stores::directory;
 
 use crate::oracle::{Oracle, Sent, close, judge};
-use crate::rig::{Message, Rig, TOPICS, directory, drain, put};
+use crate::rig::{Message, Rig, TOPICS, drain, put};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const BALLAST_BYTES: usize = 200 << 10;

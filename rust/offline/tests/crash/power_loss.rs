@@ -2,10 +2,12 @@
 
 use std::ops::RangeFrom;
 
+use mq_testing::stores::directory;
+
 use crate::disk::{Disk, Losses, Names};
 use crate::oracle::{Found, Oracle, judge};
 use crate::random::Random;
-use crate::rig::{Rig, directory};
+use crate::rig::Rig;
 use crate::tape::{Event, Recorder, Recording};
 use crate::workload::{Plan, record};
 

@@ -2,17 +2,16 @@
 
 use std::fs;
 
-use crate::directory::log_facts::LogFacts;
-use crate::settings::Settings;
-use crate::store::Store;
-use crate::tests::damage_rig::{Patient, delivered};
-use crate::tests::store_rig::LOG_FILE;
 use mq_offline::{Wish, rebuild};
+use mq_store::inspect::LogFacts;
+use mq_store::{Settings, Store};
+
+use crate::rig::{LOG_FILE, Patient, delivered, healed};
 
 const LENGTHS: [u64; 8] = [0, 1, 8, 19, 4_096, LOG_FILE / 2, LOG_FILE - 9, LOG_FILE - 1];
 
 /// Messages that lie before the cut of a file, or in another one.
-pub(crate) fn spared(patient: &Patient, start: u64, length: u64) -> usize {
+pub fn spared(patient: &Patient, start: u64, length: u64) -> usize {
     let sent = patient.sent.iter();
     sent.filter(|sent| {
         let is_elsewhere = sent.range.end <= start || sent.range.start >= start + LOG_FILE;
@@ -35,12 +34,12 @@ fn a_short_file_costs_what_it_lacks_and_no_more() {
             let kept = spared(&patient, start, length);
             assert_eq!(found.len(), kept, "{start} cut to {length}");
             let is_damaged = kept < patient.sent.len();
-            assert!(store.healed > 0 || !is_damaged, "{start} cut to {length}");
+            assert!(healed(&store) > 0 || !is_damaged, "{start} cut to {length}");
             patient.assert_goes_on(&store);
             store.close().unwrap();
             patient.assert_verified();
             let store = patient.open();
-            assert_eq!(store.healed, 0);
+            assert_eq!(healed(&store), 0);
             assert_eq!(delivered(&store, &patient), found);
         }
     }
@@ -62,7 +61,8 @@ fn the_only_file_keeps_its_length() {
             ..patient
         };
         let store = patient.open();
-        assert_eq!(store.log.file_size(), LOG_FILE, "cut to {length}");
+        let file_bytes = fs::metadata(patient.file(0)).unwrap().len();
+        assert_eq!(file_bytes, LOG_FILE, "cut to {length}");
         assert_eq!(
             delivered(&store, &patient).len(),
             spared(&patient, 0, length) - later(&patient)

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use super::short_file::spared;
-use crate::state::checkpoint::MARGIN_MS;
-use crate::tests::damage_rig::{BODY_AT, Patient, Sent, delivered};
-use crate::tests::store_rig::LOG_FILE;
 use mq_format::message::{CheckCrc, RecordView};
+use mq_store::inspect::MARGIN_MS;
+
+use crate::rig::{BODY_AT, LOG_FILE, Patient, Sent, delivered, healed};
+use crate::short_file::spared;
 
 /// Where a record says when it was stored.
 const STORE_TIMESTAMP_AT: u64 = 56;
@@ -69,7 +69,7 @@ fn a_store_time_below_that_of_the_file_before_vouches_for_nothing() {
         let damaged = first_in(&whole, last - LOG_FILE);
         patient.flip(damaged.range.start + BODY_AT, 1);
         let store = patient.open();
-        assert_eq!(store.healed, 1, "flipped: {is_flipped}");
+        assert_eq!(healed(&store), 1, "flipped: {is_flipped}");
         assert_eq!(delivered(&store, &patient).len(), patient.sent.len() - 1);
     }
 }

@@ -2,21 +2,85 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers")]
 
-mod common;
 #[path = "common/flip.rs"]
 mod flip;
 
 use std::fs::{self, OpenOptions};
 use std::path::Path;
+use std::sync::Arc;
 
-use common::{LOG_FILE_BYTES, TOPIC, bodies, directory, message, open};
 use flip::flip;
 use mq_base::clock::SystemClock;
+use mq_format::message::{CheckCrc, RecordView};
 use mq_offline::Scan;
-use mq_store::{PutStatus, Settings, Store, StoreError};
+use mq_store::{
+    GetRequest, GetStatus, PutRequest, PutStatus, ReadMode, Settings, Store, StoreError, TagFilter,
+};
+use mq_testing::stores::directory;
 
 const FIRST: &str = "commitlog/00000000000000000000";
 const SECOND: &str = "commitlog/00000000000000065536";
+const TOPIC: &str = "TopicCrash";
+const LOG_FILE_BYTES: u64 = 65_536;
+
+fn open(root: &Path, sync_flush: bool) -> Arc<Store> {
+    let settings = Settings {
+        commit_log_file_bytes: Some(LOG_FILE_BYTES),
+        consume_queue_file_bytes: Some(6_000),
+        index_slots: Some(100),
+        index_entries: Some(400),
+        allocate_step_bytes: LOG_FILE_BYTES,
+        min_free_bytes: Some(0),
+        sync_flush,
+        ..Settings::default()
+    };
+    Store::open(root, settings, SystemClock::shared(), true).unwrap()
+}
+
+fn message<'a>(queue_id: i32, body: &'a [u8], properties: &'a [u8]) -> PutRequest<'a> {
+    PutRequest {
+        topic: TOPIC,
+        queue_id,
+        flag: 0,
+        sys_flag: 0,
+        born_timestamp_ms: 1,
+        born_host: "127.0.0.1:1".parse().unwrap(),
+        store_host: "127.0.0.1:10911".parse().unwrap(),
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body,
+        properties,
+        wait_store_ok: true,
+        delay_level: 0,
+    }
+}
+
+/// Bodies of a queue, in order; every record must be whole.
+fn bodies(store: &Store, queue_id: i32) -> Vec<Vec<u8>> {
+    let (mut offset, mut found) = (0, Vec::new());
+    loop {
+        let mut out = Vec::new();
+        let request = GetRequest {
+            topic: TOPIC,
+            queue_id,
+            offset,
+            max_count: 32,
+            filter: &TagFilter::All,
+            mode: ReadMode::Wait,
+        };
+        let got = store.get(&request, &mut out).unwrap();
+        if got.status != GetStatus::Found {
+            return found;
+        }
+        let mut rest = &out[..];
+        while !rest.is_empty() {
+            let record = RecordView::parse(rest, CheckCrc::Yes).unwrap();
+            found.push(record.body.to_vec());
+            rest = &rest[record.size()..];
+        }
+        offset = got.next_begin_offset;
+    }
+}
 
 /// Puts a message; returns where it is.
 fn put(store: &Store, queue_id: i32, body: &[u8]) -> u64 {
