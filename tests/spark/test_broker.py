@@ -164,6 +164,6 @@ def test_unknown_options_are_refused(spark, mq, hello, tmp_path):
     sink = frame.write.format("rocketmq").option("nameserver", mq.namesrv).mode("append")
     with pytest.raises(Exception, match="option topics is for batch reads and streaming reads"):
         sink.options(topics=TOPIC).save()
-    store = spark.read.format("rocketmq-store").option("tags", "TagA")
-    with pytest.raises(Exception, match="no option 'tags'; did you mean tag"):
+    store = spark.read.format("rocketmq-store").option("tagz", "TagA")
+    with pytest.raises(Exception, match="no option 'tagz'; did you mean tag"):
         store.load(str(tmp_path)).count()
