@@ -36,11 +36,18 @@ from mqstore._core_offline import (
 from mqstore._core_offline import (
     rebuild as rebuild,
 )
+from mqstore._core_write import (
+    RowWriter as RowWriter,
+)
+from mqstore._core_write import (
+    SendFailed as SendFailed,
+)
 
 __all__ = [
     "COLUMN_LAYOUTS", "OPTIMISED", "ColumnBuilder", "ColumnsAhead", "Connector", "Event",
     "FrameTemplate", "GetResult", "LinesAhead", "Memory", "PutResult", "QueryResult",
-    "RepairReport", "Report", "Request", "Scan", "SentReply", "Server", "ServerStopped",
+    "RepairReport", "Report", "Request", "RowWriter", "Scan", "SendFailed", "SentReply", "Server",
+    "ServerStopped",
     "SettingError", "StateFiles", "Store", "StoreDamaged", "StoreError", "StoreLocked",
     "StorePoisoned", "UnknownLayout", "bench", "bloom_bits", "certificate_end", "check_sql",
     "damaged_records", "fastjson_dumps", "fastjson_to_strict", "json_lines", "next_log",

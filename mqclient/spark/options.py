@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from mqclient.config import (
+    BODY_BYTES_MAX,
     ClientSettings,
     Credentials,
     credentials,
@@ -30,6 +31,7 @@ OPTION_NAMES = (
     *("nameserver", "topic", "queues", "tag", "group", "partitions", "timeout"),
     *("startingOffsets", "startingTimestamp", "endingOffsets", "endingTimestamp"),
     *("failOnDataLoss", "maxRowsPerTrigger", "producerGroup", "addressMap"),
+    *("maxRate", "maxMessageSize", "retryTimeout"),
     *("accessKey", "secretKey", "securityToken", "credentials", "tlsConfig"),
 )
 """Every option there is; others are refused."""
@@ -66,6 +68,12 @@ class Options:
     """producerGroup: group of a write."""
     timeout: float = 10.0
     """Seconds one request may take."""
+    retry_timeout: float = 60.0
+    """retryTimeout: seconds during which a write tries failures that pass again."""
+    max_rate: int | None = None
+    """maxRate: most messages a second of each task of a write."""
+    max_message_size: int = BODY_BYTES_MAX
+    """maxMessageSize: the setting of the brokers; most bytes of a message of a write."""
     address_map: dict[str, str] = field(default_factory=dict)
     """addressMap: "172.17.0.2:10911=localhost:10911,...", for brokers behind NAT."""
     account: Credentials = field(default_factory=Credentials, repr=False)
@@ -92,7 +100,10 @@ class Options:
             partitions=_number("partitions", get("partitions")) or 8,
             max_rows_per_trigger=_number("maxRowsPerTrigger", get("maxRowsPerTrigger")),
             producer_group=get("producerGroup") or "SPARK_PRODUCER",
-            timeout=_seconds(get("timeout"), 10.0),
+            timeout=_seconds("timeout", get("timeout"), 10.0),
+            retry_timeout=_seconds("retryTimeout", get("retryTimeout"), 60.0),
+            max_rate=_number("maxRate", get("maxRate")),
+            max_message_size=_number("maxMessageSize", get("maxMessageSize")) or BODY_BYTES_MAX,
             address_map=_checked("addressMap", read_address_map, get("addressMap") or ""),
             account=_account(given),
             tls=read_tls(file) if (file := get("tlsConfig")) else tls_from_environment(),
@@ -191,11 +202,11 @@ def _number(option: str, text: str | None) -> int | None:
     return int(text)
 
 
-def _seconds(text: str | None, default: float) -> float:
+def _seconds(option: str, text: str | None, default: float) -> float:
     try:
         seconds = float(text) if text else default
     except ValueError:
         seconds = 0.0
     if seconds <= 0:
-        raise ValueError(f"option timeout = {text!r}: give seconds above 0")
+        raise ValueError(f"option {option} = {text!r}: give seconds above 0")
     return seconds

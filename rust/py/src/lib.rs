@@ -2,6 +2,7 @@
 
 mod acl;
 mod ahead;
+mod arrow_rows;
 mod bench;
 mod client;
 mod credentials;
@@ -20,6 +21,7 @@ mod rebuild;
 mod records;
 mod registration;
 mod request;
+mod row_writer;
 mod server;
 mod server_settings;
 mod state;
@@ -62,6 +64,8 @@ mod _core {
     use super::registration::{read_registration, unpack_registration, write_topic_table};
     #[pymodule_export]
     use super::request::{Event, Request};
+    #[pymodule_export]
+    use super::row_writer::{RowWriter, SendFailed};
     #[pymodule_export]
     use super::server::{Server, ServerStopped};
     #[pymodule_export]
