@@ -256,7 +256,7 @@ def test_a_broker_s_refusal_is_said_with_what_is_stored():
 
 
 def test_topics_that_cannot_be_written_are_named(mq):
-    with pytest.raises(WriteError, match=r"topic 'a b' may hold only letters"):
+    with pytest.raises(ValueError, match=r"topic 'a b' may hold only letters"):
         write(mq, bodies([b"x"]), topic="a b")
     with pytest.raises(WriteError, match="reserved by RocketMQ"):
         write(mq, bodies([b"x"]), topic="SCHEDULE_TOPIC_XXXX")
