@@ -11,7 +11,10 @@ from scripts import java_rocketmq
 from .clusters import Cluster, Maker
 from .java_driver import JavaDriver
 
-SHARING = ("bench", "harness", "java_clients", "java_features", "mqadmin", "python_clients")
+SHARING = (
+    *("bench", "harness", "java_clients", "java_features", "mqadmin", "python_clients"),
+    "spark_rows",
+)
 """Modules whose tests share clusters."""
 
 
