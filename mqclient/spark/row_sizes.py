@@ -38,14 +38,18 @@ class RowSizes:
             topic, rows = queue_of(key).topic, end[key] - begin[key]
             if rows > 0 and (topic not in longest or rows > _rows(longest[topic], begin, end)):
                 longest[topic] = key
-        with Cluster(self._options) as cluster:
-            for topic, key in longest.items():
-                stop = min(begin[key] + SAMPLE_ROWS, end[key])
-                try:
-                    self._sizes[topic] = _sample(cluster, queue_of(key), begin[key], stop)
-                except RocketMQError as error:
-                    _log.warning("topic %s: no sample of message sizes: %s", topic, error)
+        if longest:
+            with Cluster(self._options) as cluster:
+                for topic, key in longest.items():
+                    self._measure(cluster, topic, key, begin[key], end[key])
         return lambda key: self._sizes.get(queue_of(key).topic, UNKNOWN_BYTES)
+
+    def _measure(self, cluster: Cluster, topic: str, key: str, first: int, end: int) -> None:
+        stop = min(first + SAMPLE_ROWS, end)
+        try:
+            self._sizes[topic] = _sample(cluster, queue_of(key), first, stop)
+        except RocketMQError as error:
+            _log.warning("topic %s: no sample of message sizes: %s", topic, error)
 
 
 def _rows(key: str, begin: Mapping[str, int], end: Mapping[str, int]) -> int:
