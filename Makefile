@@ -96,10 +96,12 @@ format:
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# What is released: optimised with link-time optimisation, tried in an environment of its own.
+# What is released: optimised with link-time optimisation, tried in an environment of its own. The
+# wheel is built from the sdist, or beside it from the tree: WHEEL_BUILD="--sdist --wheel".
+WHEEL_BUILD ?=
 wheel: $(VENV)/.tools
 	rm -rf dist
-	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m build $(WHEEL_BUILD) --outdir dist .
 	scripts/smoke-wheel $(PYTHON)
 
 clean:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mqstore import extras
 from mqstore.errors import StoreDamaged
@@ -29,6 +29,8 @@ __all__ = [
     "store_batches",
     "walk_batches",
 ]
+
+T = TypeVar("T")
 
 BATCH_ROWS = 10_000
 """A batch is full at this many rows ..."""
@@ -80,6 +82,13 @@ class BatchBuilder:
         """Add the wanted records of `body`; see ColumnBuilder.add."""
         return self._builder.add(body, **wanted)
 
+    def fill(self, fill: Callable[[ColumnBuilder, int, int], T]) -> T:
+        """Let a native reader add records until the batch is full or the reader has no more.
+
+        fill: called with the columns, and the rows and bytes at which a batch is full.
+        """
+        return fill(self._builder, BATCH_ROWS, BATCH_BYTES)
+
     def take(self) -> pa.RecordBatch:
         """The collected rows as one batch; the builder is empty afterwards."""
         rows = self._builder.rows
@@ -127,14 +136,15 @@ def store_batches(
     end: int,
     store: Path,
     on_gap: Callable[[Gap], None] | None = None,
+    constants: dict[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches from a walk that has to reach `end`, a physical offset.
 
     store: the directory, for the error. on_gap: what the walk calls for each range without a
-    readable record; called for the last one here.
+    readable record; called for the last one here. constants: as of BatchBuilder.
     Raises StoreDamaged without on_gap, after the last batch before such a range.
     """
-    yield from _whole_batches(iter(walk) if on_gap else _steps(walk), schema)
+    yield from _whole_batches(iter(walk) if on_gap else _steps(walk), schema, constants)
     if walk.offset < end:
         if on_gap:
             on_gap(Gap(walk.offset, end))
@@ -153,12 +163,14 @@ def _steps(walk: Walk[Rows]) -> Iterator[Rows]:
         yield rows
 
 
-def _whole_batches(parts: Iterator[Rows], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _whole_batches(
+    parts: Iterator[Rows], schema: pa.Schema, constants: dict[str, str] | None = None
+) -> Iterator[pa.RecordBatch]:
     """Batches of at least BATCH_ROWS_MIN rows, except the last."""
     waiting: list[pa.RecordBatch] = []
     for rows, buffers in parts:
         if rows:
-            waiting.append(_batch(schema, {}, rows, buffers))
+            waiting.append(_batch(schema, constants or {}, rows, buffers))
         if sum(batch.num_rows for batch in waiting) >= BATCH_ROWS_MIN:
             yield _joined(waiting)
             waiting = []

@@ -15,8 +15,6 @@ __all__ = ["RowSizes"]
 
 _log = logging.getLogger(__name__)
 
-SAMPLE_ROWS = 16
-"""Messages of a sample."""
 UNKNOWN_BYTES = 1024
 """The size of a message of a topic without a sample yet."""
 
@@ -41,22 +39,18 @@ class RowSizes:
         if longest:
             with Cluster(self._options) as cluster:
                 for topic, key in longest.items():
-                    self._measure(cluster, topic, key, begin[key], end[key])
+                    self._measure(cluster, topic, queue_of(key), begin[key])
         return lambda key: self._sizes.get(queue_of(key).topic, UNKNOWN_BYTES)
 
-    def _measure(self, cluster: Cluster, topic: str, key: str, first: int, end: int) -> None:
-        stop = min(first + SAMPLE_ROWS, end)
+    def _measure(self, cluster: Cluster, topic: str, queue: MessageQueue, first: int) -> None:
         try:
-            self._sizes[topic] = _sample(cluster, queue_of(key), first, stop)
+            size, rows = cluster.sample(queue, first)
         except RocketMQError as error:
             _log.warning("topic %s: no sample of message sizes: %s", topic, error)
+            return
+        if size and rows:
+            self._sizes[topic] = max(size // rows, 1)
 
 
 def _rows(key: str, begin: Mapping[str, int], end: Mapping[str, int]) -> int:
     return end[key] - begin[key]
-
-
-def _sample(cluster: Cluster, queue: MessageQueue, first: int, end: int) -> int:
-    """Bytes for each offset: what a filter leaves out counts as nothing."""
-    size = sum(len(body) for body in cluster.read(queue, first, end))
-    return max(size // (end - first), 1)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from socket import gethostname
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mqclient.errors import UnreachableError
 from mqclient.spark.options import Options
 from mqclient.spark.task import read_task
 from mqstore.arrow import arrow_schema
@@ -25,14 +23,6 @@ _ROW_ID_VALUE = f"(?:^|\x02){ROW_ID}\x01(?P<id>[^\x02]*)"
 
 def read_rows(task: Any, schema: pa.Schema, options: Options) -> Iterator[pa.RecordBatch]:
     """The batches of one task that Spark gets, of the columns of `schema`."""
-    try:
-        yield from _rows(task, schema, options)
-    except UnreachableError as error:
-        # Spark's error does not say where a task ran.
-        raise UnreachableError(f"on host {gethostname()}: {error}", error.address) from error
-
-
-def _rows(task: Any, schema: pa.Schema, options: Options) -> Iterator[pa.RecordBatch]:
     needed = (("keys",) if options.keys else ()) + (
         ("topic", "raw_properties") if options.dedup else ()
     )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from mqclient.spark.cluster import Cluster
 from mqclient.spark.options import Options
 from mqclient.spark.plan import QueueRange
+from mqclient.spark.ranges import Ranges
 from mqstore.arrow import BatchBuilder
 
 __all__ = ["Task", "read_task"]
@@ -28,19 +30,12 @@ def read_task(task: Any, schema: pa.Schema, options: Options) -> Iterator[pa.Rec
     """The batches of one task; anything but a task stands for an empty plan."""
     if not isinstance(task, Task):
         return
-    with Cluster(options) as cluster:
-        for piece in task.ranges:
-            constants = {"broker_name": piece.queue.broker_name}
-            constants = {name: at for name, at in constants.items() if name in schema.names}
+    with closing(Ranges(task.ranges, options)) as reader:
+        for broker_name, pieces in groupby(task.ranges, lambda piece: piece.queue.broker_name):
+            constants = {"broker_name": broker_name} if "broker_name" in schema.names else {}
             builder = BatchBuilder(schema, constants)
-            for body in cluster.read(piece.queue, piece.first, piece.end):
-                builder.add(
-                    body,
-                    tags=options.tags,
-                    first_queue_offset=piece.first,
-                    end_queue_offset=piece.end,
-                )
-                if builder.full:
+            for _ in pieces:
+                while not reader.fill(builder):
                     yield builder.take()
             if builder.rows:
                 yield builder.take()

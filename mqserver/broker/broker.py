@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
@@ -120,14 +121,13 @@ class Broker:
         """Open the store, load the state, listen, register."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         log.info("broker %s starts in process %d", self.settings.broker_name, os.getpid())
-        store = open_store(self.settings, self._store_settings)
-        self.services.follow(store.failures)
-        try:
-            self._serve(store)
+        with ExitStack() as opened:  # a start that fails closes what it has opened
+            store = open_store(self.settings, self._store_settings)
+            opened.callback(self._give_up, store)
+            self.services.follow(store.failures)
+            self._serve(store, opened)
             self.context.registrar = self._registrar = self._made_registrar()
-        except BaseException:
-            self._give_up(store)
-            raise
+            opened.pop_all()
         self._store = store
         self._scanner.start()
         assert self._listener is not None
@@ -136,15 +136,13 @@ class Broker:
         log.info("broker %s accepts requests at %s", self.settings.broker_name, self.address)
 
     def _give_up(self, store: Store) -> None:
-        """Close what a failed start has opened. An error of that must not hide the first error."""
-        if self._listener is not None:
-            self._listener.stop(timeout=0.0)
+        """Close the store of a failed start. An error of that must not hide the first error."""
         try:
             store.close()
         except (StoreError, OSError) as error:
             log.error("broker %s: its store was not closed: %s", self.settings.broker_name, error)
 
-    def _serve(self, store: Store) -> None:
+    def _serve(self, store: Store, opened: ExitStack) -> None:
         context = self._built(store)
         self._context = context
         if self.settings.acl_enable:
@@ -168,18 +166,23 @@ class Broker:
         self._publish_broker()
         self._tables.attach(listener)
         self._listener = listener
+        opened.callback(listener.stop, timeout=0.0)
         self._limit_waiting()
         self.port, _ = listener.start(accept=False)
         context.store_host = self._store_host()
         self._publish_broker()
         if context.acl is not None:
             context.acl.start(listener.take_denials, self.services)
+            opened.callback(context.acl.stop)
         if self.settings.metrics_listen:
             self._health = _health(context)
             self._health.start()
+            opened.callback(self._health.stop)
         context.saver.start()
+        opened.callback(context.saver.stop)
         self._checks = Checks(context)
         self._checks.start()
+        opened.callback(self._checks.stop)
 
     def _built(self, store: Store) -> BrokerContext:
         """Build the broker's state, and load the state files of the store."""

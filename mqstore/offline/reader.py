@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Set
 from pathlib import Path
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from mqstore.offline.views import IndexView, QueueView
 
 __all__ = ["StoreReader", "open"]
+
+log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1 << 20
 """Bytes of the log that one read takes."""
@@ -130,9 +133,7 @@ class StoreReader:
         return self._scan, at, wanted or Wanted(), on_gap or self._warn_of_gap
 
     def _warn_of_gap(self, gap: Gap) -> None:
-        import logging
-
-        logging.getLogger(__name__).warning(
+        log.warning(
             "%s: %d bytes of the log from offset %d are unreadable; for details: mqstore verify %s",
             self.path, gap.end - gap.start, gap.start, self.path,
         )  # fmt: skip
@@ -231,9 +232,23 @@ class StoreReader:
         from mqstore.offline.views import QUEUE_UNIT_FIELDS
 
         arrays = extras.load("numpy", "a view of a queue")
-        units = self._scan.queue_entries(topic, queue_id, start, count)
+        units = self.raw_queue_entries(topic, queue_id, start, count)
         entries: numpy.ndarray[Any, Any] = arrays.frombuffer(units, dtype=QUEUE_UNIT_FIELDS)
         return entries
+
+    def raw_queue_entries(self, topic: str, queue_id: int, start: int, count: int) -> bytes:
+        """`queue_units` as stored: 20 bytes each, see `mqstore.offline.views.QUEUE_UNIT_FIELDS`."""
+        return self._scan.queue_entries(topic, queue_id, start, count)
+
+    def index_files(self) -> list[tuple[str, int, int]]:
+        """The index files, oldest first: name, store time of the first message in milliseconds,
+        number of entries."""
+        return [(row[0], row[1], row[6]) for row in self._scan.index_files()]
+
+    def raw_index_entries(self, name: str, start: int, count: int) -> bytes:
+        """Entries of an index file from number `start` (at least 1) on, as stored: 20 bytes each,
+        see `mqstore.offline.views.INDEX_ENTRY_FIELDS`."""
+        return self._scan.index_entries(name, start, count)
 
     def queue(self, topic: str, queue_id: int, start: int = 0) -> Iterator[ReceivedMessage]:
         """Messages of one queue, in order, as its consume queue lists them.

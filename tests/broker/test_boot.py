@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -91,7 +92,7 @@ def test_a_failed_start_says_why_though_its_store_cannot_be_closed(
     def close() -> None:
         raise StorePoisoned("the disk is full")
 
-    def serve(_broker: Broker, _store: object) -> None:
+    def serve(_broker: Broker, _store: object, _opened: object) -> None:
         raise OSError("the port is in use")
 
     store = SimpleNamespace(failures=dict, close=close)
@@ -101,3 +102,19 @@ def test_a_failed_start_says_why_though_its_store_cannot_be_closed(
     with pytest.raises(OSError, match="the port is in use"):
         broker.start()
     assert "its store was not closed: the disk is full" in caplog.text
+
+
+def test_a_start_that_fails_late_ends_what_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(_broker: Broker) -> None:
+        raise OSError("no registrar")
+
+    monkeypatch.setattr(Broker, "_made_registrar", made)
+    own = {"storePathRootDir": str(tmp_path), "listenPort": "0", "metricsListen": "127.0.0.1:0"}
+    broker = Broker(load(BROKER, flags=pairs(own, "test")))
+    with pytest.raises(OSError, match="no registrar"):
+        broker.start()
+    begun = {"state-saver", "transaction-check", "health"}
+    assert begun & {thread.name for thread in threading.enumerate()} == set()
+    assert not (tmp_path / "abort").exists()

@@ -1,80 +1,23 @@
-"""Which rows a read gives, against a scripted broker: each matching message once."""
-
-from itertools import pairwise
+"""Which offsets a batch read plans, against a scripted broker."""
 
 import pytest
 
 pytest.importorskip("pyspark")
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from mqclient.errors import UnreachableError
 from mqclient.spark import survey
 from mqclient.spark.batch import BatchReader
 from mqclient.spark.cluster import DataLossError
 from mqclient.spark.options import Options
-from mqclient.spark.plan import QueueRange
-from mqclient.spark.task import Task, read_task
 from mqclient.wire import Frame
 from mqclient.wire.codes import RequestCode, ResponseCode
 from mqstore.arrow import arrow_schema
-from mqstore.message import MessageQueue, decode_messages
-from tests.spark.scripted import RECORD, Broker, record, use
-
-TAG = decode_messages(RECORD)[0].tags
-QUEUES = [MessageQueue("T", "broker-a", queue_id) for queue_id in (0, 1)]
-
-
-class FilteringBroker(Broker):
-    """Gives up to as many matches as asked for, from a scan of `scan` offsets at most."""
-
-    def __init__(self, end, matches, scan):
-        super().__init__(0, end)
-        self.matches, self.scan = matches, scan
-
-    def pull(self, address, request):
-        offset, count = (int(request.fields[name]) for name in ("queueOffset", "maxMsgNums"))
-        if offset >= self.end:
-            return self.answer(ResponseCode.PULL_NOT_FOUND, offset)
-        found = []
-        stop = min(offset + self.scan, self.end)
-        for at in range(offset, stop):
-            if self.matches(at):
-                found.append(at)
-            if len(found) == count:
-                stop = at + 1
-                break
-        if not found:
-            return self.answer(ResponseCode.PULL_RETRY_IMMEDIATELY, stop)
-        return self.answer(0, stop, b"".join(map(record, found)))
+from mqstore.message import decode_messages
+from tests.spark.scripted import Broker, Served, record, use
 
 
 def options(**given):
     return Options.parse({"nameserver": "ns:9876", "topic": "T", **given})
-
-
-def offsets(ranges, parsed):
-    schema = arrow_schema(["queue_offset"])
-    batches = read_task(Task(tuple(ranges)), schema, parsed)
-    return [at for batch in batches for at in batch.column("queue_offset").to_pylist()]
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    end=st.integers(0, 400),
-    cuts=st.lists(st.lists(st.integers(0, 400), max_size=6), min_size=2, max_size=2),
-    every=st.integers(1, 90),
-    scan=st.integers(1, 300),
-)
-def test_any_split_gives_each_match_once(end, cuts, every, scan):
-    broker = FilteringBroker(end, lambda at: at % every == 0, scan)
-    with pytest.MonkeyPatch.context() as patch:
-        use(patch, broker)
-        for queue, inner in zip(QUEUES, cuts, strict=True):
-            edges = [0, *sorted(min(cut, end) for cut in inner), end]
-            pieces = [QueueRange(queue, a, b) for a, b in pairwise(edges) if a < b]
-            read = [at for piece in pieces for at in offsets([piece], options(tag=TAG))]
-            assert read == list(range(0, end, every))
 
 
 @pytest.mark.parametrize("at", [5, 201])
@@ -131,7 +74,6 @@ def test_a_starting_time_gives_all_messages_from_it_on(monkeypatch, time, first)
     assert [piece.first for task in tasks for piece in task.ranges] == (
         [first] if first < 95 else []
     )
-    assert offsets([p for task in tasks for p in task.ranges], parsed) == list(range(first, 95))
 
 
 def test_planning_waits_for_a_restart(monkeypatch):
@@ -191,14 +133,21 @@ def test_a_pattern_without_a_topic_is_an_error(monkeypatch):
         BatchReader(arrow_schema(["body"]), parsed).partitions()
 
 
-def test_a_filter_is_checked_by_the_broker_and_goes_with_each_pull(monkeypatch):
+def test_a_filter_is_checked_by_the_broker_and_goes_with_each_pull():
     answers = [Frame(0), Frame(ResponseCode.SYSTEM_ERROR, remark="does not support SQL92")]
+    pulls = []
+
+    class Filtering(Broker):
+        def pull(self, address, request):
+            pulls.append((request.fields["subscription"], request.fields["expressionType"]))
+            return super().pull(address, request)
+
     check = {RequestCode.CHECK_CLIENT_CONFIG: lambda *_: answers.pop(0)}
-    sent = use(monkeypatch, Broker(0, 10), check)
-    parsed = options(filter="a > 5", queues="0")
-    (task,) = BatchReader(arrow_schema(["body"]), parsed).partitions()
-    assert offsets(task.ranges, parsed) == list(range(10))
-    pulls = [frame.fields for _, frame in sent if frame.code == RequestCode.PULL_MESSAGE]
-    assert {(f["subscription"], f["expressionType"]) for f in pulls} == {("a > 5", "SQL92")}
-    with pytest.raises(ValueError, match=r"broker broker-a refuses it: .*enablePropertyFilter"):
-        BatchReader(arrow_schema(["body"]), parsed).partitions()
+    with Served(Filtering(0, 10), check) as served:
+        parsed = served.options(filter="a > 5", queues="0")
+        reader = BatchReader(arrow_schema(["queue_offset"]), parsed)
+        (task,) = reader.partitions()
+        rows = [at for batch in reader.read(task) for at in batch[0].to_pylist()]
+        assert rows == list(range(10)) and set(pulls) == {("a > 5", "SQL92")}
+        with pytest.raises(ValueError, match=r"broker broker-a refuses it: .*enablePropertyFilter"):
+            BatchReader(arrow_schema(["body"]), parsed).partitions()

@@ -5,7 +5,6 @@ import pytest
 pytest.importorskip("pyspark")
 import pyarrow as pa
 
-from mqclient.errors import UnreachableError
 from mqclient.spark import rows
 from mqclient.spark.options import Options
 from mqstore.arrow import arrow_schema
@@ -58,14 +57,3 @@ ROWS = [
 def test_rows_that_spark_gets(monkeypatch, options, bodies, names):
     found = given(monkeypatch, ROWS, names, **options)
     assert b"".join(row["body"] for row in found) == bodies
-
-
-def test_an_error_names_the_host_of_the_task(monkeypatch):
-    def read_task(task, schema, options):
-        raise UnreachableError("broker 'broker-a' does not answer at 10.0.0.1:10911")
-        yield
-
-    monkeypatch.setattr(rows, "read_task", read_task)
-    monkeypatch.setattr(rows, "gethostname", lambda: "worker-7")
-    with pytest.raises(UnreachableError, match="on host worker-7: broker 'broker-a' does not"):
-        list(rows.read_rows(None, arrow_schema(["body"]), Options.parse({"topic": "T"})))

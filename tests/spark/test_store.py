@@ -142,3 +142,93 @@ def test_a_store_in_use_is_a_snapshot(spark, tmp_path):
         assert counts == dict.fromkeys(range(4), 5000)
     fresh = source(spark, topic="Live").load(str(tmp_path / "store"))
     assert fresh.count() == 20_001
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A store with one log file, two topics and an index."""
+    root = tmp_path_factory.mktemp("large") / "store"
+    settings = mqstore.Settings(commit_log_file_bytes=8 << 20, min_free_bytes=0)
+    properties = encode_properties({"KEYS": "order-1"})
+    with mqstore.Store(root, settings, create=True) as store:
+        for i in range(6_000):
+            store.put("Wide" if i % 3 else "Thin", b"%d" % i, queue_id=i % 2, properties=properties)
+    return root
+
+
+def pieces(path, **options):
+    """The ranges of a plan, and the offsets that each gives."""
+    reader = StoreDataSource({"path": str(path), **options}).reader(message_schema())
+    plan = reader.partitions()
+    offsets = [
+        [at for batch in reader.read(piece) for at in batch["commit_log_offset"].to_pylist()]
+        for piece in plan
+    ]
+    return plan, offsets
+
+
+def test_a_log_file_is_split_where_records_start(large):
+    (whole,), (every,) = pieces(large)
+    plan, offsets = pieces(large, minPartitions="5")
+    assert (plan[0].start, plan[-1].end) == (whole.start, whole.end)
+    assert [piece.end for piece in plan[:-1]] == [piece.start for piece in plan[1:]]
+    assert [at for piece in offsets for at in piece] == every
+    assert len(plan) == 5 and min(map(len, offsets)) > len(every) / 6
+    assert [piece[0] for piece in offsets] == [piece.start for piece in plan]
+
+
+def test_stores_of_several_brokers_are_read_at_once(spark, golden, large, tmp_path):
+    for name, root in (("a", golden), ("b", large)):
+        (tmp_path / name).symlink_to(root)
+    frame = spark.read.format("rocketmq-store").load(str(tmp_path / "*"))
+    counts = {
+        Path(row.store).name: row["count"] for row in frame.groupBy("store").count().collect()
+    }
+    golden_rows = sum("topic" in line for line in expected("store"))
+    assert counts == {"a": golden_rows, "b": 6_000}
+    named = spark.read.format("rocketmq-store").load([str(golden), str(large)])
+    assert named.filter("topic = 'Thin'").count() == 2_000
+    one = spark.read.format("rocketmq-store").schema("store string").load(str(large))
+    assert one.distinct().collect() == [(str(large),)]
+
+
+def test_entries_of_queues_lead_to_their_records(spark, large):
+    entries = source(spark, table="consumequeue", topic="Wide").load(str(large))
+    records = source(spark, topic="Wide").load(str(large))
+    both = entries.alias("e").join(
+        records.alias("r"), entries.physical_offset == records.commit_log_offset
+    )
+    agree = "e.queue_id = r.queue_id and e.queue_offset = r.queue_offset and e.size = r.store_size"
+    assert entries.count() == 4_000 == both.filter(agree).count()
+    assert not entries.filter("is_hole").count()
+    assert source(spark, table="consumequeue", queues="1").load(str(large)).count() == 3_000
+
+
+def test_entries_of_the_index_lead_to_their_records(spark, large):
+    entries = source(spark, table="index").load(str(large))
+    records = source(spark).load(str(large))
+    late = "abs(unix_micros(store_timestamp_of_entry) - unix_micros(store_timestamp)) >= 1000000"
+    entries = entries.withColumnRenamed("store_timestamp", "store_timestamp_of_entry")
+    joined = entries.join(records, entries.physical_offset == records.commit_log_offset)
+    assert joined.count() == entries.count() == 6_000
+    assert joined.filter(late).count() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"table": "log"}, "messages, consumequeue, index"),
+        ({"table": "index", "topic": "T"}, "topic does not apply to table=index"),
+        ({"table": "consumequeue", "tags": "A"}, "tags does not apply"),
+        ({"tags": "A", "tag": "B"}, "give one of them"),
+        ({"minPartitions": "0"}, "from 1 to"),
+        ({"failOnDataLoss": "no"}, "give true or false"),
+        ({"path": "/none/of/*/these"}, "no directory matches"),
+        ({"paths": '["a", "b"]', "endingOffset": "3"}, "load one path"),
+        ({"topics": "x"}, "did you mean topic"),
+        ({"path": ""}, "say where the store is"),
+    ],
+)
+def test_options_that_cannot_be_are_named(options, words):
+    with pytest.raises(ValueError, match=words):
+        StoreDataSource({"path": "store", **options}).reader(message_schema())

@@ -16,6 +16,7 @@ mod inbox;
 mod logging;
 mod mappings;
 mod offline;
+mod range;
 mod rebuild;
 mod records;
 mod registration;
@@ -54,6 +55,8 @@ mod _core {
     use super::logging::next_log;
     #[pymodule_export]
     use super::offline::{Report, Scan, json_lines};
+    #[pymodule_export]
+    use super::range::{RangeFailed, RangeReader};
     #[pymodule_export]
     use super::rebuild::{RepairReport, rebuild};
     #[pymodule_export]

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::plan::Plan;
+use crate::events::Failure;
 
 /// Why a range cannot be read on. The text names queue, address and offset.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -27,9 +28,20 @@ pub struct RangeError {
 /// What happened to a pull.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Why {
-    /// It failed for a reason that may pass, until the budget was spent.
+    /// No reply came, until the budget was spent.
     #[error("failed until the retries ran out: {0}")]
-    Outage(String),
+    NoReply(Failure),
+    /// The broker was busy or stopping, until the budget was spent.
+    #[error("was put off with code {code} until the retries ran out: {remark}")]
+    Busy {
+        /// The reply's code.
+        code: i32,
+        /// The reply's remark.
+        remark: String,
+    },
+    /// The master was away, and the slave gave no message, until the budget was spent.
+    #[error("failed until the retries ran out: the slave is behind, or slaveReadEnable is off")]
+    Behind,
     /// The broker refuses it.
     #[error("was refused with code {code}: {remark}")]
     Refused {
@@ -41,6 +53,13 @@ pub enum Why {
     /// It cannot be sent, or its reply cannot be read.
     #[error("failed: {0}")]
     Broken(String),
+}
+
+impl Why {
+    /// Whether the same pull may succeed later.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self, Self::NoReply(_) | Self::Busy { .. } | Self::Behind)
+    }
 }
 
 impl RangeError {

@@ -53,7 +53,7 @@ impl Events for Inbox {
     fn failed(&self, token: u64, failure: Failure) {
         let why = match failure {
             Failure::Unreachable(_) | Failure::Timeout { .. } | Failure::Busy(_) => {
-                Why::Outage(failure.to_string())
+                Why::NoReply(failure)
             }
             Failure::BadFrame(_) | Failure::Closed => Why::Broken(failure.to_string()),
         };
@@ -80,7 +80,8 @@ fn read(frame: &Frame<'_>) -> Result<Reply, Why> {
     match frame.code {
         SUCCESS | PULL_NOT_FOUND | PULL_RETRY_IMMEDIATELY | PULL_OFFSET_MOVED => {}
         code @ (SYSTEM_BUSY | SERVICE_NOT_AVAILABLE) => {
-            return Err(Why::Outage(format!("code {code}: {}", remark())));
+            let remark = remark();
+            return Err(Why::Busy { code, remark });
         }
         code => {
             let remark = remark();

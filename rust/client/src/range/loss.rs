@@ -29,19 +29,20 @@ pub enum LossKind {
 impl fmt::Display for Loss {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { offset, count, .. } = self;
+        if self.kind == LossKind::Moved {
+            let next = offset + count;
+            return write!(out, "offset {offset} is gone, the broker goes on at {next}");
+        }
+        write!(out, "the message at offset {offset} is damaged or lost: ")?;
         match &self.kind {
-            LossKind::Moved => {
-                let next = offset + count;
-                write!(out, "offset {offset} is gone, the broker goes on at {next}")
-            }
-            LossKind::Missing => write!(out, "no message at {count} offsets from {offset} on"),
-            LossKind::Damaged(error) => {
-                write!(out, "the message at offset {offset} is damaged: {error}")
-            }
+            LossKind::Damaged(error) => out.write_str(error),
             LossKind::Stuck => write!(
                 out,
-                "the broker gives no next offset after {offset}; {count} offsets are left out"
+                "the broker names no later offset, {count} offsets are left out"
             ),
+            LossKind::Missing | LossKind::Moved => {
+                write!(out, "no message at {count} offsets from it on")
+            }
         }
     }
 }

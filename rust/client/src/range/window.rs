@@ -14,15 +14,34 @@ use super::stride::Stride;
 /// What a waiting part counts beside its records, so that parts without records are bounded too.
 const PART_BYTES: usize = 256;
 
-/// Limits of a window.
+/// Limits of a reader. Windows that are read one after another share them.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Messages that one pull asks for, at most.
     pub count_max: i32,
     /// Pulls in flight.
     pub in_flight_max: usize,
-    /// Bytes that wait to be taken; one reply may exceed it.
+    /// Bytes that wait to be taken. Replies that are larger than all before them may exceed it by
+    /// their size.
     pub waiting_bytes_max: usize,
+}
+
+/// What the windows of a reader have under way together.
+#[derive(Debug, Default)]
+pub(super) struct Load {
+    /// Pulls in flight.
+    pub in_flight: usize,
+    /// Bytes that wait to be taken.
+    pub waiting_bytes: usize,
+    /// Bytes of the largest reply so far; each pull in flight may bring as many.
+    reply_bytes: usize,
+}
+
+impl Load {
+    fn has_room(&self, limits: &Limits) -> bool {
+        let coming = self.in_flight * (self.reply_bytes + PART_BYTES);
+        self.waiting_bytes + coming < limits.waiting_bytes_max
+    }
 }
 
 /// A pull to send.
@@ -86,12 +105,6 @@ pub(super) struct Window {
     /// The number of the first of `blocks`.
     front: u64,
     blocks: VecDeque<Block>,
-    /// Pulls in flight.
-    pub(super) in_flight: usize,
-    /// Bytes that wait to be taken.
-    pub(super) waiting_bytes: usize,
-    /// Bytes of the largest reply so far; each pull in flight may bring as many.
-    reply_bytes: usize,
 }
 
 impl Window {
@@ -105,29 +118,28 @@ impl Window {
             cursor: first,
             front: 0,
             blocks: VecDeque::new(),
-            in_flight: 0,
-            waiting_bytes: 0,
-            reply_bytes: 0,
         }
     }
 
     /// The next pull to send, if there is room for one. It is in flight until `answer`.
-    pub fn next_pull(&mut self) -> Option<Pull> {
-        if self.in_flight >= self.limits.in_flight_max.max(1) {
+    ///
+    /// is_first: whether the caller waits for this window.
+    pub fn next_pull(&mut self, load: &mut Load, is_first: bool) -> Option<Pull> {
+        if load.in_flight >= self.limits.in_flight_max.max(1) {
             return None;
         }
-        let has_room = self.has_room();
+        let has_room = load.has_room(&self.limits);
         let index = self.blocks.iter().position(Block::is_ready);
         let index = match index {
             // The caller waits for the first block, so its pull needs no room.
-            Some(0) if self.blocks[0].parts.is_empty() => 0,
+            Some(0) if is_first && self.blocks[0].parts.is_empty() => 0,
             Some(index) if has_room => index,
-            None if self.blocks.is_empty() || has_room => self.cut()?,
+            None if has_room || (is_first && self.blocks.is_empty()) => self.cut()?,
             _ => return None,
         };
         let block = &mut self.blocks[index];
         block.is_in_flight = true;
-        self.in_flight += 1;
+        load.in_flight += 1;
         let is_single = block.position < block.single_until;
         let rest = block.end - block.position;
         let count = if is_single {
@@ -143,14 +155,9 @@ impl Window {
         })
     }
 
-    fn has_room(&self) -> bool {
-        let coming = self.in_flight * (self.reply_bytes + PART_BYTES);
-        self.waiting_bytes + coming < self.limits.waiting_bytes_max
-    }
-
     /// Cuts one more block; the first one alone, because its reply says how long the others are.
     fn cut(&mut self) -> Option<usize> {
-        let is_probing = !self.stride.is_known() && self.in_flight > 0;
+        let is_probing = !self.stride.is_known() && !self.blocks.is_empty();
         if self.cursor >= self.end || is_probing {
             return None;
         }
@@ -169,9 +176,9 @@ impl Window {
     }
 
     /// Takes the reply to a pull in flight.
-    pub fn answer(&mut self, pull: Pull, reply: Reply) {
-        self.in_flight -= 1;
-        self.reply_bytes = self.reply_bytes.max(reply.body.len());
+    pub fn answer(&mut self, pull: Pull, reply: Reply, load: &mut Load) {
+        load.in_flight -= 1;
+        load.reply_bytes = load.reply_bytes.max(reply.body.len());
         let next = self.advance(pull, &reply);
         let is_stuck = reply.next <= pull.offset;
         let (records, last) = match reply.code {
@@ -194,7 +201,7 @@ impl Window {
             Ok(kept) => self.rules.part(pull.offset, next, kept, is_stuck, records),
         };
         block.position = next;
-        self.waiting_bytes += part.size_bytes();
+        load.waiting_bytes += part.size_bytes();
         block.parts.push_back(part);
     }
 
@@ -223,15 +230,20 @@ impl Window {
     }
 
     /// The next result in queue order, if it is there.
-    pub fn take(&mut self) -> Option<Part> {
+    pub fn take(&mut self, load: &mut Load) -> Option<Part> {
         let block = self.blocks.front_mut()?;
         let part = block.parts.pop_front()?;
         if block.parts.is_empty() && block.is_done() {
             self.blocks.pop_front();
             self.front += 1;
         }
-        self.waiting_bytes -= part.size_bytes();
+        load.waiting_bytes -= part.size_bytes();
         Some(part)
+    }
+
+    /// Whether no pull can be sent until a reply comes, because the range has all it needs.
+    pub fn is_asked_for(&self) -> bool {
+        self.cursor >= self.end && !self.blocks.iter().any(Block::is_ready)
     }
 
     /// Whether every offset of the range was taken.

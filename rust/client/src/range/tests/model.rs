@@ -1,14 +1,19 @@
 //! A queue as a broker answers pulls of it, for tests.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use mq_format::codes::{PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS};
 use mq_format::message::{RecordView, Version, body_crc};
 
 use crate::range::window::Reply;
+use crate::range::{Limits, Plan, Subscription};
 
 /// The queue of all records here.
 pub const QUEUE: i32 = 3;
+
+/// Longer than any test takes.
+pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A queue with the offsets from `first` to before `end`.
 #[derive(Debug, Clone)]
@@ -108,4 +113,26 @@ pub fn record(offset: i64) -> Vec<u8> {
     }
     .encode(&mut bytes);
     bytes
+}
+
+/// A range of 500 messages.
+pub fn plan(master: &str) -> Plan {
+    Plan {
+        master: Some(master.to_owned()),
+        slave: None,
+        broker_name: "broker-a".to_owned(),
+        topic: "T".to_owned(),
+        queue_id: QUEUE,
+        first: 0,
+        end: 500,
+        group: "TOOLS_CONSUMER".to_owned(),
+        subscription: Subscription::All,
+        limits: Limits {
+            count_max: 100,
+            in_flight_max: 4,
+            waiting_bytes_max: 1 << 20,
+        },
+        pull_timeout: DEADLINE,
+        outage_budget: DEADLINE,
+    }
 }

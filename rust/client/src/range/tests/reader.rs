@@ -11,11 +11,9 @@ use mq_format::remoting::Frame;
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 
-use super::model::{QUEUE, Queue, record};
-use crate::range::{Limits, Loss, Next, Plan, RangeReader, Subscription};
+use super::model::{DEADLINE, Queue, plan, record};
+use crate::range::{Loss, Next, Plan, RangeReader, Subscription};
 use crate::settings::PoolSettings;
-
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// What the server does with a pull instead of answering it from the queue.
 #[derive(Debug, Clone, Copy)]
@@ -102,27 +100,6 @@ fn serve(
     }
 }
 
-fn plan(master: &str) -> Plan {
-    Plan {
-        master: master.to_owned(),
-        slave: None,
-        broker_name: "broker-a".to_owned(),
-        topic: "T".to_owned(),
-        queue_id: QUEUE,
-        first: 0,
-        end: 500,
-        group: "TOOLS_CONSUMER".to_owned(),
-        subscription: Subscription::All,
-        limits: Limits {
-            count_max: 100,
-            in_flight_max: 4,
-            waiting_bytes_max: 1 << 20,
-        },
-        pull_timeout: DEADLINE,
-        outage_budget: DEADLINE,
-    }
-}
-
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -132,12 +109,9 @@ fn runtime() -> Runtime {
 }
 
 fn reader(runtime: &Runtime, plan: Plan) -> RangeReader {
-    RangeReader::new(
-        runtime.handle().clone(),
-        PoolSettings::default(),
-        None,
-        plan,
-    )
+    let mut reader = RangeReader::new(runtime.handle().clone(), PoolSettings::default(), None);
+    reader.add(plan);
+    reader
 }
 
 /// The records and the losses of the whole range, or the error.
@@ -223,21 +197,41 @@ fn a_slave_helps_while_the_master_is_away() {
 }
 
 #[test]
+fn a_slave_without_a_master_is_read() {
+    let slave = server(Queue::whole(0, 800, 64), &[]);
+    let mut plan = plan("");
+    (plan.master, plan.slave) = (None, Some(slave.address.clone()));
+    assert_eq!(read(plan), Ok((records(0..500), vec![])));
+}
+
+#[test]
 fn a_slave_that_is_behind_loses_nothing() {
-    let slave = server(Queue::whole(0, 50, 64), &[]);
+    for master in [Some(nobody()), None] {
+        let slave = server(Queue::whole(0, 50, 64), &[]);
+        let mut plan = plan("");
+        plan.master = master;
+        plan.slave = Some(slave.address.clone());
+        plan.end = 100;
+        plan.outage_budget = Duration::from_millis(900);
+        let error = read(plan).unwrap_err();
+        let place = "T of broker-a, queue 3: the pull at offset 50 from ";
+        assert!(error.starts_with(place), "{error}");
+        let reason = "failed until the retries ran out";
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn a_slave_that_may_not_be_read_does_not_say_that_nothing_matches() {
+    let mut queue = Queue::whole(0, 800, 64);
+    queue.matches = Some([].into());
+    let slave = server(queue, &[]);
     let mut plan = plan(&nobody());
     plan.slave = Some(slave.address.clone());
-    plan.end = 100;
+    plan.subscription = Subscription::Tags("A".to_owned());
     plan.outage_budget = Duration::from_millis(900);
     let error = read(plan).unwrap_err();
-    assert!(
-        error.starts_with("T of broker-a, queue 3: the pull at offset 50 from "),
-        "{error}"
-    );
-    assert!(
-        error.contains("failed until the retries ran out"),
-        "{error}"
-    );
+    assert!(error.contains("the pull at offset 0"), "{error}");
 }
 
 #[test]
@@ -259,6 +253,37 @@ fn a_reader_dropped_early_closes_its_connection() {
     assert!(matches!(reader.next(DEADLINE), Ok(Next::Part(_))));
     drop(reader);
     server.ended.recv_timeout(DEADLINE).unwrap();
+}
+
+#[test]
+fn ranges_are_read_one_after_another_and_pulled_together() {
+    let server = server(Queue::whole(0, 800, 64), &[]);
+    let runtime = runtime();
+    let mut reader = reader(&runtime, plan(&server.address));
+    for first in 0..200 {
+        let (first, end) = (first * 4, first * 4 + 4);
+        reader.add(Plan {
+            first,
+            end,
+            ..plan(&server.address)
+        });
+    }
+    let mut ranges = vec![Vec::new()];
+    while ranges.len() <= 201 {
+        match reader.next(DEADLINE).unwrap() {
+            Next::Part(part) => ranges.last_mut().unwrap().extend(part.records),
+            Next::Waiting => panic!("nothing came"),
+            Next::End => ranges.push(Vec::new()),
+        }
+    }
+    assert_eq!(ranges.remove(0), records(0..500));
+    for (first, range) in ranges[..200].iter().enumerate() {
+        let first = first as i64 * 4;
+        assert_eq!(*range, records(first..first + 4));
+    }
+    assert_eq!(reader.next(DEADLINE), Ok(Next::End));
+    let asked: Vec<_> = server.asked.try_iter().collect();
+    assert_eq!(asked.len(), 8 + 200);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::model::{QUEUE, Queue, record};
 use crate::range::check::Rules;
-use crate::range::window::{Pull, Reply, Window};
+use crate::range::window::{Load, Pull, Reply, Window};
 use crate::range::{Limits, LossKind, Part};
 
 const LIMITS: Limits = Limits {
@@ -20,28 +20,33 @@ fn window(first: i64, end: i64, is_filtered: bool, limits: Limits) -> Window {
 }
 
 /// Reads the whole range, one reply and one part at a time; `choose` picks which pull is answered.
-fn read(window: &mut Window, queue: &Queue, mut choose: impl FnMut() -> usize) -> Vec<Part> {
+fn read(
+    window: &mut Window,
+    load: &mut Load,
+    queue: &Queue,
+    mut choose: impl FnMut() -> usize,
+) -> Vec<Part> {
     let (mut parts, mut in_flight, mut pulls) = (Vec::new(), Vec::<Pull>::new(), 0);
     while !window.is_done() {
-        while let Some(pull) = window.next_pull() {
+        while let Some(pull) = window.next_pull(load, true) {
             in_flight.push(pull);
             pulls += 1;
             assert!(pulls < 100_000, "it asks without end");
         }
-        assert_eq!(window.in_flight, in_flight.len());
+        assert_eq!(load.in_flight, in_flight.len());
         if in_flight.is_empty() {
             parts.push(
                 window
-                    .take()
+                    .take(load)
                     .expect("nothing in flight and nothing to take"),
             );
             continue;
         }
         let pull = in_flight.swap_remove(choose() % in_flight.len());
         let reply = queue.pull(pull.offset, pull.count.into());
-        window.answer(pull, reply);
+        window.answer(pull, reply, load);
         if choose().is_multiple_of(2) {
-            parts.extend(window.take());
+            parts.extend(window.take(load));
         }
     }
     parts
@@ -66,11 +71,12 @@ fn records(offsets: impl Iterator<Item = i64>) -> Vec<u8> {
 #[test]
 fn the_first_reply_says_how_long_the_other_pulls_are() {
     let mut window = window(0, 1000, false, LIMITS);
-    let first = window.next_pull().unwrap();
+    let mut load = Load::default();
+    let first = window.next_pull(&mut load, true).unwrap();
     assert_eq!((first.offset, first.count), (0, 100));
-    assert_eq!(window.next_pull(), None);
-    window.answer(first, Queue::whole(0, 1000, 64).pull(0, 100));
-    let offsets: Vec<_> = std::iter::from_fn(|| window.next_pull())
+    assert_eq!(window.next_pull(&mut load, true), None);
+    window.answer(first, Queue::whole(0, 1000, 64).pull(0, 100), &mut load);
+    let offsets: Vec<_> = std::iter::from_fn(|| window.next_pull(&mut load, true))
         .map(|pull| (pull.offset, pull.count))
         .collect();
     assert_eq!(offsets, [(64, 64), (128, 64), (192, 64), (256, 64)]);
@@ -83,15 +89,16 @@ fn the_results_wait_within_their_bytes() {
         ..LIMITS
     };
     let (mut window, queue) = (window(0, 5000, false, limits), Queue::whole(0, 5000, 16));
+    let mut load = Load::default();
     let mut one_reply = 0;
-    while let Some(pull) = window.next_pull() {
+    while let Some(pull) = window.next_pull(&mut load, true) {
         let reply = queue.pull(pull.offset, pull.count.into());
         one_reply = one_reply.max(reply.body.len() + 256);
-        window.answer(pull, reply);
+        window.answer(pull, reply, &mut load);
     }
-    assert!(window.waiting_bytes < 10_000 + one_reply);
-    assert!(window.waiting_bytes > 5000);
-    let parts = read(&mut window, &queue, || 0);
+    assert!(load.waiting_bytes < 10_000 + one_reply);
+    assert!(load.waiting_bytes > 5000);
+    let parts = read(&mut window, &mut load, &queue, || 0);
     assert_eq!(joined(&parts, 0, 5000), records(0..5000));
 }
 
@@ -99,7 +106,12 @@ fn the_results_wait_within_their_bytes() {
 fn a_damaged_record_costs_no_neighbour() {
     let mut queue = Queue::whole(0, 300, 32);
     queue.damaged = [0, 40, 41, 299].into();
-    let parts = read(&mut window(0, 300, false, LIMITS), &queue, || 0);
+    let parts = read(
+        &mut window(0, 300, false, LIMITS),
+        &mut Load::default(),
+        &queue,
+        || 0,
+    );
     let left = (0..300).filter(|offset| !queue.damaged.contains(offset));
     assert_eq!(joined(&parts, 0, 300), records(left));
     let losses: Vec<_> = parts.iter().flat_map(|part| &part.losses).collect();
@@ -113,7 +125,7 @@ fn a_damaged_record_costs_no_neighbour() {
     assert_eq!(offsets, [0, 40, 41, 299]);
     let text = losses[0].to_string();
     assert!(
-        text.starts_with("the message at offset 0 is damaged: body CRC"),
+        text.starts_with("the message at offset 0 is damaged or lost: body CRC"),
         "{text}"
     );
 }
@@ -121,12 +133,13 @@ fn a_damaged_record_costs_no_neighbour() {
 #[test]
 fn damage_of_one_reply_only_is_no_loss() {
     let (mut window, queue) = (window(0, 3, false, LIMITS), Queue::whole(0, 3, 32));
-    let pull = window.next_pull().unwrap();
+    let mut load = Load::default();
+    let pull = window.next_pull(&mut load, true).unwrap();
     let mut reply = queue.pull(0, 3);
     let at = reply.body.len() - 5;
     reply.body[at] ^= 1;
-    window.answer(pull, reply);
-    let parts = read(&mut window, &queue, || 0);
+    window.answer(pull, reply, &mut load);
+    let parts = read(&mut window, &mut load, &queue, || 0);
     assert_eq!(joined(&parts, 0, 3), records(0..3));
     assert!(parts.iter().all(|part| part.losses.is_empty()));
 }
@@ -135,7 +148,12 @@ fn damage_of_one_reply_only_is_no_loss() {
 fn gone_offsets_are_told_and_the_rest_is_read() {
     let mut queue = Queue::whole(250, 500, 32);
     queue.missing = [300, 301].into();
-    let parts = read(&mut window(0, 500, false, LIMITS), &queue, || 0);
+    let parts = read(
+        &mut window(0, 500, false, LIMITS),
+        &mut Load::default(),
+        &queue,
+        || 0,
+    );
     let left = (250..500).filter(|offset| queue.has(*offset));
     assert_eq!(joined(&parts, 0, 500), records(left));
     assert_eq!(
@@ -151,11 +169,12 @@ fn a_reply_that_does_not_advance_does_not_loop() {
     for code in [SUCCESS, PULL_RETRY_IMMEDIATELY, PULL_OFFSET_MOVED] {
         for is_filtered in [false, true] {
             let mut window = window(0, 250, is_filtered, LIMITS);
+            let mut load = Load::default();
             let mut lost = 0;
-            while let Some(pull) = window.next_pull() {
+            while let Some(pull) = window.next_pull(&mut load, true) {
                 let (next, body) = (0, Vec::new());
-                window.answer(pull, Reply { code, next, body });
-                let part = window.take().unwrap();
+                window.answer(pull, Reply { code, next, body }, &mut load);
+                let part = window.take(&mut load).unwrap();
                 lost += part.losses[0].count;
             }
             assert!(window.is_done());
@@ -167,16 +186,17 @@ fn a_reply_that_does_not_advance_does_not_loop() {
 #[test]
 fn a_record_of_another_place_is_damaged() {
     let mut window = window(7, 8, false, LIMITS);
+    let mut load = Load::default();
     for _ in ["a pull of all", "a pull of one"] {
-        let pull = window.next_pull().unwrap();
+        let pull = window.next_pull(&mut load, true).unwrap();
         let reply = Reply {
             code: SUCCESS,
             next: 8,
             body: record(6),
         };
-        window.answer(pull, reply);
+        window.answer(pull, reply, &mut load);
     }
-    let part = window.take().unwrap();
+    let part = window.take(&mut load).unwrap();
     assert!(part.records.is_empty());
     let text = part.losses[0].to_string();
     assert!(
@@ -205,8 +225,8 @@ proptest! {
         let queue = Queue { first: gone, end: 700, gives, scans, matches, damaged, missing };
         let limits = Limits { count_max: 50, in_flight_max, waiting_bytes_max };
         let mut window = window(first, end, queue.matches.is_some(), limits);
-        let mut choices = choices.iter().cycle();
-        let parts = read(&mut window, &queue, || usize::from(*choices.next().unwrap()));
+        let (mut choices, mut load) = (choices.iter().cycle(), Load::default());
+        let parts = read(&mut window, &mut load, &queue, || usize::from(*choices.next().unwrap()));
         let there = |offset: &i64| queue.has(*offset) && !queue.damaged.contains(offset);
         prop_assert_eq!(joined(&parts, first, end), records((first..end).filter(there)));
         let lost: i64 = parts.iter().flat_map(|part| &part.losses).map(|loss| loss.count).sum();

@@ -1,0 +1,106 @@
+"""The table `messages` of format("rocketmq-store"): the records of the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from mqstore.arrow import store_batches
+from mqstore.errors import StoreDamaged
+from mqstore.offline import StoreReader
+from mqstore.offline import open as open_store
+from mqstore.offline.walk import Gap, Wanted
+from mqstore.spark.options import StoreOptions
+from mqstore.spark.split import split
+
+__all__ = ["STORE", "MessageReader"]
+
+STORE = "store"
+"""Column with the path of the store: there if several are read, else only if it is named."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Piece(InputPartition):  # type: ignore[misc]  # pyspark is not typed for us
+    """Records that start in [start, end) of one store."""
+
+    path: str
+    start: int
+    end: int
+
+
+class MessageReader(DataSourceReader):  # type: ignore[misc]
+    """Plans pieces of commit-log files, and reads a piece as Arrow batches."""
+
+    def __init__(self, schema: pa.Schema, options: StoreOptions) -> None:
+        self._schema = schema
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """One piece for each log file, or more for `minPartitions`; their ends are fixed now."""
+        stores = [(path, open_store(path)) for path in self._options.paths]
+        plans = [(path, store, list(self._files(store))) for path, store in stores]
+        files = sum(len(ranges) for _, _, ranges in plans)
+        parts = -(-self._options.partitions // max(files, 1))
+        return [
+            _Piece(path, start, end)
+            for path, store, ranges in plans
+            for range_ in ranges
+            for start, end in split(store, *range_, parts)
+        ]
+
+    def _files(self, store: StoreReader) -> Iterator[tuple[int, int]]:
+        """The part of each log file that is to be read."""
+        starting = self._options.starting
+        if starting is not None and store.message_at(starting) is None:
+            raise ValueError(f"option startingOffset = {starting}: no record starts there")
+        start = max(store.min_physical_offset, starting or 0)
+        end = self._planned_end(store)
+        file_bytes = store.layout.commit_log_file_bytes or 1
+        while start < end:
+            stop = min(start - start % file_bytes + file_bytes, end)
+            yield start, stop
+            start = stop
+
+    def _planned_end(self, store: StoreReader) -> int:
+        """The end of the log, unless the user said less; damage before it is an error."""
+        wanted = self._options.ending
+        queued = store.queued_end()  # first: the log of a live broker is ahead of its queues
+        end = store.end_physical_offset()
+        if end < queued and self._options.fail_on_data_loss and (wanted is None or end < wanted):
+            raise StoreDamaged(
+                f"store {store.path}: the log is unreadable at {end}, but queues list records up "
+                f"to {queued}; set failOnDataLoss to false to read what is left"
+            )
+        end = max(end, queued)  # records go on after damage
+        return end if wanted is None else min(end, wanted)
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The batches of one piece; anything else stands for an empty plan."""
+        if not isinstance(partition, _Piece):
+            return
+        options, store = self._options, open_store(partition.path)
+        gaps: list[Gap] = []
+        on_gap = None if options.fail_on_data_loss else gaps.append
+        walk = store.columns(
+            [name for name in self._schema.names if name != STORE],
+            partition.start,
+            Wanted(stop=partition.end, topic=options.topic, check_crc=True),
+            on_gap,
+            queue_ids=options.queues,
+            tags=options.tags,
+        )
+        constants = {STORE: partition.path} if STORE in self._schema.names else {}
+        yield from store_batches(walk, self._schema, partition.end, store.path, on_gap, constants)
+        if gaps:
+            _log.warning(
+                "store %s: %d bytes of damaged records in %d places were left out, first at "
+                "offset %d; to see more: mqstore verify %s",
+                partition.path, sum(gap.end - gap.start for gap in gaps), len(gaps),
+                gaps[0].start, partition.path,
+            )  # fmt: skip

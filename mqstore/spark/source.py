@@ -1,0 +1,46 @@
+"""format("rocketmq-store"): the data source that Spark asks for readers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.types import StructType
+
+from mqstore.spark import audit
+from mqstore.spark.columns import arrow_of, message_schema, wanted_schema
+from mqstore.spark.messages import STORE, MessageReader
+from mqstore.spark.options import StoreOptions
+
+__all__ = ["StoreDataSource", "register"]
+
+
+class StoreDataSource(DataSource):  # type: ignore[misc]  # pyspark is not typed for us
+    """The messages of store directories, as they lie on disk; options: see StoreOptions."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "rocketmq-store"
+
+    def schema(self) -> StructType:
+        """Every column of the table; of several stores the column `store` says which."""
+        options = StoreOptions.parse(self.options)
+        if options.table == "messages":
+            return message_schema((STORE,) if len(options.paths) > 1 else ())
+        schema = StructType()
+        for name, kind in audit.COLUMNS[options.table].items():
+            schema.add(name, kind)
+        return schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the columns in `schema`."""
+        options = StoreOptions.parse(self.options)
+        if options.table == "messages":
+            return MessageReader(wanted_schema(schema, (STORE,)), options)
+        return audit.AuditReader(arrow_of(schema, audit.COLUMNS[options.table]), options)
+
+
+def register(spark: Any) -> None:
+    """Make format("rocketmq-store") known to a session that does not discover it by itself."""
+    spark.dataSource.register(StoreDataSource)
