@@ -36,16 +36,22 @@ from mqstore._core_offline import (
 from mqstore._core_offline import (
     rebuild as rebuild,
 )
+from mqstore._core_write import (
+    RowWriter as RowWriter,
+)
+from mqstore._core_write import (
+    SendFailed as SendFailed,
+)
 
 __all__ = [
     "COLUMN_LAYOUTS", "OPTIMISED", "ColumnBuilder", "ColumnsAhead", "Connector", "Event",
     "FrameTemplate", "GetResult", "LinesAhead", "Memory", "PutResult", "QueryResult",
-    "RangeFailed", "RangeReader", "RepairReport", "Report", "Request", "Scan", "SentReply",
-    "Server", "ServerStopped", "SettingError", "StateFiles", "Store", "StoreDamaged",
-    "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout", "bench", "bloom_bits",
-    "certificate_end", "check_sql", "damaged_records", "fastjson_dumps", "fastjson_to_strict",
-    "json_lines", "next_log", "read_registration", "rebuild", "set_file_mode",
-    "unpack_registration", "write_topic_table",
+    "RangeFailed", "RangeReader", "RepairReport", "Report", "Request", "RowWriter", "Scan",
+    "SendFailed", "SentReply", "Server", "ServerStopped", "SettingError", "StateFiles", "Store",
+    "StoreDamaged", "StoreError", "StoreLocked", "StorePoisoned", "UnknownLayout", "bench",
+    "bloom_bits", "certificate_end", "check_sql", "damaged_records", "fastjson_dumps",
+    "fastjson_to_strict", "json_lines", "next_log", "read_registration", "rebuild",
+    "set_file_mode", "unpack_registration", "write_topic_table",
 ]  # fmt: skip
 
 _T = TypeVar("_T")

@@ -56,6 +56,7 @@ CORE_DOORS = {
     "mqclient/transport.py",
     "mqclient/wire/bodies/registration.py",
     "mqclient/cli/bench.py",
+    "mqclient/spark/row_sink.py",
     "mqserver/expiry.py",
     "mqserver/listener.py",
 }

@@ -11,6 +11,7 @@ mod requests;
 pub mod settings;
 mod shared;
 mod waiters;
+pub mod write;
 
 #[cfg(test)]
 mod tests;

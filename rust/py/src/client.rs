@@ -65,7 +65,7 @@ impl Connector {
         // SAFETY: the descriptor is only borrowed for the duplication, which checks it.
         let wake = unsafe { BorrowedFd::borrow_raw(wake_fd) };
         let inbox = Arc::new(Inbox::new(wake.try_clone_to_owned().map_err(failed)?));
-        let runtime = runtime().map_err(failed)?;
+        let runtime = io_runtime().map_err(failed)?;
         let pool = Pool::new(runtime.handle().clone(), settings, inbox.clone());
         Ok(Self {
             pool,
@@ -265,8 +265,8 @@ impl Drop for Connector {
     }
 }
 
-/// A runtime of one thread.
-pub(super) fn runtime() -> std::io::Result<Runtime> {
+/// The thread of a client's sockets.
+pub(super) fn io_runtime() -> std::io::Result<Runtime> {
     can_start(1)?;
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

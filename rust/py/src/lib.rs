@@ -2,6 +2,7 @@
 
 mod acl;
 mod ahead;
+mod arrow_rows;
 mod bench;
 mod client;
 mod credentials;
@@ -21,6 +22,7 @@ mod rebuild;
 mod records;
 mod registration;
 mod request;
+mod row_writer;
 mod server;
 mod server_settings;
 mod state;
@@ -65,6 +67,8 @@ mod _core {
     use super::registration::{read_registration, unpack_registration, write_topic_table};
     #[pymodule_export]
     use super::request::{Event, Request};
+    #[pymodule_export]
+    use super::row_writer::{RowWriter, SendFailed};
     #[pymodule_export]
     use super::server::{Server, ServerStopped};
     #[pymodule_export]

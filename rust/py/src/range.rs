@@ -12,7 +12,7 @@ use pyo3::types::{PyDict, PyMapping};
 use tokio::runtime::Runtime;
 
 use super::ahead::{ColumnBuilder, column_error};
-use super::client::{read_settings, runtime};
+use super::client::{io_runtime, read_settings};
 use super::credentials;
 use super::forks;
 use super::mappings::{optional, required, seconds};
@@ -59,7 +59,7 @@ impl RangeReader {
     fn new(settings: &Bound<'_, PyDict>, plans: Vec<Bound<'_, PyMapping>>) -> PyResult<Self> {
         let account = credentials::read(settings)?;
         let settings = read_settings(settings)?;
-        let runtime = runtime().map_err(|error| PyOSError::new_err(error.to_string()))?;
+        let runtime = io_runtime().map_err(|error| PyOSError::new_err(error.to_string()))?;
         let handle = runtime.handle().clone();
         let mut reader = mq_client::range::RangeReader::new(handle, settings, account);
         let mut choices = Vec::with_capacity(plans.len());
