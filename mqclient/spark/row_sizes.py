@@ -9,6 +9,7 @@ from mqclient.errors import RocketMQError
 from mqclient.spark.cluster import Cluster
 from mqclient.spark.options import Options
 from mqclient.spark.plan import queue_of
+from mqstore.message import MessageQueue
 
 __all__ = ["RowSizes"]
 
@@ -35,16 +36,20 @@ class RowSizes:
             topic, rows = queue_of(key).topic, end[key] - begin[key]
             if rows > 0 and (topic not in longest or rows > _rows(longest[topic], begin, end)):
                 longest[topic] = key
-        with Cluster(self._options) as cluster:
-            for topic, key in longest.items():
-                try:
-                    size, rows = cluster.sample(queue_of(key), begin[key])
-                except RocketMQError as error:
-                    _log.warning("topic %s: no sample of message sizes: %s", topic, error)
-                    continue
-                if size and rows:
-                    self._sizes[topic] = max(size // rows, 1)
+        if longest:
+            with Cluster(self._options) as cluster:
+                for topic, key in longest.items():
+                    self._measure(cluster, topic, queue_of(key), begin[key])
         return lambda key: self._sizes.get(queue_of(key).topic, UNKNOWN_BYTES)
+
+    def _measure(self, cluster: Cluster, topic: str, queue: MessageQueue, first: int) -> None:
+        try:
+            size, rows = cluster.sample(queue, first)
+        except RocketMQError as error:
+            _log.warning("topic %s: no sample of message sizes: %s", topic, error)
+            return
+        if size and rows:
+            self._sizes[topic] = max(size // rows, 1)
 
 
 def _rows(key: str, begin: Mapping[str, int], end: Mapping[str, int]) -> int:

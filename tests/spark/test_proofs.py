@@ -1,6 +1,7 @@
 """What batch reads promise, against a broker: filters, many topics, repeats, conditions."""
 
 import json
+import os
 
 import pytest
 
@@ -145,3 +146,15 @@ def test_rows_that_a_task_sent_again_are_dropped(spark, mq, tmp_path):
     assert numbers(spark.table("once")) == [0, 0, 1, 2, 3]
     with pytest.raises(ValueError, match="needs the columns topic, queue_id"):
         deduplicated(many.select("broker_name", "queue_offset", "body", "properties"))
+
+
+def test_a_body_of_ten_megabytes(spark):
+    body = os.urandom(10_000_000)
+    with Standalone(settings={"maxMessageSize": str(11 << 20)}) as large:
+        topic = large.topic(queues=1)
+        with Producer(large.namesrv, body_bytes_max=11 << 20) as producer:
+            producer.send(Message(topic, b"small"))
+            producer.send(Message(topic, body), timeout=30)
+        large.wait_dispatched()
+        rows = read(spark, large, topic=topic).orderBy("queue_offset").collect()
+        assert [bytes(row.body) for row in rows] == [b"small", body]
