@@ -13,16 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mqpipeline.errors import PipelineError
+    from mqpipeline.jobs.audit import audit, audit_lake
+    from mqpipeline.jobs.compact import compact
     from mqpipeline.jobs.recover import recover
+    from mqpipeline.jobs.replay import replay
     from mqpipeline.jobs.to_lake import to_lake
 
     __version__: str
 
-__all__ = ["PipelineError", "recover", "to_lake"]
+__all__ = ["PipelineError", "audit", "audit_lake", "compact", "recover", "replay", "to_lake"]
 
 _HOMES = {
     "PipelineError": "mqpipeline.errors",
+    "audit": "mqpipeline.jobs.audit",
+    "audit_lake": "mqpipeline.jobs.audit",
+    "compact": "mqpipeline.jobs.compact",
     "recover": "mqpipeline.jobs.recover",
+    "replay": "mqpipeline.jobs.replay",
     "to_lake": "mqpipeline.jobs.to_lake",
 }
 

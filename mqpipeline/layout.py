@@ -79,8 +79,8 @@ def store_source(path: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text without the dot and the minus that separate the parts of a name."""
-    return quote(text, safe="").replace("-", "%2D").replace(".", "%2E")
+    """Text without the dot that separates the parts of a source."""
+    return quote(text, safe="").replace(".", "%2E")
 
 
 def parse_path(path: str) -> LakeFile | None:

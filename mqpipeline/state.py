@@ -8,7 +8,7 @@ from mqpipeline import layout
 from mqpipeline.errors import PipelineError, UsageError
 from mqpipeline.storage import Lake
 
-__all__ = ["COMMITTING", "IDLE", "VERSION", "WRITING", "State", "load", "save"]
+__all__ = ["COMMITTING", "IDLE", "VERSION", "WRITING", "State", "is_committing", "load", "save"]
 
 VERSION = 1
 
@@ -69,6 +69,15 @@ def load(lake: Lake, name: str, job: str) -> State:
     if state.job != job:
         raise UsageError(f"--name {name} belongs to a {state.job} job of this lake: use another")
     return state
+
+
+def is_committing(lake: Lake, name: str) -> bool:
+    """Whether a run of any job began to move files and has not ended."""
+    content = lake.read(layout.state_path(name))
+    try:
+        return content is not None and msgspec.json.decode(content, type=State).step == COMMITTING
+    except msgspec.DecodeError:
+        return False
 
 
 def save(lake: Lake, name: str, state: State) -> None:

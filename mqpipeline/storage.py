@@ -128,11 +128,8 @@ class Lake:
         full = Path(self.full(path))
         self._make_folder(str(full.parent))
         with open(full, "ab", opener=files.opener) as file:
-            try:
-                mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-                fcntl.flock(file, mode | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise BusyError(busy) from None
+            if not _lock(file.fileno(), fcntl.LOCK_SH if shared else fcntl.LOCK_EX):
+                raise BusyError(busy)
             yield
 
     def _make_folder(self, full: str) -> None:
@@ -140,3 +137,12 @@ class Lake:
             files.make_folders(full)
         else:
             self.fs.create_dir(full)
+
+
+def _lock(descriptor: int, mode: int) -> bool:
+    """Lock a file unless another process has it."""
+    try:
+        fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -114,16 +114,20 @@ def opened(
     job: str,
     settings: Mapping[str, str],
     on_step: Observer = lambda step: None,
+    alone: bool = False,
 ) -> Iterator[Transaction]:
     """The only run of a job on a lake; first it finishes what an earlier one committed to.
 
-    settings: what must be as it was when the job first ran. Raises BusyError, UsageError.
+    settings: what must be as it was when the job first ran. alone: no other job may work on the
+    lake. Raises BusyError, UsageError.
     """
     check(lake, name, job, settings)
     whole = f"lake {lake.where} is being compacted: start again when that has ended"
+    if alone:
+        whole = f"a job works on lake {lake.where}: start again when it has stopped"
     busy = f"another run of {name} works on lake {lake.where}: let it end, or use another --name"
     with (
-        lake.locked(layout.lock_path("lake"), whole, shared=True),
+        lake.locked(layout.lock_path("lake"), whole, shared=not alone),
         lake.locked(layout.lock_path(name), busy),
     ):
         found = check(lake, name, job, settings)

@@ -15,9 +15,15 @@ from mqstore.errors import StoreDamaged, StoreError
 __all__ = ["cli", "main"]
 
 COMMANDS = {
+    "audit": Listed(
+        "mqpipeline.cli.audit",
+        "Look for gaps and repeats in topics, and say how long messages take.",
+    ),
+    "compact": Listed("mqpipeline.cli.compact", "Merge the small files of a lake."),
     "recover": Listed(
         "mqpipeline.cli.recover", "Write the messages of store directories to a lake."
     ),
+    "replay": Listed("mqpipeline.cli.replay", "Send messages of a lake to a topic again."),
     "to-lake": Listed("mqpipeline.cli.to_lake", "Write what is new in topics to a lake, once."),
 }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import pyarrow as pa
+
 from mqclient.spark.source import RocketMQDataSource
 from mqstore.spark import StoreDataSource
 
@@ -34,6 +36,30 @@ class InProcess:
     @property
     def read(self) -> _Reader:
         return _Reader(self)
+
+    def createDataFrame(self, rows: list[tuple[str]], schema: str) -> _Frame:
+        column = schema.split()[0]
+        batches = [pa.RecordBatch.from_pydict({column: [row[0]]}) for row in rows]
+        return _Frame(self, _Rows(batches))
+
+
+class _Rows:
+    """A source that has its batches."""
+
+    def __init__(self, batches: list[pa.RecordBatch]) -> None:
+        self.batches = batches
+
+    def schema(self) -> None:
+        return None
+
+    def reader(self, schema: Any) -> _Rows:
+        return self
+
+    def partitions(self) -> list[int]:
+        return list(range(len(self.batches)))
+
+    def read(self, piece: int) -> Any:
+        return iter([self.batches[piece]])
 
 
 class _Options:

@@ -76,8 +76,8 @@ def test_all_columns_come_into_the_lake_once_and_in_order(mq, orders, plain, tmp
     assert (row["queue_offset"], row["keys"], row["store_timestamp"].tzname()) == (1, "m-5", "UTC")
     assert f"{row['store_timestamp']:%Y-%m-%d %-H}" == f"{row['day']} {row['hour']}"
     names = [path.name for path in sorted(tmp_path.rglob("*.parquet"))]
-    assert names[:2] == ["broker%2Da.0-0000000000-0000000005.parquet",
-                         "broker%2Da.0-0000000006-0000000009.parquet"]  # fmt: skip
+    assert names[:2] == ["broker-a.0-0000000000-0000000005.parquet",
+                         "broker-a.0-0000000006-0000000009.parquet"]  # fmt: skip
     again = to_lake(str(tmp_path), [orders], namesrv=mq.namesrv, spark=no_session)
     assert (again.rounds, bodies_of(tmp_path)) == (0, WHOLE)
     assert not list(tmp_path.rglob("_mqpipeline/staging/*"))
@@ -248,5 +248,5 @@ def test_spark_itself_decodes_bodies(mq, spark, tmp_path):
     with pytest.raises(UsageError, match="--schema 'a what'"):
         to_lake(str(tmp_path / "x"), [topic], **job, body=Body("json", "a what"))
     (tmp_path / "a.avsc").write_text('{"type": "string"}')
-    with pytest.raises(PipelineError, match="org[.]apache[.]spark:spark-avro_2"):
+    with pytest.raises(PipelineError, match="Avro bodies need Spark's own package"):
         to_lake(str(tmp_path / "y"), [topic], **job, body=Body("avro", str(tmp_path / "a.avsc")))
