@@ -15,19 +15,21 @@ if TYPE_CHECKING:
     from mqpipeline.errors import PipelineError
     from mqpipeline.jobs.audit import audit, audit_lake
     from mqpipeline.jobs.compact import compact
+    from mqpipeline.jobs.dlq import dlq
     from mqpipeline.jobs.recover import recover
     from mqpipeline.jobs.replay import replay
     from mqpipeline.jobs.to_lake import to_lake
 
     __version__: str
 
-__all__ = ["PipelineError", "audit", "audit_lake", "compact", "recover", "replay", "to_lake"]
+__all__ = ["PipelineError", "audit", "audit_lake", "compact", "dlq", "recover", "replay", "to_lake"]
 
 _HOMES = {
     "PipelineError": "mqpipeline.errors",
     "audit": "mqpipeline.jobs.audit",
     "audit_lake": "mqpipeline.jobs.audit",
     "compact": "mqpipeline.jobs.compact",
+    "dlq": "mqpipeline.jobs.dlq",
     "recover": "mqpipeline.jobs.recover",
     "replay": "mqpipeline.jobs.replay",
     "to_lake": "mqpipeline.jobs.to_lake",

@@ -7,7 +7,14 @@ from typing import Any
 
 import click
 
-from mqpipeline.cli.options import job_options, moment_option, namesrv_options, session_of
+from mqpipeline.cli.options import (
+    PIECE_COLUMNS,
+    job_options,
+    moment_option,
+    namesrv_options,
+    piece_row,
+    session_of,
+)
 from mqpipeline.errors import UsageError
 from mqpipeline.jobs import audit as job
 from mqstore import files
@@ -25,7 +32,6 @@ COLUMNS = {
     "hours": ("topic", "hour", "messages", "p50Ms", "p95Ms", "p99Ms", "maxMs"),
     "consumption": ("topic", "group", "hour", "messages", "p50Ms", "p95Ms", "p99Ms", "maxMs"),
 }
-PLAN_COLUMNS = ("topic", "broker", "queue", "first", "end", "rows")
 
 
 @click.command()
@@ -63,7 +69,7 @@ def audit(
         if lake is not None:
             raise click.UsageError("--dry-run goes with topics of a cluster")
         plan = job.plan_audit(topics, options, namesrv=namesrv, **moments)
-        write_rows([_planned(piece) for piece in plan.pieces], PLAN_COLUMNS, output)
+        write_rows(map(piece_row, plan.pieces), PIECE_COLUMNS, output)
         return
     session = session_of("audit", master, conf)
     if lake is not None:
@@ -77,14 +83,6 @@ def audit(
         files.replace(html, page(report, f"Audit of {', '.join(topics) or lake}").encode())
     if report.gaps:
         context.exit(DAMAGED)
-
-
-def _planned(piece: Any) -> dict[str, Any]:
-    queue = piece.queue
-    return {
-        "topic": queue.topic, "broker": queue.broker_name, "queue": queue.queue_id,
-        "first": piece.first, "end": piece.end, "rows": piece.rows,
-    }  # fmt: skip
 
 
 def _write(report: job.AuditReport, output: str) -> None:

@@ -20,6 +20,7 @@ COMMANDS = {
         "Look for gaps and repeats in topics, and say how long messages take.",
     ),
     "compact": Listed("mqpipeline.cli.compact", "Merge the small files of a lake."),
+    "dlq": Listed("mqpipeline.cli.dlq", "Report what lies in dead-letter topics."),
     "recover": Listed(
         "mqpipeline.cli.recover", "Write the messages of store directories to a lake."
     ),

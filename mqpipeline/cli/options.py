@@ -13,20 +13,25 @@ import click
 
 from mqpipeline.errors import UsageError
 from mqpipeline.session import open_session, read_pairs, require_spark
-from mqpipeline.topics import Moment
+from mqpipeline.topics import Moment, Piece
 from mqstore.commands.moments import read_milliseconds
 from mqstore.commands.output import output_option
 
 __all__ = [
+    "PIECE_COLUMNS",
     "job_options",
     "moment_option",
     "namesrv_options",
+    "piece_row",
     "progress_bar",
     "session_of",
     "until_stopped",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+PIECE_COLUMNS = ("topic", "broker", "queue", "first", "end", "rows")
+"""What a plan shows of each queue."""
 
 
 def job_options(command: F) -> F:
@@ -100,6 +105,18 @@ def session_of(job: str, master: str, conf: tuple[str, ...]) -> Callable[[], Any
     settings: Mapping[str, str] = read_pairs(conf, "--conf")
     require_spark(master)
     return partial(open_session, master, settings, f"mqpipeline {job}")
+
+
+def piece_row(piece: Piece) -> dict[str, Any]:
+    """A row of a plan."""
+    return {
+        "topic": piece.queue.topic,
+        "broker": piece.queue.broker_name,
+        "queue": piece.queue.queue_id,
+        "first": piece.first,
+        "end": piece.end,
+        "rows": piece.rows,
+    }
 
 
 @contextmanager

@@ -9,9 +9,11 @@ import msgspec
 
 from mqpipeline.bodies import Body
 from mqpipeline.cli.options import (
+    PIECE_COLUMNS,
     job_options,
     moment_option,
     namesrv_options,
+    piece_row,
     progress_bar,
     session_of,
     until_stopped,
@@ -23,7 +25,6 @@ from mqstore.commands.output import chosen_format, write_rows
 __all__ = ["to_lake"]
 
 COLUMNS = ("topic", "queues", "messages", "bytes", "files", "unparsed", "lost", "lag")
-PLAN_COLUMNS = ("topic", "broker", "queue", "first", "end", "rows", "rounds")
 
 
 @click.command("to-lake")
@@ -99,7 +100,8 @@ def to_lake(
     chosen["rows_max"] = chosen.pop("rows")
     if dry_run:
         plan = job.plan_to_lake(lake, topics, options, namesrv=namesrv, **chosen)
-        write_rows(_plan_rows(plan), PLAN_COLUMNS, output)
+        rows = [{**piece_row(piece), "rounds": plan.rounds} for piece in plan.backlog.pieces]
+        write_rows(rows, (*PIECE_COLUMNS, "rounds"), output)
         return
     session = session_of(job.JOB, master, conf)
     chosen["body"] = _body(body, schema)
@@ -124,18 +126,3 @@ def _body(kind: Any, schema: str | None) -> Body | None:
     if (kind is None) != (schema is None):
         raise click.UsageError("--body and --schema go together")
     return None if kind is None or schema is None else Body(kind, schema)
-
-
-def _plan_rows(plan: job.LakePlan) -> list[dict[str, Any]]:
-    return [
-        {
-            "topic": piece.queue.topic,
-            "broker": piece.queue.broker_name,
-            "queue": piece.queue.queue_id,
-            "first": piece.first,
-            "end": piece.end,
-            "rows": piece.rows,
-            "rounds": plan.rounds,
-        }
-        for piece in plan.backlog.pieces
-    ]

@@ -39,8 +39,9 @@ GROUP BY topic, hour ORDER BY topic, hour
 """
 QUEUES = """
 SELECT topic, broker_name, queue_id, min(queue_offset) AS first, max(queue_offset) AS last,
-  count(*) AS messages, count_if(step > 1) AS gaps, coalesce(sum(step - 1) FILTER (WHERE step > 1), 0)
-  AS missing, min(before + 1) FILTER (WHERE step > 1) AS first_missing, count_if(step = 0) AS repeated
+  count(*) AS messages, count_if(step > 1) AS gaps,
+  coalesce(sum(step - 1) FILTER (WHERE step > 1), 0) AS missing,
+  min(before + 1) FILTER (WHERE step > 1) AS first_missing, count_if(step = 0) AS repeated
 FROM (SELECT *, queue_offset - before AS step FROM (
   SELECT *, lag(queue_offset) OVER (
     PARTITION BY topic, broker_name, queue_id ORDER BY queue_offset) AS before FROM {messages}))
