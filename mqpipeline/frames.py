@@ -32,9 +32,8 @@ def lake_topics(lake: Lake) -> list[str]:
     if not lake.exists:
         raise UsageError(f"lake {lake.where} is not there")
     found = (layout.parse_path(path) for path, _ in lake.walk(".parquet"))
-    for name in lake.names(layout.CONTROL):
-        job, dot, _ = name.partition(".json")
-        if dot and state.is_committing(lake, job):
+    for job, known in state.all_states(lake):
+        if known.step == state.COMMITTING:
             raise UsageError(
                 f"job {job} was killed while it moved files of {lake.where}: run it again first, "
                 f"it ends what it began"

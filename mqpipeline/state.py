@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+
 import msgspec
 
 from mqpipeline import layout
 from mqpipeline.errors import PipelineError, UsageError
 from mqpipeline.storage import Lake
 
-__all__ = ["COMMITTING", "IDLE", "VERSION", "WRITING", "State", "is_committing", "load", "save"]
+__all__ = ["COMMITTING", "IDLE", "VERSION", "WRITING", "State", "all_states", "load", "save"]
 
 VERSION = 1
 
@@ -71,13 +74,14 @@ def load(lake: Lake, name: str, job: str) -> State:
     return state
 
 
-def is_committing(lake: Lake, name: str) -> bool:
-    """Whether a run of any job began to move files and has not ended."""
-    content = lake.read(layout.state_path(name))
-    try:
-        return content is not None and msgspec.json.decode(content, type=State).step == COMMITTING
-    except msgspec.DecodeError:
-        return False
+def all_states(lake: Lake) -> Iterator[tuple[str, State]]:
+    """Name and state of every job of a lake, without those that cannot be read."""
+    for file in lake.names(layout.CONTROL):
+        name, dot, _ = file.partition(".json")
+        content = lake.read(layout.state_path(name)) if dot else None
+        if content is not None:
+            with suppress(msgspec.DecodeError):
+                yield name, msgspec.json.decode(content, type=State)
 
 
 def save(lake: Lake, name: str, state: State) -> None:

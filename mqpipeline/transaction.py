@@ -76,7 +76,8 @@ class Transaction:
     def finish(self) -> bool:
         """Carry out what an earlier run has committed to; whether there was anything."""
         if self.state.step != COMMITTING:
-            self.lake.delete_folder(layout.staging_path(self._name))
+            if self.lake.is_local:  # nobody else has the lock, so no live run writes there
+                self.lake.delete_folder(layout.staging_path(self._name))
             return False
         self._run = self.state.run
         self._carry_out()

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from mqpipeline import sink
+from mqpipeline import sink, state
 from mqpipeline.bodies import Body, with_value
+from mqpipeline.errors import UsageError
 from mqpipeline.lake_writer import WrittenFile
 from mqpipeline.layout import Interval
 from mqpipeline.session import open_session
@@ -84,8 +85,9 @@ def plan_to_lake(
 ) -> LakePlan:
     """Say what `to_lake` would do; writes nothing and starts no Spark."""
     parsed = parse_options(namesrv, options or {})
-    state = check(Lake(lake), name, JOB, _settings(by))
-    backlog = look(parsed, topics, state.done, start, end)
+    done = check(Lake(lake), name, JOB, _settings(by)).done
+    _refuse_other_readers(Lake(lake), name, topics)
+    backlog = look(parsed, topics, done, start, end)
     return LakePlan(backlog, sum(1 for _ in backlog.rounds(rows_max)))
 
 
@@ -121,6 +123,7 @@ def to_lake(
     opened_lake = Lake(lake)
     source = partial(source_options, namesrv, options or {})
     with opened(opened_lake, name, JOB, _settings(by), on_step) as run:
+        _refuse_other_readers(opened_lake, name, topics)
         backlog = look(parsed, topics, run.state.done, start, end)
         report = _new_report(backlog)
         written = 0
@@ -138,6 +141,18 @@ def _settings(by: Interval) -> dict[str, str]:
     return {"by": by}
 
 
+def _refuse_other_readers(lake: Lake, name: str, topics: Sequence[str]) -> None:
+    """A topic that two jobs read would be in the lake twice. Raises UsageError."""
+    for other, known in state.all_states(lake):
+        if other != name and known.job == JOB:
+            read = {key.split("|", 1)[1].rpartition("|")[0] for key in {**known.done, **known.plan}}
+            if twice := read & set(topics):
+                raise UsageError(
+                    f"job {other} of lake {lake.where} reads topic {min(twice)} too, it would be there "
+                    f"twice: use --name {other}, or another lake"
+                )
+
+
 def _round(
     run: Transaction,
     pieces: Sequence[Piece],
@@ -148,11 +163,12 @@ def _round(
 ) -> list[WrittenFile]:
     """Read these pieces into staged files, and make them part of the lake."""
     session = spark()
-    run.begin({piece.key: (piece.first, piece.end) for piece in pieces if piece.rows})
     tasks = max(TASKS_MIN, -(-sum(piece.rows for piece in pieces) // ROWS_PER_TASK))
     options = {"partitions": str(tasks), **source(pieces)}
     frame = session.read.format("rocketmq").options(**options).load()
-    staged = sink.write(with_value(session, frame, body), run.lake, run.staging, by)
+    frame = with_value(session, frame, body)
+    run.begin({piece.key: (piece.first, piece.end) for piece in pieces if piece.rows})
+    staged = sink.write(frame, run.lake, run.staging, by)
     files = [file for _, file in staged]
     moves = [(where, file.path) for where, file in staged]
     done = {piece.key: piece.end for piece in pieces}

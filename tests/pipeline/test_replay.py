@@ -9,9 +9,10 @@ import pytest
 from mqclient import Message, Producer
 from mqpipeline.cli.main import main
 from mqpipeline.errors import UsageError
-from mqpipeline.jobs.replay import ORIGIN, Selection, plan_replay, replay
+from mqpipeline.jobs.replay import ORIGIN, Selection, _first_us, plan_replay, replay
 from mqpipeline.jobs.to_lake import to_lake
 from mqpipeline.paced_sink import Pace, PacedWriter
+from mqpipeline.storage import Lake
 from tests.pipeline.test_to_lake import Killed, killed_at, no_session
 
 START = datetime(2026, 11, 25, 7, tzinfo=UTC)
@@ -72,6 +73,14 @@ def test_the_plan_is_made_of_whole_hours(lake):
     assert plan_replay(lake, "T", Selection(start_ms=4_000_000_000_000)).units == []
     with pytest.raises(UsageError, match="has no topic 'X'; it has Old"):
         plan_replay(lake, "T", Selection(topics=("X",)))
+
+
+def test_the_original_pace_begins_with_the_first_message(mq, lake):
+    units = plan_replay(lake, "T", Selection()).units
+    stored_ms = min(message.store_timestamp_ms for message in mq.messages("Old"))
+    assert _first_us(Lake(lake), units, None) == stored_ms * 1000
+    assert _first_us(Lake(lake), units, stored_ms + 5) == (stored_ms + 5) * 1000
+    assert _first_us(Lake(lake), [], None) == 0
 
 
 def test_a_target_that_is_missing_is_said_before_spark_starts(mq, lake):
