@@ -17,8 +17,10 @@ __all__ = ["VALUE", "LakeWriter", "WrittenFile"]
 
 VALUE = "value"
 """The column with the decoded body; null where the body does not fit the schema."""
-OPEN_FILES_MAX = 16
+OPEN_FILES_MAX = 256
 """Most files that one task writes at a time; the one that was used longest ago is closed."""
+BUFFERED_MAX = 256 << 20
+"""Most bytes that one task collects for all its files; then the largest part is written."""
 BUFFER_BYTES = 16 << 20
 """A file's rows are collected up to here, then written as one row group."""
 HOUR_US, DAY_US = 3_600_000_000, 86_400_000_000
@@ -50,7 +52,9 @@ class _OpenFile:
         self._writer = writer
         self._folder, self._topic, self._source = folder, topic, source
         self._buffer: list[pa.Table] = []
-        self._buffered = self._rows = self._unparsed = 0
+        self.buffered = 0
+        """Bytes that wait to be written."""
+        self._rows = self._unparsed = 0
         self._first = self._last = -1
         self._parquet: Any = None
         self._part = f"{writer.staging}/{folder}/.{source}.{writer.next_number()}.part"
@@ -64,21 +68,22 @@ class _OpenFile:
         if VALUE in rows.column_names:
             self._unparsed += rows[VALUE].null_count
         self._buffer.append(rows)
-        self._buffered += rows.nbytes
-        if self._buffered >= BUFFER_BYTES:
-            self._flush()
+        self.buffered += rows.nbytes
+        if self.buffered >= BUFFER_BYTES:
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what was collected, as one row group."""
         table = pa.concat_tables(self._buffer)
         if self._parquet is None:
             self._parquet = self._writer.open(self._part, table.schema)
         self._parquet.write_table(table, row_group_size=table.num_rows)
-        self._buffer, self._buffered = [], 0
+        self._buffer, self.buffered = [], 0
 
     def close(self) -> WrittenFile:
         """Write what is left; the file has its name, and its bytes are on the disk."""
         if self._buffer:
-            self._flush()
+            self.flush()
         self._parquet.close()
         name = layout.file_name(self._source, self._first, self._last)
         path = f"{self._folder}/{name}"
@@ -120,30 +125,32 @@ class LakeWriter:
     def add(self, batch: pa.RecordBatch) -> None:
         """Write the rows of a batch."""
         offset = "commit_log_offset" if self._store else "queue_offset"
-        for start, end, key in self._runs(batch):
-            rows = batch.slice(start, end - start)
-            file = self._file(key)
-            offsets = rows.column(offset)
-            left_out = {"topic", layout.STORE_COLUMN} if self._store else {"topic"}
-            names = [name for name in batch.schema.names if name not in left_out]
-            file.add(pa.Table.from_batches([rows.select(names)]), offsets)
+        left_out = {"topic", layout.STORE_COLUMN} if self._store else {"topic"}
+        names = [name for name in batch.schema.names if name not in left_out]
+        for rows, key in self._groups(batch):
+            kept = pa.Table.from_batches([rows.select(names)])
+            self._file(key).add(kept, rows.column(offset))
+        while sum(file.buffered for file in self._files.values()) > BUFFERED_MAX:
+            max(self._files.values(), key=lambda file: file.buffered).flush()
 
-    def _runs(self, batch: pa.RecordBatch) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
-        """Neighbouring rows that belong to one file; a key names it."""
-        if not batch.num_rows:
-            return
+    def _groups(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, tuple[Any, ...]]]:
+        """The rows that belong to one file, in order, and the key that names it.
+
+        Rows are copied where a batch has several groups: a slice would keep all of the batch in
+        memory for as long as its file collects rows.
+        """
         stored = batch.column("store_timestamp").cast(pa.timestamp("us", "UTC"))
-        slot = pc.divide(stored.cast(pa.int64()), self._step)
-        columns = [batch.column("topic"), slot]
+        keys = {"topic": batch.column("topic")}
+        keys["slot"] = pc.divide(stored.cast(pa.int64()), self._step)
         if self._store is None:
-            columns += [batch.column("broker_name"), batch.column("queue_id")]
-        differs = None
-        for column in columns:
-            new = pc.not_equal(column.slice(1), column.slice(0, len(column) - 1))
-            differs = new if differs is None else pc.or_(differs, new)
-        starts = [0, *(at + 1 for at in pc.indices_nonzero(differs).to_pylist())]
-        for start, end in zip(starts, [*starts[1:], batch.num_rows], strict=True):
-            yield start, end, tuple(column[start].as_py() for column in columns)
+            keys |= {name: batch.column(name) for name in ("broker_name", "queue_id")}
+        rows = pa.table({**keys, "row": pa.array(range(batch.num_rows), pa.int64())})
+        grouped = rows.group_by(list(keys), use_threads=False).aggregate([("row", "list")])
+        for group in grouped.to_batches():
+            for at in range(group.num_rows):
+                key = tuple(group.column(name)[at].as_py() for name in keys)
+                taken = group.column("row_list")[at].values
+                yield batch if len(taken) == batch.num_rows else batch.take(taken), key
 
     def _file(self, key: tuple[Any, ...]) -> _OpenFile:
         found = self._files.pop(key, None)

@@ -16,7 +16,7 @@ __all__ = ["open_session", "read_pairs", "require_spark"]
 PYSPARK_MIN = (4, 2)
 _OURS = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.log.level": "ERROR",
+    "spark.log.level": "FATAL",
     "spark.ui.showConsoleProgress": "false",
 }
 _LOCAL = {

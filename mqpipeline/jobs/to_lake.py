@@ -148,8 +148,8 @@ def _refuse_other_readers(lake: Lake, name: str, topics: Sequence[str]) -> None:
             read = {key.split("|", 1)[1].rpartition("|")[0] for key in {**known.done, **known.plan}}
             if twice := read & set(topics):
                 raise UsageError(
-                    f"job {other} of lake {lake.where} reads topic {min(twice)} too, it would be there "
-                    f"twice: use --name {other}, or another lake"
+                    f"job {other} of lake {lake.where} reads topic {min(twice)} too, and two jobs "
+                    f"would write it twice: use --name {other}, or another lake"
                 )
 
 
